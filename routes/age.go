@@ -7,7 +7,7 @@ import (
 )
 
 // Discord limits DELETE message by the message's age, as observed by client authors: one template has three bucket
-// hashes. DeleteMessage is the Route for messages of an age between these two.
+// hashes. DeleteMessage is the Route for messages of an age in between.
 var (
 	// DeleteYoungMessage is DELETE message for a message younger than 10 seconds.
 	DeleteYoungMessage = DeleteMessage.definition().as(variantYoung)
@@ -30,7 +30,7 @@ func DeleteMessageAt(channelID, messageID string, now time.Time) (CompiledRoute,
 	return c, err
 }
 
-// deleteLane chooses by the last segment of the path, which is the message's id.
+// deleteLane returns the Route of DELETE message for the age of the message, whose id is the last segment of the path.
 func deleteLane(path string, now time.Time) Route {
 	created, ok := SnowflakeTime(path[strings.LastIndexByte(path, '/')+1:])
 	switch {

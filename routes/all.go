@@ -9,7 +9,7 @@ import (
 // variants of a Route that [Match] chooses by a message's age or by a token.
 func All() iter.Seq[Route] { return slices.Values(catalogue[:]) }
 
-// catalogue lists the variables of this package; they say what each of them is.
+// catalogue lists the documented operations, which are variables of this package.
 var catalogue = [...]Route{
 	GetMyApplication, UpdateMyApplication, GetApplication, UpdateApplication, ApplicationsGetActivityInstance,
 	UploadApplicationAttachment, ListApplicationCommands, CreateApplicationCommand, BulkSetApplicationCommands,

@@ -5,7 +5,7 @@ import "strings"
 // maxPath is the longest path in bytes, percent-encoded. Web servers commonly accept 8 KiB for a whole request line.
 const maxPath = 8 << 10
 
-// plain are the bytes that stand unencoded in a segment, the same as for url.PathEscape.
+// plain contains the bytes that a segment may have unencoded, the same as for url.PathEscape.
 var plain = plainBytes()
 
 func plainBytes() (set [256]bool) {
@@ -18,8 +18,8 @@ func plainBytes() (set [256]bool) {
 
 func isControl(c byte) bool { return c < ' ' || c == 0x7f }
 
-// clean returns the one spelling of a path: no doubled or trailing slash, nothing encoded that needs not be, everything
-// encoded that must. A path that is clean already, the usual case, is returned as it is.
+// clean returns the canonical spelling of a path: no doubled or trailing slash, and percent-encoding only where it is
+// necessary. A path that is clean already, the usual case, is returned as it is.
 //
 // The path must begin with a slash. The error's offset counts from there.
 func clean(path string) (string, *PathError) {
@@ -32,13 +32,13 @@ func clean(path string) (string, *PathError) {
 	return rewrite(path)
 }
 
-// isClean may say false of a path that is clean.
+// isClean reports whether a path is certainly clean. It may return false for a clean path.
 func isClean(path string) bool {
 	if len(path) > 1 && path[len(path)-1] == '/' {
 		return false
 	}
 	for i := 0; ; i++ {
-		for i < len(path) && plain[path[i]] { // its own loop, because a token makes it most of the time that Match takes
+		for i < len(path) && plain[path[i]] { // separate loop: with a token in the path it takes most of Match's time
 			i++
 		}
 		if i == len(path) {
@@ -60,7 +60,7 @@ func isClean(path string) bool {
 	}
 }
 
-// isEscape reports whether text begins as appendByte would write it.
+// isEscape reports whether text begins with a percent-encoding as appendByte writes it.
 func isEscape(text string) bool {
 	c, width := decode(text)
 	return width == 3 && !plain[c] && !isControl(c) && isUpperHex(text[1]) && isUpperHex(text[2])
@@ -108,7 +108,7 @@ func rewrite(path string) (string, *PathError) {
 	}
 }
 
-// decode returns the first byte of text with its percent-encoding undone, and how many bytes it took; 0 for bad encoding.
+// decode returns the first byte of text, percent-decoded, and the number of bytes that it takes, 0 for bad encoding.
 func decode(text string) (c byte, width int) {
 	if text[0] != '%' {
 		return text[0], 1

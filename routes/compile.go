@@ -8,8 +8,8 @@ import (
 // Compile fills in the template's parameters, in its order, and percent-encodes them: pass raw values, such as "🔥" or
 // "name:123" for an emoji.
 //
-// The result is what [Match] returns for the path. Its Route is therefore a different one if a value has a special
-// meaning: GetUser compiled with "@me" gives GetMyUser, ExecuteWebhook compiled with an interaction's token gives the
+// The result is what [Match] returns for the path. Its Route therefore differs from r if a value has a special meaning:
+// GetUser compiled with "@me" gives GetMyUser, ExecuteWebhook compiled with an interaction's token gives the
 // interaction variant. DeleteMessage is for messages between 10 seconds and 14 days old; use [DeleteMessageAt] for a
 // message of any age.
 //
@@ -55,7 +55,7 @@ func (r Route) Compile(parameters ...string) (CompiledRoute, error) {
 	return fill(r, compiled), nil
 }
 
-// resolve finds the route of a path in which a parameter is one of the words that can stand for themselves.
+// resolve returns the route of a path in which the value of a parameter is a literal of the tree, such as "@me".
 func (d definition) resolve(r Route, path string) Route {
 	v, _ := parseVerb(d.method())
 	if found := tree.find(path, v); !found.IsZero() && found.Template() != d.template() {
@@ -64,7 +64,7 @@ func (d definition) resolve(r Route, path string) Route {
 	return r
 }
 
-// checkParameter returns no problem for a value that is one segment of a path and nothing else, however it is read.
+// checkParameter returns the problem of a value that a server might not read as exactly one segment, or 0.
 func checkParameter(value string) (Problem, string) {
 	switch {
 	case value == "":
@@ -76,7 +76,7 @@ func checkParameter(value string) (Problem, string) {
 		switch c := value[i]; {
 		case c == '/':
 			return ParameterIllegal, "it has a slash, expected one segment of a path"
-		case c == '\\': // some proxies take it for a slash
+		case c == '\\': // some proxies treat it as a slash
 			return ParameterIllegal, "it has a backslash, expected one segment of a path"
 		case isControl(c):
 			return ParameterIllegal, "it has a control character"

@@ -24,7 +24,7 @@ type CompiledRoute struct {
 	number                   uint64 // see MajorNumber
 }
 
-// fill joins a route with a clean path of its shape.
+// fill returns the compiled route of a clean path that fits the route's template.
 func fill(r Route, path string) CompiledRoute {
 	c := CompiledRoute{route: r, path: path}
 	major := r.Major()
@@ -53,7 +53,7 @@ func (c CompiledRoute) Route() Route { return c.route }
 // IsZero reports whether c is the zero value, which is no route.
 func (c CompiledRoute) IsZero() bool { return c == CompiledRoute{} }
 
-// Method returns the HTTP method in upper case, and "{method}" for those that are not known: those are the caller's to keep.
+// Method returns the HTTP method in upper case, or "{method}" for an unknown method, which the caller has to keep.
 func (c CompiledRoute) Method() string { return c.route.Method() }
 
 // Path returns the path after the API version, percent-encoded: "/channels/1/messages". It has no host, no /api, no
@@ -78,8 +78,8 @@ func (c CompiledRoute) Major() string {
 // allocate.
 func (c CompiledRoute) MajorID() string { return c.path[c.idStart:c.idEnd] }
 
-// MajorNumber returns the id of the major parameter as a number, or 0 if there is none or it is not in the form of
-// Discord's ids: decimal, without a leading 0, below 2^63.
+// MajorNumber returns the id of the major parameter as a number. It returns 0 if there is none or it does not have the
+// form of Discord's ids: decimal, without a leading 0, below 2^63.
 func (c CompiledRoute) MajorNumber() uint64 { return c.number }
 
 func snowflake(id string) (n uint64) {
@@ -127,8 +127,8 @@ func (c CompiledRoute) RedactedMajor() string {
 	return c.MajorID()
 }
 
-// String returns method and path, such as "POST /channels/1/messages", with "…" in place of a token. What follows a
-// token is printed as in the template. So is the path of an undocumented endpoint except its major id, because its
+// String returns method and path, such as "POST /channels/1/messages", with "…" in place of a token. The part after a
+// token is printed as in the template. So is the path of an undocumented endpoint, except its major id, because its
 // segments might be secrets.
 func (c CompiledRoute) String() string {
 	if c.IsZero() {

@@ -1,12 +1,12 @@
 // Package routes identifies the endpoints of Discord's REST API as its rate limits do.
 //
 // Discord counts requests by route, which is a method and a path template, and, within a route, by its major parameter:
-// a channel, a guild, a webhook. [Route] is the first, [CompiledRoute] is a route with its parameters filled in. Both are
-// small comparable values, made to be map keys.
+// a channel, a guild, a webhook. A [Route] is a method with a template; a [CompiledRoute] also has the parameters'
+// values. Both are small comparable values that can be map keys.
 //
-// Each path has exactly one Route. [Match] turns any URL or path into a CompiledRoute, [Route.Compile] fills in a
-// template, and both give equal values for the same path, also where a parameter has a special value: GetUser compiled
-// with "@me" is GetMyUser, and a webhook route compiled with an interaction's token is the interaction variant of that
+// Each path has exactly one Route. [Match] turns any URL or path into a CompiledRoute, and [Route.Compile] fills in a
+// template. Both give equal values for the same path, also where a parameter has a special value: GetUser compiled with
+// "@me" is GetMyUser, and a webhook route compiled with an interaction's token is the interaction variant of that
 // route. The only exception is the age of a deleted message, which is not part of the path; see [DeleteMessageAt].
 //
 // The documented operations are variables of this package, and [All] lists them:
@@ -18,7 +18,7 @@
 // by a placeholder, so that the number of Routes is bounded; see [Match].
 //
 // Paths of webhooks and interactions contain a token. [CompiledRoute.Path], [CompiledRoute.Major] and
-// [CompiledRoute.MajorToken] return it, since the address and the limit depend on it. No String method, log value or
+// [CompiledRoute.MajorToken] return it, because the address and the limit depend on it. No String method, log value or
 // error contains it.
 //
 // Everything here is immutable and safe for concurrent use. No function blocks or sends anything.

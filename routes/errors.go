@@ -50,7 +50,7 @@ func (e *PathError) Error() string {
 // Unwrap returns Err.
 func (e *PathError) Unwrap() error { return e.Err }
 
-// Problem is what is wrong with a parameter.
+// Problem is the kind of a parameter's error.
 type Problem uint8
 
 // The problems that a [*ParameterError] reports.

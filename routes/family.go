@@ -2,8 +2,8 @@ package routes
 
 import "strings"
 
-// families are routes that share one bucket, as it was measured against the real Discord in autumn 2026. Applications
-// differ in limits and periods, and Discord may change what shares a bucket: a family is a hint, never a proof.
+// families are routes that share one bucket, as measured against Discord in autumn 2026. Limits and periods differ
+// between applications, and Discord may change which routes share a bucket: a family is a hint, never a proof.
 var families = [...]struct {
 	name   string
 	routes []string
@@ -99,11 +99,11 @@ var families = [...]struct {
 	}},
 }
 
-// Family returns the name of the routes that are expected to share one bucket with this one, "" if none are known. The
-// names are those of this package. Discord does not promise it: what a response says of a route overrules it.
+// Family returns this package's name for the routes that are expected to share one bucket with this one, "" if none are
+// known. Discord does not promise it: the responses to a route overrule it.
 func (r Route) Family() string { return r.definition().family }
 
-// familyOf returns the family of a method, a space and a template, whatever the template's parameters are called.
+// familyOf returns the family of a method, a space and a template, whatever the names of the template's parameters.
 func familyOf(text string) string {
 	for i := range families {
 		for _, route := range families[i].routes {

@@ -2,11 +2,12 @@ package routes
 
 import "strings"
 
-// Interaction tokens are base64 of "interaction:" and more. Observed by client authors; Discord does not promise it.
+// interactionPrefix is base64 of "interaction:". Client authors observed that tokens begin so; Discord does not promise
+// it.
 const interactionPrefix = "aW50ZXJhY3Rpb246"
 
-// followUps are the interaction variants of the catalogue's webhook routes. They could be made on demand like those of
-// other routes, but follow-ups are many and a look-up is faster.
+// followUps maps the catalogue's webhook routes to their interaction variants. The variants of other routes are made on
+// demand, but follow-ups are frequent, and a look-up is faster.
 var followUps = findFollowUps()
 
 func findFollowUps() map[Route]Route {
@@ -19,8 +20,8 @@ func findFollowUps() map[Route]Route {
 	return found
 }
 
-// forToken picks the variant of a webhook route by the token: Discord counts and exempts follow-ups to an interaction
-// apart from what webhooks do, on the same template.
+// forToken returns the variant of a webhook route for a token. Discord limits follow-ups to an interaction separately
+// from requests with a webhook's own token, on the same template.
 func (r Route) forToken(token string) Route {
 	if !strings.HasPrefix(token, interactionPrefix) {
 		if d := r.definition(); d.variant == variantInteraction {

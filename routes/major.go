@@ -4,8 +4,8 @@ import "strings"
 
 // Major is the kind of a route's major parameter: the part of the path that splits a limit into independent counters.
 //
-// Discord's documentation names four: the channel, the guild, the webhook, and the webhook together with its token. Only
-// the beginning of the path decides. /applications/{application_id}/guilds/{guild_id}/commands has none.
+// Discord's documentation names four: the channel, the guild, the webhook, and the webhook together with its token.
+// Only the beginning of the path decides. /applications/{application_id}/guilds/{guild_id}/commands has none.
 type Major uint8
 
 // The kinds of major parameters.
@@ -18,9 +18,8 @@ const (
 	MajorGuild
 	// MajorWebhook is the id after /webhooks, where no token follows.
 	MajorWebhook
-	// MajorWebhookToken is an id with a token. The id and token are those of a webhook, of an interaction's follow-up
-	// (application id and interaction token), or of an interaction callback, so that interactions do not share
-	// counters.
+	// MajorWebhookToken is an id with a token: those of a webhook, of an interaction's follow-up (application id and
+	// interaction token), or of an interaction callback. Interactions therefore do not share counters.
 	MajorWebhookToken
 )
 
@@ -42,7 +41,7 @@ func (major Major) String() string {
 	}
 }
 
-// majorOf reads the major parameter, and what follows from it, off a valid template.
+// majorOf returns the kind of a valid template's major parameter, and the flags that follow from it.
 func majorOf(template string) (Major, Flag) {
 	first, rest := cutSegment(template)
 	second, rest := cutSegment(rest)
@@ -81,7 +80,7 @@ func cutSegment(path string) (segment, rest string) {
 	return path, ""
 }
 
-// isParameter tells "{channel_id}" from "messages" in a template.
+// isParameter reports whether a segment of a template is a parameter, such as "{channel_id}".
 func isParameter(segment string) bool {
 	return segment != "" && segment[0] == '{'
 }

@@ -5,24 +5,24 @@ import "time"
 // Match returns the compiled route of a request.
 //
 // The method may be in any case. The path may be a URL or a path alone, with or without /api and a version, with
-// doubled and trailing slashes, percent-encoded or not. Query and fragment are ignored. So is what precedes /api and a
-// version, such as a proxy's mount path, unless the catalogue has the path as it is. HEAD and OPTIONS are methods like
-// any other and have routes of their own. Methods that this package does not know, such as QUERY and PROPFIND, share
-// one Route for each template, whose Method is "{method}".
+// doubled and trailing slashes, percent-encoded or not. Query and fragment are ignored. A prefix before /api and a
+// version, such as a proxy's mount path, is ignored too, unless the whole path is known. HEAD and OPTIONS are methods
+// like any other and have routes of their own. Methods that this package does not know, such as QUERY and PROPFIND,
+// share one Route for each template, whose Method is "{method}".
 //
 // Literal segments win over parameters: /users/@me is GetMyUser and not GetUser. A path that is not in the catalogue
 // gets a new Route, with its major parameter. The template follows the known paths as far as possible. The next segment
-// is kept if it is a word of Discord's API; otherwise it becomes {id} (digits) or {value}, as does the one after it;
-// the remainder becomes {rest}. There are fewer than two million such Routes whatever the paths, and unused ones are
-// garbage collected.
+// is kept if it is a word of Discord's API; otherwise it becomes {id} (digits) or {value}. So does the segment after
+// it, and the remainder becomes {rest}. There are fewer than two million such Routes whatever the paths, and unused
+// ones are garbage collected.
 //
 // The Route of DELETE message depends on the message's age at time.Now, see [MatchAt].
 //
-// Match does not allocate for a path of the catalogue that is spelled as [CompiledRoute.Path] spells it (a host, prefix
-// or query in front or behind does not matter), and allocates once if the spelling differs.
+// Match does not allocate for a path of the catalogue in the spelling of [CompiledRoute.Path], with or without a host,
+// prefix or query. For another spelling it allocates once.
 //
-// The error is a [*PathError] around one of the sentinels of this package. Use errors.Is(err, ErrNotAPI) for URLs
-// that need no limiter. It never contains the path.
+// The error is a [*PathError] around one of the sentinels of this package. Use errors.Is(err, ErrNotAPI) for URLs that
+// need no limiter. It never contains the path.
 func Match(method, path string) (CompiledRoute, error) {
 	c, err := match(method, path)
 	if c.route == DeleteMessage {

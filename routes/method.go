@@ -5,13 +5,13 @@ import "strings"
 // verb is the index of an HTTP method in verbs.
 type verb uint8
 
-// verbs are the methods that have routes. Methods that are not known share the last one, so that no caller can grow the number
-// of routes with methods of his own invention.
+// verbs are the known methods. Unknown methods share the last entry, so that callers cannot grow the number of routes.
 var verbs = [...]string{"GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "CONNECT", "TRACE", "{method}"}
 
 const otherVerb = verb(len(verbs) - 1)
 
-// parseVerb accepts any mix of cases: net/http hands methods on as the caller wrote them.
+// parseVerb returns the verb of a method in any case, because net/http does not change the caller's spelling. It
+// returns false if the method is not valid.
 func parseVerb(method string) (verb, bool) {
 	for index, name := range verbs {
 		if name == method {
@@ -26,7 +26,7 @@ func parseVerb(method string) (verb, bool) {
 	return otherVerb, isToken(method)
 }
 
-// isToken reports whether text can be a method: a token, as RFC 9110 says.
+// isToken reports whether text is a token, as RFC 9110 requires of a method.
 func isToken(text string) bool {
 	for i := range len(text) {
 		c := text[i]

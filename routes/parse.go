@@ -2,8 +2,8 @@ package routes
 
 import "strings"
 
-// Parse returns the Route whose String is text, such as "POST /channels/{channel_id}/messages". It is for what one process writes and
-// another one reads. A Route from [New] with flags that do not follow from its template is not told by its String.
+// Parse returns the Route whose String is text, such as "POST /channels/{channel_id}/messages". Use it to pass Routes
+// between processes. Flags given to [New] that do not follow from the template are not part of String and are lost.
 //
 // The error is a [*PathError] around [ErrMethod] or [ErrTemplate].
 func Parse(text string) (Route, error) {

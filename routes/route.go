@@ -18,16 +18,16 @@ type Route struct {
 	handle unique.Handle[definition]
 }
 
-// definition is what a Route stands for.
+// definition is the value of a Route.
 type definition struct {
-	text    string // method and template, in one piece so that they can be printed together
-	space   uint8  // where the one ends and the other begins
+	text    string // method, space and template, in one string for String
+	space   uint8  // index of the space
 	name    string
 	family  string
 	major   Major
 	flags   Flag
 	variant variant
-	hash    uint64 // of all the others
+	hash    uint64 // of all other fields
 }
 
 func (d *definition) method() string { return d.text[:d.space] }
@@ -43,13 +43,13 @@ func (d definition) route() Route {
 	return Route{unique.Make(d)}
 }
 
-// variant tells Routes apart that have method and template in common.
+// variant distinguishes Routes with the same method and template.
 type variant uint8
 
 const (
 	variantNone        variant = iota
 	variantInteraction         // webhook path with an interaction's token
-	variantYoung               // DELETE message, see messageAge
+	variantYoung               // DELETE message, see deleteLane
 	variantOld
 )
 
@@ -69,10 +69,10 @@ const (
 
 // New makes a Route for an endpoint that the catalogue lacks.
 //
-// The method may be in any case; one that is not known becomes "{method}", see [Match]. The template begins after the
-// API version, its parameters fill whole segments: "/channels/{channel_id}/new-thing". The major parameter follows from
+// The method may be in any case; an unknown method becomes "{method}", see [Match]. The template begins after the API
+// version, and its parameters fill whole segments: "/channels/{channel_id}/new-thing". The major parameter follows from
 // the beginning of the template. If the catalogue has the same operation, whatever its parameters are called, New
-// returns the catalogue's Route, or with flags that it lacks, a separate Route that has them too.
+// returns the catalogue's Route. With flags that this Route lacks, New returns a separate Route that has them too.
 //
 // [Match] does not return the new Route: it knows only the catalogue, and gives other paths a Route with placeholders.
 //
@@ -118,7 +118,7 @@ func (d definition) as(v variant) Route {
 // IsZero reports whether r is the zero value, which is no route.
 func (r Route) IsZero() bool { return r == Route{} }
 
-// Method returns the HTTP method in upper case, and "{method}" for those that are not known.
+// Method returns the HTTP method in upper case, or "{method}" if this package does not know it.
 func (r Route) Method() string {
 	d := r.definition()
 	return d.method()
@@ -177,7 +177,7 @@ func (r Route) String() string {
 		return ""
 	}
 	text, suffix := r.handle.Value().text, r.handle.Value().variant.suffix()
-	if suffix == "" { // as mostly: every hook wants to be told the route
+	if suffix == "" { // the usual case, which does not allocate
 		return text
 	}
 	return text + suffix

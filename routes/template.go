@@ -22,7 +22,7 @@ func checkTemplate(template string) error {
 	return nil
 }
 
-// validSegment accepts a literal that needs no percent-encoding, or a name in braces.
+// validSegment reports whether a segment is a literal that needs no percent-encoding, or a name in braces.
 func validSegment(segment string) bool {
 	if isParameter(segment) {
 		name := segment[1:]

@@ -1,7 +1,7 @@
 package routes
 
-// node is a place in the tree of known paths. One edge leads on for every literal segment and at most one for a
-// parameter. The trees of this package do not change once they are built.
+// node is a node of a tree of paths. It has a child for every literal segment, and at most one for a parameter. The
+// trees of this package do not change after they are built.
 type node struct {
 	literals  map[string]*node
 	parameter *node
@@ -9,10 +9,10 @@ type node struct {
 	routes    [len(verbs)]Route // of the paths that end here
 }
 
-// tree has all paths that are known: the catalogue and the others that have been seen.
+// tree contains the paths of catalogue and seen.
 var tree = grow(catalogue[:], seen[:])
 
-// words are the literal segments of the tree.
+// words contains the literal segments of the tree.
 var words = tree.words()
 
 func grow(groups ...[]Route) *node {
@@ -27,7 +27,7 @@ func grow(groups ...[]Route) *node {
 	return root
 }
 
-// plant returns the node at the end of the template and makes those that lead there.
+// plant returns the node of a template below n. It makes the nodes that are missing.
 func (n *node) plant(template string) *node {
 	for rest := template; rest != ""; {
 		var segment string
@@ -53,7 +53,7 @@ func (n *node) child(segment string) *node {
 	return n.literals[segment]
 }
 
-// find returns the route of a clean path, or the zero Route. A literal wins over a parameter, unless it leads nowhere:
+// find returns the route of a clean path, or the zero Route. A literal wins over a parameter if it leads to a route:
 // PATCH /guilds/{guild_id}/members/@me exists, GET needs {user_id} for the same path.
 func (n *node) find(path string, v verb) Route {
 	if path == "" {
@@ -71,8 +71,7 @@ func (n *node) find(path string, v verb) Route {
 	return n.parameter.find(rest, v)
 }
 
-// shaped returns the documented route whose template has its literals and parameters where this one has them, or the
-// zero Route.
+// shaped returns the route whose template differs at most in the names of parameters, or the zero Route.
 func (n *node) shaped(template string, v verb) Route {
 	for rest := template; rest != "" && n != nil; {
 		var segment string
@@ -99,7 +98,7 @@ func (n *node) words() map[string]bool {
 	return set
 }
 
-// visit calls f with the node and all below it.
+// visit calls f for the node and all nodes below it.
 func (n *node) visit(f func(*node)) {
 	f(n)
 	for _, literal := range n.literals {

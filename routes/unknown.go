@@ -2,18 +2,18 @@ package routes
 
 // unknown makes the route of a clean path that the tree does not have.
 //
-// The template must say as much as it can, since endpoints that share a template share what is learnt about their limit.
-// But paths can come from strangers, and every template costs memory. Hence:
+// The template keeps as much of the path as possible, because endpoints with the same template share what is learnt
+// about their limit. But paths can come from strangers, and every template costs memory. Therefore:
 //
-//   - as far as the tree knows the path, its literals and parameter names stand in the template;
-//   - the first segment beyond stays if it is a word from somewhere in the tree;
-//   - it and the next one become {id} or {value} otherwise, and all that follows becomes one {rest}.
+//   - as far as the tree has the path, the template has the tree's literals and parameter names;
+//   - the next segment is kept if it is any word of the tree, and becomes {id} or {value} otherwise;
+//   - the segment after that becomes {id} or {value}, and the remainder becomes one {rest}.
 //
 // With N nodes in the tree, W words and M methods there are fewer than M·N·(1 + (W+2)·5) templates, whatever the paths:
 // less than two million. A real client sees a few dozen.
 //
-// No token gets into a template: the place after /webhooks/{webhook_id} and /interactions/{interaction_id} is a parameter
-// in the tree, and beyond the tree only words of the tree are copied.
+// No token gets into a template: the segment after /webhooks/{webhook_id} and /interactions/{interaction_id} is a
+// parameter in the tree, and beyond the tree only words of the tree are copied.
 func unknown(v verb, path string) Route {
 	template := append(append(make([]byte, 0, 128), verbs[v]...), ' ')
 	rest, n := path, tree
@@ -33,7 +33,7 @@ func unknown(v verb, path string) Route {
 	return define(string(template), "").route()
 }
 
-// appendTail adds the segments that the tree does not have.
+// appendTail appends the segments that the tree does not have.
 func appendTail(template []byte, rest string) []byte {
 	if rest == "" || rest == "/" {
 		return append(template, rest...)

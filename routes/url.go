@@ -2,7 +2,7 @@ package routes
 
 import "strings"
 
-// splitURL returns the path of a URL, or of a bare path, without query and fragment, and where it begins in raw.
+// splitURL returns the path of a URL or of a bare path, without query and fragment, and its offset in raw.
 func splitURL(raw string) (path string, offset int, err *PathError) {
 	if raw == "" {
 		return "", 0, &PathError{Offset: -1, Err: ErrEmptyPath}
@@ -44,9 +44,9 @@ func afterHost(raw string) (int, *PathError) {
 	return end, nil
 }
 
-// IsMediaHost reports whether a host, with or without a port, serves attachments, avatars and previews (such as
-// cdn.discordapp.com, media.discordapp.net and images-ext-1.discordapp.net), to which the API's limits do not apply. It
-// does not allocate.
+// IsMediaHost reports whether a host, with or without a port, serves attachments, avatars and previews, such as
+// cdn.discordapp.com, media.discordapp.net and images-ext-1.discordapp.net. The API's limits do not apply to such
+// hosts. It does not allocate.
 func IsMediaHost(host string) bool {
 	label, domain := discordDomain(host)
 	const images = "images-"
@@ -61,11 +61,11 @@ func IsAPIHost(host string) bool {
 	return domain != "" && domain != mediaDomain && !IsMediaHost(host)
 }
 
-// mediaDomain is the one of Discord's domains that has no API.
+// mediaDomain is the domain of Discord's media, which has no API.
 const mediaDomain = "discordapp.net"
 
-// discordDomain returns which of Discord's domains a host belongs to, and the label before it, if it has one. For all other
-// hosts, and for what is no host, the domain is empty.
+// discordDomain returns the Discord domain to which a host belongs, and the label before it, if there is one. The
+// domain is empty for other hosts and for invalid ones.
 func discordDomain(host string) (label, domain string) {
 	name, port, _ := strings.Cut(host, ":")
 	name = strings.TrimSuffix(name, ".")
@@ -86,7 +86,7 @@ func discordDomain(host string) (label, domain string) {
 	return "", ""
 }
 
-// trimPrefix removes /api and /v10 from the front of a clean path. It removes all of them, so that the result has none.
+// trimPrefix removes all segments such as /api and /v10 from the front of a clean path.
 func trimPrefix(path string) string {
 	for {
 		segment, rest := cutSegment(path)
@@ -100,8 +100,8 @@ func trimPrefix(path string) string {
 	}
 }
 
-// afterMount returns what follows the first /api/v10 or the like inside a clean path, and whether there is one: a proxy can be mounted
-// below a path of its own.
+// afterMount returns the rest of a clean path after the first /api/v10 or similar inside it, and whether there is one:
+// a proxy can be mounted below a path of its own.
 func afterMount(path string) (rest string, found bool) {
 	const api = "/api/v"
 	for from := 0; ; {
@@ -116,7 +116,7 @@ func afterMount(path string) (rest string, found bool) {
 	}
 }
 
-// isPrefix recognises "api" and the versions, "v" and digits.
+// isPrefix reports whether a segment is "api" or a version, "v" and digits.
 func isPrefix(segment string) bool {
 	version, ok := strings.CutPrefix(segment, "v")
 	return segment == "api" || ok && isDigits(version)

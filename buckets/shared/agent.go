@@ -7,29 +7,30 @@ import (
 )
 
 const (
-	// longestSleep is after how long who waits asks again, even if there is nothing to expect: somebody ahead may be dead.
+	// longestSleep is when a bucket with waiters asks again without an expected change: a session ahead may have died.
 	longestSleep = 1500 * time.Millisecond
-	// shortestSleep is how long who waits at least waits for the time at which something may leave.
+	// shortestSleep is the least time to the next call for an expected change.
 	shortestSleep = time.Millisecond
-	// courtesy is for how long all others let that session act that came last, and for a part of it all but the one that waits first.
+	// courtesy is how long other sessions leave the next call to the session that made the latest one. The session with
+	// the first place in the queue waits for a 25th of that.
 	courtesy = 250 * time.Millisecond
-	// firstRetry is how long a call that failed is repeated after; twice that the next time, and so on.
+	// firstRetry is the pause after the first failed call. It doubles with every failure, up to longestRetry.
 	firstRetry   = 20 * time.Millisecond
 	longestRetry = time.Second
-	// firstLook is after how long who waits for a bucket that is lent to another session asks again, though nobody has said that it was
-	// returned; twice that the next time, and so on.
+	// firstLook is the pause before a session asks again for a bucket that is lent to another one, if no message says
+	// that it was returned. It doubles with every call, up to longestLook.
 	firstLook   = 25 * time.Millisecond
 	longestLook = 250 * time.Millisecond
 )
 
-// say lets the next call be made, which says all that there is to say. b.mu is held.
+// say lets the next call be made, with all news. b.mu must be held.
 func (b *bucket) say(now time.Duration) {
 	b.due = true
 	b.activate()
 	if b.calling || b.loan != nil || b.failing > 0 && b.timer != nil {
 		return
 	}
-	if away, _ := b.session.away(); away { // it is said when the server is back
+	if away, _ := b.session.away(); away { // the news is sent when the server is back
 		if b.queued() > 0 {
 			b.goAlone(now)
 		}
@@ -42,7 +43,7 @@ func (b *bucket) say(now time.Duration) {
 	b.calling = b.session.spawn(b.converse)
 }
 
-// converse makes calls as long as there is something to say.
+// converse makes calls as long as there is news.
 func (b *bucket) converse() {
 	for b.speak() {
 		b.notify()
@@ -50,7 +51,7 @@ func (b *bucket) converse() {
 	b.notify()
 }
 
-// speak makes one call, and reports whether there may be more to say.
+// speak makes one call, and reports whether another one may be needed.
 func (b *bucket) speak() (more bool) {
 	err := b.session.introduce()
 	b.mu.Lock()
@@ -62,7 +63,7 @@ func (b *bucket) speak() (more bool) {
 		b.mu.Unlock()
 		return false
 	}
-	if err == nil && !b.session.knowsEngine() { // any more
+	if err == nil && !b.session.knowsEngine() { // a suspension ended it since introduce
 		b.mu.Unlock()
 		return true
 	}
@@ -97,7 +98,7 @@ func (b *bucket) speak() (more bool) {
 	switch {
 	case anew:
 		b.due, b.asks = true, true
-		if r.values[0] == q.next.era { // it was done, and is worth nothing any more
+		if r.values[0] == q.next.era { // the call took effect, but in an era that is over
 			b.unsure = q
 		}
 	case err == nil:
@@ -112,7 +113,7 @@ func (b *bucket) speak() (more bool) {
 	return true
 }
 
-// settle waits until what there is to say now of requests that have ended, and of a loan, has been said, unless no call is being made.
+// settle waits until the server knows all outcomes and the returned loan that are known now, or no call is in progress.
 func (b *bucket) settle() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +124,7 @@ func (b *bucket) settle() {
 	}
 }
 
-// sayRest says all that there is to say when the session ends, and says it again if it does not get through.
+// sayRest sends the remaining news when the session ends, and repeats calls that fail.
 func (b *bucket) sayRest() {
 	s := b.session
 	for pause := firstRetry; ; pause *= 2 {
@@ -150,7 +151,7 @@ func (b *bucket) sayRest() {
 	}
 }
 
-// notify tells the user of the bucket that there is something new. No lock is held.
+// notify calls changed. It is the caller's function, so no lock may be held.
 func (b *bucket) notify() {
 	b.mu.Lock()
 	changed := b.changed
@@ -163,7 +164,7 @@ func (b *bucket) notify() {
 	}
 }
 
-// failed takes in that a call did not get through. b.mu is held.
+// failed records that a call failed, and arranges for the next one. b.mu must be held.
 func (b *bucket) failed(q *turn, err error) {
 	now := b.session.now()
 	b.due, b.asks, b.failedTo = true, true, b.session.agents.next.Load()
@@ -187,7 +188,7 @@ func (b *bucket) failed(q *turn, err error) {
 	b.wakeAt(now, now+pause)
 }
 
-// rest sets the timer of the next call if requests wait, or something is untold. b.mu is held.
+// rest sets the timer of the next call if requests wait or news remains. b.mu must be held.
 func (b *bucket) rest(now time.Duration) {
 	if b.queued() == 0 && !b.untold(now) || b.loan != nil || b.timer != nil {
 		return
@@ -210,7 +211,8 @@ func (b *bucket) rest(now time.Duration) {
 			}
 			at = min(at, next)
 		}
-		if _, dead := k.silent(engine, b.session.id); dead > 0 && !ok { // whose outcome may be what is waited for
+		// The window may wait for an outcome that only a dead session knew.
+		if _, dead := k.silent(engine, b.session.id); dead > 0 && !ok {
 			at = min(at, now+dead-engine+shortestSleep)
 		}
 	}
@@ -231,7 +233,7 @@ func (b *bucket) stopTimer() {
 	}
 }
 
-// wake makes a call, for there may be news.
+// wake makes the call that the timer was set for.
 func (b *bucket) wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -241,7 +243,7 @@ func (b *bucket) wake() {
 	b.say(now)
 }
 
-// want takes in that a session wants the bucket back.
+// want records that a session needs the loan; "" if its name is not known.
 func (b *bucket) want(session string) {
 	b.mu.Lock()
 	if session != "" {
@@ -254,7 +256,7 @@ func (b *bucket) want(session string) {
 			b.session.meter.count(&b.session.meter.counted.LoansRecalled)
 		}
 		b.loan.wanted = true
-	case b.returned != nil: // it waits for the next tick
+	case b.returned != nil: // return the loan now rather than with the next tick
 		b.say(b.session.now())
 	}
 	b.mu.Unlock()

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// agents are the buckets of a session.
+// agents are the buckets of a session, and what keeps the session alive for them.
 type agents struct {
-	next    atomic.Uint64 // number of requests and calls
-	beating chan struct{} // holds one element while a beat is on its way
+	next    atomic.Uint64 // latest number of a request or call
+	beating chan struct{} // holds one element while a beat is in progress
 
-	mu     sync.Mutex // taken after that of a bucket
+	mu     sync.Mutex // taken after the mutex of a bucket
 	byName map[string]*bucket
-	active map[*bucket]struct{} // which have something to do, so that the session has to stay alive
-	stop   func()               // ends the ticks; nil if there are none
-	saw    time.Duration        // when the latest call that came through was begun
-	naps   int                  // of our clock that are known here
-	beatAt time.Duration        // when the latest beat that came through was begun
-	lease  time.Duration        // until when the server knows that the session is alive, by its clock
-	since  time.Duration        // when the first of them was begun since the others may have held the session for dead
+	active map[*bucket]struct{} // busy buckets, for which the session stays alive
+	stop   func()               // stops the ticks; nil if there are none
+	saw    time.Duration        // start of the latest call that succeeded
+	naps   int                  // suspensions of this process that aliveUntil has seen
+	beatAt time.Duration        // start of the latest beat that succeeded
+	lease  time.Duration        // until when the server knows the session to be alive, by its clock
+	since  time.Duration        // start of the first call after a time in which it may have counted as dead
 }
 
 func (s *session) startAgents() {
 	s.agents.beating = make(chan struct{}, 1)
-	s.agents.saw = -sessionTime // nobody has heard of it
+	s.agents.saw = -sessionTime // no process knows the session yet
 	s.agents.byName, s.agents.active = map[string]*bucket{}, map[*bucket]struct{}{}
 	s.listen("want", func(rest string) {
 		session, name, _ := strings.Cut(rest, " ")
@@ -45,7 +45,7 @@ func (s *session) startAgents() {
 	s.watch(s.outageChanged)
 }
 
-// closeAgents says all that is left to say, of many buckets at a time where nothing is in flight.
+// closeAgents reports the remaining news of all busy buckets, concurrently.
 func (s *session) closeAgents() {
 	all := s.allAgents()
 	for _, b := range all {
@@ -78,16 +78,17 @@ func (s *session) allAgents() []*bucket {
 	return all
 }
 
-// saw takes in that the others believe in the session, by a reply that begins with the era.
+// saw records a successful call, after which the others count the session as alive. The reply begins with the era.
 func (s *session) saw(r *reply) {
 	now, lifetime, lost := s.now(), s.lifetime(), s.entered(r)
 	if r.values[0] != s.eraNumber() {
-		return // it was overtaken
+		return // a later reply was faster
 	}
 	s.agents.mu.Lock()
-	if lost || now >= s.agents.saw+believedTime || r.sent < s.agents.since && s.agents.since <= r.sent+believedTime { // the latter: a reply was overtaken
+	// In the last case a later reply was faster.
+	if lost || now >= s.agents.saw+believedTime || r.sent < s.agents.since && s.agents.since <= r.sent+believedTime {
 		s.agents.since = r.sent
-		if lost { // what was given until now
+		if lost { // permits and loans granted until now are void
 			s.agents.since = now
 		}
 	}
@@ -98,10 +99,11 @@ func (s *session) saw(r *reply) {
 	}
 }
 
-// believedTime is how long after the start of a call all others certainly believe in a session. Their clocks may run faster.
+// believedTime is how long after the start of a call all others certainly count the session as alive. It is shorter
+// than sessionTime because their clocks may run faster.
 const believedTime = sessionTime * 9 / 10
 
-// aliveUntil returns until when all others believe in the session if no other call comes through.
+// aliveUntil returns until when all others count the session as alive if no other call succeeds.
 func (s *session) aliveUntil() time.Duration {
 	naps := s.awake()
 	s.agents.mu.Lock()
@@ -112,8 +114,8 @@ func (s *session) aliveUntil() time.Duration {
 	return s.agents.saw + believedTime
 }
 
-// believedUntil returns until when the others believe in the session if no other call comes through, and have certainly done so all the time
-// since a moment; 0 if they have not. What was granted or lent then may have been given to somebody else.
+// believedUntil returns aliveUntil, or 0 if the session may have counted as dead at any time since from: then permits
+// and loans granted at that time may have been given to another session.
 func (s *session) believedUntil(from time.Duration) time.Duration {
 	alive := s.aliveUntil()
 	s.agents.mu.Lock()
@@ -124,7 +126,7 @@ func (s *session) believedUntil(from time.Duration) time.Duration {
 	return alive
 }
 
-// activate lets the session stay alive for the bucket. b.mu is held.
+// activate marks the bucket as busy, so that the session stays alive for it. b.mu must be held.
 func (b *bucket) activate() {
 	if b.active {
 		return
@@ -140,7 +142,7 @@ func (b *bucket) activate() {
 	}
 }
 
-// forgetIdle ends that, if the bucket has nothing to do. A closed one is forgotten with it. b.mu is held.
+// forgetIdle ends the busy state of a bucket that has nothing to do, and removes it if it is closed. b.mu must be held.
 func (s *session) forgetIdle(b *bucket) {
 	if b.inUse() || b.hold > s.now() || b.returned != nil || b.loan != nil || b.calling || b.due {
 		return
@@ -158,7 +160,7 @@ func (s *session) forgetIdle(b *bucket) {
 	}
 }
 
-// settle waits until what there is to say of buckets with names that begin so has been said.
+// settle waits until the server has the outcomes and returned loans of all busy buckets whose names begin with begin.
 func (s *session) settle(begin string) {
 	for _, b := range s.allAgents() {
 		if strings.HasPrefix(b.name, begin) {
@@ -167,10 +169,11 @@ func (s *session) settle(begin string) {
 	}
 }
 
-// countPeriod is how old what is known of the number of sessions may be.
+// countPeriod bounds the age of the known number of sessions.
 const countPeriod = 10 * time.Second
 
-// tickAgents does what is due once a second. The calls of buckets say that the session is alive, too, but not which of its loans are wanted.
+// tickAgents ends what has lasted too long, once a second. It sends a beat while there are loans: calls of buckets also
+// keep the session alive, but only a beat's reply says which loans other sessions need.
 func (s *session) tickAgents() {
 	away, _ := s.away()
 	now, loans := s.now(), false
@@ -185,7 +188,7 @@ func (s *session) tickAgents() {
 	}
 }
 
-// tick ends what has lasted too long, and reports whether the bucket is lent to this session.
+// tick ends requests and loans that have lasted too long, and reports whether the bucket is lent to this session.
 func (b *bucket) tick(away bool) (lent bool) {
 	now := b.session.now()
 	b.mu.Lock()
@@ -194,7 +197,7 @@ func (b *bucket) tick(away bool) (lent bool) {
 			b.end(p, outcome{at: now})
 		}
 	}
-	// Who waits may have waited too long by now, or a loan may have ended that the server did not renew.
+	// Let the manager check whether requests have waited too long, or end a loan that has expired.
 	news := away && b.queued() > 0 || b.loan != nil && (b.loan.offered || b.loanUntil() <= now)
 	if b.returned != nil && !away {
 		b.say(now)
@@ -208,12 +211,12 @@ func (b *bucket) tick(away bool) (lent bool) {
 	return lent
 }
 
-// outageChanged lets all buckets know that the server is away, or back.
+// outageChanged adapts all busy buckets to the start or the end of an outage.
 func (s *session) outageChanged() {
 	for _, b := range s.allAgents() {
 		b.mu.Lock()
 		now := s.now()
-		if away, _ := s.away(); away { // now: the others may have taken long, and this may not be the latest news
+		if away, _ := s.away(); away { // ask again: the loop may take long
 			b.stopTimer()
 			if b.inUse() {
 				b.goAlone(now)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// take takes in the answer to a call. b.mu is held.
+// take records the answer to a call. b.mu must be held.
 func (b *bucket) take(q *turn, a *answer, r *reply) error {
 	now := r.received
 	defer func() {
@@ -23,15 +23,16 @@ func (b *bucket) take(q *turn, a *answer, r *reply) error {
 	switch a.status {
 	case swapDone:
 		b.delivered(q)
-		if k := b.known; k == nil || k.version.life != q.next.version.life || k.version.number < q.next.version.number { // else a message was faster
+		// A message may have brought a newer state.
+		if k := b.known; k == nil || k.version.life != q.next.version.life || k.version.number < q.next.version.number {
 			b.learn(q.next, q.kept, now)
 		}
-		if len(q.granted) > 0 && b.queued() > 0 && !q.next.waits(b.session.id) { // there are more than were said
+		if len(q.granted) > 0 && b.queued() > 0 && !q.next.waits(b.session.id) { // the call did not list all
 			b.due = true
 		}
 		if q.lends {
 			b.accept(&loan{state: b.decoded(), low: q.low, high: q.high, share: 1, at: r.sent})
-			if b.closed { // nobody would use it
+			if b.closed { // no request would use the loan
 				b.giveUp()
 				b.due = true
 			}
@@ -57,14 +58,14 @@ func (b *bucket) take(q *turn, a *answer, r *reply) error {
 	return nil
 }
 
-// vouch takes in how long sessions have been alive.
+// vouch records in a state how long the server knew sessions to be alive.
 func (b *bucket) vouch(s *state) {
 	for i, m := range s.members {
 		s.members[i].seen = max(m.seen, b.vouched[m.session])
 	}
 }
 
-// delivered drops what was said. b.mu is held.
+// delivered removes the news of a call that took effect. b.mu must be held.
 func (b *bucket) delivered(q *turn) {
 	b.unsure, b.asks, b.looks = nil, false, 0
 	b.recalls, b.dead = nil, nil
@@ -81,10 +82,10 @@ func (b *bucket) delivered(q *turn) {
 	}
 }
 
-// read takes in another state than was expected, nil if there is none. b.mu is held.
+// read records a state that is not the expected one, nil if the server has none. b.mu must be held.
 func (b *bucket) read(s *state, kept string, r *reply) {
 	b.due = true
-	now, before := r.received, b.knownAt <= r.sent // else a message may have overtaken the reply
+	now, before := r.received, b.knownAt <= r.sent // false if a message may have been faster than the reply
 	if q := b.unsure; q != nil && s != nil && s.member(b.session.id).call >= q.number {
 		b.delivered(q)
 	}
@@ -95,7 +96,7 @@ func (b *bucket) read(s *state, kept string, r *reply) {
 			return
 		}
 		b.remember()
-		if s != nil && s.version.life == k.version.life { // nobody writes an older one
+		if s != nil && s.version.life == k.version.life { // no process writes an older state
 			b.session.endEra()
 		} else {
 			b.session.lost()
@@ -106,17 +107,18 @@ func (b *bucket) read(s *state, kept string, r *reply) {
 		kept = ""
 	}
 	number := b.session.eraNumber()
-	if s.era == number && s.latest() > b.session.engineLatest(now)+clockStep { // the clock was set back before we came
+	// The server's clock was set back before the session began.
+	if s.era == number && s.latest() > b.session.engineLatest(now)+clockStep {
 		b.session.endEra()
 	}
 	s.restart(number, b.session.engineTime(now))
 	b.learn(s, kept, now)
 }
 
-// learn takes in the state that is kept now, and what it grants. b.mu is held.
+// learn records the server's current state, and what it grants to this session. b.mu must be held.
 func (b *bucket) learn(s *state, kept string, now time.Duration) {
 	b.known, b.kept, b.knownAt = s, kept, now
-	rest := s.window.Period() // as restart waits out what is of an earlier era
+	rest := s.window.Period() // restart waits out a state of an earlier era
 	if at, ok := b.session.engineTimeOf(s.era, now); ok {
 		rest = s.window.Reset() - at
 	}
@@ -145,7 +147,7 @@ func (b *bucket) learn(s *state, kept string, now time.Duration) {
 	}
 }
 
-// told takes in a state that another session has sent, as it grants something to this one.
+// told records a state that another session has sent by message.
 func (b *bucket) told(kept string) {
 	s, err := decode(kept)
 	if err != nil {
@@ -161,7 +163,7 @@ func (b *bucket) told(kept string) {
 		unsaid := b.due || b.untold(now)
 		b.learn(&s, kept, now)
 		b.stopTimer()
-		if unsaid || b.queued() > 0 && !s.waits(b.session.id) { // it was lent, and nobody knows that they wait
+		if unsaid || b.queued() > 0 && !s.waits(b.session.id) { // after a loan the server does not know the waiters
 			b.say(now)
 		} else if !b.calling {
 			b.rest(now)

@@ -8,7 +8,7 @@ import (
 
 var beatScript = script("beat", "beat.lua")
 
-// beat says that the session is alive, unless that is being said.
+// beat reports that the session is alive, unless another beat is in progress.
 func (s *session) beat(ctx context.Context) {
 	select {
 	case s.agents.beating <- struct{}{}:
@@ -22,7 +22,7 @@ func (s *session) beat(ctx context.Context) {
 	<-s.agents.beating
 }
 
-// introduce says that the session is alive before anything else is said, so that the server's clock is known.
+// introduce sends a beat if the server's clock is not known, because other calls need that.
 func (s *session) introduce() error {
 	s.awake()
 	if s.knowsEngine() {
@@ -58,23 +58,24 @@ func (s *session) sendBeat(ctx context.Context) error {
 	return nil
 }
 
-// aliveArguments adds for how long the session is alive from now on, until when the server knows already that it is, and the era.
+// aliveArguments appends the session's remaining lifetime, the time until which the server knows it to be alive, and
+// the era.
 func (s *session) aliveArguments(era int64, arguments ...string) []string {
 	s.agents.mu.Lock()
 	lease, lifetime := s.agents.lease, s.lifetime()
 	s.agents.mu.Unlock()
 	if lifetime < sessionTime {
-		lease = 0 // its other calls may have said already that it closes
+		lease = 0 // its other calls may have reported already that it closes
 	}
 	arguments = append(arguments, strconv.FormatInt(lifetime.Milliseconds(), 10), strconv.FormatInt(lease.Milliseconds(), 10))
 	return s.eraArguments(era, arguments)
 }
 
-// count takes in how many sessions are alive, by a call that was begun at the given time.
+// count records how many sessions are alive, as of a call that started at begun.
 func (s *session) count(live int, begun time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Fewer are believed after a while: a server that has just lost its state knows nobody else yet.
+	// A smaller number counts only after a while: a server that has just lost its state knows no other sessions yet.
 	if live >= s.live || begun-s.liveAt > 2*sessionTime {
 		s.live, s.liveAt = max(live, 1), begun
 	}

@@ -11,69 +11,68 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// bucket is what a session knows of one bucket, and has to tell the server of it. There is one call at a time, which says
-// all that there is to say; what comes up meanwhile is said by the next one.
+// bucket is one bucket as its session knows it, with the news for the server. It makes one call at a time, which
+// carries all the news; news that arises meanwhile goes into the next call.
 //
-//	shared  all processes together decide what leaves, by the state that the server keeps. The manager's window only looks on
-//	lent    this process decides alone, by the manager's window, as long as the loan lasts
+//	shared  all processes decide together, by the state on the server. The manager's window only observes
+//	lent    this process decides alone, by the manager's window, until the loan ends
 //
-// The manager's window is used only in calls of the manager, which holds the lock that guards it. So a loan that is offered begins with the
-// manager's next call, and one that is over ends when the manager wants to know what may leave.
+// Only calls of the manager touch its window, because the manager's lock guards it. A loan on offer therefore begins
+// with the manager's next call, and an expired one ends when the manager next asks what may leave.
 type bucket struct {
 	session *session
 	name    string
 	keys    []string
 
 	mu      sync.Mutex
-	window  *ratelimits.Window // the manager's
-	blank   ratelimits.Window  // what it is as long as nothing is known: unknown, or new and declared
-	late    lateness           // of other buckets of its hash
+	window  *ratelimits.Window
+	blank   ratelimits.Window // initial state: unknown, or new with a declared limit
+	late    lateness          // of other buckets with the same hash
 	changed func()
 	closed  bool
 
-	waiting int       // requests of the manager, those that were granted included
-	waiters []waiter  // the first of them that are not
-	spare   []waiter  // room for the next ones
-	granted []waiter  // the first of all
-	permits []*permit // of what flies
-	ended   []outcome // that the server does not know yet, in their order
+	waiting int       // requests of the manager that have not left, granted ones included
+	waiters []waiter  // the first waiting requests that are not granted, in order of arrival
+	spare   []waiter  // memory for the next waiters
+	granted []waiter  // granted requests that have not left; they come before all waiters
+	permits []*permit // of requests in flight
+	ended   []outcome // outcomes that the server does not know yet, oldest first
 
-	// What else the server is to be told.
+	// More news for the server.
 	returned *returned
-	hold     time.Duration // until when, 0 if it is said
+	hold     time.Duration // end of a hold that the server does not know yet, 0 if there is none
 	class    ratelimits.Class
 
-	known    *state // the latest that is known; nil if nothing is
-	kept     string // the same as the server keeps it
+	known    *state // latest known state; nil if none is known
+	kept     string // known, as the server stores it
 	knownAt  time.Duration
-	unsure   *turn                    // the latest call, if nobody knows whether it got through
+	unsure   *turn                    // the latest call, if it may or may not have taken effect
 	loan     *loan                    // nil while the bucket is shared
-	wantedBy map[string]struct{}      // sessions that want the loan back
-	recalls  *recollection            // what was known of the bucket before the server lost it
-	vouched  map[string]time.Duration // when sessions were alive for certain, by the server's clock
-	dead     []string                 // sessions of which the server has said so
-	err      error                    // why the last call failed, if that is no outage
+	wantedBy map[string]struct{}      // sessions that need the loan
+	recalls  *recollection            // what was known before the server lost the state
+	vouched  map[string]time.Duration // times of the server's clock at which sessions were alive
+	dead     []string                 // sessions that the server reported dead
+	err      error                    // why the last call failed; nil during an outage
 	errAt    time.Duration
 
-	active   bool // counted by the session as one that does something
-	calling  bool
-	over     sync.Cond     // one has, or there are no more
-	due      bool          // there is something to say, or to ask
-	asks     bool          // to ask
-	failing  int           // calls in a row that failed
-	looks    int           // calls in a row that found the bucket lent to somebody else
-	lookedAt time.Duration // when the latest of them ended
-	lentTill time.Duration // until when that one is alive if it says nothing else
-	failedTo uint64        // the last number that there was when a call failed
+	active   bool          // whether the session counts the bucket as busy
+	calling  bool          // whether converse runs
+	over     sync.Cond     // signalled when a call has ended or none will follow
+	due      bool          // whether a call is due, for news or a question
+	asks     bool          // whether the call is due even without news
+	failing  int           // failed calls in a row
+	looks    int           // calls in a row that found the bucket lent to another session
+	lookedAt time.Duration // end of the latest of these calls
+	lentTill time.Duration // until when the holder counts as alive without another call
+	failedTo uint64        // latest request or call number when a call last failed
 	timer    clockwork.Timer
 
-	knownUntil time.Duration // when the window that is known ends, by our clock
+	knownUntil time.Duration // end of the known window, by our clock
 }
 
 var _ buckets.SharedBucket = (*bucket)(nil)
 
-// Bucket returns the bucket of that name. One that was closed and still has something to say goes on, so that it says that
-// first.
+// Bucket returns the bucket with the key. A closed bucket with news for the server is used again: its news goes first.
 func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
 	k := s.store.keys
 	name := k.bucket(key)
@@ -98,7 +97,7 @@ func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, chang
 	return b
 }
 
-// blank returns a window of which nothing is known, but for a limit that was declared like that of another one.
+// blank returns a new window, with the same limit if that is declared.
 func blank(like *ratelimits.Window) (w ratelimits.Window) {
 	if like.Declared() {
 		w.Declare(like.Limit(), like.Period())
@@ -106,7 +105,7 @@ func blank(like *ratelimits.Window) (w ratelimits.Window) {
 	return w
 }
 
-// lateness is what is known of how much later than announced a bucket opens.
+// lateness is the delay with which buckets of one hash open after the announced time.
 type lateness struct {
 	by    time.Duration
 	known bool
@@ -117,15 +116,15 @@ func latenessOf(w *ratelimits.Window) (l lateness) {
 	return l
 }
 
-// expect tells a window of a lateness, if one is known.
+// expect passes a known lateness to a window.
 func (l lateness) expect(now time.Duration, w *ratelimits.Window) {
 	if l.known && l != latenessOf(w) {
 		w.ExpectLate(now, l.by)
 	}
 }
 
-// enter begins a call of the manager, and with it a loan that is offered. The manager's window knows what all processes have learnt of
-// lateness, as a start for other buckets of the hash. b.mu is held.
+// enter begins a call of the manager, and with it a loan on offer. While the bucket is shared, it passes the known
+// lateness to the manager's window, because the manager uses that for other buckets of the hash. b.mu must be held.
 func (b *bucket) enter(now time.Duration) {
 	switch {
 	case b.loan != nil && b.loan.offered:
@@ -135,7 +134,8 @@ func (b *bucket) enter(now time.Duration) {
 	}
 }
 
-// decides is enter, and reports that the manager's window decides what leaves. A loan that is over or wanted ends. b.mu is held.
+// decides calls enter, ends a loan that has expired or that another session needs, and reports whether the manager's
+// window decides what leaves. b.mu must be held.
 func (b *bucket) decides(now time.Duration) bool {
 	b.enter(now)
 	if l := b.loan; l != nil && (l.wanted || now >= b.loanUntil()) {
@@ -144,7 +144,7 @@ func (b *bucket) decides(now time.Duration) bool {
 	return b.loan != nil
 }
 
-// Demand takes in who waits.
+// Demand implements buckets.SharedBucket.
 func (b *bucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,7 +171,7 @@ func (b *bucket) Next(now time.Duration) (at time.Duration, ok bool) {
 	return now, ok
 }
 
-// Take says that a request is sent.
+// Take returns the permit of a request that leaves now, false if there is none.
 func (b *bucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,7 +206,7 @@ func (b *bucket) Adopt(now, sent time.Duration) buckets.SharedPermit {
 	return p
 }
 
-// Report says what came of a request.
+// Report records the outcome of a request.
 func (b *bucket) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.Response) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -221,15 +221,15 @@ func (b *bucket) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.
 	case landed.number > 0:
 		b.end(&landed, outcome{at: now, response: r})
 	case b.loan == nil || b.loan.alone:
-	case b.window.Declared(): // of which it says nothing
+	case b.window.Declared(): // responses say nothing about a declared limit
 	case b.window.Limit() != limit, b.window.Remaining(now) < left, r.Class == ratelimits.ClassUser:
-		// Whoever has to do without this process shall know the limit. And somebody else uses the bucket: perhaps it was lent twice, as the
-		// server has forgotten it. It is lent again with the next permit.
+		// The other processes need the limit if this one dies. A response that shows another user may mean that the
+		// bucket was lent twice, because the server forgot it. The next permit brings a new loan.
 		b.endLoan(now)
 	}
 }
 
-// Return takes back a request that was not sent.
+// Return gives back the permit of a request that was not sent.
 func (b *bucket) Return(now time.Duration, p buckets.SharedPermit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,7 +244,7 @@ func (b *bucket) Return(now time.Duration, p buckets.SharedPermit) {
 	}
 }
 
-// Hold lets nothing leave in any process.
+// Hold lets no process send for d from now on.
 func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -257,7 +257,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	}
 }
 
-// Predict returns how long one more request would wait, at least. How long an outage will last is not known.
+// Predict returns the least wait of one more request. It does not include the rest of an outage, which is not known.
 func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -267,12 +267,13 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast
 	}
 	f.Certain = b.answered(ahead)
 	b.outdate()
-	// The server has charged those that it has granted, though they have not left yet. None of them waits for it again.
+	// The server has charged the granted requests already, though they have not left. No other request waits for them.
 	if b.known != nil && ahead >= len(b.granted) {
 		w := &b.known.window
 		engine := b.session.engineTime(now)
 		ahead -= len(b.granted)
-		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime { // else who knows whether they still wait
+		// Requests of other processes count only if they are known from recently: they may have left since.
+		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime {
 			ahead += b.known.others(b.session.id, ahead < b.queued())
 		}
 		f.Wait, f.Class = w.Predict(engine, ahead), w.HoldClass(engine)
@@ -289,13 +290,14 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast
 	return f
 }
 
-// answered reports that the place of the request with so many of this process ahead of it is known, or that a call failed that should have told.
+// answered reports whether the server has been asked, with or without success, for the place of a request. ahead is the
+// number of requests of this process before it.
 func (b *bucket) answered(ahead int) bool {
 	i := ahead - len(b.granted)
 	return i < 0 || i < len(b.waiters) && (b.waiters[i].known || b.waiters[i].number <= b.failedTo)
 }
 
-// heldUntil is until when nothing may leave as far as the server knows.
+// heldUntil returns the end of the hold by the known state, in our time; now or 0 if there is none.
 func (b *bucket) heldUntil() time.Duration {
 	b.outdate()
 	if b.known == nil {
@@ -305,10 +307,10 @@ func (b *bucket) heldUntil() time.Duration {
 	return now + b.known.window.HoldWait(b.session.engineTime(now))
 }
 
-// errorMemory is how long nobody asks again after an answer that was wrong. Then the next request does, as somebody may have mended it.
+// errorMemory is how long after a wrong answer no request asks again. By then an operator may have fixed the cause.
 const errorMemory = time.Second
 
-// Err returns why nothing is granted.
+// Err returns why the bucket grants nothing, nil if requests may wait.
 func (b *bucket) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -321,7 +323,7 @@ func (b *bucket) Err() error {
 	return b.session.refusalErr()
 }
 
-// Close ends the use of the bucket, and a loan with it. It is removed once everything has been reported to the server.
+// Close ends the use of the bucket, and its loan. It is removed once everything has been reported to the server.
 func (b *bucket) Close() {
 	now := b.session.now()
 	b.mu.Lock()
@@ -332,14 +334,14 @@ func (b *bucket) Close() {
 	b.close(now)
 }
 
-// abandon is Close without the manager, whose window nobody may look at.
+// abandon is Close outside calls of the manager: it must not touch the manager's window.
 func (b *bucket) abandon() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.close(b.session.now())
 }
 
-// close is Close when there is no loan that was used. b.mu is held.
+// close is Close without the manager's window: requests sent with the present loan count as lost. b.mu must be held.
 func (b *bucket) close(now time.Duration) {
 	b.closed = true
 	if b.loan != nil {

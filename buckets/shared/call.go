@@ -12,22 +12,22 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// errTooLate is the error of a call that got to the server after its time: it did nothing.
+// errTooLate means that a call reached the server after its timeout and had no effect.
 var errTooLate = errors.New("shared: the call reached the server after its timeout")
 
-// reply is what a script returned.
+// reply is the reply of a script.
 type reply struct {
 	values         []int64
 	sent, received time.Duration
-	engine         time.Duration // when it ran, by the server's clock
+	engine         time.Duration // when the script ran, by the server's clock
 }
 
-// call runs a script that is written for it: its first argument is when it is too late (milliseconds of the server, 0 if
-// that does not matter), and its reply begins with 0, or -1 if it was too late, and the server's time. It blocks for the call
-// timeout at most; call it from what was spawned.
+// call runs a script of this package. The script's first argument is the time after which it must do nothing
+// (milliseconds of the server's clock, 0 for no such time). Its reply begins with 0, or -1 if it ran too late, and the
+// server's time. call blocks for the call timeout at most; call it only from a goroutine started by spawn.
 //
-// During an outage it fails at once. Outages are noticed here, and nobody else needs to repeat calls for that; watch
-// tells when the server is back.
+// During an outage it fails at once. failed detects outages here, and probe then calls the server, so callers need not
+// repeat calls to find out; watch reports when the server is back.
 func (s *session) call(script *Script, keys []string, arguments ...string) (reply, error) {
 	s.mu.Lock()
 	if s.outage.away {
@@ -39,7 +39,7 @@ func (s *session) call(script *Script, keys []string, arguments ...string) (repl
 	return s.try(s.context, script, keys, arguments...)
 }
 
-// try is call without the look at what is known of an outage.
+// try is call without the check for a known outage.
 func (s *session) try(ctx context.Context, script *Script, keys []string, arguments ...string) (r reply, err error) {
 	if err := s.endedErr(); err != nil {
 		return r, err
@@ -52,7 +52,7 @@ func (s *session) try(ctx context.Context, script *Script, keys []string, argume
 	limit := int64(0)
 	if s.tells(keys[0]) && s.knowsEngine() {
 		s.mu.Lock()
-		if !s.era.over { // else it may be that of another clock
+		if !s.era.over { // otherwise engine may be the clock of another era
 			limit = s.engine.earliest(r.sent + timeout).Milliseconds()
 		}
 		s.mu.Unlock()
@@ -75,23 +75,23 @@ func (s *session) try(ctx context.Context, script *Script, keys []string, argume
 	return r, nil
 }
 
-// tells reports that calls about a key say whether the server is there. That of the address is in another slot than all others,
-// perhaps on another node, with another clock.
+// tells reports whether calls for a key show that the server is available. The key of an address does not: it is in
+// another slot than all others, perhaps on another node, with another clock.
 func (s *session) tells(key string) bool { return strings.HasPrefix(key, s.store.keys.prefix) }
 
-// came takes in that a call got through.
+// came records that a call succeeded.
 func (s *session) came(r reply, tells bool) {
 	if !tells {
 		return
 	}
-	s.awake() // else it would seem that the server's clock was set
+	s.awake() // first: after a suspension of this process the server's clock would seem to have been set
 	if s.tellClock(&r) {
 		s.spawn(func() { s.beat(s.context) })
 	}
 	s.answered()
 }
 
-// answered takes in that the server is there.
+// answered records that the server is available, and reports the end of an outage.
 func (s *session) answered() {
 	s.mu.Lock()
 	since := s.outage.since
@@ -106,7 +106,7 @@ func (s *session) answered() {
 	}
 }
 
-// failed takes in that a call did not, and returns the error for whoever made it.
+// failed records that a call failed, and returns the error for its caller. It reports the start of an outage.
 func (s *session) failed(r reply, err error, keys []string) error {
 	if wrong := keyError(err, keys); wrong != nil {
 		if s.tells(keys[0]) {
@@ -139,7 +139,7 @@ func (s *session) failed(r reply, err error, keys []string) error {
 	return err
 }
 
-// end takes in that the server will never be reached again, because its client was closed.
+// end records that the server will never be reached again, because its client was closed.
 func (s *session) end(err error) {
 	s.mu.Lock()
 	first := s.ended == nil
@@ -160,7 +160,7 @@ func (s *session) endedErr() error {
 	return s.ended
 }
 
-// refusalErr returns what everybody who needs the server is refused with, nil if they may wait.
+// refusalErr returns the error for all requests that need the server, nil if they may wait.
 func (s *session) refusalErr() error {
 	if err := s.endedErr(); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (s *session) away() (away bool, since time.Duration) {
 	return s.outage.away, s.outage.since
 }
 
-// Outage returns an OutageError while the server is away, and those who need it have to wait for it.
+// Outage returns an OutageError while the server is away and requests have to wait for it, nil otherwise.
 func (s *session) Outage() error {
 	if s.store.options.outage >= OutageShare {
 		return nil

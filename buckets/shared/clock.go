@@ -2,27 +2,28 @@ package shared
 
 import "time"
 
-// clockMemory is how long after a reply the server's clock is known well enough: clocks drift apart by a millisecond in that time at most.
+// clockMemory is how long a reading of the server's clock is precise enough: clocks drift by a millisecond in it at
+// most.
 const clockMemory = 10 * time.Second
 
-// engineClock estimates the server's clock from what replies say of it: it was read between the start and the end of the
-// call. All times are since 1970 by that clock, or since the origin by ours.
+// engineClock estimates the server's clock from replies: the server read it between the start and the end of the call.
+// The server's times are since 1970, ours since the origin.
 type engineClock struct {
 	known     bool
 	low, high time.Duration // bounds of the server's time minus ours
-	at        time.Duration
-	set       time.Duration // when it was known that it, or ours, had been set: what was asked before says nothing
+	at        time.Duration // end of the latest call
+	set       time.Duration // when either clock was last noticed to be set; calls that started earlier are ignored
 }
 
-// tell takes in that the server's clock stood at engine, in whole microseconds, between start and end. It reports whether it was set
-// since the last time.
+// tell records that the server's clock stood at engine, in whole microseconds, between start and end. It reports
+// whether the clock was set since the last call.
 func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
 	if start < c.set {
 		return false
 	}
 	low, high := engine-end, engine+time.Microsecond-start
 	if c.known {
-		// Clocks drift apart: what was learnt earlier is less certain, by 1 in 1000, far more than clocks do.
+		// Earlier bounds widen by 1 in 1000, far more than clocks drift.
 		drift := max(end-c.at, 0) / 1000
 		c.low, c.high = c.low-drift, c.high+drift
 	}
@@ -43,12 +44,12 @@ func (c *engineClock) earliest(t time.Duration) time.Duration { return t + c.low
 // latest returns a time of the server's that is certainly not earlier than t of ours.
 func (c *engineClock) latest(t time.Duration) time.Duration { return t + c.high }
 
-// ceilMillis counts the milliseconds that have begun.
+// ceilMillis rounds up to milliseconds.
 func ceilMillis(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// millis is a time in a reply. One that no script of ours says is cut, so that there is room to add.
+// millis returns a time of a reply. It cuts impossible values, so that adding to them cannot overflow.
 func millis(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), forever.Milliseconds())) * time.Millisecond
 }

@@ -2,21 +2,21 @@ package shared
 
 import "time"
 
-// demandMemory is how long it counts what a caller said of how many wait, if it says nothing else. While any wait it asks again
-// when the next slot comes back, which takes two seconds at most.
+// demandMemory is how long a reported number of waiters counts without another report. While requests wait, reports
+// come with every free slot, after two seconds at most.
 const demandMemory = 3 * time.Second
 
-// demand measures how much of a global limit is needed: how many requests left in a second, and how many wait.
-// It takes the time as an argument and has no lock.
+// demand measures how many requests of a global limit are needed in a second: those that leave and those that wait. All
+// times are arguments. The caller must lock it.
 type demand struct {
-	second        time.Duration // start of the second that is counted
-	count, before int           // that left in it, and in the one before
+	second        time.Duration // start of the current second
+	count, before int           // requests that left in the current second and in the one before
 	waiting       int
-	last          time.Duration // when that was said
-	told          int
+	last          time.Duration // time of the latest report of waiting
+	told          int           // demand that was last reported to the server
 }
 
-// take takes in that so many wait, and so many leave.
+// take records how many requests wait and how many leave.
 func (d *demand) take(now time.Duration, waiting, leaving int) {
 	d.roll(now)
 	d.count += leaving
@@ -32,8 +32,8 @@ func (d *demand) roll(now time.Duration) {
 	}
 }
 
-// need returns how many requests a second are needed now: as many as have left in the latest one, if those of the second before did so
-// evenly, and those that wait.
+// need returns the demand in requests a second: the requests that left in the latest second, and those that wait. It
+// assumes that the requests of the second before left evenly.
 func (d *demand) need(now time.Duration) int {
 	d.roll(now)
 	waiting := d.waiting
@@ -44,8 +44,8 @@ func (d *demand) need(now time.Duration) int {
 	return waiting + d.count + int(int64(d.before)*int64(rest)/int64(time.Second))
 }
 
-// tell returns what to tell the others while so much is held: it rises at once and falls by half with every call, so that a pause does
-// not cost a part. Who has nothing cannot ask for slots, and needs what it needed.
+// tell returns the demand to report while the session holds a part. It rises at once but falls only by half with every
+// call, so that a pause does not cost the part. Without a part it does not fall, because no request can leave.
 func (d *demand) tell(now time.Duration, held, limit int) int {
 	n := min(d.need(now), limit)
 	if held == 0 {

@@ -10,45 +10,45 @@ import (
 )
 
 const (
-	// discoveryLease is for how long the others believe that somebody finds out, if it says nothing.
+	// discoveryLease is how long the server keeps the permission of a process without another call.
 	discoveryLease = sessionTime
-	// discoveryTime is how long finding out may take. Then others may try.
+	// discoveryTime bounds one attempt to find out a hash. After that another process may try.
 	discoveryTime = 10 * time.Second
-	// hintTime is how long the bucket hash of a route is remembered that nobody asks for.
+	// hintTime is how long the server stores the hash of a route for which no process asks.
 	hintTime = 24 * time.Hour
 )
 
 var discoverScript = script("discover", "discover.lua")
 
-// discovery is one route whose bucket hash is to be found out, by one process.
+// discovery finds out the bucket hash of one route. One process at a time has the permission for it.
 //
-//	idle    it does not want to find out
-//	asking  it wants to, and asks again until it may, or the hash is known
-//	given   it may, and does not know yet
-//	finding it does, until it says what it found, or ten seconds have passed
-//	telling the server is to know that it is over
+//	idle     the process does not need the hash
+//	asking   it needs the permission or the hash, and asks until it has one of them
+//	given    it has the permission, and has not used it yet
+//	finding  it has used the permission, until it reports the result or ten seconds have passed
+//	telling  the end of the permission has to be reported to the server
 type discovery struct {
 	session *session
-	name    string // of the route in all processes
-	buckets string // what the names of its buckets begin with, before the hash
+	name    string // of the route, the same in all processes
+	buckets string // prefix of the names of its buckets, before the hash
 	keys    []string
-	who     string // it is in the eyes of the server
+	who     string // name of this discovery at the server
 
 	mu      sync.Mutex
-	changed func() // nil: nobody uses it
+	changed func() // nil: no caller uses it
 	asking  bool
 	given   bool
 	finding bool
-	ends    time.Duration // of given and finding
+	ends    time.Duration // end of given and finding
 	telling bool
-	found   string // to tell
+	found   string // hash to report, empty if none was found
 	hash    string
 	out     bool // the server is away
 	err     error
 	calls   repeater
 }
 
-// Discovery returns what is needed to find out the bucket hash of a route.
+// Discovery returns the discovery of a route's bucket hash.
 func (s *session) Discovery(credential, route string, changed func()) buckets.SharedDiscovery {
 	p := &s.parts
 	name := credential + ":" + route
@@ -64,7 +64,7 @@ func (s *session) Discovery(credential, route string, changed func()) buckets.Sh
 	return d
 }
 
-// Ask asks for the permission to find out.
+// Ask asks for the permission to find out the hash.
 func (d *discovery) Ask(time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +75,7 @@ func (d *discovery) Ask(time.Duration) {
 	d.calls.call()
 }
 
-// May reports that the permission was given, and uses it up.
+// May reports whether the permission was given, and uses it up.
 func (d *discovery) May(now time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,14 +90,14 @@ func (d *discovery) May(now time.Duration) bool {
 	return false
 }
 
-// Hash returns what another process has found.
+// Hash returns the hash that another process has found, empty if it is not known.
 func (d *discovery) Hash() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.hash
 }
 
-// Found ends the permission.
+// Found ends the permission. hash is empty if none was found.
 func (d *discovery) Found(_ time.Duration, hash string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,14 +106,14 @@ func (d *discovery) Found(_ time.Duration, hash string) {
 	}
 }
 
-// tell lets the server know that it is over. d.mu is held.
+// tell reports the end of the permission to the server. d.mu must be held.
 func (d *discovery) tell(hash string) {
 	d.asking, d.given, d.finding = false, false, false
 	d.telling, d.found = true, hash
 	d.calls.call()
 }
 
-// Err returns why nothing is granted.
+// Err returns why the permission is not given, nil if requests may wait.
 func (d *discovery) Err() error {
 	d.mu.Lock()
 	err, out := d.err, d.out
@@ -140,7 +140,7 @@ func (d *discovery) Close() {
 	}
 }
 
-// forget drops what nobody uses any more. d.mu is held.
+// forget removes the discovery from the session. d.mu must be held.
 func (d *discovery) forget() {
 	d.calls.stop()
 	p := &d.session.parts
@@ -149,7 +149,7 @@ func (d *discovery) forget() {
 	delete(p.discoveries, d)
 }
 
-// urge asks again, because there may be an answer.
+// urge asks again at once, because there may be an answer.
 func (d *discovery) urge() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,10 +158,10 @@ func (d *discovery) urge() {
 	}
 }
 
-// watch takes in that an outage began or ended.
+// watch records the start and the end of an outage.
 func (d *discovery) watch() {
 	d.mu.Lock()
-	d.out, _ = d.session.away() // by now
+	d.out, _ = d.session.away() // read again, as watch may run late
 	changed := d.changed
 	if d.asking || d.telling {
 		d.calls.call()
@@ -172,10 +172,11 @@ func (d *discovery) watch() {
 	}
 }
 
-// once calls the server, and returns when to do so again.
+// once makes one call, and returns the wait until the next one.
 func (d *discovery) once() time.Duration {
 	d.mu.Lock()
-	if d.telling && d.found != "" { // whoever knows the hash must find in its buckets what has been sent, and what holds them
+	// Other processes must find the requests sent so far and the holds in the buckets that they learn of.
+	if d.telling && d.found != "" {
 		begin := d.buckets + d.found + "/"
 		d.mu.Unlock()
 		d.session.settle(begin)
@@ -212,7 +213,7 @@ func (d *discovery) once() time.Duration {
 	return wait
 }
 
-// wants returns what is to be said to the server, nothing if that is empty. d.mu is held.
+// wants returns the verb of the next call, "" for no call. d.mu must be held.
 func (d *discovery) wants() string {
 	switch {
 	case d.telling:
@@ -232,14 +233,14 @@ func (d *discovery) arguments(wants, found string) []string {
 	}
 }
 
-// heard takes in a reply. d.mu is held.
+// heard records a reply, and returns the wait until the next call. d.mu must be held.
 func (d *discovery) heard(wants string, values []int64) (wait time.Duration) {
 	d.err = nil
 	if wants == "found" {
 		if d.changed == nil && !d.telling {
 			d.forget()
 		}
-		return 0 // there may be more to say
+		return 0 // there may be more to report
 	}
 	hash := make([]byte, 0, len(values))
 	for _, b := range values[2:] {
@@ -261,12 +262,12 @@ func (d *discovery) heard(wants string, values []int64) (wait time.Duration) {
 	return min(max(millis(values[1]), 10*time.Millisecond), beatPeriod)
 }
 
-// failed takes in that a call failed. d.mu is held.
+// failed records that a call failed, and returns the wait until the next one. d.mu must be held.
 func (d *discovery) failed(wants string, err error) (wait time.Duration) {
 	if wants == "found" && !errors.Is(err, ErrClosed) {
 		d.telling = d.telling || d.found != "" || d.changed != nil
 		if !d.telling {
-			d.forget() // the permission ends by itself
+			d.forget() // the permission expires by itself
 		}
 	}
 	var outage *OutageError
@@ -282,7 +283,7 @@ func (d *discovery) failed(wants string, err error) (wait time.Duration) {
 	return beatPeriod
 }
 
-// last says what is to be said when the session ends.
+// last reports the end of the permission when the session ends.
 func (d *discovery) last() {
 	d.mu.Lock()
 	d.calls.stop()

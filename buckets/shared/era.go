@@ -8,30 +8,29 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// era is what a session knows of the server's era. An era is a time in which the server has forgotten nothing and its clock was not set. It
-// ends when any session notices that this is not so, or when the server itself does: with the session's next call, and then all others
-// learn with their next calls that there is a new one. A state says of which era it is. One of an earlier era may be older than what has
-// happened since, and its times are those of another clock: it is waited out, see restart.
+// era is the server's era, as a session knows it. In one era the server loses nothing, and its clock is not set. A
+// session that notices a violation ends the era with its next call; the server may end it, too. The other sessions
+// learn of the new era with their next calls. Each state names its era. A state of an earlier era may be outdated, and
+// its times are those of another clock, so it is waited out; see restart.
 type era struct {
-	number int64         // 0: none is known
-	over   bool          // the session has noticed that it has to end
-	since  time.Duration // when the call was received that told of it
+	number int64         // 0: not known
+	over   bool          // whether the session has noticed that the era must end
+	since  time.Duration // when the reply that told of it arrived
 }
 
-// eraTime is how long the server keeps the number: longer than any state. After that an era begins though nothing was lost.
+// eraTime is how long the server stores the number, longer than any state. Then a new era begins without a loss.
 const eraTime = 2 * ratelimits.LongestTrust
 
-// latestEra is the highest number that can be one. Scripts count with 53 bits.
+// latestEra bounds the numbers of eras. Lua's integers are exact up to 53 bits.
 const latestEra = 1 << 52
 
-// eraNumber returns the number of the era.
 func (s *session) eraNumber() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.era.number
 }
 
-// eraOver reports that the session has noticed that the era has to end.
+// eraOver reports whether the session has noticed that the era must end.
 func (s *session) eraOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,8 +44,8 @@ func (s *session) endEra() {
 	s.era.over = true
 }
 
-// tellClock takes in what the server's clock shows, and reports that it was set. Then it ends the era: until the next one begins, the clock
-// is that of the era that ends.
+// tellClock records the server's clock, and reports whether it was set. If so, it ends the era but keeps the old clock
+// until the next one begins.
 func (s *session) tellClock(r *reply) (stepped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +61,7 @@ func (s *session) tellClock(r *reply) (stepped bool) {
 	return true
 }
 
-// eraArguments adds the era that a call is made in, and whether it has to end.
+// eraArguments appends the era of a call and whether it must end.
 func (s *session) eraArguments(number int64, arguments []string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,12 +72,12 @@ func (s *session) eraArguments(number int64, arguments []string) []string {
 	return append(arguments, strconv.FormatInt(number, 10), over)
 }
 
-// entered takes in the era that a reply tells of, and with it the clock, and reports that it is a new one, after one that was known.
+// entered records the era and the clock of a reply, and reports whether this is a new era after a known one.
 func (s *session) entered(r *reply) (lost bool) {
 	number := r.values[0]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if number == s.era.number || r.sent <= s.era.since && s.era.number > number { // the latter was overtaken
+	if number == s.era.number || r.sent <= s.era.since && s.era.number > number { // known, or from a late reply
 		return false
 	}
 	lost = s.era.number != 0
@@ -89,12 +88,12 @@ func (s *session) entered(r *reply) (lost bool) {
 	return lost
 }
 
-// hasEra reports that a reply begins with an era.
+// hasEra reports whether a reply begins with an era.
 func (r *reply) hasEra() bool {
 	return len(r.values) > 0 && r.values[0] > 0 && r.values[0] <= latestEra
 }
 
-// startAnew takes in that an era has begun: nothing is granted or lent any more, and what is known is only waited out.
+// startAnew begins an era: all granted permits and all loans are void, and known states are only waited out.
 func (s *session) startAnew() {
 	s.lost()
 	s.agents.mu.Lock()
@@ -115,13 +114,13 @@ func (s *session) startAnew() {
 	}
 }
 
-// outdate takes in that what is known of the bucket is of an earlier era, if it is. b.mu is held.
+// outdate removes a known state of an earlier era. b.mu must be held.
 func (b *bucket) outdate() {
 	k, number := b.known, b.session.eraNumber()
 	if k == nil || k.era == number {
 		return
 	}
-	if b.loan == nil && b.returned == nil { // else that is what counts
+	if b.loan == nil && b.returned == nil { // otherwise the state of the loan is newer
 		b.remember()
 	}
 	b.known, b.kept = nil, ""
@@ -129,19 +128,20 @@ func (b *bucket) outdate() {
 	clear(b.vouched)
 }
 
-// remember keeps what is known of the bucket, as the server knows less. b.mu is held.
+// remember keeps the known state to be waited out, because the server has lost it. b.mu must be held.
 func (b *bucket) remember() {
 	b.recalls = &recollection{window: &b.known.window, until: b.knownUntil}
 }
 
-// recollection is what was known of a bucket before the server lost it.
+// recollection is the known state of a bucket that the server has lost.
 type recollection struct {
 	window *ratelimits.Window
-	until  time.Duration // when its window ends, by our clock
+	until  time.Duration // end of its window, by our clock
 }
 
-// restart makes the state one of this era. What it says is waited out, for a period at most, and at least until all sessions have noticed and
-// said what they have in flight. Then one request goes first.
+// restart moves the state into the given era. It holds the bucket for the rest of the old window, a period at most, but
+// at least until all sessions have noticed the new era and reported their requests in flight. Then one request goes
+// first.
 func (s *state) restart(number int64, now time.Duration) {
 	if s.era == number {
 		return

@@ -18,9 +18,9 @@ var ErrOutage = errors.New("shared: the server of shared limits is unavailable")
 // with the Runner's error at once, whatever the policy for outages.
 var ErrClosed = errors.New("shared: store is closed")
 
-// OutageError says that nothing was sent because the server that keeps the shared limits cannot be reached.
+// OutageError means that a request was not sent because the server that keeps the shared limits cannot be reached.
 type OutageError struct {
-	// Since is when the outage was noticed.
+	// Since is the start of the first call that failed.
 	Since time.Time
 	// Policy is the policy of the store.
 	Policy Outage
@@ -35,8 +35,8 @@ func (e *OutageError) Error() string {
 // Unwrap returns ErrOutage and the cause.
 func (e *OutageError) Unwrap() []error { return []error{ErrOutage, e.Cause} }
 
-// ErrorClass says in one word what is wrong when the server cannot be used: what the Class method of an error says, as that of
-// *redis.Error does, otherwise "foreign-key", "closed", "timeout", "unreachable", or "other". It tells nothing that is secret.
+// ErrorClass says in one word, which contains no secret, why the server cannot be used: the result of the error's Class
+// method if it has one, as *redis.Error, or "foreign-key", "closed", "timeout", "unreachable" or "other".
 func ErrorClass(err error) string {
 	var classed interface{ Class() string }
 	var key *KeyError
@@ -56,8 +56,7 @@ func ErrorClass(err error) string {
 	return "other"
 }
 
-// KeyError says that a key of the protocol holds a value that Ratelight did not write. Another program uses it, or it
-// belongs to another version.
+// KeyError says that a key of the protocol holds a value of another program, or of another version of Ratelight.
 type KeyError struct {
 	// Key is the name of the key.
 	Key string
@@ -69,11 +68,11 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("shared: key %q %s: delete it, or give this application another name", e.Key, e.Problem)
 }
 
-// keyProblem is how a script says that a key is not ours: the word, the number of the key among its keys, and what is wrong, up to
-// a semicolon.
+// keyProblem begins a script's error about a foreign key. The number of the key and the problem follow, then a
+// semicolon.
 const keyProblem = "RLKEY "
 
-// keyError returns the KeyError that a script's error stands for, nil if it is none.
+// keyError returns the KeyError for a script's error, nil if that is not about a key.
 func keyError(err error, keys []string) error {
 	_, text, ok := strings.Cut(err.Error(), keyProblem)
 	if !ok {

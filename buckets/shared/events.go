@@ -2,22 +2,22 @@ package shared
 
 import "github.com/ratelight/ratelight/buckets"
 
-// events are what a session has to tell, one after the other. The session's lock guards them.
+// events are reported to the listener one after the other. session.mu guards them.
 type events struct {
-	happened func(buckets.SharedEvent) // nil: nobody listens
-	untold   []buckets.SharedEvent     // the first of them is being told
+	happened func(buckets.SharedEvent) // nil: there is no listener
+	untold   []buckets.SharedEvent     // the first one is being reported
 }
 
 var _ buckets.SharedNotifier = (*session)(nil)
 
-// Notify lets happened be called for each event.
+// Notify sets the listener, which is called for each event from a goroutine of the session.
 func (s *session) Notify(happened func(buckets.SharedEvent)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events.happened = happened
 }
 
-// tell tells of an event. s.mu is held.
+// tell reports an event. s.mu must be held.
 func (s *session) tell(e buckets.SharedEvent) {
 	if s.events.happened == nil || s.closed {
 		return
@@ -28,7 +28,7 @@ func (s *session) tell(e buckets.SharedEvent) {
 	}
 }
 
-// tellAll tells of all events until there are no more, or the session is closed.
+// tellAll reports events until there are no more, or the session is closed.
 func (s *session) tellAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *session) tellAll() {
 	}
 }
 
-// tellFirst calls the listener without the lock.
+// tellFirst calls the listener for the first event, with s.mu released. s.mu must be held.
 func (s *session) tellFirst() {
 	e := s.events.untold[0]
 	s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *session) tellFirst() {
 	s.events.happened(e)
 }
 
-// lost takes in that the server has not kept what it knew.
+// lost records that the server has lost its state.
 func (s *session) lost() {
 	s.meter.count(&s.meter.counted.Losses)
 	s.mu.Lock()

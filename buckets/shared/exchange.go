@@ -14,7 +14,7 @@ import (
 
 var swapScript = script("swap", "swap.lua")
 
-// What became of a swap.
+// Statuses in the reply of script swap.
 const (
 	swapDone = iota
 	swapStale
@@ -22,41 +22,40 @@ const (
 )
 
 const (
-	// loanBias is how long nobody else must have used a bucket before it is lent.
+	// loanBias is how long no other session may have used a bucket before it is lent.
 	loanBias = time.Second
-	// longestLoanPeriod is the longest period of a bucket that is lent. If its holder dies, the next one waits for so long.
+	// longestLoanPeriod is the longest period of a lent bucket: if its holder dies, the next session waits a period.
 	longestLoanPeriod = 10 * time.Second
-	// settleTime is how long it takes after an outage until all sessions have noticed that it is over. Until then they may send what
-	// nobody knows of.
+	// settleTime is how long after an outage all sessions know its end. Until then they may send unreported requests.
 	settleTime = 1200 * time.Millisecond
-	// mostTold is how many sessions hear of a new state that grants them nothing.
+	// mostTold bounds the number of sessions that receive a new state by message though it grants them nothing.
 	mostTold = 8
-	// keyTime is how long a bucket is kept that nobody uses.
+	// keyTime is how long the server stores a bucket that no session uses.
 	keyTime = 10 * time.Minute
 )
 
-// turn is one call: a state in the place of the one that is known.
+// turn is one call of script swap, which replaces the known state by the next one.
 type turn struct {
 	number    uint64
-	at        time.Duration // by the server's clock
-	low, high time.Duration // bounds of that minus ours
-	expected  version       // which is replaced
+	at        time.Duration // lower bound of the server's time
+	low, high time.Duration // bounds of the server's time minus ours
+	expected  version       // version of the known state
 	next      *state
 	kept      string
-	ended     []uint64 // numbers of what is reported
+	ended     []uint64 // numbers of the requests whose outcomes it reports
 	hold      time.Duration
 	returned  *returned
 	granted   []place
-	lends     bool     // the bucket to this session
-	silent    []string // sessions that are asked about
-	told      []string // sessions that get the state by a message
+	lends     bool     // whether it lends the bucket to this session
+	silent    []string // sessions that may be dead, which the server checks
+	told      []string // sessions that receive the new state by message
 	arguments []string
 }
 
-// compose returns the next call, nil if there is nothing to say. b.mu is held.
+// compose returns the next call, nil if there is no news. b.mu must be held.
 func (b *bucket) compose(now time.Duration) *turn {
 	mine := b.session.id
-	era := b.session.eraNumber() // first: what the clock shows is of that era, or it does not get through
+	era := b.session.eraNumber() // read before the clock: if the era ends between, the call has no effect
 	early := b.session.engineTime(now)
 	q := &turn{number: b.session.agents.next.Add(1), at: early, hold: b.hold, returned: b.returned}
 	for i := range b.ended {
@@ -76,7 +75,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 	b.vouch(s)
 	q.silent, _ = s.silent(early, mine)
 	for _, session := range b.dead {
-		if slices.Contains(q.silent, session) { // else it has come back since
+		if slices.Contains(q.silent, session) { // otherwise it has come back since
 			s.bury(early, session)
 			news = true
 		}
@@ -89,13 +88,13 @@ func (b *bucket) compose(now time.Duration) *turn {
 	case b.returned != nil:
 		b.restore(s, q.expected, early)
 		news = true
-	case s.owner == mine: // which does not know of it, as the reply was lost
+	case s.owner == mine: // this session does not know of the loan: the reply was lost
 		s.owner, news = "", true
 	}
-	if s.owner != "" { // he is dead, or the script will see that he is not
+	if s.owner != "" { // it is dead, or the script will see that it is alive
 		s.takeOver(early)
 	}
-	if b.looks > 0 && b.known == nil && b.lentTill > now { // and the server does not know that any more, or says so again
+	if b.looks > 0 && b.known == nil && b.lentTill > now { // the server no longer knows the loan, or says so again
 		s.window.HoldFor(early, b.lentTill-now, ratelimits.ClassOK)
 	}
 	if b.recalls != nil {
@@ -117,38 +116,38 @@ func (b *bucket) compose(now time.Duration) *turn {
 	}
 	m := s.member(mine)
 	m.waiting = b.queued()
-	m.seen -= sessionTime - b.session.lifetime() // of one that closes the others know how long it lives on
+	m.seen -= sessionTime - b.session.lifetime() // a closing session counts as dead earlier
 	s.version.number++
 	q.kept = s.encode()
 	q.arguments = b.arguments(q, early)
 	return q
 }
 
-// decoded returns what is known as a state that may be changed.
+// decoded returns a copy of the known state, or of the initial one.
 func (b *bucket) decoded() *state {
 	if b.known == nil {
 		return b.unknown()
 	}
 	s, err := decode(b.kept)
 	if err != nil {
-		return b.unknown() // it was read before
+		return b.unknown() // cannot happen: kept was decoded before
 	}
 	return &s
 }
 
-// unknown returns the state of a bucket of which nothing is known but a limit that was declared, and how late other buckets open.
+// unknown returns the initial state of a bucket, with its lateness if that is known.
 func (b *bucket) unknown() *state {
 	s := &state{window: b.blank}
 	b.late.expect(b.session.engineTime(b.session.now()), &s.window)
 	return s
 }
 
-// outdated reports that the server may have forgotten by itself what is known.
+// outdated reports whether the server may have let the known state expire.
 func (b *bucket) outdated(now time.Duration) bool {
 	return now-b.knownAt >= knowledge && now >= b.knownUntil
 }
 
-// rest returns for how long what is known counts at least, also if nobody says what became of what is in flight.
+// rest returns how long the state matters at least, even if no outcome is reported for the requests in flight.
 func (s *state) rest(now time.Duration) time.Duration {
 	rest := max(s.window.Reset()-now, 0)
 	if len(s.flights) > 0 {
@@ -157,18 +156,18 @@ func (s *state) rest(now time.Duration) time.Duration {
 	return rest
 }
 
-// takeOver takes a bucket from a session that has died with it. What it has sent of late nobody knows, so that a whole period is waited out.
+// takeOver ends the loan of a dead session. Its latest requests are unknown, so the bucket is held for a whole period.
 func (s *state) takeOver(now time.Duration) {
 	s.bury(now, s.owner)
 	s.owner = ""
 	period := s.window.Period()
-	if period == 0 && !s.window.Unlimited() { // nobody knows
+	if period == 0 && !s.window.Unlimited() { // the longest possible
 		period = longestLoanPeriod
 	}
 	s.window.HoldFor(now, max(period, s.window.Reset()-now), ratelimits.ClassOK)
 }
 
-// reconcile makes the state say of this session's requests what is so. It reports whether it did not.
+// reconcile corrects the requests of this session in the state, and reports whether anything differed.
 func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 	mine := b.session.id
 	for _, r := range b.sentRequests() {
@@ -188,7 +187,7 @@ func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 		}
 	}
 	for _, f := range slices.Clone(s.flights) {
-		if f.session == mine && !b.alive(f.number) { // it left, and was never sent
+		if f.session == mine && !b.alive(f.number) { // its request left the queue and was never sent
 			permit, _ := s.land(mine, f.number)
 			s.window.Return(early, permit)
 			news = true
@@ -197,7 +196,7 @@ func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 	return b.enqueue(s) || news
 }
 
-// enqueue says who waits: the first ones, enough for the time until the next call.
+// enqueue adds the first waiters of this session to the queue, enough of them until the next call.
 func (b *bucket) enqueue(s *state) (news bool) {
 	mine, most := b.session.id, min(max(2*s.window.Limit()+8, 16), mostPlaces)
 	low, high := b.session.offset()
@@ -209,12 +208,12 @@ func (b *bucket) enqueue(s *state) (news bool) {
 	}
 	for _, w := range b.waiters[:min(len(b.waiters), most)] {
 		flies := slices.ContainsFunc(s.flights, func(f flight) bool { return f.number == w.number && f.session == mine })
-		if !flies { // else it was granted, and the reply was lost
+		if !flies { // otherwise the reply that granted it was lost
 			places = append(places, place{mine, w.number, (w.arrived + (low+high)/2).Truncate(time.Microsecond)})
 		}
 	}
 	said := len(before) <= len(places) && slices.EqualFunc(before, places[:len(before)], func(x, y place) bool { return x.number == y.number })
-	if said && (len(before) == len(places) || len(before) > most/2) { // more that wait behind enough of them are no news
+	if said && (len(before) == len(places) || len(before) > most/2) { // enough places are known already
 		return false
 	}
 	s.member(mine)
@@ -222,7 +221,7 @@ func (b *bucket) enqueue(s *state) (news bool) {
 	return true
 }
 
-// report tells a window what became of a request. A response that was received a while ago says nothing of what has happened since.
+// report records an outcome in a window. A response received a while ago says nothing about later requests.
 func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.Permit, o *outcome) {
 	r := &o.response
 	switch {
@@ -235,7 +234,7 @@ func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.P
 	w.ReportReceived(now, s.engineLatest(o.at), p, *r)
 }
 
-// arguments writes the call as swap.lua reads it.
+// arguments returns the arguments of the call, as swap.lua reads them.
 func (b *bucket) arguments(q *turn, early time.Duration) []string {
 	s := b.session
 	n := func(i int64) string { return strconv.FormatInt(i, 10) }
@@ -250,7 +249,8 @@ func (b *bucket) arguments(q *turn, early time.Duration) []string {
 	for _, p := range q.granted {
 		told[p.session] = true
 	}
-	for _, m := range q.next.members { // who knows the latest state need not ask for it before he says something
+	// A session that has the latest state needs no call to ask for it before it reports news.
+	for _, m := range q.next.members {
 		if len(told) < mostTold && q.next.uses(m.session) {
 			told[m.session] = true
 		}
@@ -265,12 +265,12 @@ func (b *bucket) arguments(q *turn, early time.Duration) []string {
 
 var errReply = errors.New("shared: the reply of script swap is malformed: do all processes use the same version?")
 
-// answer is a reply, read.
+// answer is the decoded reply of script swap.
 type answer struct {
 	status int
-	alive  []time.Duration // for how long each of those is that were asked about
-	kept   string          // empty: nothing is kept
-	lent   time.Duration   // for how long the session is alive that the bucket is lent to
+	alive  []time.Duration // for how long each of the sessions asked about is still alive
+	kept   string          // the state on the server, empty if it has none
+	lent   time.Duration   // for how long the holder of the loan is still alive
 }
 
 func (r *reply) read() (a answer, err error) {
@@ -297,7 +297,7 @@ func (r *reply) read() (a answer, err error) {
 	return a, nil
 }
 
-// bytesOf returns the string that a script has put into a reply byte by byte.
+// bytesOf returns the string that a script has appended to a reply byte by byte.
 func bytesOf(values []int64) string {
 	b := make([]byte, len(values))
 	for i, v := range values {

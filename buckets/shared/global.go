@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// globalPeriod is the second of "requests a second": for so long, and for a round trip, what was sent counts.
+	// globalPeriod is the second of "requests a second". A sent request counts for that long and a round trip.
 	globalPeriod = time.Second
-	// globalIdle is how long nobody needs a part before it is given back.
+	// globalIdle is how long a part is kept without demand.
 	globalIdle = 10 * time.Second
-	// listenPeriod is how often a session without a limit says that it wants to hear of holds, if it hears messages.
+	// listenPeriod is how often a session that receives messages, but has no limit, renews its registration for holds.
 	listenPeriod = 10 * time.Second
-	// firstRepeat is how long after a call of no success the next one comes.
+	// firstRepeat is the pause after a failed call.
 	firstRepeat = 50 * time.Millisecond
-	// aloneFor is for how long at least a part is certain that nobody else can take away.
+	// aloneFor is how long a part that is used without the server is valid at a time.
 	aloneFor = time.Minute
 )
 
 var partScript = script("part", "part.lua")
 
-// global is the global limit of one credential in a session: it asks the server for a part when one is needed, and once a second
-// while it is, or every ten seconds if there is nothing but messages of holds to wait for. There is at most one call at a time.
+// global is the global limit of one credential in a session. It asks the server for a part when requests need one, and
+// then once a second; without a limit it only listens for holds. There is at most one call at a time.
 //
-//	away     nothing is held, nobody needs anything; no calls
-//	in use   from the first need on, until there was none for ten seconds; without a limit as long as there is a user, as
-//	         holds come from others at any time
-//	closing  nobody uses it any more, which the server does not know yet
+//	away     no part and no demand; no calls
+//	in use   from the first demand until there was none for ten seconds; without a limit until it is closed, because
+//	         holds of other processes may come at any time
+//	closing  no caller uses it, but the server does not know that yet
 type global struct {
 	session    *session
 	credential string
@@ -37,15 +37,15 @@ type global struct {
 
 	mu      sync.Mutex
 	limit   int
-	changed func() // nil: nobody uses it
+	changed func() // nil: no caller uses it
 	holding holding
-	naps    int // of our clock that are known here
+	naps    int // suspensions of this process that Part has seen
 	demand  demand
 	hold    ratelimits.Throttle
-	tell    bool // the server may not know of the hold
-	asks    bool // a call is to be made that says what is needed by then
+	tell    bool // the server may not know the hold
+	asks    bool // the call that is due will report the current demand
 	inUse   bool
-	gone    bool // forgotten: the session has another one for the credential, or none
+	gone    bool // removed from the session's list
 	out     bool // the server is away
 	err     error
 	calls   repeater
@@ -62,7 +62,7 @@ func (s *session) Global(credential string, limit int, changed func()) buckets.S
 		}
 		defer g.mu.Unlock()
 		g.limit, g.changed = max(limit, 0), changed
-		if g.limit == 0 { // holds come from others at any time
+		if g.limit == 0 { // other processes may report holds at any time
 			g.use()
 		}
 		return &partOf{global: g}
@@ -76,7 +76,7 @@ func newGlobal(s *session, credential string, out bool) *global {
 	return g
 }
 
-// partOf is a global limit in the hands of one caller. After Close it does nothing, while the limit may have another one.
+// partOf is one caller's use of a global limit. After its Close it does nothing, even if another caller uses the limit.
 type partOf struct {
 	*global
 	once sync.Once
@@ -85,7 +85,7 @@ type partOf struct {
 // Close gives the part back.
 func (p *partOf) Close() { p.once.Do(p.leave) }
 
-// Part returns how many requests a second may be sent, and until when; with none, when that may change.
+// Part returns how many requests a second may be sent, and until when; for a part of 0, when there may be one.
 func (g *global) Part(now time.Duration) (part int, until time.Duration) {
 	naps := g.session.awake()
 	g.mu.Lock()
@@ -113,7 +113,7 @@ func (g *global) part(now time.Duration) (part int, until time.Duration) {
 	return g.holding.part, g.holding.until
 }
 
-// alone returns what is used while nobody can be asked.
+// alone returns the part that is used while the server cannot be asked.
 func (g *global) alone() int {
 	switch g.session.store.options.outage {
 	case OutageShare:
@@ -129,7 +129,7 @@ func (g *global) alone() int {
 	}
 }
 
-// Need says how many requests wait for a slot, and how many leave.
+// Need reports how many requests wait for the limit, and how many leave now.
 func (g *global) Need(now time.Duration, waiting, leaving int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,8 +141,8 @@ func (g *global) Need(now time.Duration, waiting, leaving int) {
 		g.use()
 		return
 	}
-	// More than the server was told of is urgent if what is held is not enough, and what was told of was, or is far less: of a burst the
-	// first call may have told of the first request only.
+	// The first call of a burst may have reported only its first request. So report a higher demand at once if the part
+	// is too small for it, but not for the demand last reported, or if the demand has more than doubled.
 	told, held, need := g.demand.told, g.holding.part, min(g.demand.need(now), g.limit)
 	if !g.asks && need > held && (told <= held || need > 2*told) {
 		g.asks = true
@@ -150,14 +150,14 @@ func (g *global) Need(now time.Duration, waiting, leaving int) {
 	}
 }
 
-// HoldWait returns how long everything is held back.
+// HoldWait returns how long the hold lasts.
 func (g *global) HoldWait(now time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.hold.Wait(now)
 }
 
-// Hold holds everything back in all processes.
+// Hold holds the requests of all processes for d from now on.
 func (g *global) Hold(now, d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,7 +167,7 @@ func (g *global) Hold(now, d time.Duration) {
 	}
 }
 
-// Err returns why nothing is granted.
+// Err returns why there is no part, nil if requests may wait.
 func (g *global) Err() error {
 	g.mu.Lock()
 	err, out := g.err, g.out && g.session.now() >= g.holding.until
@@ -181,7 +181,7 @@ func (g *global) Err() error {
 	return err
 }
 
-// leave gives the part back.
+// leave returns the part.
 func (g *global) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -193,19 +193,19 @@ func (g *global) leave() {
 	}
 }
 
-// forget drops what nobody uses any more. g.mu is held.
+// forget removes the limit from the session's list. g.mu must be held.
 func (g *global) forget() {
 	g.gone = true
 	g.session.parts.forget(g)
 }
 
-// use begins to call the server. g.mu is held.
+// use starts the calls. g.mu must be held.
 func (g *global) use() {
 	g.inUse, g.asks = true, true
 	g.calls.call()
 }
 
-// urge calls the server because it has something to say.
+// urge calls the server at once.
 func (g *global) urge() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -214,11 +214,11 @@ func (g *global) urge() {
 	}
 }
 
-// watch takes in that an outage began or ended.
+// watch records the start and the end of an outage.
 func (g *global) watch() {
 	g.mu.Lock()
 	now := g.session.now()
-	out, _ := g.session.away() // by now
+	out, _ := g.session.away() // read again, as watch may run late
 	if g.inUse && g.out && !out && now >= g.holding.until {
 		if part := g.alone(); part > 0 {
 			g.holding.adopt(now, part)

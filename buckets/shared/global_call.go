@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// once calls the server, and returns when to do so again.
+// once makes one call, and returns the wait until the next one.
 func (g *global) once() time.Duration {
 	g.mu.Lock()
 	if !g.inUse {
@@ -21,13 +21,13 @@ func (g *global) once() time.Duration {
 	changed := g.changed
 	g.mu.Unlock()
 	if changed != nil {
-		// A part that shrank is used no more when this returns, and then the server is told.
+		// When this returns, no request uses the old part any more, and the server may learn of a smaller one.
 		changed()
 	}
 	return wait
 }
 
-// say returns what the next call says. g.mu is held.
+// say returns what the next call reports. g.mu must be held.
 func (g *global) say() (s saying, arguments []string, leaving bool) {
 	session := g.session
 	now := session.now()
@@ -49,10 +49,10 @@ func (g *global) say() (s saying, arguments []string, leaving bool) {
 	return s, append(arguments, number(sessionTime), number(g.holding.cooling), session.store.keys.channel(""), "global "+g.credential), leaving
 }
 
-// number returns a time in milliseconds, as scripts expect it.
+// number returns a time in milliseconds, rounded up, as scripts expect it.
 func number(d time.Duration) string { return strconv.FormatInt(ceilMillis(d), 10) }
 
-// heard takes in what came of a call, and returns after which time the next one is to be made. g.mu is held.
+// heard records the result of a call, and returns the wait until the next one. g.mu must be held.
 func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Duration) {
 	now := g.session.now()
 	answer, ok := newPartAnswer(r.values)
@@ -74,8 +74,8 @@ func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Du
 		return g.rest()
 	}
 	if g.holding.born != 0 && g.holding.born != answer.born {
-		g.tell = g.hold.Wait(now) > 0   // it has forgotten
-		if s.born != 0 && s.ends == 0 { // though it should not have
+		g.tell = g.hold.Wait(now) > 0   // the server has lost the hold, too
+		if s.born != 0 && s.ends == 0 { // and that was not expected
 			g.session.lost()
 		}
 	} else if g.tell && g.hold.Wait(now) <= answer.hold+stepSlack {
@@ -91,7 +91,7 @@ func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Du
 	return answer.wait
 }
 
-// failed takes in that a call failed. g.mu is held.
+// failed records that a call failed, and returns the wait until the next one. g.mu must be held.
 func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.Duration) {
 	var outage *OutageError
 	var key *KeyError
@@ -109,10 +109,10 @@ func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.D
 	if leaving && g.holding.forgotten(now) {
 		return g.rest()
 	}
-	return beatPeriod // everybody who waits has to look whether that takes too long
+	return beatPeriod // the manager checks then whether requests have waited too long
 }
 
-// rest ends the calls, as nothing is held, unless somebody has needed something meanwhile. g.mu is held.
+// rest ends the calls, unless a request needed a part meanwhile. g.mu must be held.
 func (g *global) rest() time.Duration {
 	g.inUse = g.calls.again && g.changed != nil
 	if g.changed == nil {
@@ -121,7 +121,7 @@ func (g *global) rest() time.Duration {
 	return never
 }
 
-// last gives the part back when the session ends.
+// last returns the part when the session ends.
 func (g *global) last() {
 	g.mu.Lock()
 	g.calls.stop()

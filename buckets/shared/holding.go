@@ -6,58 +6,58 @@ import (
 )
 
 const (
-	// partTime is how long a part may be used after the start of the call that brought it: certainly ended when the others
-	// believe so, by a tenth, as clocks do not run alike.
+	// partTime is how long after the start of a call the part that it brought may be used. The others count on
+	// sessionTime; a tenth less allows for clocks that run at different speeds.
 	partTime = sessionTime * 9 / 10
-	// stepSlack is by how much the server's clock may be wrong before that counts as a step.
+	// stepSlack is the largest error of the server's clock that does not count as a step.
 	stepSlack = 250 * time.Millisecond
-	// knowledge is for how long the server certainly remembers what nobody uses, a minute less than it does.
+	// knowledge is how long the server certainly stores what no session uses: keyTime minus a minute of reserve.
 	knowledge = 9 * time.Minute
 )
 
-// holding is what one session has of a global limit. A part grows only by an answer, and it shrinks by one, or because none has
-// come for too long:
+// holding is the part of a global limit that one session has. A part grows only by an answer. It shrinks by an answer,
+// or because no answer has arrived in time:
 //
 //	none     part 0
-//	held     part > 0, until its end; prolonged by every answer
-//	lowered  used less than the server knows: it is to be told at once, as only then the rest goes to others
+//	held     part > 0, until its end; every answer prolongs it
+//	lowered  the session uses less than the server knows. It reports that at once, so that others can get the rest
 //
-// It takes the time as an argument and has no lock.
+// All times are arguments. The caller must lock it.
 type holding struct {
 	part  int
 	until time.Duration
-	peak  int           // the most that was used since the server was told, or of late
-	users int           // of the limit, when it was last heard of, this one included
-	comes time.Duration // when there may be a part, if there is none
+	peak  int           // the most that was used since the last answer, or lately
+	users int           // sessions that share the limit as of the last answer, this one included
+	comes time.Duration // earliest time for a part while there is none, 0 if not known
 
-	failing bool // the last call was not answered
+	failing bool // the last call failed
 
-	cooling time.Duration // how long what was sent counts
+	cooling time.Duration // how long a sent request counts
 	timeout time.Duration // of calls
 
-	answered int64         // number of the last call that was
-	sent     time.Duration // when that was sent
-	engine   int64         // what the server's clock showed then, 0 if that is not to be believed any more
-	born     int64         // which life of the server's state it was
-	ends     int64         // which life has to end, because the clock was stepped forward
+	answered int64         // number of the last call that was answered
+	sent     time.Duration // when that call was sent
+	engine   int64         // server's clock at that time in milliseconds, 0 if not reliable any more
+	born     int64         // life of the server's state at that time
+	ends     int64         // life to end because the clock was stepped forward, 0 if none
 }
 
-// saying is what a call says of a holding.
+// saying is what a call reports of a holding.
 type saying struct {
 	number, answered, latest, born, ends int64
 	has, peak                            int
-	claims                               time.Duration // if the server has forgotten: how long the others may take to say what they have
+	claims                               time.Duration // after a loss: time in which others report their parts
 }
 
-// partAnswer is what the server says of it.
+// partAnswer is the reply of script part.
 type partAnswer struct {
-	stale bool // it did nothing
+	stale bool // the call had no effect
 	born  int64
 	part  int
 	users int
 	hold  time.Duration
 	wait  time.Duration
-	comes time.Duration // from now on until there may be a part, 0 if there is one, or that is not known
+	comes time.Duration // time until there may be a part, 0 if there is one or if not known
 }
 
 func newPartAnswer(values []int64) (a partAnswer, ok bool) {
@@ -70,10 +70,10 @@ func newPartAnswer(values []int64) (a partAnswer, ok bool) {
 	}, true
 }
 
-// void gives up a part at once.
+// void ends the part at once.
 func (h *holding) void(now time.Duration) { h.until = min(h.until, now) }
 
-// lapse gives up a part whose end has come.
+// lapse removes a part that has ended.
 func (h *holding) lapse(now time.Duration) {
 	if now < h.until {
 		return
@@ -84,12 +84,12 @@ func (h *holding) lapse(now time.Duration) {
 	}
 }
 
-// forgotten reports that nothing has to be said of it any more: the server has given it to others.
+// forgotten reports whether the server has certainly given the part to others, so that no report is needed.
 func (h *holding) forgotten(now time.Duration) bool {
 	return h.born == 0 || now >= h.sent+sessionTime+h.cooling && h.part == 0 && h.peak == 0
 }
 
-// say returns what a call with that number says.
+// say returns what the call with the number reports.
 func (h *holding) say(now time.Duration, number int64) saying {
 	h.lapse(now)
 	s := saying{number: number, has: h.part, peak: max(h.peak, h.part), ends: h.ends, claims: sessionTime + h.cooling}
@@ -99,21 +99,21 @@ func (h *holding) say(now time.Duration, number int64) saying {
 	}
 	s.born = h.born
 	if h.failing && silent >= s.claims {
-		// The server was away, or the way to it. Nobody has anything left, or they have it and say so.
+		// The server or the network was down: other sessions have no parts left, or are about to report them.
 		s.claims = beatPeriod + h.timeout
 	}
 	if h.engine > 0 && h.ends == 0 {
-		s.latest = h.engine + ceilMillis(silent+silent/1000+h.timeout+stepSlack) // clocks drift apart, by far less than that
+		s.latest = h.engine + ceilMillis(silent+silent/1000+h.timeout+stepSlack) // clocks drift far less than that
 	}
-	// Whoever says nothing for a session time is forgotten: then it is no wonder if the server knows less.
+	// After sessionTime without a call the server rightly forgets the session, and may know less than this answer.
 	if silent < sessionTime-h.timeout-stepSlack {
 		s.answered = h.answered
 	}
 	return s
 }
 
-// answer takes in the answer to what was said, by a call that was sent at a time. It reports whether the server has to be told
-// something at once: that the part is used no more, or the same again.
+// answer records the answer to a call that was sent at the given time. It reports whether another call has to follow at
+// once: to report that the part shrank, or to repeat a stale call.
 func (h *holding) answer(s saying, sent time.Duration, engine int64, a partAnswer) (again bool) {
 	h.failing = false
 	if a.stale {
@@ -133,19 +133,19 @@ func (h *holding) answer(s saying, sent time.Duration, engine int64, a partAnswe
 	return a.part < s.has
 }
 
-// adopt takes in that so much was used without asking anybody, and is until the next answer, which has to come soon.
+// adopt records a part that is used without the server, until the next answer, which must arrive soon.
 func (h *holding) adopt(now time.Duration, part int) {
 	h.part, h.peak = part, max(h.peak, part)
 	h.until = now + 2*h.timeout
 }
 
-// left takes in that the server knows that nothing is used.
+// left records that the server knows that the session uses nothing.
 func (h *holding) left(sent time.Duration, engine int64, a partAnswer) {
 	h.sent, h.engine, h.born, h.users = sent, engine, a.born, a.users
 	h.part, h.peak, h.until, h.comes, h.answered, h.ends, h.failing = 0, 0, 0, 0, 0, 0, false
 }
 
-// arguments returns it in the order in which the script expects it, with what a global limit adds.
+// arguments returns the first arguments of script part.
 func (s saying) arguments(user string, limit, need int, hold time.Duration, leave bool) []string {
 	leaving := "0"
 	if leave {

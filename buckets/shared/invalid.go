@@ -11,38 +11,38 @@ import (
 )
 
 const (
-	// invalidSlot is how exactly it is known when a response came.
+	// invalidSlot is the precision with which the time of a response is known.
 	invalidSlot = 10 * time.Second
-	// invalidPeriod is as long as Discord's, and a slot more, as a slot counts until all of it is over.
+	// invalidPeriod is as long as Discord's. A slot counts until all of it is over, so there is one slot more.
 	invalidPeriod = ratelimits.DefaultInvalidPeriod
 	invalidSlots  = int64(invalidPeriod / invalidSlot)
-	// manyInvalid is from how many on it matters to know at once what the others count.
+	// manyInvalid is the number of invalid responses of the others from which their count is asked for every second.
 	manyInvalid = ratelimits.DefaultInvalidLimit / 10
-	// invalidCalm is how often it asks while nobody has counted anything.
+	// invalidCalm is the time between two calls while no process has counted a response.
 	invalidCalm = time.Minute
-	// invalidRounds is how many slots of time it still asks for what the others count when nobody wants to know.
+	// invalidRounds is how many more calls are made when the count of the others is not read any more.
 	invalidRounds = 6
 )
 
 var invalidScript = script("invalid", "invalid.lua")
 
-// invalid counts the invalid responses of an address, together with all other processes of it: what was counted is told within a second, and
-// what the others count is asked for while somebody wants to know: every minute if nobody has counted anything, and at once when that
-// changes here, else every ten seconds, and every second when it becomes much.
+// invalid counts the invalid responses of an address together with all other processes. It reports a new count within a
+// second. While the manager reads the count of the others, it asks for that: every second if the count is high, every
+// minute if there are no responses at all, and every ten seconds otherwise. The first response is reported at once.
 type invalid struct {
 	session *session
 	keys    []string
 
 	others atomic.Int64
-	wanted atomic.Bool // since the last call
+	wanted atomic.Bool // whether others was read since the last call
 
 	mu     sync.Mutex
-	count  int64 // since the session began
-	told   int64
-	before [invalidSlots + 1]int64 // count at the end of the latest slots of our time, a ring
-	newest int64                   // of those slots
-	idle   int                     // calls for which nobody wanted to know
-	calm   bool                    // nobody had counted anything when it asked last
+	count  int64                   // responses since the session began
+	told   int64                   // part of count that the server knows
+	before [invalidSlots + 1]int64 // ring of the counts at the end of the latest slots
+	newest int64                   // number of the newest slot in before
+	idle   int                     // calls in a row before which others was not read
+	calm   bool                    // no process had counted a response at the last call
 	calls  repeater
 }
 
@@ -52,7 +52,7 @@ func (i *invalid) start(s *session) {
 	i.calls = repeater{session: s, lock: &i.mu, once: i.once}
 }
 
-// Invalid counts an invalid response.
+// Invalid counts an invalid response, and returns the count of the other processes.
 func (s *session) Invalid() (others int) {
 	i := &s.parts.invalid
 	i.mu.Lock()
@@ -63,14 +63,14 @@ func (s *session) Invalid() (others int) {
 	i.idle = 0
 	if i.calm {
 		i.calm = false
-		i.calls.call() // what the others count may be a minute old
+		i.calls.call() // others may be a minute old
 	} else {
 		i.calls.within(beatPeriod)
 	}
 	return int(i.others.Load())
 }
 
-// Others returns how many invalid responses the other processes have counted.
+// Others returns how many invalid responses the other processes have counted in the latest period.
 func (s *session) Others() int {
 	i := &s.parts.invalid
 	if !i.wanted.Load() && i.wanted.CompareAndSwap(false, true) {
@@ -79,7 +79,7 @@ func (s *session) Others() int {
 	return int(i.others.Load())
 }
 
-// ask asks at once if nobody wanted to know before.
+// ask makes a call at once if none is due.
 func (i *invalid) ask() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -89,7 +89,7 @@ func (i *invalid) ask() {
 	}
 }
 
-// roll begins new slots. i.mu is held.
+// roll begins new slots. i.mu must be held.
 func (i *invalid) roll(now time.Duration) {
 	slot := int64(now / invalidSlot)
 	i.newest = max(i.newest, slot-int64(len(i.before)))
@@ -133,7 +133,7 @@ func (i *invalid) once() time.Duration {
 	return never
 }
 
-// arguments returns what a call says. i.mu is held.
+// arguments returns the arguments of the next call. i.mu must be held.
 func (i *invalid) arguments() []string {
 	i.roll(i.session.now())
 	return []string{
@@ -142,10 +142,10 @@ func (i *invalid) arguments() []string {
 	}
 }
 
-// oldest returns the count of a period ago. i.mu is held.
+// oldest returns the count of a period ago. i.mu must be held.
 func (i *invalid) oldest() int64 { return i.before[(i.newest+1)%int64(len(i.before))] }
 
-// last tells what was not told when the session ends.
+// last reports the remaining count when the session ends.
 func (i *invalid) last() {
 	out, _ := i.session.away()
 	i.mu.Lock()

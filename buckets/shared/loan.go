@@ -8,37 +8,39 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// loan is a bucket that this process has for itself: lent by the server, or taken while that is away. One that was lent lasts as long as the
-// session does, but no longer than the server certainly remembers it: then it is lent again with the next permit.
+// loan is a bucket that this process has for itself. The server lent it, or the process took it while the server was
+// away. A loan from the server lasts as long as the session, but no longer than the server certainly stores the bucket;
+// the next permit brings a new loan.
 type loan struct {
-	state   *state // as it was lent; nil if it was taken
-	offered bool   // and not yet accepted
-	wanted  bool
-	alone   bool // taken while the server is away
-	share   int
-	at      time.Duration     // when the call was begun that brought it, or it was taken
-	window  ratelimits.Window // of one that was taken, in our time
+	state   *state            // state on the server when it was lent; nil if it was taken
+	offered bool              // the manager has not made a call since
+	wanted  bool              // another session needs the bucket
+	alone   bool              // taken while the server was away
+	share   int               // number of processes that share the limit, 1 for the whole limit
+	at      time.Duration     // start of the call that brought it, or when it was taken
+	window  ratelimits.Window // of a loan that was taken, by our clock
 
-	low, high time.Duration // bounds of the times of the state that was lent minus ours
+	low, high time.Duration // bounds of the times in the lent state minus ours
 }
 
-// declaredLoanTime is how long a declared limit is lent at most. No response would show that it was lent twice, as the server has lost its key.
+// declaredLoanTime bounds a loan of a declared limit: no response shows that it was lent twice, after a loss of its
+// key.
 const declaredLoanTime = time.Minute
 
-// forever is when a loan ends of which it is not known.
+// forever is the length of a loan without a known end.
 const forever = 10 * 365 * 24 * time.Hour
 
-// returned is what has become of a bucket that was lent, until the server has it.
+// returned is a loan that has ended, until the server has its state.
 type returned struct {
 	kept    string  // the state
-	version version // that was lent
-	wanted  bool    // by somebody else
-	lost    bool    // it is not known what became of the bucket
-	alone   bool    // others may have used it by themselves at the same time
-	slept   bool    // this process was suspended: what it has heard since may have been said long before
+	version version // version that was lent
+	wanted  bool    // another session needs the bucket
+	lost    bool    // the state is not known, because the loan may have been used
+	alone   bool    // other processes may have used the bucket at the same time
+	slept   bool    // this process was suspended: responses may be much older than they seem
 }
 
-// seen returns a response as the window of a loan is to see it, nil if there is no loan.
+// seen returns a response scaled to the loan's share of the limit, unchanged if there is no loan or it has all.
 func (l *loan) seen(r ratelimits.Response) ratelimits.Response {
 	if l != nil && l.share > 1 && r.Limited {
 		r.Limit = max(r.Limit/l.share, 1)
@@ -47,7 +49,7 @@ func (l *loan) seen(r ratelimits.Response) ratelimits.Response {
 	return r
 }
 
-// accept makes the loan that was offered the bucket's. Until the manager looks it is only offered. b.mu is held.
+// accept makes l the bucket's loan. It is on offer until the manager's next call. b.mu must be held.
 func (b *bucket) accept(l *loan) {
 	b.loan, l.offered = l, true
 	if !l.alone {
@@ -62,7 +64,7 @@ func (b *bucket) accept(l *loan) {
 	b.activate()
 }
 
-// hand puts the outcome of a request that the server does not know of into a loan.
+// hand records in a loan an outcome that the server does not know.
 func (b *bucket) hand(l *loan, o *outcome) {
 	s := b.session
 	if l.state == nil {
@@ -73,7 +75,7 @@ func (b *bucket) hand(l *loan, o *outcome) {
 	}
 	now := s.engineTime(s.now())
 	permit, ok := l.state.land(s.id, o.number)
-	if !ok && !o.unsent { // it was adopted after the call was made that brought the loan
+	if !ok && !o.unsent { // sent after the call that brought the loan
 		permit, ok = l.state.window.Adopt(now, s.sentTime(o.sent)), true
 	}
 	if ok {
@@ -81,7 +83,7 @@ func (b *bucket) hand(l *loan, o *outcome) {
 	}
 }
 
-// begin lets the manager's window decide from now on. b.mu is held.
+// begin lets the manager's window decide from now on. b.mu must be held.
 func (b *bucket) begin(now time.Duration) {
 	l := b.loan
 	l.offered = false
@@ -102,7 +104,7 @@ func (b *bucket) begin(now time.Duration) {
 	b.hold = 0
 }
 
-// takeOut returns the window that was lent, in our time, with the requests in flight.
+// takeOut returns the window that was lent, by our clock, and moves the permits in flight to it.
 func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	s, low, high := b.session, l.low, l.high
 	early := now + low
@@ -110,7 +112,7 @@ func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	for _, f := range l.state.flights {
 		if p := b.flying(f.number); p != nil {
 			p.window = f.permit.SentAt(p.sent+low).Shift(-high, -low)
-		} else { // it was never sent
+		} else { // its request was never sent
 			w.Return(early, f.permit)
 		}
 	}
@@ -123,7 +125,7 @@ func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	return *w
 }
 
-// loanUntil returns when the loan ends, 0 if there is none. It may be prolonged, or end, at any time. b.mu is held.
+// loanUntil returns when the loan ends, 0 if there is none. It may be prolonged or end earlier. b.mu must be held.
 func (b *bucket) loanUntil() time.Duration {
 	switch {
 	case b.loan == nil:
@@ -138,7 +140,8 @@ func (b *bucket) loanUntil() time.Duration {
 	return min(b.loan.at+longest, b.session.believedUntil(b.loan.at))
 }
 
-// giveUp returns the loan as it was when it was offered, or without a word if it may have been used. b.mu is held.
+// giveUp ends the loan without the manager's window. A loan still on offer is returned as it was lent; any other counts
+// as lost, because it may have been used. b.mu must be held.
 func (b *bucket) giveUp() {
 	l := b.loan
 	b.loan = nil
@@ -153,8 +156,8 @@ func (b *bucket) giveUp() {
 	b.activate()
 }
 
-// endLoan lets all processes together decide from now on. The server is told at once if anybody may wait for that, when the manager has said
-// who waits here; else with the next tick. b.mu is held.
+// endLoan returns the loan: all processes decide together from now on. The server learns of it with the next tick, or
+// at once if a process may wait for the bucket. The manager first reports its waiters. b.mu must be held.
 func (b *bucket) endLoan(now time.Duration) {
 	s, l := b.session, b.loan
 	urgent := l.wanted || b.window.HoldWait(now) > 0 || now >= b.loanUntil() || len(b.permits) > 0
@@ -181,7 +184,7 @@ func (b *bucket) endLoan(now time.Duration) {
 	}
 }
 
-// restore takes in what has become of a bucket that was lent, in the place of a version of its state.
+// restore merges a returned loan into the state of the expected version.
 func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	r, mine := b.returned, b.session.id
 	if s.owner == mine {
@@ -197,7 +200,7 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	case r.lost || err != nil:
 	case expected == r.version && !r.alone && !r.slept && was.era == s.era:
 		s.window, s.flights = was.window, was.flights
-	default: // somebody else has had it meanwhile, or the server has forgotten it
+	default: // the bucket was in use elsewhere meanwhile, or the server lost its state
 		rest := was.window.Reset() - now
 		if was.era != s.era {
 			rest = min(rest, was.window.Period())
@@ -212,9 +215,9 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	}
 }
 
-// recall takes in what somebody knew of a bucket whose state may be older, or lost: what he knew of is waited out, and then one request
-// goes first. Of a declared limit, whose period may be a day, what he knew of stays charged, and the rest may be sent when all have said
-// what they have in flight.
+// recall merges what a process knew of a bucket whose state on the server is lost or older. The bucket is held for
+// rest, and then one request goes first. A declared limit's period may be a day: known requests stay charged, and the
+// other permits may be used after settleTime, when all sessions have reported their requests.
 func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Duration) {
 	if s.window.Declared() {
 		s.window.Remember(now, w, now+rest)
@@ -227,7 +230,7 @@ func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Durati
 	s.window.HoldFor(now, max(rest, time.Millisecond), max(w.HoldClass(now), ratelimits.ClassOK))
 }
 
-// goAlone takes the bucket while the server is away, if the policy wants that. b.mu is held.
+// goAlone takes the bucket while the server is away, if the policy for outages says so. b.mu must be held.
 func (b *bucket) goAlone(now time.Duration) {
 	policy, share := b.session.store.options.outage, 1
 	switch {
@@ -237,11 +240,11 @@ func (b *bucket) goAlone(now time.Duration) {
 		share = b.session.sessions()
 	}
 	l := &loan{alone: true, share: share, at: now, window: b.guess(now, share)}
-	b.returned = nil // the state that is returned in the end is the one that counts
+	b.returned = nil // endLoan will return a newer state
 	b.accept(l)
 }
 
-// guess is a window for a share of what is known of the bucket at the moment.
+// guess returns a window for a share of the limit, from what is known of the bucket now.
 func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 	b.outdate()
 	known := b.known
@@ -249,9 +252,9 @@ func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 		known = b.unknown()
 	}
 	s, late := known.window.State(b.session.engineTime(now)), latenessOf(&known.window)
-	s.Reset = max(s.Reset-late.by, 0) // which the window is told of
+	s.Reset = max(s.Reset-late.by, 0) // expect below adds it again
 	if share > 1 && s.Limit > 0 {
-		// The others may have used all that was left, and a window that we have not heard of.
+		// The other processes may have used the rest of this window, and started one that this process does not know.
 		s.Reset, s.Used = max(s.Reset, s.Period), s.Limit
 		s.Limit = max(s.Limit/share, 1)
 		s.Used = min(s.Used, s.Limit)
@@ -261,7 +264,7 @@ func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 	return w
 }
 
-// backAgain ends a loan that was taken while the server was away. b.mu is held.
+// backAgain ends a loan that was taken while the server was away. b.mu must be held.
 func (b *bucket) backAgain() {
 	if b.loan != nil && b.loan.alone {
 		b.loan.wanted = true

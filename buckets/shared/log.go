@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// warningPause is how long after a warning of a key the same one comes again.
+	// warningPause is the least time between two warnings about the same key.
 	warningPause = time.Minute
-	// mostWarnings is how many keys are remembered for that.
+	// mostWarnings bounds the number of keys whose last warning is remembered.
 	mostWarnings = 1000
 )
 
-// warnings are what a session has warned of lately.
+// warnings records which keys the session has warned about, and when.
 type warnings struct {
 	mu   sync.Mutex
-	keys map[string]time.Duration // when
+	keys map[string]time.Duration // time of the last warning, by key
 }
 
-// warn logs a warning. No lock is held.
+// warn logs a warning. It calls the caller's logger, so no lock may be held.
 func (s *session) warn(message string, attributes ...slog.Attr) {
 	logger := s.store.options.logger
 	if logger == nil {
@@ -35,13 +35,12 @@ func (s *session) warnOutage(cause error) {
 	s.warn("shared limits are unavailable", slog.String("policy", s.store.options.outage.String()), slog.String("cause", cause.Error()))
 }
 
-// warnBack says that an outage is over. It is a warning, too, so that a log with the beginning of an outage also has its
-// end.
+// warnBack logs the end of an outage. It uses the same level as its beginning, so that a log has both or neither.
 func (s *session) warnBack(since time.Duration) {
 	s.warn("shared limits are available again", slog.Duration("after", (s.now()-since).Round(time.Millisecond)))
 }
 
-// warnKey says that a key is not ours, unless it did so a short time ago.
+// warnKey logs that a key holds a foreign value, unless it did so less than warningPause ago.
 func (s *session) warnKey(err error) {
 	var wrong *KeyError
 	if !errors.As(err, &wrong) || !s.warnings.due(wrong.Key, s.now()) {

@@ -8,7 +8,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// meter counts what a session does. Its lock is taken after all others.
+// meter counts the events of a session. Its mutex is taken after all others.
 type meter struct {
 	mu      sync.Mutex
 	counted buckets.SharedStats
@@ -70,7 +70,7 @@ func (s *session) Stats() buckets.SharedStats {
 	return stats
 }
 
-// quota returns how many requests a second may be sent of all global limits, and how many would be.
+// quota returns how many requests a second all global limits together allow this process, and how many it needs.
 func (s *session) quota() (have, need int) {
 	globals, _ := s.parts.all()
 	for _, g := range globals {

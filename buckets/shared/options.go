@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// options is what New was told.
+// options are the settings of a Store.
 type options struct {
 	application string
 	address     string
@@ -35,8 +35,8 @@ func WithApplication(name string) Option {
 }
 
 // WithAddress names the IP address from which the process sends; any name that is unique for the address will do.
-// Processes with the same name count invalid requests together, whatever their application, as Discord does. Without it
-// those of the same application do.
+// Processes with the same name count invalid requests together, whatever their application, as Discord does. Without
+// this option, processes of the same application count together.
 func WithAddress(name string) Option {
 	return func(o *options) error {
 		if name == "" || strings.ContainsAny(name, "{}") {
@@ -70,8 +70,8 @@ func WithCallTimeout(d time.Duration) Option {
 	}
 }
 
-// WithLease sets how long a request may take at most, from its permit to its outcome, at least a second: after that it
-// counts as unanswered. The default is 30 s.
+// WithLease sets how long a request may take from its permit to its outcome, at least a second. After that it counts as
+// unanswered. The default is 30 s.
 func WithLease(d time.Duration) Option {
 	return func(o *options) error {
 		if d < time.Second {

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// Outage is what a process does while the server that keeps the shared limits cannot be reached.
+// Outage is a policy: what a process does while the server that keeps the shared limits cannot be reached.
 type Outage uint8
 
 const (
 	// OutageWait sends nothing until the server can be reached again. No limit is ever exceeded. Requests wait up to
 	// their max wait or deadline, and then fail with an error that is an OutageError and a *ratelimits.TooLongError.
 	OutageWait Outage = iota
-	// OutageFail refuses requests with an OutageError at once.
+	// OutageFail rejects requests with an OutageError at once.
 	OutageFail
 	// OutageShare continues with an equal share of every limit, divided by the number of processes when the server was
-	// last reached. It costs throughput where processes need different amounts, and causes some 429s when the server
-	// returns.
+	// last reached. It costs throughput where processes need different amounts, and causes some 429s after the outage.
 	OutageShare
 	// OutageFull continues as if there were no other process. That is right for buckets that only one process uses; in
 	// other buckets most requests beyond the limit get a 429.
@@ -34,27 +33,28 @@ func (o Outage) String() string {
 }
 
 const (
-	// enoughFailures calls in a row, each begun after the one before had failed, mean that the server is away. One can be lost.
+	// enoughFailures in a row mean an outage, if each call started after the failure of the one before. One may be
+	// lost.
 	enoughFailures = 2
-	// longestSilence without any success means that, too.
+	// longestSilence after the first failure without any success means an outage, too.
 	longestSilence = time.Second
 	firstProbe     = 100 * time.Millisecond
 	longestProbe   = time.Second
 )
 
-// outage is what a session knows of whether the server is there.
+// outage is the availability of the server, as a session knows it.
 type outage struct {
 	away     bool
-	since    time.Duration // the start of the first call that failed
+	since    time.Duration // start of the first call that failed
 	failures int
-	failedAt time.Duration // when the latest of them did
+	failedAt time.Duration // end of the latest call that failed
 	cause    error
 
-	times uint64        // outages, this one included
-	spent time.Duration // in those that are over
+	times uint64        // outages so far, the current one included
+	spent time.Duration // total length of past outages
 }
 
-// failed takes in that a call failed, and reports that with it an outage begins.
+// failed records that a call failed, and reports whether this begins an outage.
 func (o *outage) failed(start, now time.Duration, cause error) (begins bool) {
 	o.cause = cause
 	switch {
@@ -72,14 +72,14 @@ func (o *outage) failed(start, now time.Duration, cause error) (begins bool) {
 	return true
 }
 
-// end takes in that a call came through, or that there will be none, and reports that an outage ends with it.
+// end records that a call succeeded, or that there will be no more calls, and reports whether this ends an outage.
 func (o *outage) end(now time.Duration) (ends bool) {
 	ends = o.away
 	*o = outage{times: o.times, spent: o.total(now)}
 	return ends
 }
 
-// total returns how long all outages were until now.
+// total returns the length of all outages until now.
 func (o *outage) total(now time.Duration) time.Duration {
 	if !o.away {
 		return o.spent

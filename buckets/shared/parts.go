@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// lastCallTime is how long a call may take that a session makes when it ends.
+// lastCallTime bounds each of the calls that a session makes when it ends.
 const lastCallTime = 300 * time.Millisecond
 
-// parts are what a session has of limits that are above the buckets, and what it finds out.
+// parts are the global limits, the discoveries and the count of invalid responses of a session.
 type parts struct {
-	number  atomic.Int64 // of calls and discoveries: never the same again in a session
+	number  atomic.Int64 // latest number of a call or a discovery
 	invalid invalid
 
 	mu          sync.Mutex
@@ -44,7 +44,7 @@ func (s *session) startParts() {
 	s.watch(func() { p.watch(s) })
 }
 
-// watch takes in that an outage began or ended.
+// watch records the start and the end of an outage.
 func (p *parts) watch(s *session) {
 	p.mu.Lock()
 	p.out, _ = s.away()
@@ -58,7 +58,7 @@ func (p *parts) watch(s *session) {
 	}
 }
 
-// closeParts tells the others what the session no longer needs.
+// closeParts returns the parts and permissions of the session, and reports its invalid responses.
 func (s *session) closeParts() {
 	globals, discoveries := s.parts.all()
 	var calls sync.WaitGroup
@@ -76,7 +76,7 @@ func (s *session) closeParts() {
 func (s *session) lastCall(script *Script, keys []string, arguments ...string) {
 	ctx, cancel := context.WithTimeout(s.context, lastCallTime)
 	defer cancel()
-	// If it fails, the others wait until the session's time is over.
+	// If it fails, the others wait until the session counts as dead.
 	_, _ = s.try(ctx, script, keys, arguments...)
 }
 
@@ -100,7 +100,7 @@ func (p *parts) forget(g *global) {
 	}
 }
 
-// all returns what there is of them now.
+// all returns the current global limits and discoveries.
 func (p *parts) all() (globals []*global, discoveries []*discovery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,24 +7,24 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// never is the wait of a repeater whose owner has nothing to say for now.
+// never is the wait of a repeater whose owner needs no further call for now.
 const never time.Duration = -1
 
-// repeater makes the calls that keep one thing up to date, one at a time. The owner's lock guards it.
+// repeater makes the calls that keep one thing up to date, one at a time. lock, the mutex of its owner, guards it.
 type repeater struct {
 	session *session
 	lock    sync.Locker
-	// once makes a call, without the lock, and returns after which wait the next one comes: 0 at once, never until call.
+	// once makes one call, without the lock, and returns the wait until the next one, or never.
 	once func() time.Duration
 
 	calling bool
-	again   bool // as soon as that is over
+	again   bool // another call has to follow at once
 	stopped bool
 	timer   clockwork.Timer
-	due     time.Duration // of the timer
+	due     time.Duration // when the timer fires
 }
 
-// call makes a call now, or as soon as the one that is being made is over. The lock is held.
+// call makes a call now, or at once after the one in progress. r.lock must be held.
 func (r *repeater) call() {
 	switch {
 	case r.stopped:
@@ -36,7 +36,7 @@ func (r *repeater) call() {
 	}
 }
 
-// within makes a call after d, unless one comes earlier. The lock is held.
+// within makes a call after d, unless one comes earlier. r.lock must be held.
 func (r *repeater) within(d time.Duration) {
 	due := r.session.now() + d
 	if r.stopped || r.calling || r.timer != nil && r.due <= due {
@@ -46,7 +46,7 @@ func (r *repeater) within(d time.Duration) {
 	r.due, r.timer = due, r.session.clock.AfterFunc(d, r.ring)
 }
 
-// stop ends all calls but the one that is being made. The lock is held.
+// stop ends all calls but the one in progress. r.lock must be held.
 func (r *repeater) stop() {
 	r.stopped = true
 	r.quiet()
@@ -70,7 +70,7 @@ func (r *repeater) run() {
 	}
 }
 
-// rest reports that the next call is to be made at once.
+// rest reports whether the next call follows at once, and otherwise sets the timer.
 func (r *repeater) rest(wait time.Duration) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -10,34 +10,34 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The requests of this process in a bucket. Each that the server knows has a number there:
+// The requests of this process in a bucket. Each request that the server knows has a number there:
 //
-//	waits    in the queue of all processes; only the first ones of each process have a place
-//	granted  may be sent; if nobody takes it, it counts as never sent
-//	flies    was sent, and the manager has a permit of it
-//	ended    its outcome is known here, and not yet at the server
+//	waits      in the queue of all processes; only the first ones of each process have a place
+//	granted    may leave; if it does not, it counts as never sent
+//	in flight  was sent, and the manager has its permit
+//	ended      its outcome is known here, but not yet at the server
 //
-// While the bucket is lent the manager's requests wait and fly without the server.
+// While the bucket is lent, the server does not know the manager's requests.
 
-// waiter is a request that waits, or that was granted.
+// waiter is a request that waits or was granted.
 type waiter struct {
 	arrived time.Duration
 	number  uint64
-	known   bool          // the server knows its place
-	since   time.Duration // when it was granted
+	known   bool          // whether the server knows its place
+	since   time.Duration // time of the grant
 }
 
-// permit is a request that flies.
+// permit is a request in flight.
 type permit struct {
-	number uint64 // 0: the server does not know it
+	number uint64 // 0: the server does not know the request
 	sent   time.Duration
-	window ratelimits.Permit // of the manager's window
-	index  int               // among those that fly, -1 once it has ended
+	window ratelimits.Permit // permit of the manager's window
+	index  int               // in bucket.permits; -1 once it has ended
 }
 
 var permits = sync.Pool{New: func() any { return new(permit) }}
 
-// outcome is what became of a request.
+// outcome is the outcome of a request.
 type outcome struct {
 	number   uint64
 	sent, at time.Duration
@@ -45,14 +45,14 @@ type outcome struct {
 	response ratelimits.Response
 }
 
-// mostPlaces is how many requests of a process have a place in the queue at most.
+// mostPlaces bounds the number of places of one process in the queue.
 const mostPlaces = 64
 
-// queued returns how many requests wait.
+// queued returns the number of waiting requests that are not granted.
 func (b *bucket) queued() int { return max(b.waiting-len(b.granted), 0) }
 
-// seat takes in when those arrived who wait now, of whom as many as were granted have their permits. It reports whether the server has to hear
-// of that.
+// seat records the arrivals of the first waiting requests. The first len(b.granted) of all have permits. It reports
+// whether the server has to learn of a change.
 func (b *bucket) seat(waiting int, arrivals iter.Seq[time.Duration]) (news bool) {
 	b.waiting = waiting
 	if len(b.granted) > waiting {
@@ -86,8 +86,8 @@ func (b *bucket) seat(waiting int, arrivals iter.Seq[time.Duration]) (news bool)
 	return news || len(before) > 0
 }
 
-// nextGrant returns the permit that was granted first, if that still holds. If nobody took it for long others may have it, or have it already;
-// then whoever it was for gets another place.
+// nextGrant returns the oldest granted request whose permit is still valid. A permit that was not used for half a
+// lease, or while this session may have counted as dead, may belong to another session: its request gets a new place.
 func (b *bucket) nextGrant(now time.Duration) (w waiter, ok bool) {
 	for len(b.granted) > 0 {
 		w := b.granted[0]
@@ -100,7 +100,7 @@ func (b *bucket) nextGrant(now time.Duration) (w waiter, ok bool) {
 	return w, false
 }
 
-// fly adds a request to those that fly.
+// fly adds a request to those in flight.
 func (b *bucket) fly(sent time.Duration, window ratelimits.Permit) *permit {
 	p := permits.Get().(*permit)
 	*p = permit{sent: sent, window: window, index: len(b.permits)}
@@ -108,7 +108,7 @@ func (b *bucket) fly(sent time.Duration, window ratelimits.Permit) *permit {
 	return p
 }
 
-// land takes a request out of those that fly. It reports false if it is none of them.
+// land removes a request from those in flight, and returns false if it is not there.
 func (b *bucket) land(p buckets.SharedPermit) (permit, bool) {
 	at, ok := p.(*permit)
 	if !ok || at.index < 0 || at.index >= len(b.permits) || b.permits[at.index] != at {
@@ -124,7 +124,7 @@ func (b *bucket) land(p buckets.SharedPermit) (permit, bool) {
 	return landed, true
 }
 
-// end notes what became of a request that the server knows. b.mu is held.
+// end records the outcome of a request that the server knows. b.mu must be held.
 func (b *bucket) end(p *permit, o outcome) {
 	o.number, o.sent = p.number, p.sent
 	p.number = 0
@@ -132,14 +132,14 @@ func (b *bucket) end(p *permit, o outcome) {
 	b.say(o.at)
 }
 
-// alive reports that a number stands for a request, as far as the server is not known to know better.
+// alive reports whether a number belongs to a request whose outcome the server may not know.
 func (b *bucket) alive(number uint64) bool {
 	is := func(w waiter) bool { return w.number == number }
 	return b.flying(number) != nil || slices.ContainsFunc(b.waiters, is) || slices.ContainsFunc(b.granted, is) ||
 		slices.ContainsFunc(b.ended, func(o outcome) bool { return o.number == number })
 }
 
-// flying returns the request of that number, nil if it does not fly.
+// flying returns the request in flight with the number, nil if there is none.
 func (b *bucket) flying(number uint64) *permit {
 	if i := slices.IndexFunc(b.permits, func(p *permit) bool { return p.number == number }); i >= 0 && number > 0 {
 		return b.permits[i]
@@ -147,14 +147,13 @@ func (b *bucket) flying(number uint64) *permit {
 	return nil
 }
 
-// inUse reports that the server knows of requests that are not over, or has to.
+// inUse reports whether the bucket has requests that the server knows or must learn of.
 func (b *bucket) inUse() bool {
 	return b.waiting > 0 || len(b.granted) > 0 || len(b.ended) > 0 || slices.ContainsFunc(b.permits, func(p *permit) bool { return p.number > 0 })
 }
 
-// untold reports that the server has to hear of something that it does not take before another session returns the
-// bucket: what became of requests, or a hold. It is said again until it gets through, whether or not anybody waits
-// here.
+// untold reports whether the bucket is lent to another session, and this one has requests, outcomes or a hold to
+// report. Calls are repeated until the other session has returned the bucket, even if no request waits here.
 func (b *bucket) untold(now time.Duration) bool {
 	return b.looks > 0 && (b.inUse() || b.hold > now || b.recalls != nil)
 }
@@ -165,7 +164,7 @@ type sent struct {
 	at     time.Duration
 }
 
-// sentRequests returns the requests that were sent and, as far as is known, the server knows of, in their order.
+// sentRequests returns the sent requests that the server knows or must learn of, ordered by number.
 func (b *bucket) sentRequests() (all []sent) {
 	for _, p := range b.permits {
 		if p.number > 0 {

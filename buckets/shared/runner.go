@@ -4,7 +4,7 @@ import "context"
 
 // Script is a program that the server runs atomically.
 type Script struct {
-	// Name is what the script does, for errors.
+	// Name is the name of the script, for errors.
 	Name string
 	// Source is its Lua source.
 	Source string

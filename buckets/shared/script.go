@@ -10,7 +10,7 @@ import (
 //go:embed lua
 var lua embed.FS
 
-// constants are what scripts and this package have to agree on, in milliseconds in Lua.
+// constants are shared with the scripts, in milliseconds there.
 var constants = []struct {
 	name  string
 	value time.Duration
@@ -19,7 +19,7 @@ var constants = []struct {
 	{"ERA_TIME", eraTime},
 }
 
-// script puts a script together of the constants, common.lua, which is the first part of all, and the files named.
+// script joins the constants, common.lua, which every script needs, and the named files.
 func script(name string, files ...string) *Script {
 	var source strings.Builder
 	for _, c := range constants {
@@ -28,7 +28,7 @@ func script(name string, files ...string) *Script {
 	for _, file := range append([]string{"common.lua"}, files...) {
 		text, err := lua.ReadFile("lua/" + file)
 		if err != nil {
-			panic(err) // it is part of the program
+			panic(err) // cannot happen: the files are embedded
 		}
 		source.Write(text)
 		source.WriteByte('\n')

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// sessionTime is how long the others believe in a session that says nothing.
+	// sessionTime is how long after its latest call a session counts as alive.
 	sessionTime = 3 * time.Second
-	// beatPeriod is how often a session says that it is alive.
+	// beatPeriod is how often a session with busy buckets makes a call at least.
 	beatPeriod = time.Second
 )
 
-// session is one manager on the server.
+// session is one manager's use of a Store.
 type session struct {
 	store  *Store
 	id     string
@@ -27,7 +27,7 @@ type session struct {
 
 	context   context.Context // of calls
 	cancel    context.CancelFunc
-	listening context.Context // of what waits for something to happen
+	listening context.Context // of goroutines that wait for something to happen
 	deafen    context.CancelFunc
 	running   sync.WaitGroup
 
@@ -36,15 +36,15 @@ type session struct {
 	engine   engineClock
 	era      era
 	events   events
-	ahead    time.Duration // how far the wall clock is ahead of the one that times are measured by, since the origin
-	naps     int           // how often the latter stood still
-	napAt    time.Duration // when it last did
+	ahead    time.Duration // wall clock minus monotonic clock, as of awake, since the origin
+	naps     int           // suspensions of this process so far
+	napAt    time.Duration // when the latest of them was noticed
 	outage   outage
-	ended    error         // why there will be no more calls
-	live     int           // sessions, this one included
-	liveAt   time.Duration // when there were last as many
+	ended    error         // why no further call can succeed, nil if one may
+	live     int           // sessions that are alive, this one included
+	liveAt   time.Duration // start of the call that last confirmed that many
 	tickers  map[*ticker]struct{}
-	timer    clockwork.Timer // of the next tick, nil if there is nothing to tick
+	timer    clockwork.Timer // of the next tick, nil if there are no tickers
 	watchers map[*watcher]struct{}
 	topics   map[string]func(rest string)
 	agents   agents
@@ -69,7 +69,7 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 	s.startParts()
 	if store.subscriber != nil {
 		s.spawn(func() {
-			// It ends with the session. Should it end before, the timers do without.
+			// If it ends earlier, the timers do without messages.
 			if err := store.subscriber.Subscribe(s.listening, store.keys.channel(s.id), s.received); errors.Is(err, ErrClosed) {
 				s.end(err)
 			}
@@ -78,13 +78,14 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 	return s
 }
 
-// Credential returns what stands for an Authorization header in all processes of the application.
+// Credential returns a keyed hash of an Authorization header, the same in all processes of the application.
 func (s *session) Credential(authorization string) string { return s.store.keys.hidden(authorization) }
 
-// lastCallsTime is how long it may take to say all that there is to say when a session ends.
+// lastCallsTime bounds the calls that report the remaining news when a session ends.
 const lastCallsTime = 900 * time.Millisecond
 
-// Close ends the session. The others know then what it has used and what is in flight, which they believe in for a session's time.
+// Close reports the remaining news and ends the session. The others count its requests in flight as such for
+// travelTime, and then as lost.
 func (s *session) Close() {
 	s.mu.Lock()
 	closed := s.closed
@@ -102,7 +103,7 @@ func (s *session) Close() {
 	defer last.Stop()
 	s.store.forget(s)
 	s.deafen()
-	s.running.Wait() // nothing else is said from now on
+	s.running.Wait() // no goroutine makes calls from now on
 	s.closeParts()
 	s.closeAgents()
 	s.cancel()
@@ -114,7 +115,7 @@ func (s *session) Close() {
 // now returns the time since the origin.
 func (s *session) now() time.Duration { return s.clock.Since(s.origin) }
 
-// spawn runs f in a goroutine for which Close waits. It reports false, and does nothing, once the session is closed.
+// spawn runs f in a goroutine that Close waits for. It does nothing and returns false once the session is closed.
 func (s *session) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,24 +126,25 @@ func (s *session) spawn(f func()) bool {
 	return true
 }
 
-// awake finds out whether our clock has stood still, as that of a machine does that was suspended, and returns how often it has. Whoever
-// relied on it then may have used what belongs to others by now.
+// awake checks whether the monotonic clock has stood still, as while a machine is suspended, and returns how often it
+// has. Permits and loans from before may belong to other sessions by now.
 func (s *session) awake() int {
-	ahead := s.clock.Now().Round(0).Sub(s.origin.Round(0)) - s.now() // Round(0) leaves the wall clock
+	ahead := s.clock.Now().Round(0).Sub(s.origin.Round(0)) - s.now() // Round(0) removes the monotonic clock
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ahead > s.ahead+stepSlack { // else it would seem that the server's clock was set
+	// The server's clock must be measured anew. Otherwise it would seem to have been set.
+	if ahead > s.ahead+stepSlack {
 		s.naps++
 		s.meter.count(&s.meter.counted.Suspensions)
 		s.tell(buckets.SharedEvent{Kind: buckets.ProcessSuspended})
 		s.napAt = s.now()
-		s.engine.known, s.engine.set = false, s.napAt // what it was still holds for times before
+		s.engine.known, s.engine.set = false, s.napAt // low and high still hold for earlier times
 	}
 	s.ahead = ahead
 	return s.naps
 }
 
-// sentTime is a time of the server's that is certainly not later than when a request was sent at t of ours.
+// sentTime returns a time of the server's that is certainly not later than the sending of a request at t of ours.
 func (s *session) sentTime(t time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +161,7 @@ func (s *session) engineTime(t time.Duration) time.Duration {
 	return s.engine.earliest(t)
 }
 
-// engineTimeOf is engineTime as long as the era lasts, and false when another one has begun: then nothing shows the clock of that one.
+// engineTimeOf is engineTime. It returns false if another era has begun, to whose clock the result does not belong.
 func (s *session) engineTimeOf(era int64, t time.Duration) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,17 +182,17 @@ func (s *session) offset() (low, high time.Duration) {
 	return s.engine.low, s.engine.high
 }
 
-// knowsEngine reports that the server's clock is known well enough.
+// knowsEngine reports whether the server's clock is known well enough.
 func (s *session) knowsEngine() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.known && s.now() < s.engine.at+clockMemory
 }
 
-// travelTime is how long after it was sent a request has certainly got to Discord, if it ever does.
+// travelTime is how long after its sending a request has certainly reached Discord, if it ever does.
 const travelTime = time.Second
 
-// lifetime is for how long the others believe in the session from now on.
+// lifetime returns how long the session will count as alive from now on.
 func (s *session) lifetime() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +202,7 @@ func (s *session) lifetime() time.Duration {
 	return sessionTime
 }
 
-// sessions returns how many sessions are alive, as far as is known, this one included.
+// sessions returns how many sessions are alive as far as is known, this one included.
 func (s *session) sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,8 +2,8 @@ package shared
 
 import "strings"
 
-// eachSecond calls tick in a goroutine of its own about once a second from now on, until stop is called or the session is closed. Ticks
-// of the same ticker may overlap if one takes longer.
+// eachSecond calls tick about once a second, in a goroutine of its own, until stop is called or the session is closed.
+// Calls may overlap if one takes longer.
 func (s *session) eachSecond(tick func()) (stop func()) {
 	t := &ticker{tick}
 	s.mu.Lock()
@@ -17,7 +17,7 @@ func (s *session) eachSecond(tick func()) (stop func()) {
 	}
 }
 
-// schedule sets the timer of the next tick unless it is set. s.mu is held.
+// schedule sets the timer of the next tick if it is needed and not set. s.mu must be held.
 func (s *session) schedule() {
 	if s.timer == nil && !s.closed && len(s.tickers) > 0 {
 		s.timer = s.clock.AfterFunc(beatPeriod, s.tick)
@@ -38,7 +38,7 @@ func (s *session) tick() {
 	}
 }
 
-// watch calls changed, from a goroutine of the session, when an outage begins and when it ends, until stop is called.
+// watch calls changed when an outage begins and when it ends, from a goroutine of the session, until stop is called.
 func (s *session) watch(changed func()) (stop func()) {
 	w := &watcher{changed}
 	s.mu.Lock()
@@ -65,8 +65,8 @@ func (s *session) tellWatchers() {
 	})
 }
 
-// listen calls received for the messages to this session that begin with the topic and a space, with what follows. There is
-// one listener of a topic. received is called from a goroutine of the session and must not block.
+// listen calls received for messages to this session that begin with topic and a space, with the rest of the message. A
+// topic has one listener. received is called from a goroutine of the session and must not block.
 func (s *session) listen(topic string, received func(rest string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,49 +7,49 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// state is what the processes have agreed on about a bucket. The server keeps it; whoever has something to say writes a new one in the
-// place of the one that he knows. All times are the server's.
+// state is what all processes know of a bucket. The server stores it; a process with news replaces the state that it
+// knows. All times are by the server's clock.
 type state struct {
 	version version
-	era     int64             // in which it was written
-	owner   string            // the session that the bucket is lent to, "" if it is shared
+	era     int64             // era in which the state was written
+	owner   string            // session that has the loan, "" if the bucket is shared
 	window  ratelimits.Window // with all requests in flight
-	queue   []place           // who waits, in the order of arrival; of each session only the first ones
-	flights []flight          // in the order in which they were granted
+	queue   []place           // waiting requests in the order of arrival; only the first ones of each session
+	flights []flight          // in the order of their permits
 	members []member
-	user    string        // the session that came last
-	mixed   time.Duration // when that was another one than before
+	user    string        // the session that made the latest call
+	mixed   time.Duration // when user last changed from one session to another
 }
 
-// version tells states apart. What was lost and begins again is another life.
+// version orders the states of a bucket. A state that begins anew after a loss has another life.
 type version struct{ life, number int64 }
 
-// member is a session that has used the bucket of late.
+// member is a session that has used the bucket lately.
 type member struct {
 	session string
-	call    uint64        // the latest call whose state was kept
-	seen    time.Duration // when that was
+	call    uint64        // number of its latest call that took effect
+	seen    time.Duration // time of that call, or later if the session was known to be alive
 	waiting int           // requests
 }
 
-// place is that of a request that waits.
+// place is the place of a waiting request in the queue.
 type place struct {
 	session string
 	number  uint64
 	arrived time.Duration
 }
 
-// flight is a request that was granted and has no outcome yet.
+// flight is a request with a permit whose outcome is not known yet.
 type flight struct {
 	session string
 	number  uint64
 	permit  ratelimits.Permit
 }
 
-// memberMemory is how long a session is remembered that has nothing to do with the bucket any more: longer than it repeats a call.
+// memberMemory is how long a session is remembered that no longer uses the bucket: longer than it may repeat a call.
 const memberMemory = time.Minute
 
-// member returns what is known of a session, which is added if need be.
+// member returns the member of a session, and adds it if it is missing.
 func (s *state) member(session string) *member {
 	i := slices.IndexFunc(s.members, func(m member) bool { return m.session == session })
 	if i < 0 {
@@ -59,7 +59,7 @@ func (s *state) member(session string) *member {
 	return &s.members[i]
 }
 
-// touch takes in that a session makes a call, and forgets those that have nothing to do here any more.
+// touch records a call of a session, and removes members that have not used the bucket for memberMemory.
 func (s *state) touch(now time.Duration, session string, call uint64, waiting int) {
 	m := s.member(session)
 	m.call, m.seen, m.waiting = call, max(m.seen, now), waiting
@@ -72,7 +72,7 @@ func (s *state) touch(now time.Duration, session string, call uint64, waiting in
 	s.members = slices.DeleteFunc(s.members, func(m member) bool { return now-m.seen > memberMemory && !s.uses(m.session) })
 }
 
-// latest returns when somebody was last alive for certain.
+// latest returns the latest time at which any member was known to be alive.
 func (s *state) latest() (at time.Duration) {
 	for _, m := range s.members {
 		at = max(at, m.seen)
@@ -80,15 +80,15 @@ func (s *state) latest() (at time.Duration) {
 	return at
 }
 
-// clockStep is by how much a clock may go back before that is more than jitter.
+// clockStep is the largest step back of a clock that counts as jitter.
 const clockStep = time.Second
 
-// waits reports that a session has a place in the queue.
+// waits reports whether a session has a place in the queue.
 func (s *state) waits(session string) bool {
 	return slices.ContainsFunc(s.queue, func(p place) bool { return p.session == session })
 }
 
-// uses reports that a session waits or has something in flight.
+// uses reports whether a session has a place in the queue or a request in flight.
 func (s *state) uses(session string) bool {
 	return s.waits(session) || slices.ContainsFunc(s.flights, func(f flight) bool { return f.session == session })
 }
@@ -100,7 +100,7 @@ func (s *state) enqueue(session string, places []place) {
 	slices.SortStableFunc(s.queue, func(a, b place) int { return int(a.arrived - b.arrived) })
 }
 
-// serve grants permits to those who wait, the first ones first.
+// serve grants permits to the first places in the queue, as far as the window allows.
 func (s *state) serve(now time.Duration) (granted []place) {
 	n := 0
 	for ; n < len(s.queue); n++ {
@@ -117,7 +117,7 @@ func (s *state) serve(now time.Duration) (granted []place) {
 	return granted
 }
 
-// land takes a flight out of those in flight. It reports false if there is none.
+// land removes a flight and returns its permit, false if there is none.
 func (s *state) land(session string, number uint64) (ratelimits.Permit, bool) {
 	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.number == number && f.session == session })
 	if i < 0 {
@@ -128,8 +128,8 @@ func (s *state) land(session string, number uint64) (ratelimits.Permit, bool) {
 	return permit, true
 }
 
-// bury takes in that a session is dead: nobody will say what became of its requests. It may have sent them at any time until others had to
-// believe that, as a permit may be taken long after it was granted.
+// bury removes a dead session. The outcomes of its requests will never be known. They may have been sent at any time
+// until the session counted as dead, because a permit may be used long after it was granted.
 func (s *state) bury(now time.Duration, session string) {
 	s.enqueue(session, nil)
 	s.flights = slices.DeleteFunc(s.flights, func(f flight) bool {
@@ -141,7 +141,7 @@ func (s *state) bury(now time.Duration, session string) {
 	s.members = slices.DeleteFunc(s.members, func(m member) bool { return m.session == session })
 }
 
-// silent returns the other sessions that use the bucket and may be dead, and when another one may be, 0 if there is none.
+// silent returns the other sessions that use the bucket and may be dead, and when the next one may be; 0: none.
 func (s *state) silent(now time.Duration, session string) (all []string, next time.Duration) {
 	for _, m := range s.members {
 		dead := m.seen + sessionTime
@@ -156,7 +156,7 @@ func (s *state) silent(now time.Duration, session string) (all []string, next ti
 	return all, next
 }
 
-// others returns how many requests of other sessions wait, before the first one of a session if ahead is set.
+// others returns how many requests of other sessions wait; if ahead is set, only those before the session's first one.
 func (s *state) others(session string, ahead bool) int {
 	n := 0
 	if !ahead {
@@ -176,10 +176,11 @@ func (s *state) others(session string, ahead bool) int {
 	return n
 }
 
-// first reports that a session has the first place in the queue.
+// first reports whether a session has the first place in the queue.
 func (s *state) first(session string) bool { return len(s.queue) > 0 && s.queue[0].session == session }
 
-// lendable reports that a session may have the bucket for itself: it has something to send now, and nobody else has been here of late.
+// lendable reports whether the bucket may be lent to a session: it can send now, and no other session has used the
+// bucket for loanBias.
 func (s *state) lendable(now time.Duration, session string) bool {
 	if now-s.mixed <= loanBias || !s.first(session) || s.window.Period() > longestLoanPeriod {
 		return false

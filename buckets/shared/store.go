@@ -15,12 +15,12 @@ import (
 // several managers can use it.
 type Store struct {
 	runner     Runner
-	subscriber Subscriber // nil if the runner is none
+	subscriber Subscriber // the runner, nil if it is no Subscriber
 	options    options
 	keys       keys
 
 	mu       sync.Mutex
-	sessions map[*session]struct{} // that are not closed
+	sessions map[*session]struct{} // sessions that are not closed
 }
 
 var _ buckets.Shared = (*Store)(nil)
@@ -61,8 +61,8 @@ func (s *Store) forget(session *session) {
 	delete(s.sessions, session)
 }
 
-// Outage returns an *OutageError while the server cannot be reached, as far as the managers know that use the store: one of them has
-// noticed it. Nil otherwise, also if no manager uses it. It does not call the server.
+// Outage returns an *OutageError while a manager that uses the store has noticed that the server cannot be reached. It
+// returns nil otherwise, also if no manager uses the store. It does not call the server.
 func (s *Store) Outage() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

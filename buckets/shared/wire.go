@@ -13,12 +13,12 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// How a state is written: in front its version and the owner as text, which scripts read, then numbers.
+// A state begins with text that scripts read: its version and the owner. Binary numbers follow.
 
-// wireFormat is the version of what follows the front. One that is not the same is not ours.
+// wireFormat is the version of the binary part. decode rejects all others.
 const wireFormat = 1
 
-// most is the largest number of elements of a list, so that nobody reads a list that has no end.
+// most bounds the length of each list, so that a corrupt length cannot make decode run for ever.
 const most = 100_000
 
 var errState = errors.New("does not hold the state of a bucket")
@@ -120,15 +120,15 @@ func appendSession(b []byte, session string) []byte {
 	return append(append(b, byte(len(raw))), raw...)
 }
 
-// reader reads what a state consists of.
+// reader reads the parts of a state.
 type reader struct{ *wire.Reader }
 
-// count reads how many there are of something.
+// count reads the length of a list.
 func (r reader) count() int { return r.Int(most) }
 
 func (r reader) session() string { return hex.EncodeToString(r.Bytes(int(r.Byte()))) }
 
-// name reads the number of a member, and returns its session.
+// name reads the index of a member, and returns its session.
 func (r reader) name(s *state) string {
 	i := r.Number()
 	if i >= uint64(len(s.members)) {

@@ -17,12 +17,13 @@
 //
 // Some defaults of go-redis do not fit calls with a timeout of half a second:
 //
-//   - MaxRetries is 3: a script whose reply is lost runs again, which the scripts detect, but which has no use. With -1 it
-//     runs once. A cluster's client still sends a call again to the same node when the connection breaks; so a [Runner]
+//   - MaxRetries is 3: a script whose reply is lost runs again. The scripts detect that, but it has no use. With -1 it
+//     runs once. A cluster's client still repeats a call on the same node when the connection breaks, so a [Runner]
 //     marks its scripts as not repeatable.
 //   - ContextTimeoutEnabled is false: deadlines of contexts do not end a read.
 //   - DialerRetries is 5, 100 ms apart: one call spends all of its time on dialing.
 //   - ClusterStateReloadInterval is 60 s: for that long after a failover, a cluster's client calls the dead node.
 //
-// [Settings], [ClusterSettings] and [FailoverSettings] set them where nothing else was set.
+// [Settings], [ClusterSettings] and [FailoverSettings] change these defaults. They keep values that you have set, but
+// always set ContextTimeoutEnabled.
 package goredis

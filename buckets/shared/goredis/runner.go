@@ -23,16 +23,16 @@ var (
 	_ shared.Subscriber = (*Runner)(nil)
 )
 
-// New returns a Runner for shared.New. It does not close the client: close it after the managers.
+// New returns a Runner for shared.New. It does not close the client: close that after the managers.
 func New(client redis.UniversalClient) *Runner { return &Runner{client: client} }
 
-// once is a command that the client does not send again, whatever its settings say.
+// once is a command that the client does not repeat, whatever its settings.
 type once struct{ *redis.Cmd }
 
-// NoRetry is what the client asks before it repeats a command.
+// NoRetry tells the client not to repeat the command.
 func (once) NoRetry() bool { return true }
 
-// Run runs a script, see shared.Runner.
+// Run implements shared.Runner.
 func (r *Runner) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	values, err := r.run(ctx, "evalsha", r.hash(script), keys, arguments)
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
@@ -56,7 +56,7 @@ func (r *Runner) hash(script *shared.Script) string {
 	return name
 }
 
-// run sends one command. The client keeps to the deadline of a context, but not to its end.
+// run sends one command. It returns when the context is cancelled, which the client would not notice.
 func (r *Runner) run(ctx context.Context, command, script string, keys, arguments []string) ([]int64, error) {
 	words := make([]any, 0, 3+len(keys)+len(arguments))
 	words = append(words, command, script, len(keys))
@@ -68,7 +68,7 @@ func (r *Runner) run(ctx context.Context, command, script string, keys, argument
 	}
 	sent := redis.NewCmd(ctx, words...)
 	if len(keys) > 0 {
-		sent.SetFirstKeyPos(3) // what decides about the node of a cluster
+		sent.SetFirstKeyPos(3) // the first key determines the node of a cluster
 	}
 	answered := make(chan error, 1)
 	go func() { answered <- r.client.Process(ctx, once{sent}) }()
@@ -80,7 +80,7 @@ func (r *Runner) run(ctx context.Context, command, script string, keys, argument
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		// The deadline of the connection is that of the context, and may be noticed first.
+		// The connection has the deadline of the context, and may report it first.
 		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 			return nil, context.DeadlineExceeded
 		}
@@ -90,17 +90,17 @@ func (r *Runner) run(ctx context.Context, command, script string, keys, argument
 	}
 }
 
-// healthCheck is how often a quiet subscription is tried.
+// healthCheck is how often an idle subscription is tested.
 const healthCheck = time.Second
 
-// Subscribe calls received for every message on a channel, see shared.Subscriber.
+// Subscribe implements shared.Subscriber.
 func (r *Runner) Subscribe(ctx context.Context, channel string, received func(message string)) error {
-	subscription := r.client.Subscribe(ctx) // to nothing: so it does not wait for a connection
+	subscription := r.client.Subscribe(ctx) // no channel yet, so that it does not wait for a connection
 	defer func() { go subscription.Close() }()
 	subscribed := make(chan struct{})
 	go func() {
 		defer close(subscribed)
-		_ = subscription.Subscribe(ctx, channel) // if it fails, it is repeated below
+		_ = subscription.Subscribe(ctx, channel) // on failure, Channel below repeats it
 	}()
 	select {
 	case <-subscribed:

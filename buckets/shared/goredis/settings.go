@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	noRetries     = -1 // zero is the default, which is 3
+	noRetries     = -1 // zero means the default, which is 3
 	dialerRetries = 1
 	dialTimeout   = 2 * time.Second
-	readTimeout   = 2 * time.Second // of calls whose context has no deadline
+	readTimeout   = 2 * time.Second // for calls whose context has no deadline
 	reload        = 2 * time.Second
 )
 
@@ -21,7 +21,7 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
-// Settings sets the options of a client that are not set, and returns them.
+// Settings fills in the options that are not set, and returns o. It always sets ContextTimeoutEnabled.
 func Settings(o *redis.Options) *redis.Options {
 	set(&o.MaxRetries, noRetries)
 	set(&o.DialerRetries, dialerRetries)

@@ -1,5 +1,5 @@
--- beat says that a session is alive. KEYS: sessions, wants, era.
--- Reply: the era; how many are alive; the names of buckets that others want back, each behind its length.
+-- beat reports that a session is alive. KEYS: sessions, wants, era.
+-- Reply: the era; the number of live sessions; the session's loans that others need, as length and name of each.
 
 local caller = arg()
 local era = live(1, 3, caller)

@@ -1,8 +1,8 @@
--- The first part of every script, behind the constants of script.go. ARGV[1] is the time after which it must not run any more, as whoever called has given up
--- by then; 0 if that is not known. All times are milliseconds of the server's clock. A reply begins with 0, or -1 if it was too late,
--- and the time in microseconds.
+-- The first part of every script, after the constants of script.go. ARGV[1] is the time after which the script must not
+-- run, because its caller has given up by then; 0 if not known. All times are milliseconds of the server's clock. A
+-- reply begins with 0, or -1 if it was too late, and the time in microseconds.
 
--- Redis 5 and 6 refuse writes after TIME unless effects are replicated; later ones always do.
+-- Redis 5 and 6 refuse writes after TIME unless effects are replicated; later versions always do that.
 if redis.replicate_commands then redis.replicate_commands() end
 
 local clock = redis.call('TIME')
@@ -11,15 +11,15 @@ local micros = clock[1] * 1000000 + clock[2]
 local notAfter = tonumber(ARGV[1])
 if notAfter > 0 and now > notAfter then return {-1, micros} end
 
--- Whatever stops the script because a key holds something that is not ours.
+-- The error that stops the script because a key holds a foreign value.
 local wrong
 
--- notOurs says what is wrong with the key of that number. The first thing that is wrong is enough.
+-- notOurs records what is wrong with the key of the given number, unless an error is recorded already.
 local function notOurs(key, problem)
   wrong = wrong or redis.error_reply('RLKEY ' .. key .. ' ' .. problem .. ';')
 end
 
--- expect checks that a key is absent or has the type named, and reports whether it does.
+-- expect reports whether a key is absent or has the given type, and otherwise records an error.
 local function expect(key, kind)
   local is = redis.call('TYPE', KEYS[key]).ok
   if is == 'none' or is == kind then return true end
@@ -27,7 +27,7 @@ local function expect(key, kind)
   return false
 end
 
--- number reads a number that is kept in a field of a key; nil if it is absent. All are whole, and can be counted with.
+-- number reads a whole number from a field of a key; nil if it is absent. Lua's numbers are exact up to 2^53.
 local function number(key, field, text)
   if not text then return nil end
   local n = tonumber(text)
@@ -37,10 +37,10 @@ end
 
 local function alive(key, time) redis.call('PEXPIRE', KEYS[key], time or KEY_TIME) end
 
--- text writes a whole number: Lua would write large ones with an exponent.
+-- text formats a whole number: Lua would write large numbers with an exponent.
 local function text(n) return string.format('%.0f', n) end
 
--- The arguments are read one after the other.
+-- arg returns the next argument.
 local at = 1
 local function arg()
   at = at + 1
@@ -48,7 +48,7 @@ local function arg()
 end
 local function int() return tonumber(arg()) end
 
--- append adds the bytes of a string to a reply.
+-- append appends the bytes of a string to a reply.
 local function append(reply, bytes)
   for from = 1, #bytes, 1000 do
     local some = {string.byte(bytes, from, from + 999)}
@@ -56,9 +56,10 @@ local function append(reply, bytes)
   end
 end
 
--- live says that a session is alive, and returns the era, and whether it is the one that the session knows. The keys are those of the sessions and of the era. The arguments are for how
--- long, until when the session believes that the server knows that it is alive, the era that the session knows, and whether it has noticed
--- that this has to end. An era ends, too, if the server has forgotten of the session, or of an era, what it knew. nil: a key is not ours.
+-- live records that a session is alive. It returns the era, and whether the session knows that era; nil if a key is not
+-- ours. sessions and era are the numbers of the keys. Arguments: how long the session lives from now on; until when the
+-- server should know it to be alive; the era that it knows; 1 if it has noticed that this era must end. An era also
+-- ends if the server has lost the session's lifetime or the number of a known era.
 local function live(sessions, era, session)
   local lifetime, till, known, over = int(), int(), int(), int() == 1
   local before, is = redis.pcall('ZSCORE', KEYS[sessions], session), redis.pcall('GET', KEYS[era])

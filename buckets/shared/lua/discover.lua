@@ -1,6 +1,6 @@
--- discover finds out the bucket hash of a route: one at a time, and everybody who waits is told.
--- KEYS: the route. ARGV: limit of time, session, who asks, what it wants (ask, keep, found), life of the permission, of a hint,
--- prefix of channels, message, the hash if found and known.
+-- discover lets one process at a time find out the bucket hash of a route, and notifies the waiting processes.
+-- KEYS: the route. ARGV: time limit, session, name of the asking discovery, verb (ask, keep, found), life of the
+-- permission, life of the hash, prefix of channels, message, the hash if found and known.
 -- Reply: 1 if the permission is given, when to ask again, the hash if it is known.
 local session, who, wants = ARGV[2], ARGV[3], ARGV[4]
 local LEASE, HINT, WAITS = tonumber(ARGV[5]), tonumber(ARGV[6]), 60000
@@ -10,7 +10,7 @@ if not expect(1, 'hash') then return wrong end
 local state = redis.call('HMGET', KEYS[1], 'hash', 'own', 'till')
 local hash, own, till = state[1], state[2], number(1, 'till', state[3])
 if wrong then return wrong end
-if own and (not till or till <= now or till > now + LEASE) then own = false end -- its time is over, or the clock was stepped back
+if own and (not till or till <= now or till > now + LEASE) then own = false end -- expired, or the clock was set back
 
 local function tell()
   local fields = redis.call('HGETALL', KEYS[1])

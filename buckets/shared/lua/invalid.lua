@@ -1,15 +1,15 @@
 -- invalid counts invalid responses of an address in short slots of time.
--- KEYS: the address. ARGV: limit of time, session, how many it has counted since it began, and how many of those a period ago,
--- length of a period, of a slot.
--- Reply: how many the others have counted in the latest period.
+-- KEYS: the address. ARGV: time limit, session, its count since it began, its count a period ago, length of the period,
+-- length of a slot.
+-- Reply: the count of the other sessions in the latest period.
 local session, count, before = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local PERIOD, SLOT = tonumber(ARGV[5]), tonumber(ARGV[6])
 
 if not expect(1, 'hash') then return wrong end
 local slot = math.floor(now / SLOT)
-local oldest, newest = slot - math.ceil(PERIOD / SLOT), slot + 1 -- later ones are of a clock that was stepped back
+local oldest, newest = slot - math.ceil(PERIOD / SLOT), slot + 1 -- later slots: the clock was set back
 
--- A field is a session's: what it has counted since it began, then slots and how many there were in them.
+-- A field belongs to a session: its count since it began, then slots with the count of each.
 local function read(name, text)
   local told, rest = string.match(text, '^(%d+)([%d :]*)$')
   if not told then return notOurs(1, 'has no counts in its field ' .. name) end

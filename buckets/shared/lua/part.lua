@@ -1,16 +1,7 @@
--- part lets a user of a global limit say what it uses and needs of it, and tells it what it may use.
--- KEYS: the limit. ARGV: limit of time, user, number of the call, number of the last one that was answered, time after which the
--- clock must have been changed, life of the state that the user knows, life that has to end, requests a second, part in use,
--- most that was in use of late, need, rest of a hold, 1 to leave, time for claims after a loss, life of a user, time to cool, prefix of channels, message.
--- Reply: 1 if nothing was done, life, part, how many share, rest of the hold, when to ask again, when
--- whoever has nothing may have something, 0 if that is not known.
---
--- The sum of all parts and of what cools down never exceeds the limit. A part grows only here, by what is free, and its user knows
--- when the reply comes. It shrinks when its user says that it uses less: the difference cools down, as what was sent with it still
--- counts. A user that says nothing for its life loses its part, which cools down too.
---
--- After a loss of the state, or a step of the clock, the users say what they use. What nobody claims is set apart until all who
--- may still use something of it have come, or must have stopped. The same goes if one comes that has used something without asking.
+-- The sum of all parts and of all cooling amounts never exceeds the limit. A part grows only here, by a free amount,
+-- and its user learns of that from the reply. It shrinks when its user reports a smaller one: the difference cools
+-- down, because requests sent with it still count. A user that is silent for its life loses its part, which cools down,
+-- too.
 local user, seq, acked, latest = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local known, ends, asked = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local has, peak, need = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
@@ -18,7 +9,7 @@ local holds, leaves = tonumber(ARGV[12]), ARGV[13] == '1'
 local CLAIMS, LIFE, COOL = tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16])
 local prefix, message = ARGV[17], ARGV[18]
 
-local LISTENS = 3 * LISTEN_PERIOD -- life of a user that only wants to hear of holds
+local LISTENS = 3 * LISTEN_PERIOD -- life of a user that only needs holds
 
 local users, cooling = {}, {}
 local state = {born = 0, last = 0, apart = 0, claims = 0, hold = 0}
@@ -48,7 +39,7 @@ if wrong then return wrong end
 local me = users[user]
 if latest > 0 and now > latest or me and seq <= me.seq then return {0, micros, 1, state.born, 0, 0, 0, 0, 0} end
 
--- Is what is kept here what this user left behind?
+-- Is this state the one that the user knows?
 local old = state.born
 local lost = old > 0 and (old == ends or state.last > now + 1000 or acked > 0 and old == known and (not me or me.seq < acked))
 if lost then
@@ -85,8 +76,8 @@ local function lapse()
 end
 lapse()
 
--- What it was given and never used, because the reply was lost, is free at once. After a loss a call of long ago may have claimed it, when
--- the clock was stepped back: then others may have used it since.
+-- A part that was given but never used, because the reply was lost, is free at once. After a loss it is set apart: an
+-- old call may have claimed it before the clock was set back, and other users may have used it since.
 if me then
   if now < state.claims then state.apart = state.apart + math.max(0, me.part - math.max(has, peak)) end
   cool(math.min(me.part, peak) - has, now + COOL)
@@ -99,11 +90,11 @@ if leaves then
   users[user] = nil
   table.insert(gone, 'u:' .. user)
 end
--- Who shares nothing has nothing to lose, and may be silent for longer.
+-- A user without a limit has no part to lose, and may be silent for longer.
 me = {id = user, seq = seq, part = has, need = need, limit = asked, till = now + (asked > 0 and LIFE or LISTENS), fair = 0}
 if not leaves then users[user] = me end
 
--- Those who share, and those of them who need something, with their fair parts.
+-- The users that share the limit, and those of them that need something, with their fair parts.
 local limit, sharing, asking = asked, {}, {}
 for _, u in pairs(users) do
   u.fair = 0
@@ -120,7 +111,7 @@ local function sum(list, field)
   return total
 end
 
--- Time for claims runs from the loss, or from when somebody comes who had to do without the server.
+-- Time for claims runs from the loss, or from the call of a user that had to do without the server.
 local from = known > 0 and known ~= state.born and state.born or now
 if lost and now < from + CLAIMS then
   if now >= state.claims then
@@ -130,11 +121,11 @@ if lost and now < from + CLAIMS then
 end
 if now >= state.claims then state.apart = 0 end
 
--- divide gives everybody the same, but nobody more than it needs, and returns what is left over. Odd ones go to those who have most,
--- so that nothing moves for them.
+-- divide sets equal fair parts, but no more than each user needs, and returns the rest. The remainder of the division
+-- goes to the users with the largest parts, so that their parts need not change.
 local function divide()
   local n, left = #asking, limit
-  if n > limit then -- in turns
+  if n > limit then -- they take turns
     table.sort(asking, function(a, b) return a.id < b.id end)
     local first = math.floor(now / LIFE) * limit % n
     for i, u in ipairs(asking) do u.fair = (i - 1 - first) % n < limit and 1 or 0 end
@@ -152,7 +143,7 @@ local function divide()
   return left
 end
 
--- What is left over goes to all alike, two shares less: they are free for whoever comes or needs more, who gets that at once.
+-- All users get the same share of the rest, and two more shares remain free for users that start or need more.
 local left = divide()
 local spare = math.floor(left / (#sharing + 2))
 
@@ -164,15 +155,15 @@ local free = limit - sum(sharing, 'part') - sum(cooling, 'amount') - state.apart
 if me.limit > 0 and not leaves then
   local grant = math.min(short(me), math.max(0, free))
   needy, free = needy - grant, free - grant
-  -- Of what the others do not need, a quarter: many may start at the same time, with little to send each.
+  -- A quarter of what the others do not need: many users may start at the same time, with few requests each.
   local more = math.min(me.fair + spare - me.part - grant, math.floor((free - needy) / 4))
   more = math.max(0, more)
   me.part = me.part + grant + more
   free = free - more
 end
 
--- target returns what a user may use. It has to give back if otherwise somebody goes short, or nothing is free for a newcomer, or if
--- it has far too much.
+-- target returns what a user may use. It has to return its surplus if another user has too little, if nothing would be
+-- free for a new user, or if the surplus is large.
 local coming = free + sum(cooling, 'amount')
 local function target(u)
   local due = u.fair + spare
@@ -195,8 +186,7 @@ if short(me) > 0 then
   if state.apart > 0 then wait = math.min(wait, state.claims - now) end
 end
 
--- comes returns when there may be something for whoever has nothing: when what cools down is free, or what the others give back
--- now, as they were told to.
+-- comes returns when a user without a part may get one: when an amount has cooled down or the others return theirs.
 local function comes()
   if short(me) == 0 or me.part > 0 then return 0 end
   local first = state.apart > 0 and state.claims - now or COOL

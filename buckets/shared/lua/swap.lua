@@ -1,7 +1,7 @@
--- swap replaces what is kept of a bucket, if that is what the caller knows. KEYS: bucket, sessions, wants, era.
--- A value begins with its version (a life and a number in it) and the session that the bucket is lent to, "-" if it is shared.
--- Reply: the era, and nothing else if it is not the one that the caller knows; what became of it; how many sessions are asked about, and for how long each is alive; then what is kept, if it is another value,
--- or for how long the session is alive that the bucket is lent to.
+-- swap replaces the state of a bucket if it is the one that the caller knows. KEYS: bucket, sessions, wants, era. A
+-- state begins with its version (a life and a number in it) and the session that has the loan, "-" if it is shared.
+-- Reply: the era; nothing more if it is not the caller's. Then the status; the number of the sessions asked about, and
+-- how long each is alive; the state on the server if it differs, or how long the holder of the loan is alive.
 
 local DONE, STALE, LENT = 0, 1, 2
 
@@ -11,7 +11,7 @@ if wrong then return wrong end
 if not current then return {0, micros, era} end
 local wants, expected, value, ttl = int(), arg(), arg(), int()
 
--- refused takes in what a command on a key has returned, and reports whether the key has not the type that it needs.
+-- refused reports whether a command failed, and records the error.
 local function refused(key, kind, got)
   if type(got) ~= 'table' or not got.err then return false end
   if string.find(got.err, 'WRONGTYPE', 1, true) then
@@ -33,7 +33,7 @@ if kept then
   end
 end
 
--- till returns until when a session is alive. No later than is usual: the clock may have been set back.
+-- till returns until when a session is alive. It cuts times beyond SESSION_TIME: the clock may have been set back.
 local function till(session)
   local at = tonumber(redis.call('ZSCORE', KEYS[2], session) or 0) or 0
   if at > now + SESSION_TIME then

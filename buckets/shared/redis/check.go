@@ -19,14 +19,14 @@ import (
 var checkSource string
 
 const (
-	// marker is what the key of that name holds: what else is under the prefix is ours.
+	// marker is the value of the key markerName, which says that all keys with the same prefix are ours.
 	marker     = "ratelight"
 	markerName = "v"
-	// markerLife is renewed by every Open.
+	// markerLife is how long the marker lives after the latest Open.
 	markerLife = 30 * 24 * time.Hour
 )
 
-// check finds out what can be known before the first request.
+// check makes all checks that are possible before the first request.
 func (s *settings) check(ctx context.Context, c *Client) error {
 	if err := c.checkEngine(ctx); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *settings) check(ctx context.Context, c *Client) error {
 	return s.checkMemory(info)
 }
 
-// checkEngine finds out whether it is one that lets us in.
+// checkEngine checks that the server is of the expected kind and accepts the user.
 func (c *Client) checkEngine(ctx context.Context) error {
 	if err := c.checkMode(ctx); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (c *Client) checkEngine(ctx context.Context) error {
 	return err
 }
 
-// ask sends a command. The error names it.
+// ask sends a command. Its error contains name.
 func (c *Client) ask(ctx context.Context, name string, command rueidis.Completed) (rueidis.RedisResult, error) {
 	result, err := c.do(ctx, command)
 	if err == nil {
@@ -71,7 +71,8 @@ func (c *Client) ask(ctx context.Context, name string, command rueidis.Completed
 	return result, err
 }
 
-// checkMode finds a server that is not what the client takes it for. HELLO needs no permission; servers before Redis 6 lack it.
+// checkMode detects a Sentinel or a cluster that the client takes for a single server. HELLO needs no permission;
+// servers before Redis 6 lack it.
 func (c *Client) checkMode(ctx context.Context) error {
 	result, err := c.ask(ctx, "hello", c.inner.B().Arbitrary("HELLO").Build())
 	var e *Error
@@ -92,8 +93,8 @@ func (c *Client) checkMode(ctx context.Context) error {
 	return nil
 }
 
-// checkScripts tries what scripts do, and looks for foreign data. It returns what INFO says about the memory, if that
-// is allowed.
+// checkScripts tries the scripts' commands, and detects foreign data. It returns the reply of INFO about the memory, ""
+// if the user lacks that permission.
 func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, err error) {
 	commands, err := json.Marshal(probes)
 	if err != nil {
@@ -120,7 +121,7 @@ func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, 
 	return "", about(&Error{Problem: problem(said), Command: what, Cause: errors.New(said)}, prefix+"*")
 }
 
-// about adds what keys or channels an error is about, if it is about such.
+// about adds the pattern to an error about a lack of permission for a key or channel.
 func about(err error, pattern string) error {
 	var e *Error
 	if errors.As(err, &e) && e.Problem == ErrPermission {
@@ -131,7 +132,7 @@ func about(err error, pattern string) error {
 	return err
 }
 
-// checkAddress looks at the key of the IP address, which is not in the same place as the others.
+// checkAddress checks the key of the IP address, which may be on another node than the other keys.
 func (c *Client) checkAddress(ctx context.Context, key string) error {
 	result, err := c.ask(ctx, "eval", c.inner.B().Eval().Script("return redis.call('TYPE', KEYS[1]).ok").Numkeys(1).Key(key).Build())
 	if err != nil {
@@ -143,7 +144,7 @@ func (c *Client) checkAddress(ctx context.Context, key string) error {
 	return nil
 }
 
-// checkEvalsha asks for a script that does not exist. That this is the answer means that the command is allowed.
+// checkEvalsha calls a script that does not exist. If the server says that, it allows the command.
 func (c *Client) checkEvalsha(ctx context.Context, key string) error {
 	result, err := c.do(ctx, c.inner.B().Evalsha().Sha1(strings.Repeat("0", 40)).Numkeys(1).Key(key).Build())
 	if err != nil {
@@ -175,9 +176,9 @@ func (c *Client) checkSubscribe(ctx context.Context, channel string) error {
 	return err
 }
 
-// checkMemory looks at what happens when the memory is full.
+// checkMemory checks what the server does when its memory is full.
 func (s *settings) checkMemory(info string) error {
-	if info == "" { // may be forbidden
+	if info == "" { // INFO may be forbidden
 		return nil
 	}
 	limit, policy := field(info, "maxmemory"), field(info, "maxmemory_policy")
@@ -186,14 +187,14 @@ func (s *settings) checkMemory(info string) error {
 	case strings.HasPrefix(policy, "allkeys-") && !s.eviction:
 		return &Error{Problem: ErrEviction, Cause: fmt.Errorf("maxmemory is %s bytes and maxmemory-policy %s", limit, policy)}
 	case !s.eviction:
-		// All of our keys have a life, so that they can be evicted too.
+		// The policy evicts only keys that expire, but all of our keys do.
 		s.log().Warn("the server may evict limits when its memory is full: set maxmemory-policy to noeviction",
 			slog.String("maxmemory", limit), slog.String("policy", policy))
 	}
 	return nil
 }
 
-// field returns a field of INFO.
+// field returns the value of a field of INFO, "" if it is missing.
 func field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

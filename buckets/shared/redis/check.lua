@@ -1,7 +1,7 @@
--- Tries the commands that the scripts use, and looks at the key that says whose the others are.
--- KEYS: marker, then a string, a hash and a sorted set that nobody uses. ARGV: marker's content, its life in milliseconds, the
--- commands to try as JSON, a channel. Reply: what INFO says of the memory, then each command that failed and what it said; the
--- marker's name is "key".
+-- Tries the scripts' commands, and checks the marker, which says that the keys with its prefix are ours.
+-- KEYS: marker, then a string, a hash and a sorted set that no program uses. ARGV: the marker's value, its life in
+-- milliseconds, the commands to try as JSON, a channel.
+-- Reply: what INFO says of the memory, then each command that failed and its error; "key" stands for the marker.
 
 local reply = {''}
 

@@ -46,7 +46,7 @@ func newClient() *Client {
 	return c
 }
 
-// spawn runs f in a goroutine that Close waits for, and reports whether it does.
+// spawn runs f in a goroutine that Close waits for. It does nothing and returns false once the client is closed.
 func (c *Client) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *Client) spawn(f func()) bool {
 }
 
 // Close closes all connections, and waits until the client's goroutines have ended. Calls in progress end with an
-// error. It may be called twice.
+// error. Close may be called twice.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -73,7 +73,7 @@ func (c *Client) Close() {
 	c.running.Wait()
 }
 
-// Run runs a script, see shared.Runner.
+// Run implements shared.Runner.
 func (c *Client) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	result, err := c.do(ctx, c.inner.B().Evalsha().Sha1(c.hash(script)).Numkeys(int64(len(keys))).Key(keys...).Arg(arguments...).Build())
 	if said, ok := rueidis.IsRedisErr(result.Error()); err == nil && ok && said.IsNoScript() {
@@ -90,7 +90,7 @@ func (c *Client) Run(ctx context.Context, script *shared.Script, keys []string, 
 		err = fmt.Errorf("reply is not a list of integers: %w", err)
 	} else {
 		if explained := explain(answer); !errors.Is(explained, ErrRefused) {
-			err = explained // the rest is what scripts say themselves
+			err = explained // ErrRefused includes the errors that scripts return themselves
 			var e *Error
 			if errors.As(err, &e) && e.Problem == ErrPermission && e.Command == "" {
 				e.Command = refusedCommand(script.Source, answer.Error())
@@ -100,7 +100,7 @@ func (c *Client) Run(ctx context.Context, script *shared.Script, keys []string, 
 	return nil, fmt.Errorf("script %s: %w", script.Name, err)
 }
 
-// hash returns the name under which the server keeps a script.
+// hash returns the SHA-1 by which the server knows a script.
 func (c *Client) hash(script *shared.Script) string {
 	if known, ok := c.hashes.Load(script); ok {
 		return known.(string)
@@ -111,8 +111,8 @@ func (c *Client) hash(script *shared.Script) string {
 	return name
 }
 
-// do sends a command and returns when it is answered or the context ends. The client alone would not: it waits for connections
-// that somebody else makes, and for room behind commands that are not answered. The error is that of the context, or ErrClosed.
+// do sends a command and returns when it is answered or the context ends. The client alone would wait longer: for
+// connections of other calls, and for room behind unanswered commands. The error is the context's, or ErrClosed.
 func (c *Client) do(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
 	answered := make(chan rueidis.RedisResult, 1)
 	if !c.spawn(func() { answered <- c.inner.Do(ctx, command) }) {
@@ -131,7 +131,7 @@ func (c *Client) do(ctx context.Context, command rueidis.Completed) (rueidis.Red
 	}
 }
 
-// ended returns why nothing is to be waited for any more, nil if there is no reason.
+// ended returns the error of the context, ErrClosed if the client is closed, or nil.
 func (c *Client) ended(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -142,8 +142,8 @@ func (c *Client) ended(ctx context.Context) error {
 	return nil
 }
 
-// Subscribe calls received for every message on a channel, see shared.Subscriber. It uses a connection of its own, so
-// that a slow receiver delays no other calls, and ending it needs no reply of the server.
+// Subscribe implements shared.Subscriber. It uses a connection of its own, so that a slow receiver delays no other
+// calls, and that ending it needs no reply of the server.
 func (c *Client) Subscribe(ctx context.Context, channel string, received func(message string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,7 +160,7 @@ func (c *Client) Subscribe(ctx context.Context, channel string, received func(me
 		if subscribed {
 			pause = firstReconnect
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause)) // processes lose a server together; they need not come back together
+		timer := time.NewTimer(pause/2 + rand.N(pause)) // so that processes do not all return together
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -170,8 +170,8 @@ func (c *Client) Subscribe(ctx context.Context, channel string, received func(me
 	}
 }
 
-// listen subscribes once, until the connection or the context ends, and reports whether it got that far. confirmed, if there is one,
-// is called when it has.
+// listen subscribes once, until the connection or the context ends, and reports whether the server confirmed it. It
+// calls confirmed then, if that is not nil.
 func (c *Client) listen(ctx context.Context, channel string, confirmed func(), received func(message string)) (subscribed bool, err error) {
 	var active atomic.Bool
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
@@ -197,8 +197,8 @@ func (c *Client) listen(ctx context.Context, channel string, confirmed func(), r
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// Once it is active it ends at once; waiting for that keeps received from being called afterwards. Before, received is
-		// not called any more anyway, but the connection may still be under way.
+		// An active subscription ends at once. Waiting for its end ensures that received is not called afterwards.
+		// Before that, received is not called anyway, and connecting may take long.
 		if active.Load() {
 			<-done
 		}

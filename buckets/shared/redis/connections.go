@@ -9,8 +9,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// connections knows all connections of a client, so that they can be cut: the client itself knows no context while it starts, and
-// waits for answers when it is closed.
+// connections can cut all connections of a client: NewClient has no context, and the client's Close waits for replies.
 type connections struct {
 	context context.Context
 	cancel  context.CancelFunc
@@ -31,7 +30,7 @@ func newConnections() *connections {
 	return c
 }
 
-// through has the client dial through c.
+// through makes the client's connections part of c.
 func (c *connections) through(o *rueidis.ClientOption) {
 	inner, old := o.DialCtxFn, o.DialFn
 	o.DialFn = nil
@@ -58,14 +57,14 @@ func (c *connections) through(o *rueidis.ClientOption) {
 	}
 }
 
-// handshakeError tells a server that speaks no TLS, or another one, from one that is not there.
+// handshakeError marks a failed TLS handshake: the server answers, but speaks no TLS or has the wrong certificate.
 type handshakeError struct{ error }
 
 func (e handshakeError) Error() string { return "TLS handshake: " + e.error.Error() }
 func (e handshakeError) Unwrap() error { return e.error }
 
 func dialTLS(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-	if dialer.Timeout > 0 { // of the handshake too
+	if dialer.Timeout > 0 { // includes the handshake
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, dialer.Timeout)
 		defer cancel()
@@ -99,7 +98,7 @@ func (c *connections) add(made net.Conn) (net.Conn, error) {
 	return one, nil
 }
 
-// Close closes the connection, and forgets it.
+// Close closes the connection and removes it from the list.
 func (c *connection) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)
@@ -107,7 +106,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// cut closes all connections. There will be no others.
+// cut closes all connections, and prevents further ones.
 func (c *connections) cut() {
 	c.cancel()
 	c.mu.Lock()

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Errors of Open and of calls to the server, for errors.Is. The error also contains the command or key and the server's
-// message. All but ErrURL, ErrApplication and ErrClosed come in an *Error.
+// Errors of Open and of calls to the server, for errors.Is. Each error also contains the command or key and the
+// server's message. All but ErrURL, ErrApplication and ErrClosed come in an *Error.
 var (
 	ErrUnreachable    = errors.New("the server does not answer: check host, port and firewall, and whether it is running")
 	ErrTLS            = errors.New("no TLS connection: use rediss:// if and only if the port of the server is a TLS port, and see WithTLS for your own certificates")
@@ -35,8 +35,8 @@ var (
 	ErrForeignKey     = errors.New("the key holds a foreign value: delete it, or choose another name with WithApplication")
 	ErrRefused        = errors.New("the server refuses the command")
 
-	// ErrURL is returned by Open, with what is wrong. The error contains no part of the URL, because that may be a
-	// password.
+	// ErrURL is returned by Open for an invalid URL. The error names the problem but no part of the URL, which may be
+	// secret.
 	ErrURL = errors.New("redis: URL is not valid")
 	// ErrApplication is returned by Open without WithApplication, and for a name that cannot be part of a key.
 	ErrApplication = errors.New("redis: WithApplication must name the bot")
@@ -47,7 +47,7 @@ var (
 
 // Error says why the server cannot be used, or why one call failed.
 type Error struct {
-	// Problem is one of this package's errors: what is wrong and what to do.
+	// Problem is one of this package's errors. It says what is wrong and what to do.
 	Problem error
 	// Command is the command that was refused, in lower case, empty if there is none.
 	Command string
@@ -81,7 +81,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Problem, e.Cause}
 }
 
-// classes are what Class says of each problem.
+// classes are the results of Class, by Problem.
 var classes = map[error]string{
 	ErrUnreachable: "unreachable", ErrTLS: "tls", ErrProtocol: "protocol", ErrAuthentication: "authentication", ErrPermission: "permission",
 	ErrProtectedMode: "protected-mode", ErrLoading: "loading", ErrReadOnly: "read-only", ErrScripts: "scripts", ErrTooOld: "too-old",
@@ -89,11 +89,11 @@ var classes = map[error]string{
 	ErrDatabase: "database", ErrForeignKey: "foreign-key", ErrRefused: "refused",
 }
 
-// Class says in one word what is wrong, for metrics and status pages: "unreachable", "authentication", "read-only", and so on, for each
-// Problem another.
+// Class says in one word what is wrong, for metrics and status pages: "unreachable", "authentication", "read-only", and
+// so on. Each Problem has its own word.
 func (e *Error) Class() string { return classes[e.Problem] }
 
-// answers are the beginnings or parts of what servers say, and what it means. The first that matches counts.
+// answers maps parts of the servers' error messages to problems. The first match counts.
 var answers = []struct {
 	part    string
 	problem error
@@ -101,7 +101,7 @@ var answers = []struct {
 	{"NOAUTH", ErrAuthentication},
 	{"WRONGPASS", ErrAuthentication},
 	{"invalid password", ErrAuthentication},                // Redis 5
-	{"without any password configured", ErrAuthentication}, // a password that is not wanted
+	{"without any password configured", ErrAuthentication}, // a password is given but not needed
 	{"NOPERM", ErrPermission},                              // commands
 	{"The user executing the script can't", ErrPermission}, // in scripts, Redis 7.0
 	{"ACL failure in script", ErrPermission},               // in scripts, later
@@ -115,7 +115,7 @@ var answers = []struct {
 	{"unknown command 'CLUSTER'", ErrNoCluster}, // Sentinels
 	{"unknown command `CLUSTER`", ErrNoCluster},
 	{"TRYAGAIN", ErrCluster},                  // slots are moving
-	{"MOVED ", ErrCluster},                    // more often than there are nodes
+	{"MOVED ", ErrCluster},                    // redirected more often than maxMoved
 	{"non deterministic commands", ErrTooOld}, // Redis 4: TIME before a write
 	{"DB index is out of range", ErrDatabase},
 	{"invalid DB index", ErrDatabase},
@@ -126,7 +126,7 @@ var answers = []struct {
 	{"Unknown Redis command called from script", ErrRefused},
 }
 
-// problem returns what an answer of the server means.
+// problem returns the problem behind a server's error message.
 func problem(said string) error {
 	for _, a := range answers {
 		if strings.Contains(said, a.part) {
@@ -136,10 +136,10 @@ func problem(said string) error {
 	return ErrRefused
 }
 
-// command is where a server names the command that it refuses.
+// command matches the command that a server refuses, in its error message.
 var command = regexp.MustCompile(`'([a-z|_-]+)'`)
 
-// explain turns an error of the client into one that says what to do. Those of scripts that are about something else stay as they are.
+// explain returns an *Error for an error of the client, so that it says what to do, or ErrClosed for a closed client.
 func explain(err error) error {
 	var known *Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, ErrClosed) {
@@ -168,10 +168,10 @@ func explain(err error) error {
 	return e
 }
 
-// place is where a server says in which script something went wrong, and in which of its lines.
+// place matches the script and line in a server's error message.
 var place = regexp.MustCompile(` ?script: [0-9a-f]{40}, on @user_script:(\d+)\.?`)
 
-// answer is what a server said, without the place, which tells nobody anything.
+// answer is a server's error message without the place, which does not help the reader.
 type answer struct {
 	error
 	text string
@@ -180,10 +180,11 @@ type answer struct {
 func (a answer) Error() string { return a.text }
 func (a answer) Unwrap() error { return a.error }
 
-// calls matches the commands of scripts.
+// calls matches the commands in the source of a script.
 var calls = regexp.MustCompile(`redis\.p?call\('([A-Za-z]+)'`)
 
-// refusedCommand returns the command that a script was refused, of which Redis 7.0 tells only the line; empty if that is not clear.
+// refusedCommand returns the command that the server refused to a script. Redis 7.0 reports only its line. The result
+// is "" if the line has several commands.
 func refusedCommand(source, said string) string {
 	found := place.FindStringSubmatch(said)
 	if found == nil {
@@ -204,13 +205,13 @@ func refusedCommand(source, said string) string {
 	return name
 }
 
-// connectionProblem is explain for what did not come from the server.
+// connectionProblem is explain for errors that no server sent.
 func connectionProblem(err error) error {
 	late := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	var handshake handshakeError
 	switch {
 	case errors.As(err, &handshake) && late:
-		// Redis takes the first bytes for the beginning of a command, and waits for more.
+		// Redis takes the first bytes of a handshake for the beginning of a command, and waits for more.
 		return &Error{Problem: ErrUnreachable, Cause: errors.New("no answer to a TLS handshake: is the port a TLS port?")}
 	case errors.As(err, &handshake):
 		return &Error{Problem: ErrTLS, Cause: err}
@@ -218,7 +219,7 @@ func connectionProblem(err error) error {
 	if strings.Contains(err.Error(), "unknown message type") {
 		return &Error{Problem: ErrProtocol, Cause: err}
 	}
-	// The context that ended may be that of somebody else who made the same connection: it says nothing about the caller's.
+	// The context may be another call's that made the same connection, so its end says nothing about the caller's.
 	if late {
 		err = errors.New("timeout while connecting")
 	}

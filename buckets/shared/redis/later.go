@@ -10,14 +10,14 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// later is a client that may be opened after the store. Until it is open, all calls fail with what was wrong at the last attempt.
+// later is a client that may be opened after the store. Until then all calls fail with the error of the latest attempt.
 type later struct {
 	open func(context.Context) (*Client, error)
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	running sync.WaitGroup
-	opened  chan struct{} // closed when there is a client
+	opened  chan struct{} // closed when client is set
 
 	mu     sync.Mutex
 	client *Client
@@ -35,7 +35,7 @@ func newLater(open func(context.Context) (*Client, error)) *later {
 	return l
 }
 
-// try makes one attempt.
+// try makes one attempt to open the client.
 func (l *later) try(ctx context.Context) error {
 	c, err := l.open(ctx)
 	l.mu.Lock()
@@ -47,17 +47,17 @@ func (l *later) try(ctx context.Context) error {
 	return err
 }
 
-// mayPass reports that what is wrong with an engine may be over without anybody's doing.
+// mayPass reports whether an error of a server may pass without action by an operator.
 func mayPass(err error) bool {
 	return errors.Is(err, ErrUnreachable) || errors.Is(err, ErrLoading) || errors.Is(err, ErrCluster)
 }
 
-// repeat makes attempts in the background until one succeeds. Also if something is wrong meanwhile that does not pass: the calls say so, and
-// somebody may mend it.
+// repeat makes attempts in the background until one succeeds. It continues after an error that does not pass by itself:
+// calls return it, and an operator may fix its cause.
 func (l *later) repeat() {
 	l.running.Go(func() {
 		for pause := firstReconnect; ; pause = min(2*pause, longestReconnect) {
-			timer := time.NewTimer(pause/2 + rand.N(pause)) // other processes may wait for the same engine
+			timer := time.NewTimer(pause/2 + rand.N(pause)) // other processes may wait for the same server
 			select {
 			case <-l.life.Done():
 				timer.Stop()
@@ -71,7 +71,7 @@ func (l *later) repeat() {
 	})
 }
 
-// now returns the client, or why there is none yet.
+// now returns the client, or the reason why there is none yet.
 func (l *later) now() (*Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func (l *later) now() (*Client, error) {
 	return nil, l.err
 }
 
-// Run runs a script, see shared.Runner.
+// Run implements shared.Runner.
 func (l *later) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	c, err := l.now()
 	if err != nil {
@@ -93,7 +93,7 @@ func (l *later) Run(ctx context.Context, script *shared.Script, keys []string, a
 	return c.Run(ctx, script, keys, arguments...)
 }
 
-// Subscribe waits until there is a client, and subscribes, see shared.Subscriber.
+// Subscribe implements shared.Subscriber. It first waits until the client is open.
 func (l *later) Subscribe(ctx context.Context, channel string, received func(message string)) error {
 	select {
 	case <-l.opened:
@@ -108,7 +108,7 @@ func (l *later) Subscribe(ctx context.Context, channel string, received func(mes
 	return c.Subscribe(ctx, channel, received)
 }
 
-// Close ends the attempts, and closes the client.
+// Close ends the attempts and closes the client.
 func (l *later) Close() {
 	l.end()
 	l.running.Wait()

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// Option configures Open. One that is nil is ignored.
+// Option configures Open. A nil Option is ignored.
 type Option func(*settings) error
 
 type settings struct {
@@ -33,8 +33,8 @@ type settings struct {
 // WithApplication names the bot to which the processes belong. It is required: processes with the same name and server
 // share their limits. All keys contain the name, so several bots can use one server.
 //
-// The Discord application's id is a good name. Refused are tokens, and what would make keys and patterns ambiguous:
-// spaces, control characters, quotes, and any of { } * ? [ ] \.
+// The Discord application's id is a good name. Tokens are rejected, and so are characters that would make keys and
+// patterns ambiguous: spaces, control characters, quotes, and any of { } * ? [ ] \.
 func WithApplication(name string) Option {
 	return func(s *settings) error {
 		if err := checkApplication(name); err != nil {
@@ -46,13 +46,12 @@ func WithApplication(name string) Option {
 	}
 }
 
-// tokenLike matches what Discord's bot tokens look like: id, time and signature in base64. Something may stand before it, like "Bot".
+// tokenLike matches Discord's bot tokens: id, time and signature in base64, also after a word such as "Bot".
 var tokenLike = regexp.MustCompile(`[\w-]{18,}\.[\w-]{4,}\.[\w-]{20,}`)
 
 const maxApplication = 64
 
-// checkApplication refuses what cannot be in keys and patterns. The error does not repeat the name: it may be a secret that was put there
-// by mistake.
+// checkApplication rejects names that cannot be part of keys. The error does not repeat the name: it may be a secret.
 func checkApplication(name string) error {
 	switch {
 	case name == "":
@@ -76,7 +75,7 @@ func WithOutage(policy shared.Outage) Option {
 }
 
 // WithAddress names the IP address from which this process sends. Processes with the same address count invalid
-// responses together; without it those of the same application do. See shared.WithAddress.
+// responses together; without it, processes of the same application do. See shared.WithAddress.
 func WithAddress(address string) Option {
 	return func(s *settings) error {
 		s.address = address
@@ -84,13 +83,13 @@ func WithAddress(address string) Option {
 	}
 }
 
-// WithLease sets how long a request may take at most: use a little more than the timeout of the HTTP client. See
+// WithLease sets how long a request may take: use a little more than the timeout of the HTTP client. See
 // shared.WithLease.
 func WithLease(d time.Duration) Option {
 	return func(s *settings) error { return s.pass(shared.WithLease(d)) }
 }
 
-// WithCallTimeout sets how long one call to the server may take. That includes making a connection where one is needed:
+// WithCallTimeout sets how long one call to the server may take, including the time to connect if that is necessary:
 // two round trips, or four with TLS. See shared.WithCallTimeout.
 func WithCallTimeout(d time.Duration) Option {
 	return func(s *settings) error { return s.pass(shared.WithCallTimeout(d)) }
@@ -101,9 +100,9 @@ func (s *settings) pass(o shared.Option) error {
 	return nil
 }
 
-// WithTLS turns TLS on, whatever the scheme of the URL, and sets its configuration. Without a ServerName the
-// certificate of every server is checked against the first host of the URL. The same configuration is used for
-// Sentinels. Nil is an error; use &tls.Config{} for the defaults.
+// WithTLS turns on TLS with the given configuration, whatever the scheme of the URL, for Sentinels too. Without a
+// ServerName the certificate of every server is checked against the first host of the URL. Nil is an error; use
+// &tls.Config{} for the defaults.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) error {
 		if config == nil {
@@ -115,7 +114,7 @@ func WithTLS(config *tls.Config) Option {
 }
 
 // WithEviction accepts a server whose maxmemory-policy may evict any key. If it evicts keys of ours, limits are lost:
-// the processes notice and report again what they know, but a few requests may get a 429.
+// the processes notice that and report again what they know, but a few requests may get a 429.
 func WithEviction() Option {
 	return func(s *settings) error {
 		s.eviction = true
@@ -123,13 +122,13 @@ func WithEviction() Option {
 	}
 }
 
-// WithLateConnect lets Open succeed if the engine does not answer, is loading its data, or is a cluster that is down. The store then tries
-// again in the background, at least about once a second, and makes all checks when the engine is there. Until then the policy of WithOutage applies;
-// Store.Outage, and the log, say what is wrong. A process that starts like that has never heard of the others: under OutageShare it takes the
-// whole of every limit.
+// WithLateConnect lets Open succeed if the server does not answer, is loading its data, or is a cluster that is down.
+// The store then tries again in the background, at least about once a second, and makes all checks once the server is
+// up. Until then the policy of WithOutage applies; Store.Outage and the log say what is wrong. A process that starts
+// like that does not know the others: under OutageShare it takes the whole of every limit.
 //
-// What does not pass by itself, like a wrong password, is an error of Open as without this option if it is found at once. If it is found
-// later, calls fail with it until it is mended.
+// An error that does not pass by itself, such as a wrong password, is returned by Open as without this option. If it
+// occurs later, calls fail with it until an operator has fixed its cause.
 func WithLateConnect() Option {
 	return func(s *settings) error {
 		s.late = true
@@ -137,8 +136,8 @@ func WithLateConnect() Option {
 	}
 }
 
-// WithLogger sends warnings about the engine to logger instead of slog.Default(), those of shared.WithLogger included. Nil turns them
-// off.
+// WithLogger sends warnings about the server to logger instead of slog.Default(), including those of shared.WithLogger.
+// Nil turns them off.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		s.logger, s.quiet = logger, logger == nil
@@ -147,8 +146,8 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithClientOption changes the client's options after the URL and the other options have set them: to rotate passwords,
-// to use a dial function, to set a password for the Sentinels. Settings on which scripts rely are set afterwards (no
-// retries, no client-side cache). Nil is ignored.
+// to use a dial function, to set a password for the Sentinels. Afterwards Open sets what scripts rely on (no retries,
+// no client-side cache). Nil is ignored.
 func WithClientOption(change func(*rueidis.ClientOption)) Option {
 	return func(s *settings) error {
 		if change != nil {

@@ -6,16 +6,16 @@ package redis
 //
 // ACLRules includes the keys and channels. Open reports the first command that is missing.
 var Permissions = []string{
-	// From here.
+	// Used by this package.
 	"eval", "evalsha", "ping", "subscribe",
-	// In scripts.
+	// Used in scripts.
 	"del", "get", "hdel", "hgetall", "hmget", "hset", "pexpire", "publish", "sadd", "set", "smembers", "srem", "time", "type", "zadd", "zcard",
 	"zremrangebyscore", "zscore",
 }
 
-// ACLRules returns the arguments of ACL SETUSER, after the user's name and password, for a user with the commands of
-// Permissions on the keys and channels of one application only. The application is as for WithApplication; a name that
-// is not valid there could widen the rules, and returns an error that wraps ErrApplication.
+// ACLRules returns the arguments of ACL SETUSER that follow the user's name and password. They allow the commands of
+// Permissions on the keys and channels of one application only. A name that is not valid for WithApplication could
+// widen the rules; for such a name ACLRules returns an error that wraps ErrApplication.
 func ACLRules(application string) ([]string, error) {
 	if err := checkApplication(application); err != nil {
 		return nil, err
@@ -31,22 +31,23 @@ func ACLRules(application string) ([]string, error) {
 	return rules, nil
 }
 
-// keyPatterns match all keys of an application, and those of WithAddress, which all applications have in common.
+// keyPatterns returns patterns for all keys of an application, and for those of WithAddress, which all applications
+// share.
 func keyPatterns(application string) []string {
 	return []string{prefix(application) + "*", addressKey("*")}
 }
 
-// protocol is that of buckets/shared.
+// protocol is a copy of the constant of buckets/shared.
 const protocol = "rl2:"
 
 // prefix begins all keys and channels of an application.
 func prefix(application string) string { return protocol + "{" + application + "}:" }
 
-// addressKey is where the invalid responses of an IP address are counted.
+// addressKey returns the key that counts the invalid responses of an IP address.
 func addressKey(address string) string { return protocol + "ip:{" + address + "}" }
 
-// probes are harmless uses of the commands of scripts. $2 to $4 are keys that live for a second: a string, a hash and a sorted set.
-// $5 is a channel that nobody listens to. TIME comes first, so that a server that takes no writes after it is noticed.
+// probes use the scripts' commands without harm. $2 to $4 are keys that live for a second: a string, a hash and a
+// sorted set. $5 is a channel without subscribers. TIME is first, to detect a server that accepts no writes after it.
 var probes = [][]string{
 	{"time"},
 	{"type", "$2"},
@@ -63,7 +64,7 @@ var probes = [][]string{
 	{"zremrangebyscore", "$4", "0", "1"},
 	{"publish", "$5", ""},
 	{"del", "$2", "$3", "$4"},
-	{"sadd", "$2", "m"}, // another kind now
+	{"sadd", "$2", "m"}, // $2 becomes a set
 	{"smembers", "$2"},
 	{"srem", "$2", "m"},
 }

@@ -12,19 +12,20 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// openLimit is how long Open tries, unless its context ends before.
+// openLimit bounds the duration of Open. Its context may end earlier.
 const openLimit = 5 * time.Second
 
-// Store keeps the shared state on a server. Pass it to buckets.WithShared. It is safe for concurrent use, also by
-// several managers, which then share their limits too. Close it after them.
+// Store keeps the shared state on a server. Pass it to buckets.WithShared. It is safe for concurrent use. Several
+// managers may use one store; they then share their limits, too. Close the store after the managers.
 type Store struct {
 	*shared.Store
 	client *later
 }
 
-// Open connects to an engine and checks what can be known beforehand: that it answers, lets us in, runs scripts, lets us write, and
-// keeps what we write. It returns within 5 seconds, or when the context ends if that is earlier; after that the context has
-// no effect. An engine that is away is an error, unless WithLateConnect lets the store wait for it. The error is an *Error, or one that wraps ErrURL, ErrApplication or what an option is wrong with.
+// Open connects to a server and checks that it answers, accepts the user, runs scripts, and stores what they write. It
+// returns within 5 seconds, or when the context ends if that is earlier; after that the context has no effect. A server
+// that cannot be reached is an error, unless WithLateConnect is used. The error is an *Error, or wraps ErrURL,
+// ErrApplication, the error of an option, or the cause of the context's cancellation.
 //
 // The URL is
 //
@@ -34,7 +35,8 @@ type Store struct {
 //	                                           a primary with Sentinels: the addresses are those of the Sentinels
 //	unix://user:password@/path/to/redis.sock   a socket
 //
-// The other parameters are those of rueidis.ParseURL: db, dial_timeout, write_timeout, skip_verify, protocol (2 for RESP2), client_name.
+// The other parameters are those of rueidis.ParseURL: db, dial_timeout, write_timeout, skip_verify, protocol (2 for
+// RESP2), client_name.
 func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	var s settings
 	o, err := s.apply(url, options)
@@ -48,7 +50,7 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 		c := newClient()
 		return c, c.open(ctx, o, s.check)
 	})
-	store, err := shared.New(l, s.shared...) // before any connection: options can be wrong
+	store, err := shared.New(l, s.shared...) // before connecting, because an option may be invalid
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
@@ -63,9 +65,8 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	return &Store{Store: store, client: l}, nil
 }
 
-// Connect is Open for a store of another kind, which takes a shared.Runner. Only the options WithTLS and
-// WithClientOption have an effect; those about limits are ignored. It checks that there is a server that accepts the
-// user, but no keys or scripts.
+// Connect is Open for other stores that take a shared.Runner. It uses only the options WithTLS and WithClientOption,
+// and ignores those about limits. It checks that there is a server that accepts the user, but not its keys and scripts.
 func Connect(ctx context.Context, url string, options ...Option) (*Client, error) {
 	var s settings
 	o, err := s.apply(url, options)
@@ -96,7 +97,7 @@ func (s *settings) apply(url string, options []Option) (rueidis.ClientOption, er
 	return s.clientOption(url)
 }
 
-// open connects the client, and checks the server. On an error nothing is left.
+// open connects the client and checks the server. It closes the client on an error.
 func (c *Client) open(ctx context.Context, o rueidis.ClientOption, check func(context.Context, *Client) error) error {
 	if ctx == nil {
 		c.Close()
@@ -117,7 +118,7 @@ func (c *Client) open(ctx context.Context, o rueidis.ClientOption, check func(co
 	return err
 }
 
-// connect makes the client, which would not end with a context by itself.
+// connect makes the client. It cuts the connections when the context ends, because NewClient has no context.
 func (c *Client) connect(ctx context.Context, o rueidis.ClientOption) error {
 	c.connections.through(&o)
 	stop := context.AfterFunc(ctx, c.connections.cut)
@@ -139,7 +140,7 @@ func (c *Client) connect(ctx context.Context, o rueidis.ClientOption) error {
 	}
 }
 
-// openError is the error when the context has ended while it was opened. What went wrong last may say why it took so long.
+// openError returns the error of an open whose context has ended. The last error may say why it took so long.
 func openError(ctx context.Context, last error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("redis: open: %w", context.Cause(ctx))
@@ -151,7 +152,7 @@ func openError(ctx context.Context, last error) error {
 	return &Error{Problem: ErrUnreachable, Cause: ctx.Err()}
 }
 
-// sentinelError is explain for what happens while Sentinels are asked.
+// sentinelError is explain for errors of Sentinels.
 func sentinelError(err error) error {
 	explained := explain(err)
 	var e *Error

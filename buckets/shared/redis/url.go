@@ -12,29 +12,27 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// parameters are those that rueidis.ParseURL knows. It ignores all others, so that a slip of the pen would do something else
-// than was meant.
+// parameters are the parameters that rueidis.ParseURL uses. It ignores others, so a misspelt one would go unnoticed.
 var parameters = []string{
 	"addr", "client_cache", "client_name", "db", "dial_timeout", "master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
 }
 
-// harmless is what a parameter's name can be that is repeated in an error. A password that was not encoded can end up there.
+// harmless matches unknown parameters that an error may name. Others may be a part of a password that was not encoded.
 var harmless = regexp.MustCompile(`^[a-z_-]{1,20}$`)
 
-// beginning matches the schemes. What follows them is looked at afterwards.
+// beginning matches the schemes. The rest of the URL is checked later.
 var beginning = regexp.MustCompile(`^(?i:rediss?|valkeys?|unix):`)
 
 const (
-	dialTimeout  = 2 * time.Second // of one connection, with TLS and login
-	writeTimeout = 2 * time.Second // without an answer to a ping after which a connection is given up
+	dialTimeout  = 2 * time.Second // for one connection, with TLS and login
+	writeTimeout = 2 * time.Second // after an unanswered ping the connection is closed
 	keepAlive    = time.Second
 	sentinelScan = 5 * time.Second // how often Sentinels are asked for the primary, besides listening to them
-	maxMoved     = 8               // nodes that send a call on to another one
-	bufferSize   = 1 << 16         // calls and replies are short: rueidis' half a megabyte is for others
+	maxMoved     = 8               // redirections of one call in a cluster
+	bufferSize   = 1 << 16         // bytes: calls and replies are short, rueidis' default is 512 KiB
 )
 
-// parseURL turns a URL into the client's options. Its errors contain nothing of the URL: whatever was not encoded as it should
-// be may be a part of the password.
+// parseURL returns the client's options for a URL. Its errors contain no part of it, which may be a part of a password.
 func parseURL(text string) (rueidis.ClientOption, error) {
 	refuse := func(what string) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", ErrURL, what)
@@ -45,7 +43,7 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		problem := "it does not parse; "
-		if strings.Contains(err.Error(), "invalid port") { // which a slash in a password makes too
+		if strings.Contains(err.Error(), "invalid port") { // a slash in a password has the same effect
 			problem = "the port is not a number, or "
 		}
 		return refuse(problem + "a user or password with any of : / ? # [ ] @ % must be percent-encoded")
@@ -81,7 +79,7 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// parseProblem says what rueidis found wrong, without the value, which may be a part of a password.
+// parseProblem names the part of the URL that rueidis rejected, without its value, which may be a part of a password.
 func parseProblem(err error) string {
 	for part, name := range map[string]string{
 		"database number": "the number of the database (after the slash, or db)", "dial timeout": "dial_timeout",
@@ -94,7 +92,7 @@ func parseProblem(err error) string {
 	return "it cannot be parsed"
 }
 
-// clientOption completes what the URL says with what the other options say, and with what scripts need.
+// clientOption returns the options of the URL, changed by the other options and by the needs of scripts.
 func (s *settings) clientOption(text string) (rueidis.ClientOption, error) {
 	o, err := parseURL(text)
 	if err != nil {

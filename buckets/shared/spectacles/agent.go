@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// So many permits are claimed, or outcomes told, with one call.
+	// mostNames and mostReports bound the permits and the reports of one call.
 	mostNames   = 100
 	mostReports = 50
-	// A key that is not ours is looked at again after that time, or when somebody else comes.
+	// stuckPause is how long after a foreign value was found its key is checked again.
 	stuckPause = time.Second
-	// Whatever is waited for, the engine is asked again after that time: other clients set expiries as they see fit.
+	// longestWait bounds the time to the next claim, because other clients may change expiries.
 	longestWait = 5 * time.Second
 )
 
-// step is one call, and what to do with what comes of it.
+// step is one call.
 type step struct {
 	script    *shared.Script
 	arguments []string
 	names     []string
-	waiting   int // when it was made
+	waiting   int // bucket.waiting when the call was made
 	reports   int
 }
 
-// kick sees to it that what is to be said is said. The bucket is locked.
+// kick starts work, or sets the timer for it. It removes a closed bucket without news. b.mu must be held.
 func (b *bucket) kick(now time.Duration) {
 	if b.busy {
 		return
@@ -47,7 +47,7 @@ func (b *bucket) kick(now time.Duration) {
 	}
 }
 
-// due returns when the next call is to be made, false if there is nothing to say.
+// due returns when the next call has to be made, false if none is needed.
 func (b *bucket) due(now time.Duration) (at time.Duration, any bool) {
 	switch {
 	case len(b.reports) > 0 || len(b.unsure) > 0:
@@ -61,7 +61,7 @@ func (b *bucket) due(now time.Duration) (at time.Duration, any bool) {
 	return max(at, retry, b.stuckTo), true
 }
 
-// ringAt sets the timer. The bucket is locked.
+// ringAt sets the timer. b.mu must be held.
 func (b *bucket) ringAt(now, at time.Duration) {
 	if b.timer != nil && b.rings == at {
 		return
@@ -85,7 +85,7 @@ func (b *bucket) quiet() {
 	}
 }
 
-// work makes calls as long as there is something to say at once.
+// work makes calls as long as one is due.
 func (b *bucket) work() {
 	for {
 		b.mu.Lock()
@@ -125,7 +125,7 @@ func (b *bucket) work() {
 	}
 }
 
-// dropOld drops what the engine has forgotten by itself by now.
+// dropOld removes reports about requests and holds that have expired on the server.
 func (b *bucket) dropOld(now time.Duration) {
 	lease := b.session.store.lease
 	kept := b.reports[:0]
@@ -138,7 +138,7 @@ func (b *bucket) dropOld(now time.Duration) {
 	b.reports = kept
 }
 
-// next returns the call to make: outcomes first, because they open windows.
+// next returns the call to make. Reports go first, because they open windows.
 func (b *bucket) next(now time.Duration) step {
 	lease := strconv.FormatInt(b.session.store.lease.Milliseconds(), 10)
 	if len(b.reports) > 0 {
@@ -157,7 +157,7 @@ func (b *bucket) next(now time.Duration) step {
 	return s
 }
 
-// absorb takes in what came of a call. The bucket is locked.
+// absorb records the result of a call. b.mu must be held.
 func (b *bucket) absorb(now time.Duration, s *step, reply []int64, err error) {
 	var notOurs *shared.KeyError
 	switch {
@@ -181,7 +181,7 @@ func (b *bucket) absorb(now time.Duration, s *step, reply []int64, err error) {
 	b.claimed(now, s, reply)
 }
 
-// told takes in the reply to a report: wait, now, what remains, rest of the window.
+// told records the reply to a report: 0, now, remaining requests, rest of the window.
 func (b *bucket) told(now time.Duration, reply []int64) {
 	if len(reply) < 4 {
 		return
@@ -194,7 +194,7 @@ func (b *bucket) told(now time.Duration, reply []int64) {
 	b.claimAt = now
 }
 
-// claimed takes in the reply to a claim, see lua/claim.lua.
+// claimed records the reply to a claim, see lua/claim.lua.
 func (b *bucket) claimed(now time.Duration, s *step, reply []int64) {
 	if len(reply) != 8+len(s.names) {
 		return
@@ -207,7 +207,7 @@ func (b *bucket) claimed(now time.Duration, s *step, reply []int64) {
 		if reply[8+i] == 0 {
 			continue
 		}
-		if b.queued() == 0 { // who wanted it has left
+		if b.queued() == 0 { // the request has left the queue
 			b.reports = append(b.reports, report{kind: unsent, name: name, gen: reply[2], since: now})
 			continue
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// bucket is one route's counter. Requests of this process queue here; a goroutine that lives only while there is something to say
-// makes one call at a time for all of them (agent.go). The manager's window only looks on.
+// bucket is one route's counter. Requests of this process wait here. A goroutine, which runs only while there is news,
+// makes one call at a time for all of them (agent.go). The manager's window only observes.
 type bucket struct {
 	session *session
 	keys    []string
@@ -20,17 +20,17 @@ type bucket struct {
 	changed func()
 
 	mu      sync.Mutex
-	waiting int       // those that were granted included
-	granted []*permit // not sent yet
+	waiting int       // requests, granted ones included
+	granted []*permit // granted requests that have not left
 	unsure  []string  // names of a claim whose reply was lost
 	reports []report
 
-	claimAt time.Duration // no claim is of any use before
-	stuckTo time.Duration // no call is, because a key is not ours
-	busy    bool          // its goroutine runs
+	claimAt time.Duration // no claim is made earlier
+	stuckTo time.Duration // no call is made earlier, because a key holds a foreign value
+	busy    bool          // whether work runs
 	timer   clockwork.Timer
-	rings   time.Duration // when the timer does
-	denied  int           // so many of those who wait were told to
+	rings   time.Duration // when the timer fires
+	denied  int           // requests, from the first, that the last claim granted or refused
 	view    view
 	hold    time.Duration
 	class   ratelimits.Class
@@ -38,26 +38,26 @@ type bucket struct {
 	closed  bool
 }
 
-// view is what the engine said last.
+// view is the window as of the server's latest reply.
 type view struct {
 	limit     int
 	remaining int
-	ends      time.Duration // of the window; 0 if that is not known
+	ends      time.Duration // end of the window; 0 if not known
 	period    time.Duration
 }
 
-// permit is a request that has a name at the engine: it was granted, or is sent.
+// permit is a request with a name on the server: it was granted or sent.
 type permit struct {
 	name   string
-	gen    int64         // of the window in which it was granted, -1 if it was not
-	since  time.Duration // when that was
+	gen    int64         // number of the window in which it was granted, -1 if it was not
+	since  time.Duration // time of the grant, or of Adopt
 	window ratelimits.Permit
 }
 
-// queued returns how many wait of which nothing is known at the engine.
+// queued returns the number of waiting requests that are not granted.
 func (b *bucket) queued() int { return max(b.waiting-len(b.granted), 0) }
 
-// Demand is that of buckets.SharedBucket. What is granted goes to those who arrived first, so it is enough to know how many there are.
+// Demand implements buckets.SharedBucket. The number of waiters is enough, because permits go to the first arrivals.
 func (b *bucket) Demand(now time.Duration, waiting int, _ iter.Seq[time.Duration]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,7 @@ func (b *bucket) Demand(now time.Duration, waiting int, _ iter.Seq[time.Duration
 		return
 	}
 	if waiting > b.waiting && now >= b.stuckTo {
-		b.err = nil // somebody may have put it right
+		b.err = nil // an operator may have fixed it
 	}
 	b.waiting, b.denied = waiting, min(b.denied, waiting)
 	for len(b.granted) > waiting {
@@ -75,13 +75,13 @@ func (b *bucket) Demand(now time.Duration, waiting int, _ iter.Seq[time.Duration
 	b.kick(now)
 }
 
-// unsent gives a permit back.
+// unsent returns a permit to the server.
 func (b *bucket) unsent(now time.Duration, p *permit) {
 	b.tell(now, report{kind: unsent, name: p.name, gen: p.gen, since: now})
 }
 
-// Next is that of buckets.SharedBucket. A permit that nobody takes for half its lease is given back, because it may end before
-// its request does.
+// Next implements buckets.SharedBucket. It gives back permits not taken within half their lease, because they could
+// expire before their request ends.
 func (b *bucket) Next(now time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +107,7 @@ func (b *bucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
 	return p, true
 }
 
-// Adopt is that of buckets.SharedBucket. The lease begins now.
+// Adopt implements buckets.SharedBucket. The lease begins now.
 func (b *bucket) Adopt(now, sent time.Duration) buckets.SharedPermit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,7 +124,7 @@ func (b *bucket) Report(now time.Duration, permission buckets.SharedPermit, r ra
 		return
 	}
 	b.window.Report(now, p.window, r)
-	if now-p.since > b.session.store.lease { // the engine has forgotten it
+	if now-p.since > b.session.store.lease { // the server has removed it
 		return
 	}
 	o := outcome(now, p, &r)
@@ -155,7 +155,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	}
 }
 
-// extendHold reports false if what is held already is held longer.
+// extendHold extends the hold, and returns false if it lasts longer already.
 func (b *bucket) extendHold(until time.Duration, class ratelimits.Class) bool {
 	if until <= b.hold {
 		return false
@@ -164,14 +164,14 @@ func (b *bucket) extendHold(until time.Duration, class ratelimits.Class) bool {
 	return true
 }
 
-// tell lets the engine know, with the next call.
+// tell reports an event to the server with the next call.
 func (b *bucket) tell(now time.Duration, r report) {
 	b.reports = append(b.reports, r)
 	b.kick(now)
 }
 
-// Predict is that of buckets.SharedBucket. Who waits in other processes is not known. There is no queue at the engine: what can be known of a
-// request is that it was not granted when the engine was asked last, or would not be if it were asked now.
+// Predict implements buckets.SharedBucket. Waiters of other processes are not known, because the server has no queue. A
+// forecast is certain if the server refused the request at the last claim, or would refuse it now.
 func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,7 +190,7 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast
 	if b.hold > now {
 		f.Wait, f.Class = max(f.Wait, b.hold-now), b.class
 	}
-	away, _ := b.session.away(now) // it may take as long again
+	away, _ := b.session.away(now) // the outage may last as long again
 	f.Wait = max(f.Wait, away)
 	f.Certain = ahead < max(b.denied, len(b.granted)) || away > 0 || now < b.claimAt
 	if hold := b.window.HoldWait(now); hold > f.Wait {
@@ -199,15 +199,15 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast
 	return f
 }
 
-// Err is that of buckets.SharedBucket: a *shared.KeyError if a key holds what is not ours. During an outage there is none,
-// everybody waits.
+// Err implements buckets.SharedBucket. It returns a *shared.KeyError if a key holds a foreign value, and nil during an
+// outage: then all requests wait.
 func (b *bucket) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
 }
 
-// Close is that of buckets.SharedBucket. What was granted and not sent is given back.
+// Close implements buckets.SharedBucket. It gives back the permits of requests that have not left.
 func (b *bucket) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,7 +223,7 @@ func (b *bucket) Close() {
 	b.kick(now)
 }
 
-// stop ends the timer: nothing happens any more.
+// stop stops the timer.
 func (b *bucket) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// discovery lets every process find out by itself: Spectacles has no bucket hashes to share.
+// discovery gives every process the permission at once: Spectacles has no bucket hashes to share.
 type discovery struct {
 	session *session
 	changed func()
@@ -17,7 +17,7 @@ type discovery struct {
 	closed bool
 }
 
-// Discovery is that of buckets.SharedSession.
+// Discovery implements buckets.SharedSession.
 func (s *session) Discovery(_, _ string, changed func()) buckets.SharedDiscovery {
 	return &discovery{session: s, changed: changed}
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// global is the global limit: each process has its part of it for good, and a response that says it was too much stops all.
+// global is one process's fixed part of the global limit. A global 429 of any process stops all processes.
 type global struct {
 	session *session
 	part    int
 	changed func()
 }
 
-// A part is certain for as long as anybody could wait.
+// certain is how long a part is valid: longer than any request waits.
 const certain = 24 * time.Hour
 
-// Global is that of buckets.SharedSession. All credentials have their holds in common, as there is one key for them.
+// Global implements buckets.SharedSession. All credentials share their holds, because there is one key for them.
 func (s *session) Global(_ string, limit int, changed func()) buckets.SharedGlobal {
 	g := &global{session: s, changed: changed}
 	if limit > 0 {
@@ -53,7 +53,7 @@ func (g *global) Close() {
 	delete(g.session.globals, g)
 }
 
-// holdGlobal notes that the global limit is met until then, and reports whether that is news.
+// holdGlobal extends the hold of the global limit, and returns false if it lasts longer already.
 func (s *session) holdGlobal(until time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,9 +64,9 @@ func (s *session) holdGlobal(until time.Duration) bool {
 	return true
 }
 
-// sawHold is holdGlobal for what the engine said. It tells whoever has to know.
+// sawHold is holdGlobal for a hold on the server. It notifies the users of the global limit.
 func (s *session) sawHold(until time.Duration) {
-	const rounding = 2 * time.Millisecond // the same hold is seen again and again
+	const rounding = 2 * time.Millisecond // each reply repeats the same hold, rounded
 	if !s.holdGlobal(until - rounding) {
 		return
 	}
@@ -84,7 +84,7 @@ func (s *session) sawHold(until time.Duration) {
 	}
 }
 
-// tellHold tells the engine, until that has succeeded or the hold is over.
+// tellHold reports a hold to the server, until that succeeds or the hold is over.
 func (s *session) tellHold(until time.Duration) {
 	for {
 		wait := until - s.now()
@@ -103,5 +103,5 @@ func (s *session) tellHold(until time.Duration) {
 	}
 }
 
-// ceilMillis counts the milliseconds that have begun.
+// ceilMillis rounds up to milliseconds.
 func ceilMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

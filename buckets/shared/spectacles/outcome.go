@@ -7,40 +7,40 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// kind is what a report says, numbered as in lua/report.lua.
+// kind is the kind of a report, numbered as in lua/report.lua.
 type kind int
 
 const (
-	limited  kind = 1 + iota // headers
+	limited  kind = 1 + iota // a response with limits
 	refused                  // 429 of the bucket or its resource
 	globally                 // 429 of the global limit
-	nothing                  // no headers, or no answer
+	nothing                  // a response without limits, or none
 	unsent                   // the permit was not used
 	adopted                  // sent without a permit
-	held                     // nothing may be sent, whatever it was that said so
+	held                     // a hold, whatever its cause
 )
 
-// A 429 that does not say for how long is over after that time.
+// defaultWait is the length of a hold after a 429 that does not name one.
 const defaultWait = time.Second
 
-// report is something that the engine has to know of a bucket.
+// report is an event of a bucket that the server has to know.
 type report struct {
 	kind      kind
 	name      string
 	gen       int64
 	limit     int
 	remaining int
-	until     time.Duration // of ours, the latest at which it is over
+	until     time.Duration // latest end of the window or hold, by our clock
 	stamp     int64
 	since     time.Duration
 }
 
-// outcome returns what a response says of a request.
+// outcome returns the report of a response to a request.
 func outcome(now time.Duration, p *permit, r *ratelimits.Response) report {
 	o := report{kind: nothing, name: p.name, gen: p.gen, stamp: r.Stamp, since: now}
 	if r.Limited {
 		o.limit, o.remaining = r.Limit, r.Remaining
-		o.kind, o.until = limited, now+r.ResetAfter+time.Millisecond // by which the header may be rounded
+		o.kind, o.until = limited, now+r.ResetAfter+time.Millisecond // the header may be rounded by a millisecond
 	}
 	wait := defaultWait
 	if r.HasRetryAfter {
@@ -57,10 +57,10 @@ func outcome(now time.Duration, p *permit, r *ratelimits.Response) report {
 	return o
 }
 
-// over reports that it is of no use any more: leases have ended, and so has what it would hold.
+// over reports whether the report is of no use any more, because its lease and its hold have ended.
 func (r *report) over(now, lease time.Duration) bool { return now-r.since > lease && now > r.until }
 
-// words returns the report as the script wants it.
+// words returns the report as the script expects it.
 func (r *report) words(now time.Duration) []string {
 	integer := func(n int64) string { return strconv.FormatInt(n, 10) }
 	wait := max(ceilMillis(r.until-now), 1)

@@ -6,15 +6,15 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// ByPath names a route by its path, without the method: with the id of a channel, guild or webhook at its beginning,
-// and with ":id" for any other parameter, or ":token" for the token of a webhook or interaction.
+// ByPath names a route by its path, without the method. The id of a channel, guild or webhook at its beginning remains.
+// Other parameters become ":id", and the token of a webhook or interaction becomes ":token".
 //
 //	GET and POST /channels/1/messages      /channels/1/messages
 //	PATCH        /channels/1/messages/2    /channels/1/messages/:id
 //	DELETE       /channels/1/messages/2    DELETE/channels/1/messages/:id
 //	POST         /webhooks/3/token         /webhooks/3/:token
 //
-// So the methods of a path share a counter, except for the deletion of a message, and all tokens of a webhook do.
+// All methods of a path share a counter, except for the deletion of a message. So do all tokens of a webhook.
 func ByPath(key buckets.SharedKey) string {
 	method, path, ok := pathOf(key)
 	if !ok {
@@ -36,10 +36,10 @@ func ByMethodAndPath(key buckets.SharedKey) string {
 	return method + " " + path
 }
 
-// unrouted names a bucket that several routes may use: no other client has one by that name.
+// unrouted names a bucket that several routes may use. No other client has a bucket with that name.
 func unrouted(key buckets.SharedKey) string { return "bucket:" + key.Hash + ":" + key.Major }
 
-// pathOf returns the method of a key's route and its path with what its counters are split by.
+// pathOf returns the method of a key's route, and its path with the ids that have separate counters filled in.
 func pathOf(key buckets.SharedKey) (method, path string, ok bool) {
 	method, template, ok := strings.Cut(key.Route, " ")
 	if !ok || !strings.HasPrefix(template, "/") {
@@ -61,5 +61,5 @@ func pathOf(key buckets.SharedKey) (method, path string, ok bool) {
 	return method, "/" + strings.Join(segments, "/"), true
 }
 
-// splits reports that the id after a word at the beginning of a path has counters of its own.
+// splits reports whether ids after a path's first word have separate counters.
 func splits(word string) bool { return word == "channels" || word == "guilds" || word == "webhooks" }

@@ -24,11 +24,11 @@ var (
 	holdScript   = &shared.Script{Name: "spectacles-hold", Source: holdLua}
 )
 
-// The first number of a reply that is not a wait.
+// Replies that are not results begin with one of these numbers.
 const (
-	replyTooLate = -1 // whoever called had given up
-	replyNotOurs = -2 // a key holds what is neither ours nor Spectacles'; which one, and what is wrong with it, follow
+	replyTooLate = -1 // the call arrived after its timeout
+	replyNotOurs = -2 // a key holds a foreign value; the number of the key and of the problem follow
 )
 
-// problems are what a script finds wrong with a key.
+// problems are the problems with a key that a script detects.
 var problems = []string{1: "has another type", 2: "holds a value that is not a number of requests"}

@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// After a call that failed, nothing is tried for that long, which grows up to the longest.
+	// After a failed call no call is made for a pause that grows from firstPause to longestPause.
 	firstPause   = 100 * time.Millisecond
 	longestPause = time.Second
-	// Close waits that long for what is still to be said.
+	// closeTimeout bounds how long Close waits for the remaining reports.
 	closeTimeout = time.Second
 )
 
@@ -48,14 +48,14 @@ type session struct {
 	closed  bool
 	buckets map[*bucket]struct{}
 	globals map[*global]struct{}
-	heldTo  time.Duration // the global limit
+	heldTo  time.Duration // end of the hold of the global limit
 
-	// The engine's clock stood at engine when it was this time of ours, or shortly before.
+	// The server's clock stood at engine (milliseconds) at our time engineAt, or shortly before.
 	engine   int64
 	engineAt time.Duration
 
-	since   time.Duration // when the calls that fail began to
-	pause   time.Duration // 0: the last one did not fail
+	since   time.Duration // end of the first of the failed calls
+	pause   time.Duration // 0: the last call succeeded
 	retryAt time.Duration
 }
 
@@ -72,10 +72,10 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 
 func (s *session) now() time.Duration { return s.clock.Since(s.origin) }
 
-// name returns one that no other request in any process has.
+// name returns a name that no other request of any process has.
 func (s *session) name() string { return s.id + ":" + strconv.FormatUint(s.names.Add(1), 10) }
 
-// spawn runs f in a goroutine that Close waits for. It reports false once the session is closed.
+// spawn runs f in a goroutine that Close waits for. It does nothing and returns false once the session is closed.
 func (s *session) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *session) over() bool {
 	return s.closed
 }
 
-// Credential is that of buckets.SharedSession. It is in no key: Spectacles has one set of counters for a prefix.
+// Credential implements buckets.SharedSession. No key contains it: Spectacles has one set of counters for a prefix.
 func (s *session) Credential(authorization string) string {
 	if authorization == "" {
 		return ""
@@ -102,7 +102,7 @@ func (s *session) Credential(authorization string) string {
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// Bucket is that of buckets.SharedSession.
+// Bucket implements buckets.SharedSession.
 func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
 	b := &bucket{session: s, keys: s.store.keys(key), window: window, changed: changed}
 	s.mu.Lock()
@@ -119,14 +119,13 @@ func (s *session) forget(b *bucket) {
 	delete(s.buckets, b)
 }
 
-// Invalid is that of buckets.SharedSession. Spectacles does not count them.
+// Invalid implements buckets.SharedSession. Spectacles does not count invalid responses.
 func (s *session) Invalid() int { return 0 }
 
-// Others is that of buckets.SharedSession.
+// Others implements buckets.SharedSession.
 func (s *session) Others() int { return 0 }
 
-// Close is that of buckets.SharedSession: permits that were not used are given back, and outcomes told, if that is possible
-// within a second.
+// Close implements buckets.SharedSession. Within a second it returns unused permits and reports outcomes, if possible.
 func (s *session) Close() {
 	for _, b := range s.all() {
 		b.Close()
@@ -153,8 +152,8 @@ func (s *session) all() []*bucket {
 	return all
 }
 
-// call runs a script with its first argument in front of the others. It returns what follows the first number of the reply's and
-// the time of the engine, which it learns.
+// call runs a script with the time after which it must do nothing as its first argument, and returns the reply. It
+// records the server's time from the reply.
 func (s *session) call(script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	start := s.now()
 	ctx, cancel := context.WithTimeout(s.context, s.store.timeout)
@@ -188,7 +187,7 @@ func notOurs(reply []int64, keys []string) error {
 	return errors.New("spectacles: a key holds a foreign value")
 }
 
-// notAfter returns by which time of the engine a call that starts now has certainly not been given up yet, "0" if it is not known.
+// notAfter returns the server's time until which a call that starts now is certainly not given up, "0" if not known.
 func (s *session) notAfter(start time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +216,7 @@ func (s *session) succeeded(now time.Duration, engine int64) {
 	s.pause, s.retryAt = 0, 0
 }
 
-// away returns for how long the engine has not been reached, and when it is tried next, 0 if it can be.
+// away returns how long the server has not been reached, 0 if it can be, and the time of the next attempt.
 func (s *session) away(now time.Duration) (d, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,8 +29,8 @@ var (
 type Option func(*Store)
 
 // WithPrefix sets a prefix for the names of all keys. The other clients must use the same one. By default there is
-// none, as in the Spectacles specification. On a cluster it must contain a hash tag, such as "{my-bot}", because the
-// keys of a route must be in one slot with that of the global limit. It must not be a token.
+// none, as in the Spectacles specification. It must not be a token. On a cluster it must contain a hash tag, such as
+// "{my-bot}": the keys of a route must be in one slot with the key of the global limit.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
 // WithRoute sets the function that names a route in keys; the names must be exactly those of the other clients. The
@@ -44,8 +44,8 @@ func WithRoute(name func(buckets.SharedKey) string) Option {
 	}
 }
 
-// WithLease sets how long a request may take at most, from its permit to its outcome: after that it counts as
-// unanswered, and a counter that was left without an expiry is deleted. At least a second; the default is 30 s.
+// WithLease sets how long a request may take from its permit to its outcome. After that it counts as unanswered, and a
+// counter without an expiry is deleted. The minimum is a second; the default is 30 s.
 func WithLease(d time.Duration) Option { return func(s *Store) { s.lease = max(d, time.Second) } }
 
 // WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer has failed, and
@@ -54,9 +54,9 @@ func WithCallTimeout(d time.Duration) Option {
 	return func(s *Store) { s.timeout = max(d, time.Millisecond) }
 }
 
-// WithProcesses sets the number of processes among which the global limit is divided, including those of other clients:
-// each Ratelight process sends at most its part. Spectacles has no means to share it. The minimum and default is 1:
-// then each process uses the whole limit, and the others learn of an excess only from a global 429.
+// WithProcesses sets the number of processes that divide the global limit, including those of other clients: each
+// Ratelight process sends at most its part. Spectacles has no means to share it. The minimum and default is 1: then
+// each process uses the whole limit, and the others learn of an excess only from a global 429.
 func WithProcesses(n int) Option { return func(s *Store) { s.processes = max(n, 1) } }
 
 // New returns a store on the server of the runner. It does not call the server. Options that are nil are ignored.
@@ -70,7 +70,7 @@ func New(runner shared.Runner, options ...Option) *Store {
 	return s
 }
 
-// ByRoute implements buckets.SharedByRoute: Spectacles counts every route separately.
+// ByRoute implements buckets.SharedByRoute. It returns true: Spectacles counts every route separately.
 func (s *Store) ByRoute() bool { return true }
 
 // Join starts a session, see buckets.Shared.
@@ -78,7 +78,7 @@ func (s *Store) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSess
 	return newSession(s, clock, origin)
 }
 
-// keys returns the names of the keys of a bucket, in the order in which the scripts expect them.
+// keys returns the keys of a bucket, in the order in which the scripts expect them.
 func (s *Store) keys(key buckets.SharedKey) []string {
 	route := s.prefix + s.route(key)
 	return []string{route + ":remaining", route + ":limit", s.globalKey(), route + ":x", route + ":f"}

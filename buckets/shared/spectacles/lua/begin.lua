@@ -1,6 +1,6 @@
--- Keys: what remains, the limit, the global limit, our state of the route, our requests in flight.
--- The first argument is when the caller gives up, in milliseconds of this clock, 0 if it does not know the clock.
--- Clients of Spectacles use the first three keys as they always do.
+-- The first part of the other scripts.
+-- Keys: remaining requests, limit, global limit, our state of the route, our requests in flight. Spectacles clients use
+-- the first three as ever. The first argument is when the caller gives up, by this clock in milliseconds; 0: not known.
 local DAY = 86400000
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -11,7 +11,7 @@ for i, kind in ipairs({'string', 'string', 'any', 'hash', 'zset'}) do
 	if kind ~= 'any' and found ~= 'none' and found ~= kind then return {-2, now, i, 1} end
 end
 
--- Only whole numbers are Spectacles' or ours, and only those can be counted down in place.
+-- whole returns the number in a text, false for all but the whole numbers that Spectacles and we write.
 local function whole(text) return text and #text < 12 and string.match(text, '^%-?%d+$') and tonumber(text) end
 
 local rem = redis.call('get', KEYS[1])
@@ -22,15 +22,15 @@ if limit and (not whole(limit) or whole(limit) < 1) then return {-2, now, 2, 2} 
 limit = limit and whole(limit)
 local ttl = rem and redis.call('pttl', KEYS[1]) or -2
 
--- gen   number of the window, counted up whenever one begins
--- fin   when it ends, 0 if that is not known; ours = 1 if one of our own responses said so
+-- gen   number of the window; each new window adds 1
+-- fin   end of the window, 0 if not known; ours = 1 if one of our responses named it
 -- dl    when a used-up counter without an end is given up
--- seen  what remained when we looked last: it only grows in a new window
--- hold  until when a 429 forbids everything
--- per   length of a window, as responses said
--- st    Discord's time of the end of the last window that a response named, 0 if it did not; prov = 1 if none has told of this one yet
--- full  what remained when we opened the window, -1 if somebody else did; unk = 1 if it was opened without a limit
--- at    when we looked last
+-- seen  remaining requests at our last call: they grow only in a new window
+-- hold  end of a hold after a 429
+-- per   length of a window, according to responses
+-- st    end, by Discord's clock, of the last window that a response named, 0 if none; prov = 1 if it is not this one
+-- full  remaining requests when we opened the window, -1 if another client did; unk = 1 if no limit was known
+-- at    time of our last call
 local FIELDS = {'gen', 'fin', 'ours', 'dl', 'seen', 'hold', 'per', 'st', 'prov', 'full', 'unk', 'at'}
 local x = {}
 local values = redis.call('hmget', KEYS[4], unpack(FIELDS))
@@ -45,7 +45,7 @@ local function expire(ms)
 	redis.call('pexpire', KEYS[1], ttl)
 end
 
--- Numbers go to the engine as whole ones: Lua would write large ones with an exponent.
+-- text formats a whole number: Lua would write large numbers with an exponent.
 local function text(n) return string.format('%.0f', n) end
 
 local function put(value, ms)
@@ -63,7 +63,7 @@ local function endsAt(t)
 	expire(t - now)
 end
 
--- The clock went back, as that of a replica that took over may: what was to come earlier comes as much earlier now.
+-- The clock went back, as it may when a replica takes over: move all expected times back by as much.
 if x.at > now + 1000 then
 	local back = x.at - now
 	for _, field in ipairs({'fin', 'dl', 'hold'}) do x[field] = math.max(0, x[field] - back) end
@@ -81,19 +81,19 @@ local function open(value, full, ms)
 end
 
 if rem and ((x.fin > 0 and now > x.fin) or (x.at > 0 and rem > x.seen)) then
-	-- Somebody else opened a window. What we have in flight may count in it.
+	-- Another client opened a window. Our requests in flight may count in it.
 	x.gen, x.prov, x.dl, x.fin, x.ours, x.full, x.unk = x.gen + 1, 1, 0, 0, 0, -1, 0
 	lower(rem - flying)
 elseif not rem then
 	local known = math.max(x.ours == 1 and x.fin or 0, x.hold)
-	if known > now then put(0, known - now) end -- lost in the middle of the window: evicted, or its life was set to nothing
+	if known > now then put(0, known - now) end -- lost during the window: evicted, or another client let it expire
 end
 if rem and ttl > 0 then
 	if x.ours == 0 then x.fin = now + ttl
-	elseif x.fin > now and now + ttl > x.fin + 1 then expire(x.fin - now) end -- somebody set it later than we know it to be
+	elseif x.fin > now and now + ttl > x.fin + 1 then expire(x.fin - now) end -- another client set a later end
 end
 
--- finish stores the state. Everything that is ours ends a day after its last use, the limit too.
+-- finish stores the state. All of our keys expire a day after their last use, and so does the limit.
 local function finish()
 	x.seen, x.at = rem or -1, now
 	local fields = {}

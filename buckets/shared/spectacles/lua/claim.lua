@@ -1,6 +1,7 @@
--- Arguments: lease, how many are wanted, names. Names that were granted by a call whose reply was lost are granted again.
--- Reply: wait, now, generation, limit (0: unknown), what remains, until the window ends (0: unknown), period, rest of the
--- global limit, then for each name 1 if it is granted.
+-- Arguments: lease, number of permits wanted, names. A name that was granted by a call whose reply was lost is granted
+-- again.
+-- Reply: wait, now, gen, limit (0: unknown), remaining requests, time to the end of the window (0: unknown), period,
+-- rest of the global limit, then for each name 1 if it is granted.
 local lease, wanted = tonumber(ARGV[2]), tonumber(ARGV[3])
 local granted, count, wait = {}, 0, 0
 
@@ -21,7 +22,7 @@ end
 
 local lock = redis.call('pttl', KEYS[3])
 if rem and rem <= 0 and ttl == -1 and x.dl > 0 and now >= x.dl and flying == 0 then
-	rem, x.dl = false, 0 -- whoever used it up is not heard of any more
+	rem, x.dl = false, 0 -- the clients that used it up have not returned
 end
 
 if count >= wanted then
@@ -29,7 +30,7 @@ if count >= wanted then
 elseif lock >= 0 then
 	wait = math.max(1, lock)
 elseif ttl == 0 then
-	wait = 1 -- in its last millisecond the counter is still there, and its expiry cannot be told from none
+	wait = 1 -- in its last millisecond the counter still exists, but seems to have no expiry
 else
 	if not rem then
 		local value = (limit or 1) - flying
@@ -47,8 +48,8 @@ else
 	end
 	if rem and rem < before then redis.call('decrby', KEYS[1], text(before - rem)) end
 	if count < wanted then
-		-- What is in flight will tell when it ends, or may use all of the next window: look again well before that, and where its length
-		-- is not known soon, and less often the longer it takes.
+		-- The requests in flight will show when the window ends, or may use up the next one. So look again well before
+		-- the end of a period: soon if its length is not known, and less often the longer the wait takes.
 		if rem and ttl == -1 and x.dl == 0 then x.dl = now + lease end
 		if rem and ttl > 0 then wait = ttl + 1
 		elseif rem and limit and x.per > 0 then wait = math.min(250, math.max(10, x.per / 8))

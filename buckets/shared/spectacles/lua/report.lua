@@ -1,6 +1,6 @@
--- Arguments: lease, then seven for each report: name, kind, generation in which it was granted (-1: it was not), limit, remaining,
--- wait, stamp.
--- Reply: 0, now, what remains (-1: no window is open), until it ends (0: unknown).
+-- Arguments: lease, then seven for each report: name, kind, gen in which it was granted (-1: it was not), limit,
+-- remaining requests, wait, stamp.
+-- Reply: 0, now, remaining requests (-1: no window is open), time to its end (0: unknown).
 local LIMITED, REFUSED, GLOBAL, NOTHING, UNSENT, ADOPT, HOLD = 1, 2, 3, 4, 5, 6, 7
 local lease = tonumber(ARGV[2])
 
@@ -9,13 +9,14 @@ local function forget()
 	rem, ttl, x.fin, x.ours, x.dl, x.full = false, -2, 0, 0, 0, -1
 end
 
--- until the end of a hold at least
+-- held returns t, but at least the end of the hold.
 local function held(t) return math.max(t, x.hold) end
 
--- the end that a response of this window has named, if one has
+-- named returns the end of this window that a response has named, 0 if none has.
 local function named() return x.ours == 1 and x.fin or 0 end
 
--- Should it be the name of the last window, then we opened this one too early, and it ends with that.
+-- firstWord records the first response that names this window. If it names the last window, we opened this one too
+-- early, and it ends with that one.
 local function firstWord(remaining, wait, stamp)
 	if x.unk == 1 then
 		local value = math.min(remaining, limit - 1) - flying
@@ -28,26 +29,26 @@ local function firstWord(remaining, wait, stamp)
 	x.per = math.max(wait, x.per * 0.8)
 end
 
-local JITTER = 5 -- of Discord's time of the end of one window
+local JITTER = 5 -- milliseconds between two responses' ends of the same window, by Discord's clock
 
 local function limited(name, gen, charged, remaining, wait, stamp)
 	local tolerance = math.max(JITTER, x.per / 4)
-	-- How much later than the last window of which we heard its window ends, by Discord's clock if it can be, else by ours.
+	-- later is how much later its window ends than the last one that a response named, by Discord's clock if possible.
 	local known = stamp > 0 and x.st > 0
 	local later = known and stamp - x.st or now + wait - x.fin
 	if not rem then
-		if known and later <= JITTER then return end -- of a window that has ended
+		if known and later <= JITTER then return end -- it names a window that has ended
 		open(math.min(remaining, limit - 1) - flying, -1, wait)
 		firstWord(remaining, wait, stamp)
 	elseif x.prov == 1 and gen == x.gen then
 		firstWord(remaining, wait, stamp)
 	elseif charged and (later > tolerance or x.prov == 1 and (later > JITTER or not known)) then
-		-- It counts in a later window, or may, and stays charged until that has ended.
+		-- It counts, or may count, in a later window, so it stays charged until that has ended.
 		redis.call('zadd', KEYS[5], text(now + wait), name)
 		flying = flying + 1
 	elseif x.prov == 0 and (known and later >= -tolerance or not known and gen == x.gen) then
 		lower(math.min(rem, remaining))
-		if known and later > JITTER then -- every request moves its end
+		if known and later > JITTER then -- each request moves the end
 			x.st = stamp
 			endsAt(math.max(x.fin, held(now + wait)))
 		elseif ttl < 0 or x.ours == 0 or ttl > wait and (not known or later >= -JITTER) then
@@ -61,7 +62,7 @@ for i = 3, #ARGV, 7 do
 	local quota, remaining, wait, stamp = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6])
 	local charged = kind ~= ADOPT and redis.call('zrem', KEYS[5], name) == 1
 	if charged then flying = flying - 1 end
-	if gen < 0 then gen = x.gen end -- sent without a permit
+	if gen < 0 then gen = x.gen end -- it was sent without a permit
 	if quota > 0 then
 		limit = quota
 		redis.call('set', KEYS[2], text(quota), 'px', DAY)
@@ -85,13 +86,12 @@ for i = 3, #ARGV, 7 do
 			rem = rem + 1
 		end
 	elseif kind == ADOPT then
-		-- It was sent without a permit.
 		if rem and not redis.call('zscore', KEYS[5], name) then lower(rem - 1) end
 		redis.call('zadd', KEYS[5], text(now + lease), name)
 		flying = redis.call('zcard', KEYS[5])
 	end
 	if (kind == NOTHING or kind == UNSENT or kind == GLOBAL) and charged and gen == x.gen and rem and ttl == -1 and flying == 0 then
-		-- Nobody is left who could tell when this window ends.
+		-- No request in flight can show any more when this window ends.
 		if not limit or (kind == UNSENT and x.full >= 0 and rem >= x.full) then forget()
 		elseif x.per > 0 then endsAt(held(now + x.per)) end
 	end
