@@ -8,13 +8,13 @@ import (
 	"github.com/diamondburned/arikawa/v3/utils/httputil/httpdriver"
 )
 
-// Prepare lets a client send through a transport, usually an *httpclient.Transport, and removes arikawa's own limiter. Several clients may
-// share a transport. Call it before the client is used; it is not safe for concurrent use.
+// Prepare makes a client send through a transport, usually an *httpclient.Transport, and removes arikawa's own limiter.
+// Several clients may share a transport. Call it before the client is used; it is not safe for concurrent use.
 //
 // It replaces the client's HTTP driver, and its hooks, because the limiter is one of them: add your own hooks
 // afterwards. It sets Retries to 1, because the transport repeats requests. Clients made from this one with
-// WithContext, WithLocale and webhook.FromAPI are prepared, too; those of webhook.New and webhook.NewCustom have their
-// own limiter.
+// WithContext, WithLocale and webhook.FromAPI are prepared, too. Clients made with webhook.New and webhook.NewCustom
+// have their own limiter.
 func Prepare(client *api.Client, transport http.RoundTripper) {
 	client.Client.Client = httpdriver.WrapClient(http.Client{Transport: transport})
 	client.Client.Retries = 1
@@ -22,7 +22,7 @@ func Prepare(client *api.Client, transport http.RoundTripper) {
 	client.Client.OnResponse = nil
 }
 
-// identify does what api.Client.InjectRequest does but for waiting in the limiter.
+// identify does the same as api.Client.InjectRequest, but does not wait in arikawa's limiter.
 func identify(session *api.Session) httputil.RequestOption {
 	return func(request httpdriver.Request) error {
 		request.AddHeader(http.Header{"Authorization": {session.Token}, "User-Agent": {session.UserAgent}})

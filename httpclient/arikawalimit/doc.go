@@ -6,10 +6,10 @@
 //	arikawalimit.Prepare(s.Client, transport)
 //
 // Without it arikawa's own limiter remains active above the transport. It holds a lock for each channel and route from
-// before a request until after its response: requests wait for the lock before the transport sees them, so predictions,
-// priority and statistics do not include that wait, and only one request is in flight at a time. It also adds a quarter
-// of a second to each window, and requests that fail with a server error are repeated up to four times, messages
-// included.
+// before a request until after its response. Requests wait for that lock before the transport sees them, so only one is
+// in flight at a time, and predictions, priority and statistics do not include that wait. The limiter also adds a
+// quarter of a second to each window, and arikawa repeats requests that fail with a server error up to four times,
+// messages included.
 //
 // # Contexts
 //
@@ -19,13 +19,13 @@
 //
 // # Uploads
 //
-// arikawa writes a body while it is being sent, so it can be sent only once. The transport keeps bodies up to a size
-// (httpclient.WithMaxBufferedBody) and repeats them; a request with a larger one fails if it gets a 429. Raise that
+// arikawa writes a body while it is being sent, so it can be sent only once. The transport buffers bodies up to a size
+// (httpclient.WithMaxBufferedBody) and can repeat them; a request with a larger body fails if it gets a 429. Raise that
 // size for larger uploads.
 //
 // # Errors
 //
-// errors.As finds *ratelimits.TooLongError and the transport's other errors in those that arikawa returns; errors.Is
-// finds context.DeadlineExceeded and context.Canceled. Error responses of Discord are an *httputil.HTTPError, as
-// without the transport.
+// errors.As finds *ratelimits.TooLongError and the transport's other errors in arikawa's errors; errors.Is finds
+// context.DeadlineExceeded and context.Canceled. Error responses of Discord are an *httputil.HTTPError, as without the
+// transport.
 package arikawalimit

@@ -12,11 +12,12 @@ import (
 	"github.com/ratelight/ratelight/httpclient/jobs"
 )
 
-// Limiter lets the tasks of a server wait in Redis where they would wait long for a limit. Make one with New. It is safe for concurrent use.
+// Limiter makes the tasks of a server wait in Redis if they would wait long for a limit. Make one with New. It is safe
+// for concurrent use.
 type Limiter struct{ policy *jobs.Policy }
 
-// New returns a limiter. The options are those of package jobs; the error names the one that makes no sense, and its value. Use one limiter
-// for all tasks of a process.
+// New returns a limiter with options of package jobs. Its error names an option with an invalid value, and the value.
+// Use one limiter for all tasks of a process.
 func New(options ...jobs.Option) (*Limiter, error) {
 	policy, err := jobs.New(options...)
 	if err != nil {
@@ -25,11 +26,11 @@ func New(options ...jobs.Option) (*Limiter, error) {
 	return &Limiter{policy}, nil
 }
 
-// SnoozeError is the error of a task that comes back later because of a limit. It is no failure, and uses up no attempt.
+// SnoozeError is the error of a task that has to wait for a limit. It is no failure, and uses up no attempt.
 type SnoozeError struct {
 	// Until is when the task comes back.
 	Until time.Time
-	// Err is the reason.
+	// Err is the error for which the task was snoozed.
 	Err error
 }
 
@@ -40,11 +41,11 @@ func (e *SnoozeError) Error() string {
 // Unwrap returns Err.
 func (e *SnoozeError) Unwrap() error { return e.Err }
 
-// Middleware works tasks with a context that bounds the waits of their requests, and tells asynq what becomes of them. It is for
-// asynq.ServeMux.Use. Without Configure a snooze would be a failure.
+// Middleware runs tasks with a context that bounds the waits of their requests, and tells asynq how to treat them. Pass
+// it to asynq.ServeMux.Use, and use Configure, too: without it a snooze would be a failure.
 //
-// asynq archives a task that has no attempts left, whatever it returns. So the last attempt waits in the process, as long as the transport
-// lets it.
+// asynq archives a task that has no attempts left, whatever the error is. So the last attempt waits in the process, as
+// long as the transport allows.
 func (l *Limiter) Middleware(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		if !lastAttempt(ctx) {
@@ -65,19 +66,19 @@ func (l *Limiter) Middleware(next asynq.Handler) asynq.Handler {
 	})
 }
 
-// taskKey is the context key of the task that is worked.
+// taskKey is the context key of the current task.
 type taskKey struct{}
 
-// lastAttempt reports a task that cannot be snoozed.
+// lastAttempt reports whether asynq would archive the task after an error, so that it cannot be snoozed.
 func lastAttempt(ctx context.Context) bool {
 	retried, known := asynq.GetRetryCount(ctx)
 	most, _ := asynq.GetMaxRetry(ctx)
 	return known && retried >= most
 }
 
-// Configure returns a server's configuration in which a snooze is no failure and lasts as long as it should. Everything else is left to the
-// given IsFailure, RetryDelayFunc and ErrorHandler. Without a RetryDelayFunc, delays are asynq's, but a second for asynq.ErrLeaseExpired: a
-// task whose process has died.
+// Configure returns a server's configuration in which a snooze is no failure and lasts as long as it should. All other
+// errors go to the given IsFailure, RetryDelayFunc and ErrorHandler. Without a RetryDelayFunc, delays are asynq's
+// defaults, except one second after asynq.ErrLeaseExpired, which means that the task's process has died.
 func (l *Limiter) Configure(config asynq.Config) asynq.Config {
 	isFailure, delay, handler := config.IsFailure, config.RetryDelayFunc, config.ErrorHandler
 	if isFailure == nil {
@@ -103,7 +104,8 @@ func (l *Limiter) Configure(config asynq.Config) asynq.Config {
 	return config
 }
 
-// defaultDelay is asynq's, but for tasks whose process has died: those have waited a minute already, and Discord remembers nonces for a few.
+// defaultDelay returns asynq's default delay, but a second for tasks whose process has died: those have waited a minute
+// already, and Discord remembers nonces only for a few.
 func defaultDelay(n int, err error, task *asynq.Task) time.Duration {
 	if errors.Is(err, asynq.ErrLeaseExpired) {
 		return time.Second
@@ -116,8 +118,8 @@ func snoozed(err error) *SnoozeError {
 	return s
 }
 
-// JSON returns a handler for tasks whose payload is JSON. A payload that cannot be read is not tried again; the task is archived with an
-// error that says so.
+// JSON returns a handler for tasks whose payload is JSON. A task whose payload cannot be decoded is archived, with an
+// error that says so, and not tried again.
 func JSON[T any](work func(ctx context.Context, payload T) error) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		var payload T
@@ -128,13 +130,14 @@ func JSON[T any](work func(ctx context.Context, payload T) error) asynq.Handler 
 	})
 }
 
-// Nonce returns a nonce for the messages of the task that a handler below Middleware works with the context: the same whenever it is tried, and
-// another one for each task. For a task that sends several messages, add what tells them apart. See jobs.WithNonce.
+// Nonce returns a nonce for the message of the task that a handler below Middleware runs with this context. All
+// attempts of a task have the same nonce, and each task has another one. If a task sends several messages, add parts
+// that distinguish them. See jobs.WithNonce.
 func Nonce(ctx context.Context, parts ...string) string {
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
 	own := []string{"asynq", queue, id}
-	if task, ok := ctx.Value(taskKey{}).(*asynq.Task); ok { // ids can be chosen, and used again for something else
+	if task, ok := ctx.Value(taskKey{}).(*asynq.Task); ok { // callers of asynq can reuse an id for another task
 		own = append(own, task.Type(), string(task.Payload()))
 	}
 	return jobs.Nonce(append(own, parts...)...)

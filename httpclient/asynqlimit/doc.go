@@ -1,5 +1,5 @@
-// Package asynqlimit lets tasks of asynq (github.com/hibiken/asynq, on Redis) wait in Redis where they would wait long for a limit of Discord,
-// and tells asynq which errors are worth another attempt.
+// Package asynqlimit makes tasks of asynq (github.com/hibiken/asynq, on Redis) wait in Redis if they would wait long
+// for a limit of Discord. It also tells asynq which errors are worth another attempt.
 //
 //	limiter, err := asynqlimit.New()
 //	…
@@ -11,11 +11,12 @@
 //	mux.Use(limiter.Middleware)
 //	mux.Handle("message", asynqlimit.JSON(send))
 //
-// A handler sends with any client whose transport is an *httpclient.Transport, such as a *rest.Client, and passes it the context that it was
-// given. That context bounds the wait in the process ([jobs.WithMaxWait], 5 s by default). The transport acquires, once for each request; the
-// limiter acquires nothing.
+// A handler sends with any client whose transport is an *httpclient.Transport, such as a *rest.Client, and passes its
+// own context. That context bounds the wait in the process ([jobs.WithMaxWait], 5 s by default). The transport
+// acquires, once for each request; the limiter acquires nothing.
 //
-// A request that would wait longer is not sent. Its task fails with a *[SnoozeError], which for asynq is no failure (asynq.Config.IsFailure):
-// it goes to the retry queue until it can be sent, and keeps its attempts. Package jobs says when that is, and what becomes of other errors.
-// What cannot succeed is archived (asynq.SkipRetry). A handler that returns asynq.SkipRetry or asynq.RevokeTask gets what it asks for.
+// A request that would wait longer is not sent. Its task fails with a *[SnoozeError], which for asynq is no failure
+// (asynq.Config.IsFailure): the task goes to the retry queue until the request can be sent, and uses up no attempt.
+// Package jobs describes when that is, and how other errors are treated. A task that can never succeed is archived
+// (asynq.SkipRetry). An asynq.SkipRetry or asynq.RevokeTask of the handler is passed on.
 package asynqlimit

@@ -7,8 +7,8 @@ import (
 	"github.com/bwmarrin/discordgo"
 )
 
-// Prepare lets a session send its REST requests through a transport, usually an *httpclient.Transport. Several sessions (shards) may share
-// one. Call it before the session is used; it is not safe for concurrent use.
+// Prepare makes a session send its REST requests through a transport, usually an *httpclient.Transport. Several
+// sessions (shards) may share a transport. Call it before the session is used; it is not safe for concurrent use.
 //
 // It replaces session.Client by one without a timeout, because a timeout would include the time in the queue; use
 // discordgo.WithContext. It sets session.MaxRestRetries to 0, because discordgo would send messages a second time after
@@ -19,11 +19,11 @@ func Prepare(session *discordgo.Session, transport http.RoundTripper) {
 	session.MaxRestRetries = 0
 }
 
-// Call returns a session for one REST call, or for several consecutive ones: a copy of the given one with its own
-// limiter, which no other call waits for. It does not block and is safe for concurrent use.
+// Call returns a session for one REST call, or for several consecutive ones. It is a copy of the given session with its
+// own limiter, in which no other call waits. Call does not block and is safe for concurrent use.
 //
-// The returned session has no gateway connection and no handlers: use the given one for opening, closing, voice,
-// presence and events. In a handler that is the session that is passed to it.
+// The returned session has no gateway connection and no handlers. Use the original session for opening, closing, voice,
+// presence and events. Handlers get the original session as their argument.
 func Call(session *discordgo.Session) *discordgo.Session {
 	return &discordgo.Session{
 		Token: session.Token, UserAgent: session.UserAgent, Client: session.Client, State: session.State, StateEnabled: session.StateEnabled,
@@ -32,7 +32,7 @@ func Call(session *discordgo.Session) *discordgo.Session {
 	}
 }
 
-// withoutLimits is a transport whose responses do not tell the limits.
+// withoutLimits is a transport that removes rate limit headers from responses.
 type withoutLimits struct{ http.RoundTripper }
 
 func (t withoutLimits) RoundTrip(request *http.Request) (*http.Response, error) {

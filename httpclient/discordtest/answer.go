@@ -10,9 +10,9 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Answer answers an operation with a status and a body, if no limit refuses the request. A body that is a string or
-// []byte is sent as it is, nil is replaced by one that fits the status, and everything else is encoded as JSON. A
-// response with a status of 500 or more has no limit headers. Without any Answer or Handle, the answer is 200 and {}.
+// Answer answers an operation with a status and a body, if no limit refuses the request. A string or []byte is sent
+// unchanged, nil means a body that fits the status, and any other body is encoded as JSON. A response with a status of
+// 500 or more has no limit headers. Without any Answer or Handle, the answer is 200 and {}.
 func Answer(on string, status int, body any) Rule {
 	r := newRule("Answer", answering, on).
 		check(status >= 200 && status <= 599, "%d is no status of an answer: want 200 to 599", status).
@@ -36,28 +36,28 @@ func Answer(on string, status int, body any) Rule {
 	return r
 }
 
-// Handle lets a function answer an operation, once the limits have let the request through. It is called under no lock and may take its
-// time, call the server's methods other than Close, which waits for it, or panic with [http.ErrAbortHandler] to cut the connection; any other
-// panic fails the test. What it writes is sent when it returns. The headers that describe a bucket are the server's; use Answer and Header to replace them. The request's
-// body is at most a mebibyte.
+// Handle answers an operation with a function, if no limit refuses the request. The function runs without locks: it may
+// block, and may call the server's methods except Close, which waits for it. It may panic with [http.ErrAbortHandler]
+// to cut the connection; any other panic fails the test. Its response is sent when it returns. The server sets the
+// headers that describe a bucket; use Answer and Header to replace them. The request's body is cut at a mebibyte.
 func Handle(on string, handler http.HandlerFunc) Rule {
 	r := newRule("Handle", answering, on).check(handler != nil, "want a function, not nil")
 	r.fault.Handle = func(value any, response *discordsim.Response) { value.(*record).serve(handler, response) }
 	return r
 }
 
-// bucketHeaders describe a bucket, in the form of http.Header keys.
+// bucketHeaders lists the headers that describe a bucket, as http.Header keys.
 var bucketHeaders = []string{
 	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Reset-After", "X-Ratelimit-Bucket",
 }
 
-// serve replaces an answer by what a handler writes.
+// serve replaces the answer by the handler's response.
 func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) {
 	if r.answerRepeated(response) {
 		return
 	}
 	defer r.caught("Handle")
-	r.answered(0, nil) // until it has returned
+	r.answered(0, nil) // status 0 until the handler has returned
 	recorder := httptest.NewRecorder()
 	handler(recorder, r.replay())
 	if !slices.Contains([]int{http.StatusNoContent, http.StatusNotModified}, recorder.Code) {
@@ -74,7 +74,7 @@ func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) 
 	r.answered(recorder.Code, response.Body)
 }
 
-// answered notes the answer. A message that it refuses was not created.
+// answered records the answer. If it refuses a message, the message was not created.
 func (r *record) answered(status int, body []byte) {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -82,13 +82,13 @@ func (r *record) answered(status int, body []byte) {
 	if m := r.message; m != nil && status != 0 {
 		m.body = body
 		if status >= http.StatusMultipleChoices {
-			m.created = time.Time{} // so that it is forgotten
+			m.created = time.Time{} // makes enforceNonces ignore it
 		}
 	}
 }
 
-// caught cuts the connection when a function of the test's has panicked, and fails the test unless that was what it wanted. It is to be
-// deferred.
+// caught recovers from a panic of a function of the test, cuts the connection, and fails the test, except after
+// http.ErrAbortHandler. It must be deferred.
 func (r *record) caught(name string) {
 	p := recover()
 	if p == nil {
@@ -100,8 +100,8 @@ func (r *record) caught(name string) {
 	panic(http.ErrAbortHandler)
 }
 
-// Refuse answers an operation with a 429 of the given class and retry-after. As at Discord it lasts until that time has
-// passed, for all requests to which it applies; a request that is sent before counts as avoidable.
+// Refuse answers an operation with a 429 of the given class and retry-after. As at Discord, all requests to which it
+// applies are refused until that time has passed; a request that is sent earlier counts as avoidable.
 func Refuse(on string, class Class, retryAfter time.Duration) Rule {
 	c, known := classes[class]
 	r := newRule("Refuse", refusing, on).
@@ -111,14 +111,14 @@ func Refuse(on string, class Class, retryAfter time.Duration) Rule {
 	return r
 }
 
-// Cut breaks the connection before the request reaches Discord: it is not counted.
+// Cut breaks the connection before the request reaches Discord. The request is not counted.
 func Cut(on string) Rule {
 	r := newRule("Cut", breaking, on)
 	r.fault.Connection = discordsim.ConnectionLostBefore
 	return r
 }
 
-// Lose breaks the connection after Discord has processed the request: only the response is lost, and a request that is
+// Lose breaks the connection after Discord has processed the request. Only the response is lost, so a request that is
 // sent again is processed twice.
 func Lose(on string) Rule {
 	r := newRule("Lose", breaking, on)
@@ -133,7 +133,8 @@ func SlowBody(on string, delay time.Duration) Rule {
 	return r
 }
 
-// edit adds the rule's headers to an answer, and says of a body what it is.
+// edit finishes an answer: it removes the body if the rule wants none, sets the Content-Type of JSON, and adds the
+// rule's headers.
 func (r *Rule) edit(response *discordsim.Response) {
 	if r.fault.Edit != nil {
 		r.fault.Edit(discordsim.Call{}, response)

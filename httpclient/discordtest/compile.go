@@ -12,10 +12,11 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
-// usual is the limit of operations about which nothing else is known.
+// usual is the limit of operations without a known limit.
 var usual = discordsim.Fixed(5, time.Second)
 
-// usualLimits are those of the usual size, for all operations. Which apply is a matter of time, guild and experiment, and Discord publishes none.
+// usualLimits returns limits of the usual size for all operations. The real ones change, and Discord does not publish
+// them.
 func usualLimits() []discordsim.Rule {
 	reactions := discordsim.Rule{Hash: "reactions", Quota: discordsim.Fixed(1, 250*time.Millisecond), Path: "/channels/{id}/messages/{id}/reactions/**"}
 	put, remove := reactions, reactions
@@ -32,12 +33,12 @@ func usualLimits() []discordsim.Rule {
 	}
 }
 
-// compile turns rules into what the engine understands.
+// compile translates the rules for the engine.
 func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	config := discordsim.Config{Enter: s.enter(rules), Observe: s.observe}
-	config.Faults = append(config.Faults, s.enforceNonces()) // the first, as its change of the answer is the last
-	limits := make(map[operation]int)                        // index of its rule in config.Rules
-	others := usualLimits()                                  // of the operations that no rule limits
+	config.Faults = append(config.Faults, s.enforceNonces()) // first, so that its Edit is the last
+	limits := make(map[operation]int)                        // index in config.Rules
+	others := usualLimits()                                  // for operations that no rule limits
 	for i, r := range rules {
 		switch {
 		case r.wrong != nil:
@@ -60,14 +61,15 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	}
 	config.Latency.Draw = distinct(config.Latency.RoundTrip)
 	if all, ok := limits[everything]; ok {
-		config.Rules = append(slices.Delete(slices.Clone(config.Rules), all, all+1), config.Rules[all]) // all that have none of their own
+		// Last, for all operations without a rule of their own.
+		config.Rules = append(slices.Delete(slices.Clone(config.Rules), all, all+1), config.Rules[all])
 	}
 	config.Rules = complete(config.Rules, others)
 	return config, nil
 }
 
-// distinct returns the ways of requests, each of which takes some nanoseconds longer than the one before. In virtual time many answers would
-// otherwise arrive at the same moment as others, and nobody could tell which of them a client had read when it sent something then.
+// distinct returns latencies that differ by nanoseconds. In virtual time, many answers would otherwise arrive at the
+// same moment, and it would be unknown which of them a client had read before its next request.
 func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) {
 	n := time.Duration(0)
 	return func(*rand.Rand) (in, out time.Duration) {
@@ -76,7 +78,7 @@ func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) 
 	}
 }
 
-// complete returns rules in front of others, which are about what the rules do not limit.
+// complete returns rules, followed by others for the operations that rules do not limit.
 func complete(rules, others []discordsim.Rule) []discordsim.Rule {
 	all := others
 	for _, rule := range slices.Backward(rules) {
@@ -85,7 +87,8 @@ func complete(rules, others []discordsim.Rule) []discordsim.Rule {
 	return all
 }
 
-// onTop returns the rules that take the place of one: itself, or if it has no ordinary limit, those that do with its other limits on top.
+// onTop returns the rules that replace top. It returns top if that has an ordinary limit, otherwise copies of the rules
+// that limit its requests, with top's other limits added.
 func onTop(top discordsim.Rule, others []discordsim.Rule) (rules []discordsim.Rule) {
 	if top.Quota.Kind != discordsim.KindNone {
 		return []discordsim.Rule{top}
@@ -106,10 +109,10 @@ func onTop(top discordsim.Rule, others []discordsim.Rule) (rules []discordsim.Ru
 	return rules
 }
 
-// covers reports whether a rule is about all requests that another one is about.
+// covers reports whether rule applies to all requests that other applies to.
 func covers(rule, other *discordsim.Rule) bool { return rule.Matches(other.Method, other.Path) }
 
-// limit adds the rule to that of its operation, which may have an ordinary limit and, on top of it, a hidden and a shared one.
+// limit adds the limit to its operation, which may have an ordinary, a hidden and a shared one.
 func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error {
 	i, ok := limits[r.on]
 	if !ok {
@@ -145,11 +148,11 @@ func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error 
 	return nil
 }
 
-// script returns the fault that makes an answer or a fault of the rule with a number. The engine asks it in the order of processing,
-// under its lock.
+// script returns the fault for the answer or fault rule with this index. The engine calls the fault's functions in the
+// order of processing, under its lock.
 func (r Rule) script(number int) discordsim.Fault {
 	fault, n := r.fault, 0
-	fault.Also = true // so that all rules count
+	fault.Also = true // let later rules count the request, too
 	fault.When = func(call discordsim.Call) bool {
 		rec := call.Request.Value.(*record)
 		if !rec.wanted[number] {
@@ -169,7 +172,7 @@ func (r Rule) script(number int) discordsim.Fault {
 	return fault
 }
 
-// about reports whether the rule is about a request.
+// about reports whether an answer or a fault applies to a request.
 func (r *Rule) about(request *http.Request) bool {
 	rule := discordsim.Rule{Method: r.on.method, Path: r.on.path}
 	return r.kind > limiting && rule.Matches(request.Method, request.URL.EscapedPath())

@@ -6,31 +6,30 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
-// Discord gives the server the limits of the real Discord, as far as they have been measured (in September and
-// October 2026, by one application) or reported, in place of the usual ones:
+// Discord gives the server the limits of the real Discord, as far as they have been measured (in September and October
+// 2026, by one application) or reported. They replace the usual limits:
 //
-//   - which routes have a limit, which kind it is of, and which routes share one: all routes that change a
-//     channel's reactions, all routes of a webhook's token, and others;
+//   - which routes have a limit, its kind, and which routes share one: all routes that change a channel's reactions,
+//     all routes of a webhook's token, and others;
 //   - buckets of one request, which open later than their headers say: 0.3 s, and 0.2 s for reactions (see Punctual);
-//   - routes whose headers announce 1000 requests in a millisecond, which only the
-//     global limit holds;
+//   - routes whose headers announce 1000 requests in a millisecond, so that only the global limit limits them;
 //   - hidden limits: changes of a channel's name or topic, edits of messages older than an hour, messages of a
 //     channel's webhooks, a prune in 15 minutes, about 50 new webhooks in a row;
-//   - webhooks are counted by their token, whatever the Authorization.
+//   - webhooks, counted by their token, whatever the Authorization.
 //
-// Limits and periods differ between applications, so most of them are of the usual size; reactions, hidden limits
-// and the deletion of messages have the known numbers. Rules about operations replace its limits.
+// Limits and periods differ between applications, so most of them are of the usual size; reactions, hidden limits and
+// the deletion of messages have the known numbers. Rules about operations replace these limits.
 func Discord() Rule {
 	return Rule{name: "Discord", preset: &measured.Options{}}
 }
 
-// Punctual lets all buckets of a rule of Discord open when their headers said they would.
+// Punctual makes all buckets of a Discord rule open at the time in their headers.
 func (r Rule) Punctual() Rule {
 	return r.refine("Punctual", func(o *measured.Options) { o.Punctual = true })
 }
 
-// WebhooksIn tells a rule of Discord the channel of some webhooks, which share the limit of 30 messages in a
-// minute. Each other webhook is taken to be the only one of its channel.
+// WebhooksIn tells a Discord rule the channel of some webhooks, which share the limit of 30 messages in a minute.
+// Without it each webhook counts as the only one of its channel.
 func (r Rule) WebhooksIn(channelID string, webhookIDs ...string) Rule {
 	return r.refine("WebhooksIn", func(o *measured.Options) {
 		channels := make(map[string]string)
@@ -42,7 +41,7 @@ func (r Rule) WebhooksIn(channelID string, webhookIDs ...string) Rule {
 	}).check(channelID != "" && len(webhookIDs) > 0, "WebhooksIn needs a channel and its webhooks")
 }
 
-// refine changes a copy of the options of a rule of Discord.
+// refine changes a copy of the options of a Discord rule.
 func (r Rule) refine(method string, change func(*measured.Options)) Rule {
 	if r.preset == nil {
 		return r.check(false, method+" is for Discord")

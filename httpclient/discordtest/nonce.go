@@ -9,17 +9,17 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// nonceTime is how long a nonce is remembered. Discord says "a few minutes" (its documentation).
+// nonceTime is how long a nonce counts. Discord says "a few minutes" (its documentation).
 const nonceTime = 5 * time.Minute
 
-// message is one that was created with a nonce and enforce_nonce. Its body is guarded by the server's lock.
+// message is a message with a nonce and enforce_nonce. The server's mu guards body.
 type message struct {
 	created time.Time
 	body    []byte // of the answer
 }
 
-// enforceNonces returns what answers a message whose nonce its author has used shortly before: with the answer to the first, without creating
-// another one. The engine calls it in the order of processing, under its lock, when the rules have made the answer.
+// enforceNonces returns a fault that replaces the answer to a message whose nonce its author has used shortly before by
+// the answer to the first one. The engine calls it in the order of processing, under its lock, after all other rules.
 func (s *Server) enforceNonces() discordsim.Fault {
 	created := make(map[string]*message)
 	create := discordsim.Rule{Method: http.MethodPost, Path: "/channels/{id}/messages"}
@@ -49,7 +49,7 @@ func (s *Server) enforceNonces() discordsim.Fault {
 	}
 }
 
-// enforcedNonce returns what must not be used twice, "" if nothing.
+// enforcedNonce returns the author and the nonce, which together must not be used twice; "" if no nonce is enforced.
 func (r *record) enforcedNonce() string {
 	var fields struct {
 		Nonce   json.RawMessage `json:"nonce"`
@@ -66,7 +66,7 @@ func (r *record) enforcedNonce() string {
 	}
 }
 
-// answerRepeated answers a message that is not created again, when Handle answers those that are.
+// answerRepeated reports whether the request repeats a message. Then it sets the first answer, and Handle must not run.
 func (r *record) answerRepeated(response *discordsim.Response) bool {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// published lists Discord's documented operations: method, path template and name, from its published API description (version 10).
+// published lists the operations of Discord's API description (version 10): method, path template and name.
 //
 //go:embed operations.txt
 var published string
 
-// operation is what a rule is about: a pattern of the engine's.
+// operation says which requests a rule applies to, as a pattern of the engine.
 type operation struct{ method, path string }
 
 var everything = operation{"*", "/**"}
 
 func (o operation) String() string { return o.method + " " + o.path }
 
-// parseOperation reads what a rule is about, see the package documentation.
+// parseOperation parses the operation of a rule, see the package documentation.
 func parseOperation(on string) (operation, error) {
 	method, path, found := strings.Cut(on, " ")
 	switch {
@@ -51,7 +51,7 @@ func named(name string) (operation, error) {
 	return operation{}, fmt.Errorf("no operation is named %q", name)
 }
 
-// unnamed returns a path with {id} for whatever stands in braces, so that one operation has one name.
+// unnamed replaces each segment in braces by {id}, so that an operation has one name.
 func unnamed(path string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -62,7 +62,8 @@ func unnamed(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// fits reports whether a path is a template of Discord's, perhaps with other words in braces, or with values instead of them.
+// fits reports whether a path matches a template of Discord's. It may have other words in braces, or values instead of
+// them.
 func fits(path, template string) bool {
 	got, want := strings.Split(path, "/"), strings.Split(template, "/")
 	if len(got) != len(want) {

@@ -18,16 +18,17 @@ type Request struct {
 	Operation string
 	Header    http.Header
 	Body      []byte // at most a mebibyte of it
-	// Time is when the request arrived, which is when it was counted.
+	// Time is when the request arrived and was counted.
 	Time time.Time
-	// Status of the answer; 0 if the connection was cut before there was one, or if a function given to Handle still works on it.
+	// Status is the status of the answer. It is 0 if the connection was cut first, or while a function given to Handle
+	// runs.
 	Status int
 	// Refused is the class of the limit that refused the request, "" if none did.
 	Refused Class
-	// Avoidable reports that a correct client would not have caused this 429.
+	// Avoidable reports whether a correct client would have avoided this 429.
 	Avoidable bool
-	// Repeated reports a message that was not created, because its author had created one with the same nonce and enforce_nonce in the five
-	// minutes before. It was answered like the first one.
+	// Repeated reports whether the request repeats a message: its author created one with the same nonce and
+	// enforce_nonce in the five minutes before. No message was created; the answer is the one to the first request.
 	Repeated bool
 	// Because says briefly why the 429 was avoidable or not.
 	Because string
@@ -51,16 +52,17 @@ type record struct {
 	Request
 	server   *Server
 	original *http.Request
-	wanted   []bool   // by the number of a rule: whether it is about this request, and its When, too
-	used     []kind   // of answers and faults, one at the most of each
-	message  *message // with an enforced nonce: the one that was created, nil if there is none
+	wanted   []bool   // by index of the rule: it applies to this request, and its When returned true
+	used     []kind   // kinds of answers and faults that have been applied
+	message  *message // the message with the request's enforced nonce; nil: none
 }
 
-// enter takes a request down and asks the rules' functions about it, in its own goroutine and under no lock.
+// enter returns a function that records a request and asks the rules' functions about it. The function runs on the
+// request's goroutine, without locks.
 func (s *Server) enter(rules []Rule) func(r *http.Request, body []byte) any {
 	return func(r *http.Request, body []byte) any {
 		header := r.Header.Clone()
-		header.Del("Connection") // of the client that Client returns, not of whoever uses it
+		header.Del("Connection") // set by the transport of Client, not by its user
 		rec := &record{
 			Request: Request{
 				Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: header, Body: body,
@@ -76,7 +78,7 @@ func (s *Server) enter(rules []Rule) func(r *http.Request, body []byte) any {
 	}
 }
 
-// pleases asks a rule's function, if it has one.
+// pleases reports whether a rule's When selects the request. A nil function selects all.
 func (r *record) pleases(when func(*http.Request) bool) bool {
 	if when == nil {
 		return true
@@ -85,7 +87,7 @@ func (r *record) pleases(when func(*http.Request) bool) bool {
 	return when(r.replay())
 }
 
-// replay returns the request with a body that can be read again.
+// replay returns a copy of the request with an unread body.
 func (r *record) replay() *http.Request {
 	again := r.original.WithContext(r.original.Context())
 	again.Header = r.Header.Clone()
@@ -93,7 +95,7 @@ func (r *record) replay() *http.Request {
 	return again
 }
 
-// use reports whether a rule of a kind may apply: none has yet.
+// use reports whether no rule of this kind has been applied yet, and records that one is.
 func (r *record) use(k kind) bool {
 	if slices.Contains(r.used, k) {
 		return false

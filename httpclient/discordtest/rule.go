@@ -15,25 +15,25 @@ import (
 // Rule configures a server: a limit, an answer or a fault. Make one with the functions of this package, and refine it
 // with its methods, each of which returns a new rule. [NewServer] reports invalid rules.
 type Rule struct {
-	name  string // of the function that has made it
+	name  string // of the function that made the rule
 	kind  kind
 	on    operation
-	quota discordsim.Quota // of a limit
-	fault discordsim.Fault // of an answer or a fault
+	quota discordsim.Quota // of limits
+	fault discordsim.Fault // of answers and faults
 	world func(*discordsim.Config)
-	wrong error // the first mistake
+	wrong error // first mistake in the rule, nil if it is valid
 
-	preset *measured.Options // of Discord; nil: it is another rule
-	listen string            // of Listen; "": it is another rule
+	preset *measured.Options // of Discord; nil: another rule
+	listen string            // of Listen; "": another rule
 
-	header         http.Header // to be added to an answer
+	header         http.Header // headers that an answer sets
 	hidden, shared bool
 	bucket         string
 	nth            []int
 	when           func(*http.Request) bool
 }
 
-// kind of a rule: of each, but limits and settings, one at the most applies to a request.
+// kind is the kind of a rule. At most one answer and one of each kind of fault apply to a request.
 type kind int
 
 const (
@@ -45,31 +45,33 @@ const (
 	slowing
 )
 
-// Class is the kind of limit that refuses a request, and determines to which requests its 429 applies.
+// Class is the kind of limit that refuses a request. It determines which requests the 429 applies to.
 type Class string
 
 const (
-	// User is the limit of one bucket: this operation, in this channel, guild or webhook, for this authorization (scope "user").
+	// User is the limit of one bucket: this operation, in this channel, guild or webhook, for this authorization (scope
+	// "user").
 	User Class = "user"
 	// SubLimit is a hidden limit, often on a field of the body, such as a channel's name: scope "user" with requests
 	// remaining. A client can only know that it applies to requests whose bodies have the same fields.
 	SubLimit Class = "sub-limit"
-	// Shared is a limit of a resource that all its users share (scope "shared"). It does not count as an invalid request.
+	// Shared is the limit of a resource, shared by all its users (scope "shared"). Its 429s do not count as invalid
+	// requests.
 	Shared Class = "shared"
 	// Global is the limit of an authorization (scope "global"). It does not apply to responses to interactions without
-	// one.
+	// an authorization.
 	Global Class = "global"
-	// Edge is a refusal by Cloudflare in front of Discord, with an HTML page, and applies to the whole IP address.
+	// Edge is a refusal by Cloudflare in front of Discord, with an HTML page. It applies to the whole IP address.
 	Edge Class = "edge"
 )
 
-// classes are the engine's names of them.
+// classes maps classes to the engine's.
 var classes = map[Class]discordsim.Class{
 	User: discordsim.ClassUser, SubLimit: discordsim.ClassSubLimit, Shared: discordsim.ClassShared,
 	Global: discordsim.ClassGlobal, Edge: discordsim.ClassEdge,
 }
 
-// newRule begins a rule about an operation.
+// newRule returns a new rule about an operation.
 func newRule(name string, k kind, on string) Rule {
 	r := Rule{name: name, kind: k}
 	if r.on, r.wrong = parseOperation(on); r.wrong != nil {
@@ -78,7 +80,7 @@ func newRule(name string, k kind, on string) Rule {
 	return r
 }
 
-// check notes a mistake unless something is as it should be.
+// check records a mistake unless ok is true. Only the first mistake counts.
 func (r Rule) check(ok bool, format string, arguments ...any) Rule {
 	if !ok && r.wrong == nil {
 		r.wrong = fmt.Errorf("discordtest.%s: "+format, append([]any{r.name}, arguments...)...)
@@ -86,23 +88,23 @@ func (r Rule) check(ok bool, format string, arguments ...any) Rule {
 	return r
 }
 
-// Nth restricts an answer or a fault to the given ones of its operation's requests (that its When selects), counted
-// from 1 in the order in which they arrive.
+// Nth restricts an answer or a fault to some of its operation's requests, by their numbers from 1 in the order in which
+// they arrive. If the rule has a When, only the requests that it selects are counted.
 func (r Rule) Nth(n ...int) Rule {
 	r.nth = append(slices.Clone(r.nth), n...)
 	return r.scripted("Nth").check(len(n) > 0 && slices.Min(n) > 0, "Nth counts from 1, not %v", n)
 }
 
-// When restricts an answer or a fault to the requests for which a function returns true. The function may read the body
-// and call the server's methods. It is called on the goroutine of the request, and must be safe for concurrent use. A
-// panic fails the test.
+// When restricts an answer or a fault to the requests for which f returns true. f may read the body and call the
+// server's methods. It runs on the goroutine of the request, and must be safe for concurrent use. A panic in it fails
+// the test.
 func (r Rule) When(f func(*http.Request) bool) Rule {
 	r.when = f
 	return r.scripted("When").check(f != nil, "When needs a function")
 }
 
-// Header sets a header of an answer, also in place of the server's, such as "X-RateLimit-Remaining", "NaN". A 429 that
-// a client causes because it trusts such a header does not count as avoidable.
+// Header sets a header of an answer, such as "X-RateLimit-Remaining", "NaN". It replaces the server's header of that
+// name. A 429 that a client causes because it trusts such a header does not count as avoidable.
 func (r Rule) Header(name, value string) Rule {
 	r.header = r.header.Clone()
 	if r.header == nil {
@@ -112,29 +114,28 @@ func (r Rule) Header(name, value string) Rule {
 	return r.check(r.kind == answering || r.kind == refusing, "Header is for Answer, Handle and Refuse").check(name != "", "Header needs a name")
 }
 
-// Hidden makes a limit one that no header shows: only its 429s, of class SubLimit, reveal it. It applies in addition to
-// the operation's ordinary limit; together with Unlimited, no response has limit headers.
+// Hidden hides a limit: no header shows it, only its 429s, of class SubLimit, reveal it. It applies in addition to the
+// operation's ordinary limit; together with Unlimited, no response has limit headers.
 func (r Rule) Hidden() Rule {
 	r.hidden = true
 	return r.check(r.isQuota(), "Hidden is for limits")
 }
 
-// Shared makes a limit one of the resource (channel, guild, webhook), shared by all authorizations. No header shows it.
-// It applies in addition to the operation's ordinary limit.
+// Shared makes a limit apply to a resource (channel, guild, webhook), for all authorizations together. No header shows
+// it. It applies in addition to the operation's ordinary limit.
 func (r Rule) Shared() Rule {
 	r.shared = true
 	return r.check(r.isQuota(), "Shared is for limits")
 }
 
-// Bucket sets the name of a limit in X-RateLimit-Bucket. Operations whose limits have the same name are counted
-// together.
+// Bucket sets the name of a limit in X-RateLimit-Bucket. Operations whose limits have the same name share one limit.
 func (r Rule) Bucket(name string) Rule {
 	r.bucket = name
 	return r.check(r.isQuota(), "Bucket is for limits").check(name != "", "Bucket needs a name")
 }
 
-// Late makes a limit return places later than announced, by a time between least and most, drawn anew each time. Only
-// the Retry-After of a 429 shows it. Buckets of the real Discord do that: see [Discord].
+// Late makes a limit open later than its headers say, by a random time between least and most. Only the Retry-After of
+// a 429 shows the real time. Buckets of the real Discord do that: see [Discord].
 func (r Rule) Late(least, most time.Duration) Rule {
 	r.quota = r.quota.Late(least, most-least)
 	return r.check(r.isQuota(), "Late is for limits").
@@ -144,23 +145,23 @@ func (r Rule) Late(least, most time.Duration) Rule {
 // isQuota reports whether the rule limits an operation.
 func (r Rule) isQuota() bool { return r.kind == limiting && r.quota.Kind != discordsim.KindUnlimited }
 
-// scripted checks that the rule is one that can be for some requests only.
+// scripted checks that the rule is an answer or a fault, which can be restricted to some requests.
 func (r Rule) scripted(method string) Rule {
 	return r.check(r.kind > limiting, method+" is for answers and faults")
 }
 
-// Window limits an operation to limit requests in a fixed window, which begins with the first request.
+// Window limits an operation to limit requests in a fixed window. The window begins with the first request.
 func Window(on string, limit int, period time.Duration) Rule {
 	return newLimit("Window", on, discordsim.Fixed(limit, period))
 }
 
-// Sliding limits an operation to limit requests in any period: each takes a place for that long. Most of Discord's
-// buckets are of this kind, as observed by authors of libraries.
+// Sliding limits an operation to limit requests in any period: each request takes a place for that long. Most of
+// Discord's buckets are of this kind, as observed by authors of libraries.
 func Sliding(on string, limit int, period time.Duration) Rule {
 	return newLimit("Sliding", on, discordsim.Sliding(limit, period))
 }
 
-// Leaky limits an operation to a bucket of limit requests that refills one place at a time, all of them in a period.
+// Leaky limits an operation to a bucket of limit requests, which refills one place at a time, completely in a period.
 func Leaky(on string, limit int, period time.Duration) Rule {
 	return newLimit("Leaky", on, discordsim.Leaky(limit, period))
 }
@@ -185,8 +186,8 @@ func GlobalLimit(perSecond int) Rule {
 	return r.check(perSecond > 0, "a limit of %d requests: want 1 or more", perSecond)
 }
 
-// InvalidLimit sets the number of invalid requests (401, 403, and 429 other than shared ones) within a period after
-// which the IP address is banned, and for how long. The default is 10 000 in ten minutes, and an hour.
+// InvalidLimit sets how many invalid requests (401, 403, and 429 other than shared ones) within a period get the IP
+// address banned, and for how long. The default is 10 000 in ten minutes, and an hour.
 func InvalidLimit(limit int, period, ban time.Duration) Rule {
 	r := Rule{name: "InvalidLimit", world: func(c *discordsim.Config) {
 		c.Invalid = discordsim.InvalidLimit{Limit: limit, Period: period, Ban: ban}
@@ -195,15 +196,16 @@ func InvalidLimit(limit int, period, ban time.Duration) Rule {
 		check(period > 0 && ban > 0, "want positive durations, not %v and %v", period, ban)
 }
 
-// Latency is the time from a client to the server and back, none without it. It comes on top of the real network's. Each answer takes up to a
-// microsecond longer, with and without this rule, so that in virtual time no two of them arrive at the same moment.
+// Latency sets the round-trip time between client and server; the default is none. It adds to that of the real network.
+// Each answer takes up to a microsecond longer, with and without this rule, so that no two answers arrive at the same
+// moment in virtual time.
 func Latency(roundTrip time.Duration) Rule {
 	r := Rule{name: "Latency", world: func(c *discordsim.Config) { c.Latency = discordsim.RoundTrip(roundTrip) }}
 	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)
 }
 
-// Listen sets the address at which the server listens, such as "127.0.0.1:8090", in place of a free port of the
-// loopback interface. In a testing/synctest bubble, where a server does not listen, it has no effect.
+// Listen sets the address at which the server listens, such as "127.0.0.1:8090". The default is a free port of the
+// loopback interface. It has no effect in a testing/synctest bubble, where a server does not listen.
 func Listen(address string) Rule {
 	r := Rule{name: "Listen", listen: address}
 	_, _, err := net.SplitHostPort(address)

@@ -19,8 +19,8 @@ type Server struct {
 	// URL is the server's base URL, without a trailing slash: URL + "/api/v10/users/@me".
 	URL string
 
-	t         testing.TB // nil if there is none
-	address   string     // where it listens, outside of bubbles
+	t         testing.TB // nil outside of tests
+	address   string     // to listen on, outside of bubbles
 	engine    *discordsim.Server
 	transport *http.Transport
 	client    *http.Client
@@ -32,7 +32,7 @@ type Server struct {
 // NewServer returns a running server with these rules, see the package documentation. It is closed when the test ends.
 // An invalid rule fails the test at once.
 //
-// In an Example or a program t may be nil. Then an invalid rule panics, and the caller has to close the server.
+// In an Example or a program t may be nil. Then an invalid rule panics, and the caller must close the server.
 func NewServer(t testing.TB, rules ...Rule) *Server {
 	if t != nil {
 		t.Helper()
@@ -54,7 +54,7 @@ func NewServer(t testing.TB, rules ...Rule) *Server {
 	return s
 }
 
-// start runs the engine, in memory if this is a bubble.
+// start starts the engine, in memory when the test runs in a bubble.
 func (s *Server) start(config discordsim.Config) (err error) {
 	if s.engine, err = discordsim.New(config); err != nil {
 		return fmt.Errorf("discordtest: %w", err)
@@ -76,12 +76,13 @@ func (s *Server) start(config discordsim.Config) (err error) {
 	return nil
 }
 
-// newTransport returns a transport that reaches Discord's hosts through dial, with and without TLS, which there is none of. Each request
-// has a connection of its own, as net/http would otherwise repeat some of those that a fault cuts, unnoticed by the client.
+// newTransport returns a transport that reaches Discord's hosts through dial, for https, too, without TLS. Each request
+// has its own connection, because net/http would otherwise repeat some requests that a fault cuts, without the client's
+// knowledge.
 func (s *Server) newTransport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
-	own, _ := url.Parse(s.URL) // our own, and correct
+	own, _ := url.Parse(s.URL) // the URL is ours, and valid
 	dialDiscord := func(ctx context.Context, network, address string) (net.Conn, error) {
-		host, _, _ := net.SplitHostPort(address) // net/http sees to the port
+		host, _, _ := net.SplitHostPort(address) // net/http handles the port
 		if host != own.Hostname() && !isDiscord(host) {
 			return nil, fmt.Errorf("discordtest: %s is not a host of Discord's API, and the client of a fake Discord reaches no others", host)
 		}
@@ -90,7 +91,7 @@ func (s *Server) newTransport(dial func(ctx context.Context, network, address st
 	return &http.Transport{DialContext: dialDiscord, DialTLSContext: dialDiscord, DisableKeepAlives: true}
 }
 
-// isDiscord reports whether a host is one of Discord's API. The hosts of attachments and avatars are not limited with it.
+// isDiscord reports whether host belongs to Discord's API. The hosts of attachments and avatars are not part of it.
 func isDiscord(host string) bool {
 	label, _, _ := strings.Cut(host, ".")
 	if label == "cdn" || label == "media" || strings.HasPrefix(label, "images-") {
@@ -104,34 +105,35 @@ func isDiscord(host string) bool {
 	return false
 }
 
-// inBubble reports whether this goroutine runs in a testing/synctest bubble. The standard library tells nobody, except in the first line of
-// a stack trace: "goroutine 3 [running, synctest bubble 1]:".
+// inBubble reports whether this goroutine runs in a testing/synctest bubble. The standard library shows that only in
+// the first line of a stack trace: "goroutine 3 [running, synctest bubble 1]:".
 func inBubble() bool {
 	trace := make([]byte, 128)
 	first, _, _ := strings.Cut(string(trace[:runtime.Stack(trace, false)]), "\n")
 	return strings.Contains(first, "synctest bubble")
 }
 
-// Client returns a client that sends requests for the hosts of Discord's API to the server, and fails for all others. Its transport can be
-// given to whatever sends requests: a library's http.Client, or httpclient.WithBase, which takes it for the way to Discord.
+// Client returns a client that sends requests for the hosts of Discord's API to the server, and fails for all other
+// hosts. Its transport can be used in a library's http.Client, or with httpclient.WithBase.
 func (s *Server) Client() *http.Client { return s.client }
 
-// Close closes the server and all its connections: requests that are under way fail, and the contexts of functions given to Handle end. It
-// returns when those have returned. What it saw stays readable. A second Close does nothing.
+// Close closes the server and all its connections: requests in flight fail, and the contexts of functions given to
+// Handle end. It waits until those functions have returned. The recorded requests stay readable. A second Close does
+// nothing.
 func (s *Server) Close() {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
 	}
-	_ = s.engine.Close() // of listeners that are gone afterwards in any case
+	_ = s.engine.Close() // the error is about listeners, which are closed in any case
 }
 
-// Requests returns all requests that the server has processed, in that order: those that have arrived, whether or not they are answered yet.
-// What was cancelled before it arrived is not among them.
+// Requests returns all requests that the server has processed, in that order, whether or not they are answered yet.
+// Requests that were cancelled before they arrived are not included.
 func (s *Server) Requests() []Request {
 	return s.those(func(Request) bool { return true })
 }
 
-// Refused returns the requests that were answered with a 429 by a limit or by [Refuse].
+// Refused returns the requests that got a 429 from a limit or from [Refuse].
 func (s *Server) Refused() []Request {
 	return s.those(func(r Request) bool { return r.Refused != "" })
 }
@@ -161,7 +163,7 @@ func (s *Server) errorf(format string, arguments ...any) {
 	}
 }
 
-// observe writes down what has become of a request. The engine calls it in the order of processing.
+// observe records the outcome of a request. The engine calls it in the order of processing.
 func (s *Server) observe(event discordsim.Event) {
 	r := event.Value.(*record)
 	s.mu.Lock()

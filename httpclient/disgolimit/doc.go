@@ -5,19 +5,19 @@
 //	client, err := disgo.New(token, bot.WithRestClientConfigOpts(disgolimit.Options(transport)...))
 //
 // Without it disgo's own limiter remains active above the transport. It holds a lock for each channel and route from
-// before a request until after its response: requests wait for the lock before the transport sees them, so predictions,
-// priority and statistics do not include that wait, and only one request is in flight at a time. It also truncates
+// before a request until after its response. Requests wait for that lock before the transport sees them, so only one is
+// in flight at a time, and predictions, priority and statistics do not include that wait. The limiter also truncates
 // waits to whole seconds, and starts a goroutine that never ends.
 //
 // # Contexts
 //
 // rest.WithCtx reaches the transport. It bounds the wait and carries the options of package buckets, such as
-// buckets.ContextWithPriority. A function of rest.WithCheck is called before the request waits, and not again after
+// buckets.ContextWithPriority. disgo calls a function of rest.WithCheck before the request waits, and not again after
 // that.
 //
 // # Errors
 //
-// errors.As finds *ratelimits.TooLongError and the transport's other errors in those that disgo returns; errors.Is
-// finds context.DeadlineExceeded and context.Canceled. Error responses of Discord are a *rest.Error, as without the
+// errors.As finds *ratelimits.TooLongError and the transport's other errors in disgo's errors; errors.Is finds
+// context.DeadlineExceeded and context.Canceled. Error responses of Discord are a *rest.Error, as without the
 // transport.
 package disgolimit

@@ -12,17 +12,17 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Action is what becomes of a job.
+// Action says how the job queue should treat a job.
 type Action int
 
 const (
-	// Done: it is finished.
+	// Done: the job is finished.
 	Done Action = iota
-	// Retry: it failed, and is tried again after the job queue's own backoff, which uses up an attempt.
+	// Retry: the job failed. Try it again after the job queue's own backoff, which uses up an attempt.
 	Retry
-	// Snooze: a limit is in the way. It comes back after Decision.After, which uses up no attempt.
+	// Snooze: the job has to wait for a limit. Try it again after Decision.After, which uses up no attempt.
 	Snooze
-	// Cancel: it cannot succeed, however often it is tried.
+	// Cancel: the job can never succeed.
 	Cancel
 )
 
@@ -41,33 +41,33 @@ func (a Action) String() string {
 	return "unknown"
 }
 
-// Decision is what becomes of a job, and why.
+// Decision says how to treat a job, and why.
 type Decision struct {
 	Action Action
-	// After is when a snoozed job comes back, counted from now.
+	// After is the time from now until a snoozed job is tried again; 0 for other actions.
 	After time.Duration
-	// Err is the job's error without the secrets of URLs, so that it can be kept with the job. errors.Is and errors.As find what they found
-	// before. nil if the job is done.
+	// Err is the job's error without the secrets of URLs, so it can be stored with the job. errors.Is and errors.As
+	// find the same errors in it as in the original. It is nil if the job is done.
 	Err error
 }
 
 const (
-	codeOpeningDMsTooFast = 40003 // a 403, but a matter of pace
+	codeOpeningDMsTooFast = 40003 // status 403, but a limit: a later attempt can succeed
 	codeInvalidForm       = 50035
 )
 
-// Decide says what becomes of a job that ended with an error:
+// Decide says how to treat a job that ended with an error:
 //
 //	Done     nil
 //	Snooze   *ratelimits.TooLongError, *ratelimits.QueueFullError, *ratelimits.BudgetError, *ratelimits.EdgeError,
 //	         buckets.ErrClosed, and status 429
-//	Cancel   *httpclient.CredentialError (a token or webhook that has been refused before), *routes.PathError, rest.ErrPath,
-//	         rest.ErrHeader; statuses 401, 404, 403 but for code 40003 (direct messages opened too fast), and 400 with code
-//	         50035 (invalid form)
-//	Retry    everything else: status 5xx, connection errors, errors that have nothing to do with Discord
+//	Cancel   *httpclient.CredentialError (a token or webhook that Discord has refused), *routes.PathError,
+//	         rest.ErrPath, rest.ErrHeader; statuses 401, 404, 403 except code 40003 (direct messages opened too
+//	         fast), and 400 with code 50035 (invalid form)
+//	Retry    everything else: status 5xx, connection errors, errors unrelated to Discord
 //
-// Statuses are those of a *rest.APIError and of what [WithStatus] finds. Call Decide once for each error, as each snooze takes the next
-// free time. It does not block and is safe for concurrent use.
+// The status is that of a *rest.APIError, or the one that [WithStatus] finds. Call Decide once for each error, because
+// each snooze takes the next free time. It does not block and is safe for concurrent use.
 func (p *Policy) Decide(err error) Decision {
 	if err == nil {
 		return Decision{}
@@ -89,7 +89,7 @@ func (p *Policy) judge(err error) (Action, time.Duration) {
 	if e, ok := errors.AsType[*ratelimits.EdgeError](err); ok {
 		return Snooze, p.after(slot{key: "edge", wait: max(e.Hold, unpredicted)})
 	}
-	if errors.Is(err, buckets.ErrClosed) { // the process ends, or should
+	if errors.Is(err, buckets.ErrClosed) { // the process is ending
 		return Snooze, p.after(slot{key: "closed", wait: p.settings.maxWait})
 	}
 	if is[*httpclient.CredentialError](err) || malformed(err) {
@@ -116,19 +116,19 @@ func (p *Policy) judgeStatus(s Status) (Action, time.Duration) {
 	return Retry, 0
 }
 
-// Status is what a response of Discord said that a library has made an error of.
+// Status describes the response in an error of a library.
 type Status struct {
 	// Status is the HTTP status code, 0 if the error is not about a response.
 	Status int
-	// Code is Discord's error code, 0 if there was none.
+	// Code is Discord's error code, 0 if the response had none.
 	Code int
 	// Route is the method and template. It may be empty.
 	Route string
-	// RetryAfter is the wait that a 429 asks for, 0 if it does not say.
+	// RetryAfter is the wait that a 429 asks for, 0 if it asks for none.
 	RetryAfter time.Duration
 }
 
-// restStatus finds the error of package rest.
+// restStatus returns the Status of an error of package rest, zero for other errors.
 func restStatus(err error) (s Status) {
 	e, ok := errors.AsType[*rest.APIError](err)
 	if !ok {
@@ -141,12 +141,12 @@ func restStatus(err error) (s Status) {
 	return s
 }
 
-// malformed reports a request that nobody could have sent.
+// malformed reports whether the request was invalid, so that it can never be sent.
 func malformed(err error) bool {
 	return is[*routes.PathError](err) || errors.Is(err, rest.ErrPath) || errors.Is(err, rest.ErrHeader)
 }
 
-// is reports whether there is an error of type E in an error's tree.
+// is reports whether an error's tree contains an error of type E.
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok

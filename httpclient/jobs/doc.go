@@ -1,5 +1,6 @@
-// Package jobs decides what becomes of a background job whose requests to Discord were limited or failed: cancel it, try it again, or let
-// it come back later. It knows no job queue; packages httpclient/riverlimit and httpclient/asynqlimit put it into River and asynq.
+// Package jobs decides how to treat a background job whose requests to Discord were limited or failed: cancel it, try
+// it again, or snooze it. It works with any job queue; packages httpclient/riverlimit and httpclient/asynqlimit connect
+// it to River and asynq.
 //
 //	policy, err := jobs.New(jobs.WithMaxWait(5 * time.Second))
 //	…
@@ -13,29 +14,33 @@
 //
 // # Who acquires
 //
-// The transport, once for each request, as it always does. The context bounds its wait: a request that would wait longer is refused before
-// anything is sent, with a *ratelimits.TooLongError that says how long it would have waited, the queue counted. So nothing is acquired
-// twice, the job need not say beforehand which requests it will send, and every library that takes an *http.Client can be used.
+// The transport, once for each request, as always. The context bounds the wait: a request that would wait longer, the
+// queue included, is rejected before anything is sent. The *ratelimits.TooLongError contains the predicted wait. So
+// nothing is acquired twice, the job need not announce its requests, and every library that takes an *http.Client can
+// be used.
 //
 // # When a job comes back
 //
-// A job occupies a worker while it waits, so it should wait for seconds at most; a longer wait is left to the job queue. A snoozed job comes
-// back at the predicted time, but behind all jobs that wait for the same limit and were snoozed before it, at the pace of that limit: 10,000
-// jobs on a bucket of 5 a second are given the next 2,000 seconds. For that it is enough to remember, for each limit, when the last one comes
-// back; the job queue is not asked.
+// A job occupies a worker while it waits, so it should wait for seconds at most; the job queue handles longer waits. A
+// snoozed job comes back at the predicted time, but after all jobs that were snoozed before it for the same limit. They
+// come back at the pace of the limit: 10,000 jobs on a bucket of 5 a second are spread over the next 2,000 seconds. The
+// policy only remembers, for each limit, when the last snoozed job comes back; it never asks the job queue.
 //
-// They come back half of the max wait early, because job queues look for due jobs only every second or so. Then the next ones wait in the
-// process already, and no window is left empty. A random spread is added, so that jobs of several processes do not come at the same moments.
+// Jobs come back early by half of the max wait, because job queues look for due jobs only every second or so. The next
+// jobs then already wait in the process, and no window stays empty. A random spread is added, so that the jobs of
+// several processes do not come back at the same moments.
 //
-// New jobs do not queue behind snoozed ones. One that comes when the wait is short goes first; a snoozed one that then finds no room is
-// snoozed again, behind all others that are: with 10,000 of them on a slow bucket that can be hours. Jobs that must not wait for that long
-// should be inserted at the pace of the limit, or wait in the process ([WithMaxWait]).
+// New jobs do not queue behind snoozed ones. A new job that arrives when the wait is short goes first. A snoozed job
+// that then finds no room is snoozed again, behind all other snoozed jobs: with 10,000 jobs on a slow bucket that can
+// be hours. Jobs that must not wait that long should be inserted at the pace of the limit, or wait in the process
+// ([WithMaxWait]).
 //
-// Each process knows only what it has snoozed itself. Where n processes share a bucket, a job is snoozed about n times; that costs writes to
-// the job queue, and no time. What a process that ended had snoozed comes back at its times all the same.
+// Each process knows only the jobs that it has snoozed itself. If n processes share a bucket, a job is snoozed about n
+// times; that costs writes to the job queue, but no time. The jobs that a process has snoozed come back even if the
+// process has ended.
 //
 // # What a job should be
 //
-// One request. A job of several repeats those that were sent before the one that had to wait. Where that matters, note in the job what was
-// done, or give messages a nonce ([WithNonce]).
+// A job should send one request. If it sends several and one has to wait, the next attempt repeats the requests before
+// that one. Where that matters, store in the job which requests succeeded, or give messages a nonce ([WithNonce]).
 package jobs

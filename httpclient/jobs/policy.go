@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// DefaultMaxWait is how long a request of a job waits in the process at most.
+	// DefaultMaxWait bounds how long a request of a job waits in the process.
 	DefaultMaxWait = 5 * time.Second
-	// DefaultSpread is up to how much later than planned a snoozed job comes back.
+	// DefaultSpread bounds the random delay of a snoozed job.
 	DefaultSpread = time.Second
 
-	// unpredicted is how long a job is snoozed if nobody knows how long it would have to wait.
+	// unpredicted is how long a job is snoozed if its wait cannot be predicted.
 	unpredicted = 5 * time.Second
-	// globalPace is the distance of two requests at Discord's global limit, 50 a second (its documentation). Jobs whose limit is not known come
-	// back no faster than that.
+	// globalPace is the distance between two requests at Discord's global limit, 50 a second (its documentation). Jobs
+	// whose limit is not known come back at this pace.
 	globalPace = time.Second / 50
-	// longestWait bounds what is predicted, so that the sum of times does not overflow. Who waits longer is asked again then.
+	// longestWait bounds predicted waits, so that sums of times do not overflow. A job that has to wait longer is
+	// snoozed again.
 	longestWait = 365 * 24 * time.Hour
 )
 
@@ -35,33 +36,34 @@ type settings struct {
 	statusOf        func(error) Status
 }
 
-// WithMaxWait sets how long a request may wait in the process, 5 s by default. A job that would have to wait longer is snoozed. Zero means
-// that no job waits: each occupies a worker only while it is sent, but windows stay empty until the job queue looks for due jobs again.
-// Keep it at twice the time or more between two such looks.
+// WithMaxWait sets how long a request may wait in the process, 5 s by default. A job that would have to wait longer is
+// snoozed. Zero means that no job waits in the process: a worker is occupied only while its job sends, but windows stay
+// empty until the job queue looks for due jobs again. Set at least twice the interval between two such looks.
 //
-// A bucket of 5 a second has up to 25 jobs waiting with it, so have more workers than that.
+// With it, up to 25 jobs wait for a bucket of 5 a second, so have more workers than that.
 func WithMaxWait(d time.Duration) Option { return func(s *settings) { s.maxWait = d } }
 
-// WithSpread sets up to how much later than planned a snoozed job comes back, by chance: 1 s by default. It should be less than half of the
+// WithSpread bounds the random delay that is added to each snooze, 1 s by default. It should be less than half of the
 // max wait.
 func WithSpread(d time.Duration) Option { return func(s *settings) { s.spread = d } }
 
-// WithStatus sets a function that finds the response in an error of the library in use. Errors of package rest are known without it. The
-// function returns the zero Status for errors that are not about a response. It must be safe for concurrent use.
+// WithStatus sets a function that finds the response in an error of the library in use. Errors of package rest need no
+// such function. The function returns the zero Status for errors that are not about a response. It must be safe for
+// concurrent use.
 func WithStatus(f func(error) Status) Option { return func(s *settings) { s.statusOf = f } }
 
-// Policy decides about jobs. Share one among all jobs of a process, as it remembers when snoozed jobs come back. It is safe for concurrent
-// use and needs no Close.
+// Policy decides how to treat jobs. Share one among all jobs of a process, because it remembers when snoozed jobs come
+// back. It is safe for concurrent use and needs no Close.
 type Policy struct {
 	settings settings
 
 	mu     sync.Mutex
-	last   map[string]time.Time // when the last snoozed job comes back, by what it waits for
-	sweep  int                  // how many of them there may be until those that are over are removed
-	random func() float64       // from 0 to 1
+	last   map[string]time.Time // when the last snoozed job comes back, by slot.key
+	sweep  int                  // size of last above which old entries are evicted
+	random func() float64       // returns a number in [0, 1)
 }
 
-// New returns a policy. The error names an option that makes no sense, and its value.
+// New returns a policy. Its error names an option with an invalid value, and the value.
 func New(options ...Option) (*Policy, error) {
 	s := settings{maxWait: DefaultMaxWait, spread: DefaultSpread}
 	for _, option := range options {
@@ -79,7 +81,7 @@ func New(options ...Option) (*Policy, error) {
 	return &Policy{settings: s, last: make(map[string]time.Time), sweep: firstSweep, random: rand.Float64}, nil
 }
 
-// orRest returns a function that also finds errors of package rest.
+// orRest returns a function that tries restStatus first, and then f, which may be nil.
 func orRest(f func(error) Status) func(error) Status {
 	if f == nil {
 		return restStatus
@@ -92,20 +94,20 @@ func orRest(f func(error) Status) func(error) Status {
 	}
 }
 
-// Context returns the context that a job's requests are made with: they wait for the max wait at most.
+// Context returns a context for the job's requests. It bounds their wait to the max wait.
 func (p *Policy) Context(ctx context.Context) context.Context {
 	return buckets.ContextWithMaxWait(ctx, p.settings.maxWait)
 }
 
-// slot is what a snoozed job is to be given.
+// slot describes when a snoozed job may come back.
 type slot struct {
-	key  string        // of what it waits for
-	wait time.Duration // until it could go if no others were snoozed
-	pace time.Duration // between two of them, 0: not known
-	lead time.Duration // by how much it is to come before its time
+	key  string        // the limit that it waits for
+	wait time.Duration // predicted wait without other snoozed jobs
+	pace time.Duration // between two jobs of the key; 0: not known
+	lead time.Duration // by how much it comes back early
 }
 
-// afterTooLong returns how long a job is snoozed whose request would have waited too long.
+// afterTooLong returns how long to snooze a job whose request would have waited too long.
 func (p *Policy) afterTooLong(e *ratelimits.TooLongError) time.Duration {
 	s := slot{key: cmp.Or(e.Key, e.Route), wait: e.Wait - e.Waited, lead: min(max(e.Max, 0), p.settings.maxWait) / 2}
 	if e.Wait <= 0 {
@@ -117,10 +119,10 @@ func (p *Policy) afterTooLong(e *ratelimits.TooLongError) time.Duration {
 	return p.after(s)
 }
 
-// firstSweep is how many limits are remembered before it is looked for those that nobody waits for any more.
+// firstSweep is how many limits are remembered before old entries are evicted.
 const firstSweep = 1024
 
-// after gives a job the next free time of what it waits for, and returns how long it is until then.
+// after reserves the next free time of the slot's limit, and returns how long it is until then.
 func (p *Policy) after(s slot) time.Duration {
 	now := time.Now()
 	p.mu.Lock()
@@ -144,7 +146,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// forget removes what nobody waits for any more.
+// forget evicts limits for which no snoozed job is still to come back. p.mu must be held.
 func (p *Policy) forget(now time.Time) {
 	for key, last := range p.last {
 		if last.Before(now) {

@@ -12,24 +12,24 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// bot is the usual credential, other another one.
+// bot is the usual credential, other is a second one.
 const (
 	bot   = "Bot MTIz.first.credential"
 	other = "Bot NDU2.second.credential"
 )
 
-// interactionToken begins as Discord's do, which is how a follow-up can be told from a webhook.
+// interactionToken begins like Discord's, which distinguishes a follow-up from a webhook message.
 const interactionToken = "aW50ZXJhY3Rpb246"
 
 func match(method, path string) routes.CompiledRoute {
 	route, err := routes.Match(method, path)
 	if err != nil {
-		panic(err) // all paths here are constants
+		panic(err) // all paths are constants
 	}
 	return route
 }
 
-// message, history and rename are three routes of one channel: POST and GET messages, and PATCH of the channel itself.
+// message, history and rename are routes of one channel: POST and GET messages, and PATCH of the channel itself.
 func message(channel int) routes.CompiledRoute {
 	return match(http.MethodPost, "/channels/"+strconv.Itoa(channel)+"/messages")
 }
@@ -42,7 +42,7 @@ func rename(channel int) routes.CompiledRoute {
 	return match(http.MethodPatch, "/channels/"+strconv.Itoa(channel))
 }
 
-// callback answers an interaction, followUp says more; both are exempt from the global limit.
+// callback is the response to an interaction, followUp a later message. Both are exempt from the global limit.
 func callback(n int) routes.CompiledRoute {
 	return match(http.MethodPost, "/interactions/"+strconv.Itoa(n)+"/"+interactionToken+strconv.Itoa(n)+"/callback")
 }
@@ -51,24 +51,24 @@ func followUp(n int) routes.CompiledRoute {
 	return match(http.MethodPost, "/webhooks/77/"+interactionToken+strconv.Itoa(n))
 }
 
-// request is one with the usual credential.
+// request returns a request with the usual credential.
 func request(route routes.CompiledRoute) *buckets.Request {
 	return &buckets.Request{Route: route, Authorization: bot}
 }
 
-// withFields is one whose body sets these fields.
+// withFields returns a request whose body sets these fields.
 func withFields(route routes.CompiledRoute, fields ...string) *buckets.Request {
 	return &buckets.Request{Route: route, Authorization: bot, Fields: func() []string { return fields }}
 }
 
-// answer is a response as it comes over the wire.
+// answer is a response as it comes from the network.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// answered is an answer of the fake Discord's.
+// answered returns a response of the fake Discord as an answer.
 func answered(r *discordsim.Response) answer { return answer{r.Status, r.Header, r.Body} }
 
 func (a answer) parse() ratelimits.Response {
@@ -77,11 +77,11 @@ func (a answer) parse() ratelimits.Response {
 		body = a.body
 	}
 	r := ratelimits.ParseResponse(a.status, a.header, body)
-	r.Stamp = ratelimits.ParseStamp(a.header) // for limiters that share with others
+	r.Stamp = ratelimits.ParseStamp(a.header) // for limiters that share limits with other processes
 	return r
 }
 
-// fromAPI is an answer of Discord's API without limits.
+// fromAPI returns an answer of Discord's API without limits.
 func fromAPI(status int) answer {
 	header := http.Header{}
 	header.Set("Content-Type", "application/json")
@@ -90,14 +90,14 @@ func fromAPI(status int) answer {
 	return answer{status, header, []byte("{}")}
 }
 
-// limits is what the headers say of a bucket.
+// limits are the values of the headers that describe a bucket.
 type limits struct {
 	hash             string
 	limit, remaining int
 	after            time.Duration
 }
 
-// in adds them to an answer. A bucket without a hash is described without one.
+// in adds the headers of l to an answer. An empty hash adds no X-RateLimit-Bucket.
 func (a answer) in(l limits) answer {
 	if l.hash != "" {
 		a.header.Set("X-RateLimit-Bucket", l.hash)
@@ -109,12 +109,12 @@ func (a answer) in(l limits) answer {
 	return a
 }
 
-// decimal writes seconds with three places, cut.
+// decimal formats seconds with three decimal places, and rounds down.
 func decimal(d time.Duration) string {
 	return strconv.FormatFloat(float64(d.Milliseconds())/1000, 'f', 3, 64)
 }
 
-// refusal is a 429 of the API with a scope: user, shared or global.
+// refusal returns a 429 of the API with a scope: user, shared or global.
 func refusal(scope string, wait time.Duration) answer {
 	a := fromAPI(http.StatusTooManyRequests)
 	a.header.Set("X-RateLimit-Scope", scope)
@@ -134,7 +134,7 @@ func refusal(scope string, wait time.Duration) answer {
 	return a
 }
 
-// fromEdge is a 429 of the network in front of Discord: a page of HTML. With no wait it does not say how long.
+// fromEdge returns a 429 of the network in front of Discord, an HTML page. If wait is 0, it has no Retry-After.
 func fromEdge(wait time.Duration) answer {
 	header := http.Header{}
 	header.Set("Content-Type", "text/html; charset=UTF-8")
@@ -145,15 +145,15 @@ func fromEdge(wait time.Duration) answer {
 	return answer{http.StatusTooManyRequests, header, []byte("<!doctype html><title>Access denied</title> error code: 1015")}
 }
 
-// ok is an ordinary answer of a bucket.
+// ok returns an ordinary response in a bucket.
 func ok(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
 	return fromAPI(http.StatusOK).in(limits{hash, limit, remaining, after}).parse()
 }
 
-// plain is an answer without limits.
+// plain returns a response without limits.
 func plain(status int) ratelimits.Response { return fromAPI(status).parse() }
 
-// refusedBy is a 429 of a bucket that has so many left.
+// refusedBy returns a 429 in a bucket with this many requests remaining.
 func refusedBy(scope, hash string, limit, remaining int, wait time.Duration) ratelimits.Response {
 	return refusal(scope, wait).in(limits{hash, limit, remaining, wait}).parse()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// noContext is what a careless caller passes.
+// noContext is a nil context, as a careless caller passes it.
 var noContext context.Context
 
 func argumentCases() []testCase {
@@ -47,7 +47,7 @@ func (t *trial) fails(ctx context.Context, r *buckets.Request) {
 	t.must(message(1), "a wrong call is nobody else's business").giveBack(t)
 }
 
-// guarded calls AcquireRequest, waits a moment for it, and makes an error of a wait and a failure of a panic.
+// guarded calls AcquireRequest, and ends the case with a failure if that waits or panics.
 func (t *trial) guarded(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	t.reporter.Helper()
 	lease, panicked, err := t.attempted(ctx, r)
@@ -55,7 +55,7 @@ func (t *trial) guarded(ctx context.Context, r *buckets.Request) (buckets.Lease,
 	return lease, err
 }
 
-// withoutContext expects an error or a panic, as in package context itself.
+// withoutContext expects an error or a panic, as package context itself panics.
 func withoutContext(t *trial) {
 	lease, panicked, err := t.attempted(noContext, request(message(1)))
 	t.expect(err != nil || panicked != nil, "an error was expected at once, but it was granted")
@@ -63,7 +63,7 @@ func withoutContext(t *trial) {
 	t.must(message(1), "a wrong call is nobody else's business").giveBack(t)
 }
 
-// attempted is guarded, but a panic is not yet a failure.
+// attempted calls AcquireRequest, returns its panic, if any, and ends the case with a failure if it waits.
 func (t *trial) attempted(ctx context.Context, r *buckets.Request) (lease buckets.Lease, panicked any, err error) {
 	t.reporter.Helper()
 	type result struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// call is one call of AcquireRequest that was made in the background.
+// call is a call of AcquireRequest in the background.
 type call struct {
 	request *buckets.Request
 	cancel  context.CancelFunc
@@ -20,7 +20,7 @@ type call struct {
 	done  bool
 	lease buckets.Lease
 	err   error
-	at    time.Time // when it was done
+	at    time.Time // when it returned
 }
 
 // start calls AcquireRequest in the background.
@@ -39,17 +39,17 @@ func (t *trial) start(ctx context.Context, r *buckets.Request) *call {
 	return c
 }
 
-// call calls AcquireRequest in the background and returns when it has returned or waits.
+// call calls AcquireRequest in the background. It returns when AcquireRequest has returned or waits.
 func (t *trial) call(ctx context.Context, r *buckets.Request) *call {
 	c := t.start(ctx, r)
 	t.settle()
 	return c
 }
 
-// ask asks for the route with the usual credential.
+// ask acquires a request to the route with the usual credential.
 func (t *trial) ask(route routes.CompiledRoute) *call { return t.call(t.ctx, request(route)) }
 
-// asks asks n times, one after the other.
+// asks acquires n requests, one after the other.
 func (t *trial) asks(n int, route routes.CompiledRoute) []*call {
 	var all []*call
 	for range n {
@@ -58,7 +58,7 @@ func (t *trial) asks(n int, route routes.CompiledRoute) []*call {
 	return all
 }
 
-// must asks for what has to be granted at once.
+// must acquires a request that must be granted at once.
 func (t *trial) must(route routes.CompiledRoute, because string) *call {
 	t.reporter.Helper()
 	c := t.ask(route)
@@ -66,13 +66,13 @@ func (t *trial) must(route routes.CompiledRoute, because string) *call {
 	return c
 }
 
-// tell sends one request and has it answered like that, at once. It returns when that was.
+// tell sends one request and updates its lease with the answer. It returns the time of the update.
 func (t *trial) tell(route routes.CompiledRoute, answer ratelimits.Response) time.Time {
 	t.reporter.Helper()
 	return t.must(route, "nothing stands against it yet").update(t, answer)
 }
 
-// waits reports whether a request would have to wait now. It leaves no trace.
+// waits reports whether a request would have to wait now. It leaves the limiter unchanged.
 func (t *trial) waits(r *buckets.Request) bool {
 	c := t.call(t.ctx, r)
 	if c.granted() {
@@ -82,7 +82,7 @@ func (t *trial) waits(r *buckets.Request) bool {
 	}
 	c.cancel()
 	t.settle()
-	c.held().Return() // in case it was granted at the last moment
+	c.held().Return() // in case it was granted meanwhile
 	return true
 }
 
@@ -92,7 +92,7 @@ func (c *call) state() (done bool, at time.Time, err error) {
 	return c.done, c.at, c.err
 }
 
-// held returns the lease, the zero one if there is none.
+// held returns the lease, zero if there is none.
 func (c *call) held() buckets.Lease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,13 +104,13 @@ func (c *call) granted() bool {
 	return done && err == nil
 }
 
-// waiting reports that it is neither granted nor refused.
+// waiting reports whether the call has not returned.
 func (c *call) waiting() bool {
 	done, _, _ := c.state()
 	return !done
 }
 
-// String says what became of it, for messages.
+// String describes the state of the call, for messages.
 func (c *call) String() string {
 	done, at, err := c.state()
 	switch {
@@ -122,7 +122,7 @@ func (c *call) String() string {
 	return "it was granted after " + at.Sub(c.began).String()
 }
 
-// update ends the lease with an answer, and returns when that was.
+// update ends the lease with an answer, and returns the time of the update.
 func (c *call) update(t *trial, answer ratelimits.Response) time.Time {
 	answered := time.Now()
 	c.held().Update(answer)
@@ -130,18 +130,19 @@ func (c *call) update(t *trial, answer ratelimits.Response) time.Time {
 	return answered
 }
 
-// release ends the lease of a request that was sent and got no answer, giveBack that of one that was not sent.
+// release ends the lease of a request that was sent and got no answer.
 func (c *call) release(t *trial) {
 	c.held().Release()
 	t.settle()
 }
 
+// giveBack ends the lease of a request that was not sent.
 func (c *call) giveBack(t *trial) {
 	c.held().Return()
 	t.settle()
 }
 
-// count returns how many are granted.
+// count returns how many calls are granted.
 func count(all []*call) int {
 	n := 0
 	for _, c := range all {
@@ -152,7 +153,7 @@ func count(all []*call) int {
 	return n
 }
 
-// grantedAfter expects that a call is granted d after a moment: not before, and not much later.
+// grantedAfter expects that a call is granted d after since: not earlier, and not much later.
 func (t *trial) grantedAfter(c *call, since time.Time, d time.Duration, what string) {
 	t.reporter.Helper()
 	t.wait(time.Until(since.Add(d)) + t.late(1))

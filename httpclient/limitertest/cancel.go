@@ -11,12 +11,12 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// gate is a place where requests wait. prepare sees to it that they do, in a world in which the messages of channel 1 have
-// a limit of five in a second.
+// gate is a limit or hold for which requests can wait. prepare makes requests wait for it, in a world in which the
+// messages of channel 1 have a limit of five in a second.
 type gate struct {
 	name    string
 	needs   Promise
-	one     bool // needs OneMind
+	one     bool // skipped without OneMind
 	fields  []string
 	prepare func(w *world)
 }
@@ -53,7 +53,8 @@ var gates = []gate{
 		w.sends(1, message(1))
 		w.wait(1200 * time.Millisecond)
 		var all []*delivery
-		for channel := range w.settings.global { // each in a bucket of its own, for limiters that send one at a time there
+		// Each in a bucket of its own, for limiters that send one request at a time in a bucket.
+		for channel := range w.settings.global {
 			all = append(all, w.post(w.ctx, request(history(1+channel))))
 		}
 		w.settle()
@@ -65,10 +66,10 @@ var gates = []gate{
 	}},
 }
 
-// setTrip changes how long the round trips take of requests that leave from now on.
+// setTrip changes the round-trip time of requests that are sent from now on.
 func (w *world) setTrip(d time.Duration) { w.trip.Store(int64(d)) }
 
-// refuse has one request to a route known to the limiter refused, which then waits to be sent again.
+// refuse makes the limiter know a route and has one request refused, which then waits to be sent again.
 func (w *world) refuse(r routes.CompiledRoute, class discordsim.Class) {
 	w.sends(1, r)
 	w.wait(50 * time.Millisecond)
@@ -77,7 +78,7 @@ func (w *world) refuse(r routes.CompiledRoute, class discordsim.Class) {
 	w.wait(50 * time.Millisecond)
 }
 
-// leavers says who of five waiters gives up.
+// leavers lists which of five waiters give up.
 var leavers = []struct {
 	name string
 	who  []int
@@ -130,7 +131,7 @@ func leave(t *trial, g gate, leaving []int) {
 	w.fullRate()
 }
 
-// fullRate expects that a bucket of five in a second is as fast as ever.
+// fullRate expects that a bucket of five in a second still reaches its full rate.
 func (w *world) fullRate() {
 	w.reporter.Helper()
 	w.wait(2500 * time.Millisecond)
@@ -159,7 +160,7 @@ func momentCases() []testCase {
 	}
 }
 
-// rounds is how often to try what depends on the moment.
+// rounds returns how often to repeat a race: less often in real time.
 func (t *trial) rounds(n int) int {
 	if t.realTime {
 		return max(n/10, 1)
@@ -217,7 +218,7 @@ func leaveWhileInFlight(t *trial) {
 	w.fullRate()
 }
 
-// withMaxWait is a context whose requests wait at most so long.
+// withMaxWait returns a context that bounds waits to d.
 func (t *trial) withMaxWait(d time.Duration) context.Context {
 	return buckets.ContextWithMaxWait(t.ctx, d)
 }

@@ -18,7 +18,7 @@ func closeCases() []testCase {
 	}
 }
 
-// closer returns the limiter's Close, or skips.
+// closer returns the limiter's Close, or skips the case.
 func (t *trial) closer() io.Closer {
 	closer, ok := t.limiter.(io.Closer)
 	if !ok {
@@ -27,7 +27,7 @@ func (t *trial) closer() io.Closer {
 	return closer
 }
 
-// close closes the limiter and expects that this does not take long.
+// close closes the limiter and expects that Close returns within a second.
 func (t *trial) close(closer io.Closer) {
 	t.reporter.Helper()
 	closed := make(chan error, 1)

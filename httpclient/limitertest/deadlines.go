@@ -43,7 +43,8 @@ func deadlineCases() []testCase {
 	}
 }
 
-// refusedAtOnce expects a *ratelimits.TooLongError without any time having passed, by the deadline or not.
+// refusedAtOnce expects that the call failed at once with a *ratelimits.TooLongError. deadline says whether that must
+// match context.DeadlineExceeded.
 func (t *trial) refusedAtOnce(c *call, deadline bool) {
 	t.reporter.Helper()
 	done, at, err := c.state()
@@ -64,7 +65,7 @@ func deadlineTooEarly(t *trial) {
 func deadlineBehindOthers(t *trial) {
 	t.tell(message(1), ok("messages", 1, 0, 10*time.Second))
 	ahead := t.asks(3, message(1))
-	ctx, cancel := context.WithTimeout(t.ctx, 25*time.Second) // the fourth goes in the fourth window
+	ctx, cancel := context.WithTimeout(t.ctx, 25*time.Second) // the fourth would go in the fourth window, after 30 s
 	defer cancel()
 	t.refusedAtOnce(t.call(ctx, request(message(1))), true)
 	t.expect(count(ahead) == 0 && ahead[0].waiting() && ahead[2].waiting(), "those ahead were expected to go on waiting, but %s", ahead[0])
@@ -82,7 +83,7 @@ func deadlineOfFollower(t *trial) {
 	ctx, cancel := context.WithTimeout(t.ctx, time.Second)
 	defer cancel()
 	c, patient := t.call(ctx, request(message(1))), t.ask(message(1))
-	if c.granted() { // without a rule of discovery there is nothing to wait for
+	if c.granted() { // a limiter without a discovery rule has nothing to wait for
 		return
 	}
 	t.wait(time.Second + t.late(1))

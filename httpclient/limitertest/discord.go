@@ -8,21 +8,21 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// rule is what a route is limited by.
+// rule is the limit of a route.
 type rule struct {
-	quota discordsim.Quota // none: it has no limit, and its answers no headers
-	hash  string           // as the headers name it, "" if they do not; routes with the same one share their counters
+	quota discordsim.Quota // none: no limit, and no limit headers
+	hash  string           // bucket hash, "": none in the headers; routes with the same hash share a bucket
 }
 
-// discord is a fake Discord that is asked at the moment at which it counts a request. The way there and back is the world's.
+// discord is a fake Discord without a network: it counts requests when it gets them. world adds the round trips.
 type discord struct {
 	mu       sync.Mutex
 	fake     *discordsim.World
-	rules    map[string]rule // by route
-	scripted int             // refusals by a fault
+	rules    map[string]rule // by method and template
+	scripted int             // 429s that a fault has caused
 }
 
-// newDiscord makes one with a global limit, which may be none.
+// newDiscord returns a fake Discord with this global limit, which may be none.
 func newDiscord(global discordsim.Quota) *discord {
 	d := &discord{rules: make(map[string]rule)}
 	nameless := discordsim.Fault{
@@ -38,19 +38,19 @@ func newDiscord(global discordsim.Quota) *discord {
 			},
 		},
 		Global:   global,
-		Rounding: discordsim.RoundDown, // which is how Discord's headers would be most misleading
+		Rounding: discordsim.RoundDown, // the most misleading choice
 	})
 	if err != nil {
-		panic(err) // what limits the cases have is written in this package
+		panic(err) // the limits are constants of this package
 	}
 	d.fake = fake
 	return d
 }
 
-// ruleOf is the rule of a request. The caller holds the lock.
+// ruleOf returns the rule of a request. d.mu must be held.
 func (d *discord) ruleOf(c discordsim.Call) rule { return d.rules[c.Request.Value.(string)] }
 
-// seenBy is a request as Discord sees it.
+// seenBy returns a request in the form of the fake Discord.
 func seenBy(r *buckets.Request) discordsim.Request {
 	seen := discordsim.Request{
 		Method: r.Route.Route().Method(), Path: r.Route.Path(), Authorization: r.Authorization, Value: r.Route.Route().String(),
@@ -61,28 +61,28 @@ func seenBy(r *buckets.Request) discordsim.Request {
 	return seen
 }
 
-// process answers a request at the moment at which it is counted.
+// process counts a request now, and returns the response.
 func (d *discord) process(r *buckets.Request) *discordsim.Response {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.fake.Handle(time.Now(), seenBy(r))
 }
 
-// foreign lets somebody else with the same credential send n requests.
+// foreign counts n requests of another client with the same credential.
 func (d *discord) foreign(r *buckets.Request, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fake.Consume(time.Now(), seenBy(r), n)
 }
 
-// set changes what a route is limited by.
+// set changes the limit of a route.
 func (d *discord) set(r *buckets.Request, to rule) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rules[r.Route.Route().String()] = to
 }
 
-// script says what goes wrong from now on. Faults count all requests of the case.
+// script sets the faults from now on. They count all requests of the case.
 func (d *discord) script(faults ...discordsim.Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,8 +97,8 @@ func (d *discord) script(faults ...discordsim.Fault) {
 	d.fake.SetFaults(faults)
 }
 
-// tally is what has become of the requests so far. Refused are those that a limit has refused, and a 429 that was scripted if its time
-// was not over.
+// tally has the numbers of requests by outcome so far. refused does not include a 429 that a fault caused, but requests
+// that were sent into its hold.
 type tally struct{ arrived, accepted, failed, refused int }
 
 func (d *discord) tally() tally {

@@ -88,7 +88,7 @@ func secondRouteJoins(t *trial) {
 	w.set(request(history(1)), rule{discordsim.Fixed(5, time.Second), "messages"})
 	w.sends(2, message(1))
 	w.finish(10 * time.Second)
-	for range 4 { // the first of them counts in the bucket before anybody knows
+	for range 4 { // the server counts the first in the bucket before the client can know
 		w.sends(1, history(1))
 	}
 	w.wait(100 * time.Millisecond)
@@ -118,7 +118,7 @@ func headersAfterAll(t *trial) {
 	t.expect(count(all) == 2, "two were expected to go, as two of five are left, but %d did", count(all))
 }
 
-// firstAnswers are all that may come back for the first request to a route, or not.
+// firstAnswers lists the possible outcomes of the first request to a route.
 var firstAnswers = []struct {
 	name string
 	discordsim.Fault
@@ -137,7 +137,7 @@ func refusedFor(class discordsim.Class) discordsim.Fault {
 	return discordsim.Fault{Refuse: &discordsim.Refusal{Class: class, Wait: time.Second}}
 }
 
-// oddHeaders are first answers that are as they should not be.
+// oddHeaders lists implausible limits in first answers.
 var oddHeaders = []struct {
 	name string
 	limits
@@ -153,7 +153,7 @@ func firstAnswerCases() []testCase {
 	var all []testCase
 	const why = "whatever the first answer on a route is, those who wait for it must go on, in time and without a 429"
 	for _, f := range firstAnswers {
-		// What is refused for a credential or an address, a part of the limiter that is told a moment later may send on another route, too.
+		// A part of the limiter that learns of such a refusal a moment later may send on another route meanwhile.
 		one := f.Refuse != nil && (f.Refuse.Class == discordsim.ClassGlobal || f.Refuse.Class == discordsim.ClassEdge)
 		all = append(all, testCase{name: "first answer/" + f.name, why: why, needs: Discovery, one: one, run: func(t *trial) {
 			w := limited(t, message(1), discordsim.Fixed(10, time.Second))
@@ -217,7 +217,8 @@ func pairCases() []testCase {
 	return all
 }
 
-// pairShares sends both requests of a pair, where two are allowed, and looks whether a third has to wait.
+// pairShares sends both requests of a pair, of which a shared bucket allows two, and checks whether a third has to
+// wait.
 func pairShares(t *trial, p pair, first, second string, shared bool) {
 	w := newWorld(t)
 	w.set(request(p.first), rule{discordsim.Fixed(2, 5*time.Second), first})

@@ -2,8 +2,8 @@
 // which a limiter for Discord can fail: cancelled waits, 429s of every class, unknown routes, buckets of each kind at
 // different round trips, other users of the same token, limits that change.
 //
-// [Core] is for every limiter: it tests what is necessary to keep to Discord's limits. [Strict] tests what package
-// buckets promises, and includes [Core]. Call one of them from a test of the implementation:
+// [Core] is for every limiter: it tests that the limiter observes Discord's limits. [Strict] includes [Core], and tests
+// all that package buckets promises. Call one of them from a test of the implementation:
 //
 //	func TestLimiter(t *testing.T) {
 //		limitertest.Strict(t, func(t *testing.T) httpclient.Limiter {
@@ -17,21 +17,21 @@
 //	}
 //
 // Each case is a subtest with its own limiter. A failure says what was expected, what happened, and why it matters.
-// Requests are sent to the fake Discord that package discordtest also uses; the limiter gets its responses as
-// [ratelimits.ParseResponse] returns them.
+// Requests are sent to the fake Discord that package discordtest also uses; the limiter gets responses from
+// [ratelimits.ParseResponse].
 //
 // # Time
 //
-// A case runs in a [testing/synctest] bubble, and the limiter is made in it: minutes of waiting take no time, and every
-// run is the same. For a limiter that communicates with another process, use [WithRealTime].
+// A case runs in a [testing/synctest] bubble, in which it also makes the limiter: minutes of waiting take no time, and
+// every run is the same. For a limiter that communicates with another process, use [WithRealTime].
 //
 // # Optional promises
 //
-// What not every limiter can do is a [Promise], and [Without] skips its cases. All other cases apply to every limiter,
-// except that closing is tested only with a limiter that is an [io.Closer].
+// Some limiters cannot keep every [Promise]; [Without] skips the cases of a promise. All other cases apply to every
+// limiter, but only an [io.Closer] is closed.
 //
 // To test limiters that share their state, pass a limiter that distributes requests among several of them.
 //
-// A wait that ends neither with its context nor with the limiter's Close or the test's cleanup cannot be stopped: the
-// case reports it, and the bubble then panics with a stack trace of it.
+// A wait that ends neither with its context nor with the limiter's Close or the test's cleanup cannot be stopped. The
+// case reports it, and the bubble then panics with its stack trace.
 package limitertest

@@ -36,7 +36,7 @@ func neverShortened(t *trial, k refusedKind) {
 		}
 		c := t.call(t.ctx, r)
 		if n > 0 && t.throughput == 0 && c.waiting() {
-			c.cancel() // it sends one at a time, and no answer can arrive later
+			c.cancel() // it sends one at a time, so no answer can arrive later
 			return
 		}
 		t.expect(c.granted(), "a grant was expected at once, as four of five are left, but %s", c)

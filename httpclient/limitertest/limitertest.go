@@ -14,16 +14,16 @@ import (
 // says and then continues, and its waits end with their contexts. A limiter that sends one request at a time can pass.
 // The cases are subtests of t that run in parallel.
 //
-// newLimiter is called once for each case, with the case's t, and must return a new limiter that is ready for use,
+// newLimiter is called once for each case, with the case's t. It must return a new limiter that is ready for use,
 // without any state. Register its end with t.Cleanup. newLimiter must be safe for concurrent use.
 func Core(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) {
 	t.Helper()
 	run(t, coreCases(), newLimiter, append([]Option{WithThroughput(0)}, options...))
 }
 
-// Strict tests all cases, including those of Core. A limiter that passes is also fast, delays no more requests than
-// necessary, keeps the order of arrival and refuses at once requests that would wait too long: all that package buckets
-// promises. newLimiter is as in Core.
+// Strict tests all cases, including those of Core. A limiter that passes keeps all promises of package buckets. It is
+// also fast, delays no more requests than necessary, and keeps the order of arrival; it rejects at once requests that
+// would wait too long. newLimiter is as in Core.
 func Strict(t *testing.T, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) {
 	t.Helper()
 	run(t, cases(), newLimiter, options)
@@ -46,7 +46,7 @@ func run(t *testing.T, cases []testCase, newLimiter func(t *testing.T) httpclien
 	}
 }
 
-// skipper is a *testing.T in a bubble. That one cannot skip the test around it, so it leaves word.
+// skipper is a *testing.T in a bubble, where it cannot skip the test around the bubble. It stores the reason instead.
 type skipper struct {
 	*testing.T
 	reason *string
@@ -57,7 +57,7 @@ func (s *skipper) Skipf(format string, arguments ...any) {
 	s.SkipNow()
 }
 
-// inTime runs f in a bubble, unless it is to run in real time.
+// inTime runs f in a bubble, or directly with WithRealTime.
 func (s *settings) inTime(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	if s.realTime {
@@ -70,14 +70,14 @@ func (s *settings) inTime(t *testing.T, f func(t *testing.T)) {
 // testCase is one situation.
 type testCase struct {
 	name  string
-	why   string  // it matters, for the text of a failure
-	needs Promise // without it the case is skipped; empty if every limiter has to pass
-	one   bool    // it is skipped without OneMind, too
+	why   string  // why it matters, for the text of a failure
+	needs Promise // skipped without this promise; empty: for every limiter
+	one   bool    // skipped without OneMind, too
 	long  bool    // too long for real time
 	run   func(t *trial)
 }
 
-// cases returns all there are.
+// cases returns all cases.
 func cases() []testCase {
 	var all []testCase
 	for _, some := range [][]testCase{
@@ -90,7 +90,7 @@ func cases() []testCase {
 	return all
 }
 
-// core are the cases of Core, by the beginning of their names. What is not among them is about speed, order, or not holding back too much.
+// core lists prefixes of the names of Core's cases. The other cases test speed, order and unnecessary waits.
 var core = []string{
 	"arguments/no context", "arguments/no request", "arguments/no route", "arguments/context that has ended", "lease/", "cancel/", "close/",
 	"deadline/after the wait", "deadline/of a wait", "refusal/how long/", "refusal/what waits/", "hold/never shortened/", "refusal/at the edge", "refusal/for thirty years",
@@ -103,12 +103,12 @@ func coreCases() []testCase {
 	return slices.DeleteFunc(cases(), func(c testCase) bool { return !c.named(core) })
 }
 
-// named reports that the name of the case begins in one of these ways.
+// named reports whether the name of the case has one of these prefixes.
 func (c *testCase) named(beginnings []string) bool {
 	return slices.ContainsFunc(beginnings, func(beginning string) bool { return strings.HasPrefix(c.name, beginning) })
 }
 
-// perform runs the case with a limiter of its own and tells r what it finds.
+// perform runs the case with a new limiter and reports the findings to r.
 func (c *testCase) perform(t *testing.T, r reporter, newLimiter func(t *testing.T) httpclient.Limiter, s settings) {
 	switch {
 	case s.without[c.needs]:

@@ -9,7 +9,7 @@ const (
 	// Order means that within a bucket requests are sent in the order in which they were first acquired, also after a
 	// 429.
 	Order Promise = "first come, first served"
-	// Prediction means that a request that would wait beyond its deadline or buckets.ContextWithMaxWait is refused at
+	// Prediction means that a request that would wait beyond its deadline or buckets.ContextWithMaxWait is rejected at
 	// once, with a *ratelimits.TooLongError.
 	Prediction Promise = "refusing at once requests that would wait too long"
 	// Discovery means that on an unknown route one request is sent first.
@@ -24,8 +24,8 @@ const (
 	// time, however late a response may be.
 	SlowRefill Promise = "detecting buckets that refill one place at a time without a 429, if responses are late"
 	// OneMind means that the whole limiter knows at once what a response says about its route or credential, and which
-	// requests wait. A limiter that distributes requests among several processes with shared limits cannot promise it:
-	// they exchange messages, and find out the rest separately.
+	// requests wait. A limiter that distributes requests among several processes cannot promise it: they learn that
+	// later, by messages or from their own responses.
 	OneMind Promise = "applying each response at once in all parts of the limiter"
 )
 
@@ -40,16 +40,16 @@ type settings struct {
 	pause      time.Duration
 	realTime   bool
 	without    map[Promise]bool
-	only       []string // beginnings of names; empty: all
+	only       []string // prefixes of names; empty: all
 }
 
 const (
 	defaultGlobal     = 50 // Discord's documentation
 	defaultThroughput = 0.8
-	// Headers are cut to a millisecond, and a limiter may add one for that and one for its own rounding.
+	// Headers are cut to a millisecond. A limiter may add one for that and one for its own rounding.
 	defaultTolerance  = 5 * time.Millisecond
 	realTimeTolerance = 150 * time.Millisecond
-	// realPause is what stands for "everybody has done what there was to do" where nothing can tell.
+	// realPause is how long to wait in real time until all goroutines are idle, which nothing can detect.
 	realPause = 20 * time.Millisecond
 )
 
@@ -68,13 +68,13 @@ func settingsOf(options []Option) settings {
 }
 
 // WithGlobalLimit sets how many requests per second the limiter allows one authorization, 50 by default. Zero or less
-// means no such limit. With less than 50, cases about other things fail, because they take too long.
+// means no such limit. With less than 50, cases about other limits fail, because they take too long.
 func WithGlobalLimit(perSecond int) Option {
 	return func(s *settings) { s.global = max(perSecond, 0) }
 }
 
 // WithMaxWait sets the longest wait that the limiter accepts when a context does not set one. It must be at least two
-// minutes, because some cases wait that long. Zero or less, the default, means no bound. Only Strict asks for it.
+// minutes, because some cases wait that long. Zero or less, the default, means no bound. Only Strict uses it.
 func WithMaxWait(d time.Duration) Option {
 	return func(s *settings) { s.maxWait = max(d, 0) }
 }
@@ -84,9 +84,9 @@ func WithTolerance(d time.Duration) Option {
 	return func(s *settings) { s.tolerance = max(d, 0) }
 }
 
-// WithThroughput sets the throughput that the limiter must reach, as a fraction of one that uses up each window and
-// sends again as soon as that is certain to be safe: 0.8 by default in Strict, none in Core. Zero or less means no
-// requirement.
+// WithThroughput sets the throughput that the limiter must reach. It is a fraction of the ideal: to use up each window,
+// and to send again as soon as that is certainly safe. The default is 0.8 in Strict, none in Core. Zero or less means
+// no requirement.
 func WithThroughput(fraction float64) Option {
 	return func(s *settings) { s.throughput = max(fraction, 0) }
 }
@@ -97,18 +97,19 @@ func WithRealTime() Option {
 	return func(s *settings) { s.realTime = true }
 }
 
-// WithPause sets how long a limiter may take in real time for what it does at once: 20 ms by default; set more for one
-// that asks another process.
+// WithPause sets how long operations that need no time in a bubble may take in real time, 20 ms by default. Set more
+// for a limiter that asks another process.
 func WithPause(d time.Duration) Option {
 	return func(s *settings) { s.pause = max(d, realPause) }
 }
 
-// Only runs the cases whose names begin so, such as "cancel/" and "lease/", and leaves out the others: in real time, all of them take minutes.
+// Only runs the cases whose names have one of these prefixes, such as "cancel/" and "lease/". In real time, all cases
+// take minutes.
 func Only(beginnings ...string) Option {
 	return func(s *settings) { s.only = append(s.only, beginnings...) }
 }
 
-// Without skips the cases about what the limiter does not promise.
+// Without skips the cases of promises that the limiter does not make.
 func Without(promises ...Promise) Option {
 	return func(s *settings) {
 		for _, p := range promises {

@@ -76,7 +76,7 @@ func twoRefusedComeFirst(t *trial) {
 	}
 }
 
-// before reports that one call was granted before another.
+// before reports whether one was granted before another.
 func (t *trial) before(one, another *call) bool {
 	if !one.granted() {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// refusedKind is a class of 429 and what has to wait for it.
+// refusedKind is a class of 429 and the requests that it holds.
 type refusedKind struct {
 	name   string
 	needs  Promise
@@ -15,7 +15,8 @@ type refusedKind struct {
 	answer func(wait time.Duration) ratelimits.Response
 	why    string
 
-	fields, bucket, credential, address bool // have to wait: other fields, the bucket, everything of the credential, everything
+	// Whether these wait, too: requests with other fields, the bucket, the credential, all requests.
+	fields, bucket, credential, address bool
 }
 
 var refusedKinds = []refusedKind{
@@ -80,8 +81,8 @@ func refusalCases() []testCase {
 	return all
 }
 
-// prepareRefusal makes everything known to the limiter that a refusal may hold back, and refuses a message in channel 1. It returns
-// when that was.
+// prepareRefusal lets the limiter learn all routes that a refusal may hold, and refuses a message in channel 1. It
+// returns the time of the refusal.
 func prepareRefusal(t *trial, k refusedKind) (answered time.Time) {
 	t.tell(message(1), ok("messages", 5, 4, time.Second))
 	t.tell(message(2), ok("messages", 5, 4, time.Second))
@@ -97,7 +98,7 @@ func prepareRefusal(t *trial, k refusedKind) (answered time.Time) {
 	return refused.update(t, k.answer(k.wait))
 }
 
-// reaches asks for what has to wait for a refusal, or for what has not.
+// reaches checks the requests that must wait after a refusal, or those that must not.
 func reaches(t *trial, k refusedKind, waits bool) {
 	prepareRefusal(t, k)
 	for _, c := range []struct {
@@ -115,7 +116,8 @@ func reaches(t *trial, k refusedKind, waits bool) {
 		{"the same route with another credential", &buckets.Request{Route: message(1), Authorization: other}, k.address},
 	} {
 		if c.waits != waits || k.name == "resource" && c.request.Authorization == other {
-			continue // as for the latter, it is used up for everybody, but not every limiter looks beyond a credential
+			// A resource is used up for all credentials, but not every limiter shares that among credentials.
+			continue
 		}
 		want := map[bool]string{true: "wait", false: "go at once"}
 		got := t.waits(c.request)
@@ -190,7 +192,8 @@ func resourceKeepsCount(t *trial) {
 	answered := c.update(t, refusal("shared", time.Second).in(limits{"messages", 5, 3, time.Minute}).parse())
 	next := t.ask(message(1))
 	t.grantedAfter(next, answered, time.Second, "the next request")
-	for left := 2; left >= 0; left-- { // one after the other, because the resource may still be short
+	// One after the other, because the resource may still be short.
+	for left := 2; left >= 0; left-- {
 		next.update(t, ok("messages", 5, left, 59*time.Second))
 		next = t.ask(message(1))
 		t.expect(next.granted() == (left > 0), "with %d of five left, the next was expected to go if there is one, but %s", left, next)

@@ -11,7 +11,7 @@ import (
 // elsewhere is a server that is not Discord.
 const elsewhere = "compatible.example"
 
-// at is a request to another server by the same credential.
+// at changes the server of a request, and returns the request.
 func at(server string, r *buckets.Request) *buckets.Request {
 	r.Server = server
 	return r
@@ -55,7 +55,7 @@ func serverRoutesApart(t *trial) {
 	t.expect(t.waits(request(message(1))), "the route is used up at Discord, so it was expected to wait")
 }
 
-// serverGlobalsApart uses up the global limit at Discord with requests whose routes have no other one.
+// serverGlobalsApart uses up the global limit of each server, with requests to a route without a limit.
 func serverGlobalsApart(t *trial) {
 	if t.global == 0 {
 		t.reporter.Skipf("the limiter has no global limit")

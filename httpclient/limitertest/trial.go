@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// reporter is whom a case tells what it finds: a *testing.T, as a rule.
+// reporter gets the findings of a case, usually a *testing.T.
 type reporter interface {
 	Helper()
 	Errorf(format string, arguments ...any)
@@ -20,13 +20,13 @@ type reporter interface {
 	Skipf(format string, arguments ...any)
 }
 
-// trial is one limiter that goes through one case.
+// trial is one run of a case with a new limiter.
 type trial struct {
 	settings
 	reporter reporter
 	why      string
 	limiter  httpclient.Limiter
-	ctx      context.Context // of all requests; ends with the case
+	ctx      context.Context // parent of all requests' contexts; ends with the case
 	cancel   context.CancelFunc
 	asking   atomic.Int64 // calls of AcquireRequest that have not returned
 	running  atomic.Int64 // goroutines of the case
@@ -38,7 +38,7 @@ func newTrial(r reporter, s settings, why string) *trial {
 	return t
 }
 
-// errorf reports a failure and goes on.
+// errorf reports a failure and continues.
 func (t *trial) errorf(format string, arguments ...any) {
 	t.reporter.Helper()
 	t.reporter.Errorf(format+"\nwhy it matters: %s", append(arguments, t.why)...)
@@ -50,7 +50,7 @@ func (t *trial) fatalf(format string, arguments ...any) {
 	t.reporter.Fatalf(format+"\nwhy it matters: %s", append(arguments, t.why)...)
 }
 
-// expect ends the case if something is not as it should be.
+// expect ends the case with a failure unless ok is true.
 func (t *trial) expect(ok bool, format string, arguments ...any) {
 	t.reporter.Helper()
 	if !ok {
@@ -58,7 +58,7 @@ func (t *trial) expect(ok bool, format string, arguments ...any) {
 	}
 }
 
-// background runs f in a goroutine that finish knows of.
+// background runs f in a goroutine for which finish waits.
 func (t *trial) background(f func()) {
 	t.running.Add(1)
 	go func() {
@@ -67,17 +67,18 @@ func (t *trial) background(f func()) {
 	}()
 }
 
-// finish ends what the case has left over. No wait may outlive its context.
+// finish ends all requests of the case. It fails the case if a wait outlives its context.
 func (t *trial) finish() {
 	t.cancel()
 	t.settle()
 	if n := t.asking.Load(); n > 0 {
 		t.errorf("every wait was expected to end with its context, but %d requests still wait", n)
 		if closer, ok := t.limiter.(io.Closer); ok {
-			closer.Close() // perhaps this ends them
+			closer.Close() // which may end them
 		}
 	}
-	for range 100 { // whatever is slow, as nobody else can let time pass in a bubble
+	// Goroutines may need time to end, and only a sleep lets time pass in a bubble.
+	for range 100 {
 		if t.running.Load() == 0 {
 			return
 		}
@@ -85,7 +86,7 @@ func (t *trial) finish() {
 	}
 }
 
-// settle returns when everybody has done what there was to do without time passing.
+// settle returns when no goroutine can proceed without time passing.
 func (t *trial) settle() {
 	if t.realTime {
 		time.Sleep(t.pause)
@@ -100,7 +101,7 @@ func (t *trial) wait(d time.Duration) {
 	t.settle()
 }
 
-// late is how much later than a certain moment something may happen, if it must not happen before.
+// late returns how late an event may be, for this many timers in a row.
 func (t *trial) late(rounds int) time.Duration {
 	d := time.Duration(rounds) * t.tolerance
 	if t.realTime {
@@ -109,7 +110,7 @@ func (t *trial) late(rounds int) time.Duration {
 	return d
 }
 
-// sleep waits for d or until the case is over, and reports whether it is not.
+// sleep waits for d, or until the case ends. It reports whether the case goes on.
 func (t *trial) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return t.ctx.Err() == nil
@@ -124,7 +125,7 @@ func (t *trial) sleep(d time.Duration) bool {
 	}
 }
 
-// isTooLong reports a refusal of what would wait too long.
+// isTooLong reports whether err is a *ratelimits.TooLongError.
 func isTooLong(err error) bool {
 	var tooLong *ratelimits.TooLongError
 	return errors.As(err, &tooLong)

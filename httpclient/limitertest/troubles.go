@@ -7,7 +7,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// troubles are what may happen to any request.
+// troubles lists what may happen to any request.
 var troubles = []struct {
 	name string
 	discordsim.Fault

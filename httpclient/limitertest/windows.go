@@ -8,13 +8,13 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// kinds are all ways in which a bucket may count. Discord has all of them, and nothing in its headers tells them apart.
+// kinds lists the ways in which a bucket may count. Discord has all of them, and its headers do not distinguish them.
 var kinds = []discordsim.Kind{discordsim.KindFixed, discordsim.KindSliding, discordsim.KindLeaky}
 
-// distances are round trips, from next door to several windows.
+// distances lists round trips, from milliseconds to several windows.
 var distances = []struct {
 	trip, jitter time.Duration
-	disordered   bool // answers arrive in any order, and nobody can know when a window opened
+	disordered   bool // answers arrive in any order, so nobody can know when a window opened
 }{
 	{2 * time.Millisecond, time.Millisecond, false},
 	{50 * time.Millisecond, 5 * time.Millisecond, false},
@@ -54,7 +54,7 @@ func windowCases() []testCase {
 	return all
 }
 
-// usedUp sends many requests at once and expects that all are accepted, none is refused, and that it did not take too long.
+// usedUp sends many requests at once. It expects that none is refused, and that they do not take too long.
 func usedUp(w *world, trip time.Duration, disordered bool) {
 	n, q := 60, w.rules[message(1).Route().String()].quota
 	all := w.sends(n, message(1))
@@ -86,7 +86,7 @@ func olderAnswer(t *trial) {
 	t.tell(message(1), ok("messages", 5, 4, 2*time.Second))
 	first, second := t.must(message(1), "four of five are left"), t.must(message(1), "three of five are left")
 	t.wait(10 * time.Millisecond)
-	second.update(t, ok("messages", 5, 1, 1990*time.Millisecond)) // somebody else has sent one, too
+	second.update(t, ok("messages", 5, 1, 1990*time.Millisecond)) // another client has sent one, too
 	first.update(t, ok("messages", 5, 3, 1990*time.Millisecond))
 	all := t.asks(4, message(1))
 	t.expect(count(all) <= 1, "one was expected to go at the most, as the lowest count says that one of five is left, but %d did", count(all))
@@ -114,7 +114,8 @@ func globalCases() []testCase {
 	return all
 }
 
-// globalWorld is a world with a global limit, whose seconds begin at some part of the clock's, on all that is known, or skips.
+// globalWorld returns a world whose global limit counts seconds that begin at phase. The limiter knows the limit of the
+// route. It skips the case if the limiter has no global limit.
 func globalWorld(t *trial, phase time.Duration) *world {
 	if t.global == 0 {
 		t.reporter.Skipf("the limiter has no global limit")

@@ -15,17 +15,17 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// world is a trial with a Discord to send to, at some distance.
+// world is a trial with a fake Discord at some distance.
 type world struct {
 	*trial
 	*discord
 	all    sync.WaitGroup
 	sent   []*delivery
-	jitter time.Duration // on top of the round trip, at most
-	trip   atomic.Int64  // there and back, a time.Duration
+	jitter time.Duration // bound of the random time that is added to a round trip
+	trip   atomic.Int64  // round-trip time, a time.Duration
 }
 
-// newWorld makes one without a global limit.
+// newWorld returns a world without a global limit.
 func newWorld(t *trial) *world { return worldWith(t, discordsim.Unlimited()) }
 
 func worldWith(t *trial, global discordsim.Quota) *world {
@@ -34,34 +34,34 @@ func worldWith(t *trial, global discordsim.Quota) *world {
 	return w
 }
 
-// limited makes a world in which one route has a limit.
+// limited returns a world in which one route has a limit.
 func limited(t *trial, route routes.CompiledRoute, q discordsim.Quota) *world {
 	w := newWorld(t)
 	w.set(request(route), rule{q, "messages"})
 	return w
 }
 
-// delivery is one request on its way, sent as often as it is refused.
+// delivery is one request, which is sent again after each refusal.
 type delivery struct {
 	cancel context.CancelFunc
-	number int // of all requests of the case
+	number int // index in world.sent
 
 	mu     sync.Mutex
 	done   bool
 	err    error
-	status int       // of the last answer, 0 if it was lost
-	first  time.Time // when it was granted first
+	status int       // of the last answer; 0: lost
+	first  time.Time // time of the first grant
 	times  int
 }
 
-// send sends a request in the background and returns when it has arrived at the limiter.
+// send sends a request in the background. It returns when the request waits in the limiter or is under way.
 func (w *world) send(ctx context.Context, r *buckets.Request) *delivery {
 	d := w.post(ctx, r)
 	w.settle()
 	return d
 }
 
-// burst sends n requests to a route, all at once.
+// burst sends n requests to a route at once.
 func (w *world) burst(n int, route routes.CompiledRoute) {
 	for range n {
 		w.post(w.ctx, request(route))
@@ -95,12 +95,12 @@ func (w *world) sends(n int, route routes.CompiledRoute) []*delivery {
 	return all
 }
 
-// mostAttempts is far more than a limiter needs, and ends the ones that would go on for ever.
+// mostAttempts is far more than a limiter needs. It ends requests that would be repeated for ever.
 const mostAttempts = 20
 
 var errStubborn = fmt.Errorf("the request was refused %d times", mostAttempts)
 
-// deliver is what a client does with a limiter.
+// deliver sends a request as a client with a limiter does, again after each 429.
 func (w *world) deliver(ctx context.Context, d *delivery, r *buckets.Request) (status int, err error) {
 	for attempt := 1; ; attempt++ {
 		w.asking.Add(1)
@@ -125,7 +125,7 @@ func (w *world) deliver(ctx context.Context, d *delivery, r *buckets.Request) (s
 	}
 }
 
-// grant notes a grant and returns how many there were before.
+// grant records a grant and returns the number of earlier ones.
 func (d *delivery) grant() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,7 +136,7 @@ func (d *delivery) grant() int {
 	return d.times - 1
 }
 
-// exchange sends a request and waits for the answer. It reports false if none arrives.
+// exchange sends a request and waits for the answer. It returns false if none arrives.
 func (w *world) exchange(r *buckets.Request, number, attempt int) (answer, bool) {
 	there, back := w.ways(number, attempt)
 	if !w.sleep(there) {
@@ -146,7 +146,8 @@ func (w *world) exchange(r *buckets.Request, number, attempt int) (answer, bool)
 	return answered(response), w.sleep(back+response.Delay) && response.Connection == discordsim.ConnectionKept
 }
 
-// ways is how long the way there and the way back take: the same in every run, and no two requests arrive together.
+// ways returns the travel times of a request and its response. They are the same in every run, and no two requests
+// arrive at the same moment.
 func (w *world) ways(number, attempt int) (there, back time.Duration) {
 	there = time.Duration(w.trip.Load()) / 2
 	back = there
@@ -158,21 +159,21 @@ func (w *world) ways(number, attempt int) (there, back time.Duration) {
 	return there + time.Duration(number)*time.Microsecond, back
 }
 
-// outcome returns what has become of a request.
+// outcome returns the outcome of a request.
 func (d *delivery) outcome() (done bool, status int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.done, d.status, d.err
 }
 
-// grantedAt returns when it was granted first and how often it was.
+// grantedAt returns the time of the first grant and the number of grants.
 func (d *delivery) grantedAt() (time.Time, int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.first, d.times
 }
 
-// finish waits for all requests that were sent, at most so long, and returns how long it took.
+// finish waits until all requests have ended, and returns how long that took. The case fails if it exceeds within.
 func (w *world) finish(within time.Duration) time.Duration {
 	w.reporter.Helper()
 	began := time.Now()
@@ -197,7 +198,7 @@ func (w *world) finish(within time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// acceptedAll expects that all of these have been accepted.
+// acceptedAll expects that all these requests were accepted.
 func (w *world) acceptedAll(all []*delivery, who string) {
 	w.reporter.Helper()
 	for i, d := range all {
@@ -207,7 +208,7 @@ func (w *world) acceptedAll(all []*delivery, who string) {
 	}
 }
 
-// refusedNone expects that Discord has refused nothing.
+// refusedNone expects that Discord has refused no request.
 func (w *world) refusedNone() {
 	w.reporter.Helper()
 	tally := w.tally()
@@ -225,7 +226,7 @@ func (w *world) inOrder(all []*delivery) {
 	for i, d := range all {
 		at, times := d.grantedAt()
 		if times == 0 {
-			continue // it gave up
+			continue // never granted: it was cancelled
 		}
 		w.expect(!at.Before(latest.Add(-slack)), "grants were expected in the order of arrival, but number %d was granted %v before an earlier one", i+1, latest.Sub(at))
 		latest = at

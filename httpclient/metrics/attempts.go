@@ -15,19 +15,19 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// other stands for what is not known, in the words of OpenTelemetry's conventions.
+// other is the label value for methods, statuses and errors outside the known ones, as OpenTelemetry's conventions say.
 const other = "_OTHER"
 
-// The methods of Discord's API, and how attempts mostly end.
+// The methods of Discord's API, and the usual statuses of attempts.
 var (
 	methods  = [...]string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
 	statuses = [...]int{200, 204, 400, 401, 403, 404, 429, 500, 502, 503}
 )
 
-// attempts are how long attempts take, by method and outcome.
+// attempts measures how long attempts take, by method and outcome.
 type attempts struct {
 	durations *prometheus.HistogramVec
-	usual     [len(methods)][len(statuses)]atomic.Pointer[observer] // so that most need no look at a map
+	usual     [len(methods)][len(statuses)]atomic.Pointer[observer] // saves most map look-ups; nil: not used yet
 }
 
 // observer is a series of the histogram.
@@ -36,7 +36,7 @@ type observer struct{ prometheus.Observer }
 func newHistogram() *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "http_client_request_duration_seconds", Help: "Time of each attempt, until the headers of its response.",
-		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, // of those that OpenTelemetry recommends
+		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, // some that OpenTelemetry recommends
 	}, []string{"http_request_method", "http_response_status_code", "error_type"})
 }
 
@@ -54,7 +54,7 @@ func (a *attempts) observe(e *httpclient.ResponseEvent) {
 	a.of(method, e.Status, e.Err).Observe(seconds)
 }
 
-// ofUsual returns the series of a usual method and status, which begins when it is asked for.
+// ofUsual returns the series of a usual method and status. It creates the series at its first use.
 func (a *attempts) ofUsual(method, status int) *observer {
 	series := a.usual[method][status].Load()
 	if series == nil {
@@ -64,10 +64,11 @@ func (a *attempts) ofUsual(method, status int) *observer {
 	return series
 }
 
-// inSeconds is Duration.Seconds without its divisions, which take longer than the rest.
+// inSeconds is a faster Duration.Seconds: its divisions would take longer than all other work for an attempt.
 func inSeconds(d time.Duration) float64 { return float64(d) / float64(time.Second) }
 
-// of returns what counts attempts with such an end. There is a bounded number of them, whatever is requested and answered.
+// of returns the observer of attempts that ended this way. The number of observers is bounded, whatever clients send
+// and servers respond.
 func (a *attempts) of(method string, status int, err error) prometheus.Observer {
 	if !slices.Contains(methods[:], method) {
 		method = other
@@ -76,7 +77,7 @@ func (a *attempts) of(method string, status int, err error) prometheus.Observer 
 	switch {
 	case status == 0:
 		failure = failureOf(err)
-	case http.StatusText(status) == "" && (status < 520 || status > 530): // those are Cloudflare's
+	case http.StatusText(status) == "" && (status < 520 || status > 530): // 520 to 530 are Cloudflare's
 		code, failure = other, other
 	default:
 		code = strconv.Itoa(status)
@@ -87,7 +88,7 @@ func (a *attempts) of(method string, status int, err error) prometheus.Observer 
 	return a.durations.WithLabelValues(method, code, failure)
 }
 
-// failureOf returns why there was no response.
+// failureOf returns the error_type of an attempt without a response.
 func failureOf(err error) string {
 	var timeout interface{ Timeout() bool }
 	switch {

@@ -12,19 +12,19 @@ import (
 
 // Collector is a prometheus.Collector. Get one from New. It is safe for concurrent use.
 type Collector struct {
-	manager *buckets.RESTBucketManager // nil if there is none
+	manager *buckets.RESTBucketManager // nil if the transports use another limiter
 
 	attempts attempts
 	waits    *waits
 	overhead prometheus.Histogram
 	retries  *prometheus.CounterVec
 	retried  map[httpclient.RetryReason]prometheus.Counter
-	refused  [len(refusals)]atomic.Uint64 // by transports, where no manager counts it
+	refused  [len(refusals)]atomic.Uint64 // requests not sent, unless the manager counts them
 }
 
-// New returns a collector of what the manager and the transports do. Transports that use another limiter have no manager: pass nil then, and
-// what only a manager knows is left out. It adds hooks to all of them, which stay; so make one collector for each manager. A nil transport
-// is ignored.
+// New returns a collector of metrics of the manager and the transports. Pass a nil manager for transports that use
+// another limiter; the metrics that only a manager provides are then missing. New adds hooks to the manager and the
+// transports, which cannot be removed, so make only one collector for each manager. Nil transports are ignored.
 func New(manager *buckets.RESTBucketManager, transports ...*httpclient.Transport) *Collector {
 	c := &Collector{
 		manager:  manager,

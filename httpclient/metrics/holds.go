@@ -9,7 +9,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// mostHeld is how many held buckets, credentials and servers are looked at for one scrape. Of more than that the number is too small.
+// mostHeld bounds the held buckets, credentials and servers that one scrape visits. If there are more, the gauge of
+// holds is too small.
 const mostHeld = 1024
 
 var (
@@ -20,7 +21,7 @@ var (
 	limitDesc     = prometheus.NewDesc("ratelight_global_limit", "Requests a second that this process may send with that credential, 0 if there is no limit or nothing counts.", nil, nil)
 )
 
-// collectBusy collects what can be told of the buckets and gates in which requests wait, or that are held.
+// collectBusy collects the metrics of buckets and gates that are held or in which requests wait.
 func collectBusy(out chan<- prometheus.Metric, s *buckets.Status) {
 	var holds [ratelimits.NumClasses]int
 	var ends [ratelimits.NumClasses]time.Duration

@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// number is a metric without labels that is one of a manager's numbers.
+// number is an unlabelled metric made of one of the manager's statistics.
 type number struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -26,7 +26,7 @@ func counter(name, help string, of func(*buckets.Stats) float64) number {
 
 type stats = buckets.Stats
 
-// numbers are those of every manager, sharedNumbers those of one that shares limits with other processes.
+// numbers has the metrics of all managers, sharedNumbers those of managers that share limits with other processes.
 var (
 	numbers = []number{
 		gauge("requests_waiting", "Requests in queues.", func(s *stats) float64 { return float64(s.Waiting) }),
@@ -62,7 +62,7 @@ var (
 	}
 )
 
-// What has labels.
+// Metrics with labels.
 var (
 	responsesDesc  = prometheus.NewDesc("ratelight_responses_total", "Responses by class: ok, or the limit that refused.", []string{"class"}, nil)
 	refusalsDesc   = prometheus.NewDesc("ratelight_refusals_total", "Requests that were not sent, by reason.", []string{"reason"}, nil)
@@ -72,7 +72,7 @@ var (
 	callTimeDesc   = prometheus.NewDesc("ratelight_shared_call_duration_seconds_total", "Time that calls to the server have taken, by script.", []string{"script"}, nil)
 )
 
-// scripts are those that processes which share limits call.
+// scripts names the scripts that buckets.SharedStats.Calls counts.
 var scripts = []string{"swap", "beat", "part", "discover", "invalid"}
 
 // Describe implements prometheus.Collector.
@@ -93,8 +93,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It looks only at buckets in which requests wait, or that are held, and
-// not at more than a few thousand of those; see buckets.RESTBucketManager.Status.
+// Collect implements prometheus.Collector. It visits only buckets that are held or in which requests wait, at most a
+// few thousand of them; see buckets.RESTBucketManager.Status.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.attempts.durations.Collect(out)
 	c.overhead.Collect(out)

@@ -9,17 +9,18 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// refusals are the reasons why requests are not sent. Managers count the first ones, if there is one.
+// refusals lists the reasons why requests are not sent. A manager, if there is one, counts those before byTransports.
 var refusals = [...]string{"too_long", "queue_full", "invalid_budget", "cancelled", "credential", "closed"}
 
-const byTransports = 4 // the first reason that no manager knows, or counts
+const byTransports = 4 // index of the first reason that managers do not count
 
-// refusalsOf returns what a manager has counted, in the order of the reasons.
+// refusalsOf returns the manager's counts, in the order of refusals.
 func refusalsOf(s *buckets.Stats) [byTransports]uint64 {
 	return [...]uint64{s.TooLong, s.QueueFull, s.OverBudget, s.Cancelled}
 }
 
-// refusalOf returns the number of the reason why a request was not sent, or not sent again, -1 if it failed otherwise.
+// refusalOf returns the index in refusals of the reason why a request was not sent, or not sent again. It returns -1
+// for requests that failed for another reason.
 func refusalOf(e *httpclient.DoneEvent) int {
 	var tooLong *ratelimits.TooLongError
 	var queueFull *ratelimits.QueueFullError

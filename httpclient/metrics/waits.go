@@ -10,20 +10,20 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// reasons are what requests wait for.
+// reasons lists what requests wait for.
 var reasons = []buckets.WaitsFor{
 	buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForDeclared, buckets.WaitsForGlobal,
 	buckets.WaitsForEdge, buckets.WaitsForProbe, buckets.WaitsForOrdered, buckets.WaitsForOutage,
 }
 
-// waits are how long requests wait in queues, by what they wait for. Those that do not wait are not noticed at all: they are the difference
-// of two numbers that the manager counts anyway, and get a histogram when it is asked for.
+// waits measures how long requests wait in queues, by what they wait for. Requests that do not wait cost nothing: their
+// number is the difference of two of the manager's counters, from which collect makes a histogram.
 type waits struct {
 	durations *prometheus.HistogramVec
 	none      *prometheus.Desc
 
 	mu     sync.Mutex
-	atOnce uint64 // requests that did not wait
+	atOnce uint64 // requests that did not wait, as exported last
 }
 
 var waitBounds = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
@@ -49,7 +49,8 @@ func (w *waits) observe(_ context.Context, e buckets.Waited) {
 func (w *waits) collect(out chan<- prometheus.Metric, s *buckets.Stats) {
 	w.durations.Collect(out)
 	w.mu.Lock()
-	// Of those that were granted just now too many may have waited, as the numbers are read one after the other; and a counter must not go down.
+	// The counters are read one after the other, so s.Waited may include requests that s.Granted does not. A counter of
+	// Prometheus must not decrease.
 	w.atOnce = max(w.atOnce, s.Granted-min(s.Waited, s.Granted))
 	n := w.atOnce
 	w.mu.Unlock()

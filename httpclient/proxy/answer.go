@@ -16,32 +16,32 @@ import (
 )
 
 const (
-	// soon is when to come back if nobody knows.
+	// soon is the Retry-After if no wait is predicted.
 	soon = time.Second
-	// statusClientGone is for logs: nobody reads it (nginx's).
+	// statusClientGone appears only in logs, as nginx's status for it.
 	statusClientGone   = 499
 	codeUnknownWebhook = 10015
 )
 
-// answer is one of the proxy's own.
+// answer is a response by the proxy itself.
 type answer struct {
 	status     int
-	reason     string // of the header X-Ratelight-Proxy
+	reason     string // for the header X-Ratelight-Proxy
 	message    string
 	code       int
 	retryAfter time.Duration // 0: not known
 
-	// Of a 429.
+	// Only for a 429:
 	scope  string // user, shared or global
 	bucket string
-	limit  int // of the bucket, 0 if it is not about that
+	limit  int // of the bucket; 0: another limit has refused
 }
 
 func badRequest(message string) *answer {
 	return &answer{status: http.StatusBadRequest, reason: "bad-request", message: message}
 }
 
-// answerTo returns the answer for an error of the transport, whose text has no secrets.
+// answerTo returns the answer for an error of the transport. The error's text must not contain secrets.
 func answerTo(err error) *answer {
 	a := &answer{status: http.StatusServiceUnavailable, message: err.Error()}
 	var (
@@ -82,7 +82,7 @@ func answerTo(err error) *answer {
 	return a
 }
 
-// refuse makes the answer a 429, to come back after d.
+// refuse makes the answer a 429 with the given wait, or soon if the wait is not positive.
 func (a *answer) refuse(reason, scope string, d time.Duration) {
 	a.status, a.reason, a.scope, a.retryAfter = http.StatusTooManyRequests, reason, scope, d
 	if d <= 0 {
@@ -99,7 +99,7 @@ func (a *answer) refuseTooLong(e *ratelimits.TooLongError) {
 		scope = "shared"
 	}
 	a.refuse("too-long", scope, e.Wait-e.Waited)
-	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // the others leave room in the bucket
+	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // others leave room in the bucket
 		a.limit = e.Limit
 	}
 	if scope != "global" {
@@ -109,19 +109,19 @@ func (a *answer) refuseTooLong(e *ratelimits.TooLongError) {
 
 func (a *answer) refuseCredential(e *httpclient.CredentialError) {
 	a.reason, a.retryAfter = "credential", e.RetryAfter
-	if e.Status == http.StatusNotFound { // which Discord says too, and does no harm
+	if e.Status == http.StatusNotFound { // Discord's own answer, which does not count as invalid
 		a.status, a.code, a.message, a.retryAfter = http.StatusNotFound, codeUnknownWebhook, "Unknown Webhook", 0
 	}
 }
 
-// write sends the answer. What it takes from the response's writer is all its own. What is left of the request's body, which net/http
-// reads before it uses the connection again, has to come soon.
+// write sends the answer, whose headers are all the proxy's own. net/http reads the rest of the request's body before
+// it reuses the connection, so the client has only drainTime to send it.
 func (a *answer) write(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // of a server that can
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // if the server supports that
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set(headerProxy, a.reason)
-	header.Set("Via", "1.1 ratelight") // without it libraries take a 429 for Cloudflare's
+	header.Set("Via", "1.1 ratelight") // libraries take a 429 without Via for Cloudflare's
 	body := map[string]any{"message": a.message, "code": a.code}
 	seconds := math.Ceil(a.retryAfter.Seconds()*1000) / 1000
 	if a.retryAfter > 0 {
@@ -133,14 +133,14 @@ func (a *answer) write(w http.ResponseWriter) {
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		panic("proxy: " + err.Error()) // of texts and numbers
+		panic("proxy: " + err.Error()) // impossible for texts and numbers
 	}
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(a.status)
-	_, _ = w.Write(text) // to a client that is gone
+	_, _ = w.Write(text) // an error means that the client has gone
 }
 
-// writeLimit says which limit a 429 is about, as Discord does.
+// writeLimit adds the headers with which Discord says which limit a 429 is about.
 func (a *answer) writeLimit(header http.Header, seconds float64) {
 	header.Set("X-RateLimit-Scope", a.scope)
 	if a.scope == "global" {

@@ -8,25 +8,24 @@ import (
 )
 
 const (
-	// maxUnverified is how many Authorizations may be tried in unverifiedFor with which nothing has succeeded yet. Each
-	// takes some kilobytes for an hour.
+	// maxUnverified is how many new Authorizations may be tried in unverifiedFor without a success. Each takes some
+	// kilobytes for an hour.
 	maxUnverified = 1000
 	unverifiedFor = 10 * time.Minute
-	// unverifiedRetry is when to come back if there are too many: one that turns out to work makes room at once.
+	// unverifiedRetry is the Retry-After when there are too many. It is short, because a success makes room at once.
 	unverifiedRetry = 5 * time.Second
 )
 
-// authorizations are the values of the Authorization header of late with which nothing has succeeded yet, by keyed
-// hashes.
+// authorizations has the Authorizations used within unverifiedFor that have not succeeded yet, as keyed hashes.
 type authorizations struct {
 	seed maphash.Seed
 
 	mu         sync.Mutex
 	unverified map[uint64]*list.Element
-	order      list.List // of attempts, the oldest first
+	order      list.List // attempts, oldest first
 }
 
-// attempt is the first use of one of them.
+// attempt is the first use of an Authorization.
 type attempt struct {
 	hash uint64
 	at   time.Time
@@ -36,7 +35,7 @@ func newAuthorizations() *authorizations {
 	return &authorizations{seed: maphash.MakeSeed(), unverified: make(map[uint64]*list.Element)}
 }
 
-// admit reports whether a request with an Authorization may be sent with which nothing has succeeded yet.
+// admit reports whether a request with an Authorization that has not succeeded yet may be sent.
 func (a *authorizations) admit(authorization string) bool {
 	hash, now := maphash.String(a.seed, authorization), time.Now()
 	a.mu.Lock()
@@ -54,7 +53,7 @@ func (a *authorizations) admit(authorization string) bool {
 	return true
 }
 
-// lift forgets them.
+// lift removes all Authorizations.
 func (a *authorizations) lift() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,7 +61,7 @@ func (a *authorizations) lift() {
 	a.order.Init()
 }
 
-// verified records that a request with an Authorization has succeeded.
+// verified records that a request with this Authorization has succeeded.
 func (a *authorizations) verified(authorization string) {
 	hash := maphash.String(a.seed, authorization)
 	a.mu.Lock()

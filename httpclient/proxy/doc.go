@@ -1,69 +1,72 @@
-// Package proxy has a [Handler]: an http.Handler that forwards requests to Discord through a transport of package httpclient, so that
-// bots in any language keep to Discord's limits. Only their library's base URL changes: from https://discord.com to the handler's.
+// Package proxy has a [Handler]: an http.Handler that forwards requests to Discord through a transport of package
+// httpclient, so that bots in any language observe Discord's limits. Only their library's base URL changes: from
+// https://discord.com to the handler's.
 //
 //	handler, err := proxy.New()
 //	if err != nil { … }
 //	defer handler.Close()
 //	http.ListenAndServe("127.0.0.1:8080", handler)
 //
-// The command in ratelight-proxy serves one, with flags for all that an operator sets.
+// The command in ratelight-proxy serves such a handler, with flags for all settings of an operator.
 //
 // # What is forwarded
 //
-// Everything whose path is one of Discord's API, to one upstream that is fixed. /api and the version may be missing;
-// then /api/v10 is put in. Method, the escapes of the path, query, headers with all their values, body, trailers and
-// 1xx responses pass as they come. Removed are headers and trailers for the connection, those that other proxies added
-// (Forwarded, X-Forwarded-*, Via, Cf-* and the like), X-Ratelight-*, and Expect, which the handler meets itself. From
-// responses, Alt-Svc and Strict-Transport-Security are removed, which are about Discord's own address. No credential is
-// added, and the User-Agent is the client's.
+// Every request with a path of Discord's API is forwarded to one fixed upstream. /api and the version may be missing;
+// the handler then adds /api/v10. Method, the escapes of the path, query, headers with all their values, body, trailers
+// and 1xx responses are not changed. The handler removes headers and trailers for the connection, those that other
+// proxies added (Forwarded, X-Forwarded-*, Via, Cf-* and the like), X-Ratelight-*, and Expect, which it fulfils itself.
+// From responses it removes Alt-Svc and Strict-Transport-Security, which are about Discord's own address. It adds no
+// credential, and the User-Agent is the client's.
 //
-// Bodies stream. One of up to [WithMaxBufferedBody] is read before its request is queued, so that it can be repeated
-// after a 429 and the client's disconnect is noticed; a larger one is queued when its first byte is there, and a 429 to
-// it is passed on as it came. A failure is not repeated, which the client's library does, unless [WithTransport] says
-// otherwise. A client that is more than 10 seconds behind with sending 4 KiB of its body per second gets a 400. An
-// early answer to an upload is passed on at once; over HTTP/1 the client has 5 s for the rest, and the connection is
-// closed. A client that takes nothing of its response for 30 seconds loses its connection.
+// Bodies stream. A body of up to [WithMaxBufferedBody] is read before its request is queued, so that the request can be
+// repeated after a 429 and the client's disconnect is noticed. A request with a larger body is queued when the first
+// byte has arrived, and a 429 to it is passed on unchanged. The handler repeats no failed request unless
+// [WithTransport] says otherwise: client libraries do that. A client that is more than 10 seconds behind with sending 4
+// KiB of its body per second gets a 400. An early answer to an upload is passed on at once; over HTTP/1 the client then
+// has 5 s to send the rest, and the connection is closed. A client that reads nothing of its response for 30 seconds
+// loses its connection.
 //
 // # Waits
 //
-// A request waits here until Discord will accept it. If its predicted wait is longer than [WithMaxWait], or than the header
-// X-Ratelight-Max-Wait of the request says in seconds, it is answered at once with a 429 like Discord's. The header's value counts up to
-// [LongestWait], with a body that is not kept in memory up to WithMaxWait.
+// A request waits in the handler until Discord will accept it. If its predicted wait is longer than [WithMaxWait], or
+// than its header X-Ratelight-Max-Wait (in seconds), it gets at once a 429 like Discord's. The header is bounded by
+// [LongestWait], or by WithMaxWait if the request's body is not kept in memory.
 //
-// Requests that name a group in the header X-Ratelight-Group, a guild's id say, take turns with those of other groups: see
+// Requests with the same header X-Ratelight-Group, a guild's id, say, form a group. Groups take turns: see
 // buckets.Request.Group.
 //
-// A client that disconnects gives its place back at once, and its request is not sent. Over HTTP/1 a disconnect cannot be seen before
-// the request's body has been read. So a client with a body that is not kept in memory is noticed to be gone when its turn comes,
-// which is why those waits are bounded more tightly. What has reached the upstream of its request then is cut off, and never a whole request.
+// When a client disconnects, its request leaves the queue at once and is not sent. Over HTTP/1 a disconnect is noticed
+// only after the body has been read. If the body is not kept in memory, that is when the request's turn comes, so its
+// wait has the tighter bound. The upstream then gets a part of the request, never a complete one.
 //
-// # Answers of its own
+// # Answers of the proxy
 //
-// They have the header X-Ratelight-Proxy, which says why, and Discord's form of an error, {"message", "code": 0}. None is a 401 or 403.
+// They have the header X-Ratelight-Proxy with the reason, and Discord's form of an error, {"message", "code": 0}. None
+// is a 401 or 403.
 //
 //	status  X-Ratelight-Proxy    reason
-//	429     too-long             the predicted wait is too long; with Retry-After, retry_after, and X-RateLimit-* as far as known
+//	429     too-long             the predicted wait is too long; with Retry-After, retry_after, known X-RateLimit-*
 //	429     edge                 Cloudflare has refused this address
-//	429     invalid-budget       too many 401s, 403s and 429s of late: Discord would ban the address
-//	429     unverified           too many Authorizations of late with which nothing has succeeded yet
-//	503     queue-full           as many requests wait as may
+//	429     invalid-budget       too many 401s, 403s and 429s recently: Discord would ban the address
+//	429     unverified           too many new Authorizations recently that have not succeeded yet
+//	503     queue-full           the maximum number of requests waits already
 //	503     shared-unavailable   the store of shared limits cannot be reached
-//	503     credential           Discord has refused this credential before, with the 401 that the message names
+//	503     credential           Discord has refused this credential, with the 401 that the message names
 //	404     credential           the webhook does not exist, as Discord has said before; code 10015
 //	503     closed               the proxy is shutting down
-//	504     timeout              no progress, or the request's own time was over
-//	502     unreachable          Discord could not be reached, or broke off
-//	501     no-path, upgrade     there is no path, or it is about another protocol
-//	400     origin               a web page in a browser has made the request
-//	421     host                 the name in the URL is not one that RequireHost allows
-//	400     bad-request          a malformed path, header or body, or a request that is meant for an HTTP proxy
+//	504     timeout              no progress, or the request's own deadline has passed
+//	502     unreachable          Discord could not be reached, or the connection broke
+//	501     no-path, upgrade     the path is missing, or the request asks for another protocol
+//	400     origin               a web page in a browser has sent the request
+//	421     host                 RequireHost does not allow the name in the URL
+//	400     bad-request          a malformed path, header or body, or a request for an HTTP proxy
 //	405     method               CONNECT
 //
 // # Credentials
 //
-// Every Authorization has limits of its own. One with which nothing has succeeded within a week may be wrong: at most a
-// thousand of those are let through in ten minutes, so that a flood of invented ones takes no more memory than others
-// can spare. With requests without an Authorization they share half of the budget of invalid requests at most.
-// Authorizations and webhooks that have worked are not affected, also after a restart that keeps its state. Only keyed
-// hashes are kept.
+// Every Authorization has limits of its own. An Authorization without a success within a week may be invalid. At most a
+// thousand of those may be tried in ten minutes, which bounds the memory for a flood of invented ones. Together with
+// requests without an Authorization they can use at most half of the budget of invalid requests. Authorizations and
+// webhooks that have worked are not affected, not even by a restart if the state is kept. Only keyed hashes of them are
+// kept.
 package proxy

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// DefaultUpstream is where requests are sent unless WithUpstream says otherwise.
+	// DefaultUpstream is the upstream unless WithUpstream sets another one.
 	DefaultUpstream = "https://discord.com"
-	// DefaultMaxWait is the longest predicted wait that is accepted unless WithMaxWait says otherwise. Libraries give up after 15 s
-	// and more.
+	// DefaultMaxWait is the longest accepted wait unless WithMaxWait sets another one. Libraries give up after 15 s or
+	// more.
 	DefaultMaxWait = 10 * time.Second
-	// LongestWait is the most that a request can ask for with the header X-Ratelight-Max-Wait.
+	// LongestWait bounds the header X-Ratelight-Max-Wait.
 	LongestWait = 5 * time.Minute
 )
 
@@ -33,18 +33,19 @@ type settings struct {
 	maxWait      time.Duration
 	maxBuffered  int64
 	logger       *slog.Logger
-	globalLimit  int            // 0: the transport's
-	globalLimits map[string]int // others, by bot
+	globalLimit  int            // requests per second; 0: the transport's default
+	globalLimits map[string]int // exceptions, by the bot's id
 	transport    []httpclient.Option
 }
 
 func defaults() settings {
-	upstream, _ := url.Parse(DefaultUpstream) // a constant, and correct
+	upstream, _ := url.Parse(DefaultUpstream) // never fails for this constant
 	return settings{upstream: upstream, maxWait: DefaultMaxWait, maxBuffered: httpclient.DefaultMaxBufferedBody}
 }
 
-// WithUpstream sets the base URL of the server to which all requests are sent: one that is compatible with Discord, or a fake one. It has
-// scheme and host, and may have a path before /api. All limits count as Discord's. The default is DefaultUpstream.
+// WithUpstream sets the base URL of the server to which all requests are sent: a compatible or a fake server. It has
+// scheme and host, and may have a path before /api. The server's limits count as Discord's. The default is
+// DefaultUpstream.
 func WithUpstream(base string) Option {
 	return func(s *settings) error {
 		u, err := url.Parse(base)
@@ -68,8 +69,8 @@ func WithUpstream(base string) Option {
 	}
 }
 
-// WithMaxWait sets the longest predicted wait that is accepted, from 0 (do not wait at all) to LongestWait. It counts for each wait, and so
-// anew after a 429. The default is DefaultMaxWait.
+// WithMaxWait sets the longest predicted wait that is accepted, from 0 (do not wait at all) to LongestWait. It bounds
+// each wait of a request, so a wait after a 429 counts anew. The default is DefaultMaxWait.
 func WithMaxWait(d time.Duration) Option {
 	return func(s *settings) error {
 		if d < 0 || d > LongestWait {
@@ -80,8 +81,8 @@ func WithMaxWait(d time.Duration) Option {
 	}
 }
 
-// WithMaxBufferedBody sets up to which size, in bytes, a body is read into memory so that its request can be repeated, see
-// httpclient.WithMaxBufferedBody. The default is httpclient.DefaultMaxBufferedBody.
+// WithMaxBufferedBody sets the largest body, in bytes, that is read into memory so that its request can be repeated,
+// see httpclient.WithMaxBufferedBody. The default is httpclient.DefaultMaxBufferedBody.
 func WithMaxBufferedBody(bytes int64) Option {
 	return func(s *settings) error {
 		if bytes <= 0 {
@@ -92,8 +93,8 @@ func WithMaxBufferedBody(bytes int64) Option {
 	}
 }
 
-// WithGlobalLimits sets how many requests per second each authentication may send, and others for bots whose limit Discord has raised, by
-// the bot's id. The default is buckets.DefaultGlobalLimit for all.
+// WithGlobalLimits sets how many requests per second each authentication may send, with exceptions, by the bot's id,
+// for bots whose limit Discord has raised. The default is buckets.DefaultGlobalLimit for all.
 func WithGlobalLimits(perSecond int, ofBots map[string]int) Option {
 	return func(s *settings) error {
 		if perSecond <= 0 {
@@ -109,8 +110,8 @@ func WithGlobalLimits(perSecond int, ofBots map[string]int) Option {
 	}
 }
 
-// WithLogger sets where the handler and its transport log: failures of the upstream as warnings, at most one of a kind in 30 seconds. Nil
-// turns logging off. The default are warnings to slog.Default().
+// WithLogger sets the logger of the handler and its transport. Failures of the upstream are warnings, at most one of a
+// kind in 30 seconds. Nil turns logging off. The default logs warnings to slog.Default().
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		if logger == nil {
@@ -121,9 +122,9 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithTransport passes options to the transport, after the handler's own: such as WithBuckets for shared limits, WithRetries for failures
-// that are to be repeated here, WithoutRateLimitHeaders for clients that would wait themselves. WithHosts and WithAPI
-// have no use here.
+// WithTransport passes options to the transport, after the handler's own: WithBuckets for shared limits, WithRetries to
+// repeat failed requests in the proxy, WithoutRateLimitHeaders for clients that would also wait themselves. WithHosts
+// and WithAPI have no use here.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) error {
 		s.transport = append(s.transport, options...)

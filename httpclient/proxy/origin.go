@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// RequireHost returns a handler that lets only those requests through to next that are for an address, localhost, a
-// name without a dot, or one of the names. A browser sends others for a web page whose name has come to mean this
-// machine; they are answered with a 421. With a secret or TLS it is not needed.
+// RequireHost returns a handler that passes a request to next if its host is an address, localhost, a name without a
+// dot, or one of the names. All others get a 421: a web page can point its own name to this machine and make a browser
+// send requests. RequireHost is not needed with a secret or TLS.
 func RequireHost(next http.Handler, names ...string) http.Handler {
 	allowed := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -30,13 +30,13 @@ func RequireHost(next http.Handler, names ...string) http.Handler {
 
 func canonicalHost(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// ofAnotherPage reports a request that a page of another origin made a browser send. Bots send none of the headers that
-// tell; some say that they are a page of Discord's.
+// ofAnotherPage reports whether a page of another origin made a browser send the request. Bots do not send the headers
+// that show that, or send Discord's origin.
 func (h *Handler) ofAnotherPage(r *http.Request) bool {
 	if r.Header["Origin"] == nil && r.Header["Sec-Fetch-Site"] == nil {
 		return false
 	}
 	same := *r
-	same.Method = http.MethodPost // Discord may refuse a GET, too, and counts it
+	same.Method = http.MethodPost // GETs are checked, too: Discord may refuse and count them
 	return h.origins.Check(&same) != nil
 }

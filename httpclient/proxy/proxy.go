@@ -20,8 +20,8 @@ import (
 
 // Handler is an http.Handler that forwards requests to Discord, each when Discord is certain to accept it. Get one from
 // New. It is safe for concurrent use. It may be mounted below a path with http.StripPrefix, but not in an http.ServeMux
-// that cleans paths. A client may leave its connection full for 30 s: the handler sets write deadlines, in place of the
-// WriteTimeout of its http.Server.
+// that cleans paths. The handler sets write deadlines, which replace the WriteTimeout of its http.Server: it cuts off a
+// client that reads nothing for 30 s.
 type Handler struct {
 	settings
 	transport      *httpclient.Transport
@@ -53,7 +53,8 @@ func New(options ...Option) (*Handler, error) {
 	h.transport = httpclient.NewTransport(h.transportOptions()...)
 	h.reverse = httputil.ReverseProxy{
 		Rewrite: rewrite, Transport: h.transport, ModifyResponse: h.answered, ErrorHandler: h.failed,
-		BufferPool: new(buffers), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // of clients that are gone
+		// ErrorLog would only report clients that have gone.
+		BufferPool: new(buffers), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 	return h, nil
 }
@@ -75,17 +76,17 @@ func (h *Handler) transportOptions() []httpclient.Option {
 	return append(options, s.transport...)
 }
 
-// newBase returns the transport that sends to one server, and changes nothing.
+// newBase returns a transport for a single server that does not change requests and responses.
 func newBase() *http.Transport {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DisableCompression = true // the client's Accept-Encoding counts, and bodies keep their length
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 512
-	// As httpclient.WithBase says.
+	// Pings detect dead connections, as httpclient.WithBase recommends.
 	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
 	return base
 }
 
-// globalLimitOf returns the global limit of an Authorization: that of its bot, whose id is the first part of its token.
+// globalLimitOf returns the global limit of an Authorization. The first part of a bot's token is the bot's id.
 func (s *settings) globalLimitOf(authorization string) int {
 	token, isBot := strings.CutPrefix(authorization, "Bot ")
 	first, _, _ := strings.Cut(token, ".")
@@ -97,26 +98,26 @@ func (s *settings) globalLimitOf(authorization string) int {
 	return s.globalLimit
 }
 
-// Transport returns the transport that sends the requests, for its manager's numbers and for its methods.
+// Transport returns the transport that sends the requests, for example for its manager's statistics.
 func (h *Handler) Transport() *httpclient.Transport { return h.transport }
 
-// LiftHolds ends all effects of earlier refusals, see httpclient.Transport.LiftHolds, and forgets which Authorizations
-// have not succeeded yet.
+// LiftHolds ends all effects of earlier refusals, see httpclient.Transport.LiftHolds. It also admits new Authorizations
+// again.
 func (h *Handler) LiftHolds() {
 	h.authorizations.lift()
 	h.transport.LiftHolds()
 }
 
-// Shutdown refuses new requests with a 503, waits until those that wait or are in flight have been answered, and closes
-// the handler. When the context ends first, it closes it at once, and returns the context's error, see
-// httpclient.Transport.Shutdown. Call http.Server.Shutdown first, which waits for bodies as well.
+// Shutdown rejects new requests with a 503, waits until waiting requests and those in flight have been answered, and
+// closes the handler. When the context ends first, it closes the handler at once, and returns the context's error, see
+// httpclient.Transport.Shutdown. Call http.Server.Shutdown first, which also waits for bodies.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	defer h.transport.CloseIdleConnections()
 	return h.transport.Shutdown(ctx)
 }
 
-// Close ends requests that wait with a 503, and refuses new ones. Requests in flight are not cut off. The error is
-// always nil.
+// Close ends waiting requests with a 503, and rejects new ones. Requests in flight are not cut off. The error is always
+// nil.
 func (h *Handler) Close() error {
 	defer h.transport.CloseIdleConnections()
 	h.log.Flush(time.Since(h.began), true)
@@ -126,7 +127,7 @@ func (h *Handler) Close() error {
 // ServeHTTP forwards a request, and returns when its response has been copied.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	response := newResponseWriter(w)
-	response.pause() // of the request before
+	response.pause() // removes the deadline of the connection's previous request
 	defer response.begin()
 	w = response
 	out, refused := h.prepare(w, r)
@@ -137,7 +138,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := out.Body.(*upload)
 	large := body != nil && h.isLarge(r)
 	if large {
-		_ = body.control.EnableFullDuplex() // or else an early answer waits for the body, or breaks the connection
+		_ = body.control.EnableFullDuplex() // otherwise an early answer waits for the body, or breaks the connection
 	}
 	h.reverse.ServeHTTP(w, out)
 	if large {
@@ -146,7 +147,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// prepare returns the request as it is to be forwarded, or the answer to one that is not.
+// prepare returns the request to forward, or the answer if it is rejected.
 func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request, *answer) {
 	target, refused := h.target(r)
 	if refused != nil {
@@ -178,18 +179,18 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	}
 	out := r.WithContext(ctx)
 	out.URL, out.Body = target, body
-	if len(out.Header["Upgrade"]) > 0 { // to HTTP/2, and ignored
+	if len(out.Header["Upgrade"]) > 0 { // an upgrade to HTTP/2, which is ignored
 		out.Header = out.Header.Clone()
 		out.Header.Del("Upgrade")
 	}
 	return out, nil
 }
 
-// rewrite completes the request that net/http/httputil has made of the client's.
+// rewrite completes the request that httputil.ReverseProxy has made of the client's.
 func rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
-	out.Host = ""                        // that of the URL
-	out.URL.RawQuery = r.In.URL.RawQuery // as it came
+	out.Host = ""                        // the host of the URL
+	out.URL.RawQuery = r.In.URL.RawQuery // unchanged, even if it is malformed
 	out.Trailer = nil
 	if body, ok := r.In.Context().Value(uploadKey{}).(*upload); ok {
 		out.Trailer = body.trailer
@@ -201,10 +202,10 @@ func rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// answered takes in a response of the upstream's.
+// answered changes the headers of a response of the upstream, and records its success.
 func (h *Handler) answered(response *http.Response) error {
 	h.upstreamState.answered()
-	response.Header.Del(headerProxy) // which only the proxy's own answers have
+	response.Header.Del(headerProxy) // only the proxy's own answers have it
 	response.Header.Del("Alt-Svc")
 	response.Header.Del("Strict-Transport-Security")
 	request := response.Request
@@ -217,7 +218,7 @@ func (h *Handler) answered(response *http.Response) error {
 	return nil
 }
 
-// failed answers a request for which there is no response.
+// failed answers a request for which the transport has returned an error.
 func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 	err = redact.Error(err, redact.Secrets(r.URL, r.Header.Get("Authorization"))...)
 	a := answerTo(err)

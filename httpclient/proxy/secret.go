@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// minSecret is the length of the shortest secret that is accepted, in bytes.
+// minSecret is the minimum length of a secret, in bytes.
 const minSecret = 16
 
-// RequireSecret returns a handler that lets only those requests through to next that show a secret: in the header X-Ratelight-Secret, or
-// as the first segment of the path, for libraries that can change nothing but their base URL: http://proxy:8080/SECRET/api/v10. There the
-// segment is removed. Others are answered with a 400, because a 401 or 403 would look like Discord's. The secret is compared in constant time.
+// RequireSecret returns a handler that passes only requests with a secret to next. The secret is in the header
+// X-Ratelight-Secret, or is the first segment of the path, for libraries that can change only their base URL:
+// http://proxy:8080/SECRET/api/v10. The handler removes that segment. All other requests get a 400, because a 401 or
+// 403 would look like Discord's. The secret is compared in constant time.
 //
-// It has 16 bytes or more, all of which are letters, digits or one of - . _ ~, so that it is spelled the same in every URL. Anything else is an
-// error that wraps ErrOptions.
+// The secret must have at least 16 bytes, all of them letters, digits or one of - . _ ~, which no URL escapes. For any
+// other secret the error wraps ErrOptions.
 func RequireSecret(secret string, next http.Handler) (http.Handler, error) {
 	plain := func(r rune) bool {
 		return 'a' <= r|0x20 && r|0x20 <= 'z' && r < 0x80 || '0' <= r && r <= '9' || strings.ContainsRune("-._~", r)
@@ -25,7 +26,7 @@ func RequireSecret(secret string, next http.Handler) (http.Handler, error) {
 	if len(secret) < minSecret || strings.ContainsFunc(secret, func(r rune) bool { return !plain(r) }) {
 		return nil, fmt.Errorf("%w: a secret of %d bytes: expected %d or more, letters, digits and - . _ ~ only", ErrOptions, len(secret), minSecret)
 	}
-	want := sha256.Sum256([]byte(secret)) // of equal length, whatever is compared
+	want := sha256.Sum256([]byte(secret)) // hashes have equal lengths
 	isSecret := func(text string) bool {
 		got := sha256.Sum256([]byte(text))
 		return subtle.ConstantTimeCompare(got[:], want[:]) == 1
@@ -44,9 +45,10 @@ func RequireSecret(secret string, next http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// withoutFirst returns the request without the first segment of its path, which is spelled the same with and without escapes.
+// withoutFirst returns the request without the first segment of its path. That segment contains nothing that URLs
+// escape.
 func withoutFirst(r *http.Request, first string) *http.Request {
-	cut := func(path string) string { // "/" at least, or http.ServeMux redirects to it
+	cut := func(path string) string { // an empty path would make http.ServeMux redirect
 		return "/" + strings.TrimPrefix(strings.TrimPrefix(strings.TrimLeft(path, "/"), first), "/")
 	}
 	out := r.WithContext(r.Context())

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// defaultVersion is put in where a path has none. Discord would take the oldest.
+// defaultVersion is added to paths without a version; Discord would take the oldest one.
 const defaultVersion = "v10"
 
 const (
@@ -21,8 +21,8 @@ const (
 	headerPrefix  = "X-Ratelight-"
 )
 
-// apiPath returns a path with /api and a version in front, and whether there is anything behind them. What is there
-// stays as it is. Repeated slashes up to there become one, as they come from base URLs that end in one.
+// apiPath adds /api and a version to a path if they are missing, and reports whether anything follows them. That is not
+// changed, but repeated slashes before it become one, because base URLs may end in a slash.
 func apiPath(path string) (string, bool) {
 	rest := oneSlash(path)
 	rest = oneSlash(below(rest, func(segment string) bool { return segment == "api" }))
@@ -35,7 +35,7 @@ func apiPath(path string) (string, bool) {
 
 func oneSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// below returns what follows the first segment of a path if that is one of those.
+// below returns the path without its first segment if segment accepts that, otherwise the whole path.
 func below(path string, segment func(string) bool) string {
 	first, _, _ := strings.Cut(path[min(1, len(path)):], "/")
 	if segment(first) {
@@ -49,12 +49,12 @@ func isVersion(segment string) bool {
 	return found && isSnowflake(digits)
 }
 
-// isSnowflake reports a number like an id.
+// isSnowflake reports whether a text has the form of an id.
 func isSnowflake(text string) bool {
 	return text != "" && len(text) <= 20 && strings.Trim(text, "0123456789") == ""
 }
 
-// target returns where a request goes, or the answer to one that goes nowhere.
+// target returns the URL to which a request is forwarded, or the answer if it is rejected.
 func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 	switch {
 	case r.Method == http.MethodConnect:
@@ -68,7 +68,7 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 	case upgrades(r.Header):
 		return nil, &answer{status: http.StatusNotImplemented, reason: "upgrade",
 			message: "the proxy is for REST requests: connect to the gateway directly"}
-	case len(r.Header["Authorization"]) > 1: // whose limits count?
+	case len(r.Header["Authorization"]) > 1: // it would be unknown whose limits count
 		return nil, badRequest("the request has more than one Authorization")
 	}
 	path, ok := apiPath(r.URL.EscapedPath())
@@ -85,7 +85,7 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}, nil
 }
 
-// leads reports that a path without escapes leads elsewhere than it seems, should a server resolve its dots.
+// leads reports whether an unescaped path has dot segments: a server that resolves them would see another route.
 func leads(plain string) bool {
 	for segment := range strings.FieldsFuncSeq(plain, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if segment == "." || segment == ".." {
@@ -95,7 +95,8 @@ func leads(plain string) bool {
 	return false
 }
 
-// upgrades reports a request that asks for another protocol. One for HTTP/2, which Java's client makes each time, may be ignored.
+// upgrades reports whether a request needs another protocol. An upgrade to HTTP/2, as Java's client sends, can be
+// ignored.
 func upgrades(header http.Header) bool {
 	wanted := header["Upgrade"]
 	return len(wanted) > 0 && strings.Contains(strings.ToLower(strings.Join(header["Connection"], ",")), "upgrade") &&
@@ -104,7 +105,7 @@ func upgrades(header http.Header) bool {
 
 var errMaxWait = errors.New("the header " + headerMaxWait + " is malformed: expected a number of seconds, 0 or more")
 
-// maxWaitOf returns how long a request may wait.
+// maxWaitOf returns the longest accepted wait of a request.
 func (h *Handler) maxWaitOf(r *http.Request) (time.Duration, error) {
 	text := r.Header.Get(headerMaxWait)
 	if text == "" {
@@ -115,18 +116,18 @@ func (h *Handler) maxWaitOf(r *http.Request) (time.Duration, error) {
 		return 0, errMaxWait
 	}
 	longest := LongestWait
-	if h.isLarge(r) { // its client's disconnect is not noticed
+	if h.isLarge(r) { // the client's disconnect is not noticed
 		longest = h.maxWait
 	}
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second)), nil
 }
 
-// longestGroup is the length of the longest name of a group: an id has 20 characters.
+// longestGroup bounds the name of a group, in bytes: an id has 20.
 const longestGroup = 100
 
 var errGroup = fmt.Errorf("the header %s is too long: expected up to %d characters, such as the id of a guild", headerGroup, longestGroup)
 
-// groupOf returns the group of a request, with which others take turns.
+// groupOf returns the group of a request.
 func groupOf(r *http.Request) (string, error) {
 	group := r.Header.Get(headerGroup)
 	if len(group) > longestGroup {
@@ -135,12 +136,12 @@ func groupOf(r *http.Request) (string, error) {
 	return group, nil
 }
 
-// Headers that are about the way from the client to here. Cloudflare refuses some of them.
+// Headers about the way from the client to the proxy. Cloudflare refuses some of them.
 var (
 	wayHeaders = map[string]bool{
 		"Via": true, "Forwarded": true, "X-Real-Ip": true, "X-Client-Ip": true, "X-Cluster-Client-Ip": true, "True-Client-Ip": true,
 		"Fastly-Client-Ip": true, "Client-Ip": true, "X-Appengine-User-Ip": true, "Cdn-Loop": true, "X-Rewrite-Url": true,
-		"Expect": true, // met here
+		"Expect": true, // fulfilled by the proxy
 	}
 	wayPrefixes = []string{"X-Forwarded", "X-Original-", "X-Envoy-", "Cf-", headerPrefix}
 )

@@ -9,37 +9,38 @@ import (
 )
 
 const (
-	// drainTime and maxDrained bound how long, and how much of, a body is read on whose request has been answered. Discord takes
-	// no more than 25 MB from most.
+	// drainTime and maxDrained bound the time and the bytes for which the rest of a body is read after the answer.
+	// Discord accepts at most 25 MB in most requests.
 	drainTime  = 5 * time.Second
 	maxDrained = 32 << 20
 
-	// uploadPatience is how long a client may be behind with its body, and slowestUpload, in bytes per second, what is fast enough.
+	// uploadPatience bounds how far a client may be behind with its body; slowestUpload, in bytes per second, is the
+	// expected rate.
 	uploadPatience = 10 * time.Second
 	slowestUpload  = 4 << 10
 )
 
-// uploadKey is the key of a request's upload in its context.
+// uploadKey is the context key of a request's upload.
 type uploadKey struct{}
 
-// upload is a request's body on its way. Its client may not take for ever to send it: it would keep its connection, the memory that it
-// has announced, or a place in a bucket.
+// upload is the body of a request that is being received. It has read deadlines, because a slow client would keep its
+// connection, the memory for the announced length, or a place in a bucket.
 type upload struct {
 	io.ReadCloser
 	control              *http.ResponseController
 	http1                bool
-	behind               time.Duration // how much longer the client took than it would at slowestUpload
+	behind               time.Duration // how much longer the client has taken than at slowestUpload
 	begun, ended, broken atomic.Bool
-	reading              chan struct{} // has room while nobody reads
+	reading              chan struct{} // full during a Read
 
 	mu     sync.Mutex
-	closed bool // nobody waits for the rest any more, and no later read puts that off
+	closed bool // after Close; the deadline is final
 
 	received http.Header // the client's trailer, filled in when the body has been read
-	trailer  http.Header // what of it passes, nil if nothing does
+	trailer  http.Header // the part of it that is forwarded; nil: none
 }
 
-// declareTrailer notes which trailers follow the body: those whose names may pass as headers.
+// declareTrailer records which trailers are forwarded: those whose names are forwarded as headers.
 func (u *upload) declareTrailer(received http.Header) {
 	u.received = received
 	for name := range received {
@@ -77,14 +78,13 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.ended.Store(true)
 	case err != nil:
 		u.broken.Store(true)
-		return n, err // and nobody waits for the rest
+		return n, err // keep the deadline: nobody waits for the rest
 	}
 	u.setDeadline(time.Time{})
 	return n, err
 }
 
-// setDeadline sets until when a read may take, of a server that can. It reports false after Close, whose deadline
-// stays.
+// setDeadline sets the read deadline, if the server supports that. After Close it changes nothing and returns false.
 func (u *upload) setDeadline(t time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -95,19 +95,19 @@ func (u *upload) setDeadline(t time.Time) bool {
 	return true
 }
 
-// Close gives the client a last time in which to send the rest. It does not wait for a read: the server closes the body
-// when its handler has returned, and the answer may not wait for that.
+// Close sets the final deadline for the rest of the body. It does not wait for a Read: the answer must not wait for
+// one, and the server closes the body after the handler has returned.
 func (u *upload) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.closed && !u.ended.Load() { // later reads of the connection are of another request
+	if !u.closed && !u.ended.Load() { // after its end, reads of the connection belong to the next request
 		_ = u.control.SetReadDeadline(time.Now().Add(drainTime))
 	}
 	u.closed = true
 	return nil
 }
 
-// fails reports that a request failed because its client does not send the body, and ends a read that waits for it.
+// fails reports whether a request failed because its client does not send the body. It ends a Read that waits for that.
 func (u *upload) fails(timeout bool) bool {
 	if timeout && len(u.reading) > 0 {
 		u.broken.Store(true)
@@ -116,29 +116,29 @@ func (u *upload) fails(timeout bool) bool {
 	return u.broken.Load()
 }
 
-// answer is called before the request is answered. If the body has not come to its end, its connection is not used again: what
-// comes of it later would be taken for a request.
+// answer prepares the headers of the answer. If the body has not ended, the connection must be closed: the rest of the
+// body would be parsed as a request.
 func (u *upload) answer(header http.Header) {
 	if u != nil && u.http1 && !u.ended.Load() {
 		header.Set("Connection", "close")
 	}
 }
 
-// isLarge reports a request whose body may not be kept in memory.
+// isLarge reports whether the request's body may be too large to be kept in memory.
 func (h *Handler) isLarge(r *http.Request) bool {
 	return r.ContentLength < 0 || r.ContentLength > h.maxBuffered
 }
 
-// drain reads the rest of a large body whose request has been answered early, until the deadline of Close. Over HTTP/1
-// a client that is still sending it would otherwise see a broken connection instead of the answer. One that waits to be
-// told to send it (Expect) has its answer.
+// drain reads the rest of a large body after an early answer, until the deadline of Close. Over HTTP/1 a client that is
+// still sending would otherwise see a broken connection instead of the answer. A client that waits for 100 Continue
+// (Expect) already has the answer.
 func (u *upload) drain(r *http.Request) {
 	if !u.http1 || u.ended.Load() || u.broken.Load() || !u.begun.Load() && r.Header.Get("Expect") != "" {
 		return
 	}
-	if u.control.Flush() != nil { // of what cannot flush
+	if u.control.Flush() != nil { // not every writer can
 		return
 	}
-	u.reading <- struct{}{}                         // after a read that is still under way
-	_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // of a client that is gone
+	u.reading <- struct{}{}                         // wait for a Read under way
+	_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // an error means that the client has gone
 }

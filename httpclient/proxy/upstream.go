@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// UpstreamState is how the latest requests to the upstream fared.
+// UpstreamState describes the outcome of the latest requests to the upstream.
 type UpstreamState struct {
-	// Answered and Failed are when the latest response came, and when the latest request got none. They are zero if there was none.
+	// Answered is when the latest response came, Failed when a request last failed to get one; zero: never.
 	Answered, Failed time.Time
-	// Failure says what happened then, without secrets.
+	// Failure describes that failure, without secrets.
 	Failure string
-	// Hold is how long the network in front of the upstream (Cloudflare) has asked to send nothing.
+	// Hold is for how much longer nothing may be sent, as the network in front of the upstream (Cloudflare) has asked.
 	Hold time.Duration
 }
 
-// OK reports that the latest request got a response, if there was one, and that requests may be sent.
+// OK reports whether requests may be sent, and the latest request, if any, got a response.
 func (s UpstreamState) OK() bool { return s.Hold <= 0 && !s.Failed.After(s.Answered) }
 
-// Upstream returns the current state.
+// Upstream returns the current state of the upstream.
 func (h *Handler) Upstream() UpstreamState {
 	s := h.upstreamState.get()
 	if m := h.transport.Manager(); m != nil {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// writePatience is how long a client may leave its connection full. An idle one is not bounded by this.
+// writePatience bounds a write to a client that does not read. Connections on which nothing is written are not bounded.
 const writePatience = 30 * time.Second
 
-// responseWriter ends responses to clients that do not read them, of a server that can.
+// responseWriter ends responses to clients that do not read them, if the server supports write deadlines.
 type responseWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -18,10 +18,10 @@ func newResponseWriter(w http.ResponseWriter) *responseWriter {
 	return &responseWriter{w, http.NewResponseController(w)}
 }
 
-// begin lets the next write take so long, and all that the server sends when its handler has returned.
+// begin sets the deadline for the next write, and for what the server sends after the handler has returned.
 func (w *responseWriter) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(writePatience)) }
 
-// pause says that nothing is being written: over HTTP/2 a deadline ends the response all the same.
+// pause removes the deadline between writes: over HTTP/2 it would end the response even if nothing is written.
 func (w *responseWriter) pause() { _ = w.control.SetWriteDeadline(time.Time{}) }
 
 func (w *responseWriter) Write(p []byte) (int, error) {

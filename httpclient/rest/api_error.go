@@ -16,23 +16,22 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/redact"
 )
 
-// APIError is a response that says that the request failed. Find it with errors.As.
+// APIError is a response with an error status. Find it with errors.As.
 //
-// Its strings come from the server, shortened to some hundred bytes, with the request's tokens removed.
+// Its strings come from the server; each is cut to 512 bytes, and the request's tokens are removed.
 type APIError struct {
 	// Route is the method and template, without parameters.
 	Route string
 	// Status is the HTTP status code.
 	Status int
-	// Code is Discord's error code, 0 if there was none.
+	// Code is Discord's error code, 0 if the response has none.
 	Code int
-	// Message is Discord's message. If the response has none (such as a page of the network in front of Discord), it is
-	// the text of the status, empty for an unknown status.
+	// Message is Discord's message. If the response has none (such as a page of the network in front of Discord),
+	// Message is the text of the status, empty for an unknown status.
 	Message string
-	// Errors are the errors of single fields of the request, ordered by path; at most a hundred.
+	// Errors are the errors of single fields of the request, ordered by path; at most 100.
 	Errors []FieldError
-	// Response is the response as it came. Unlike the other fields it may contain tokens, and so is not encoded as
-	// JSON.
+	// Response is the response as it came. It may contain tokens, so it is not encoded as JSON.
 	Response *Response `json:"-"`
 }
 
@@ -46,7 +45,7 @@ type FieldError struct {
 	Message string
 }
 
-// shownErrors is how many field errors the text of an APIError lists.
+// shownErrors bounds the field errors in the text of an APIError.
 const shownErrors = 5
 
 // Error returns the error in one line, with the first five field errors.
@@ -56,7 +55,7 @@ func (e *APIError) Error() string {
 	if meaning != "" {
 		text += " " + meaning
 	}
-	if e.Message != "" && e.Message != meaning && e.Message != strconv.Itoa(e.Status)+": "+meaning { // as Discord's 401 says
+	if e.Message != "" && e.Message != meaning && e.Message != strconv.Itoa(e.Status)+": "+meaning { // as 401s do
 		text += ": " + e.Message
 	}
 	if e.Code != 0 {
@@ -72,7 +71,7 @@ func (e *APIError) Error() string {
 	return oneLine(text)
 }
 
-// String returns path, message and code.
+// String returns path, message and code in one line.
 func (f FieldError) String() string {
 	text := f.Message
 	if f.Path != "" {
@@ -84,10 +83,11 @@ func (f FieldError) String() string {
 	return oneLine(text)
 }
 
-// newAPIError makes an error of a response, without the secrets of the request.
+// newAPIError returns the error for a response, without the secrets of the request.
 func (c *call) newAPIError(r *Response) *APIError {
 	e := &APIError{Route: c.name(), Status: r.Status, Response: r}
-	clean := func(text string) string { return clip(redact.Text(text, c.secrets...)) } // in this order: half a secret is one too
+	// Redact before clipping: a cut secret would not be found.
+	clean := func(text string) string { return clip(redact.Text(text, c.secrets...)) }
 	e.decode(message.Decoded(r.Header, r.Body, maxErrorBody+1), clean)
 	if e.Message == "" {
 		e.Message = http.StatusText(r.Status)
@@ -99,14 +99,14 @@ func (c *call) newAPIError(r *Response) *APIError {
 }
 
 const (
-	// maxErrorBody is how large a body is looked at for an error, in bytes. Discord's have a few thousand at most.
+	// maxErrorBody bounds the bodies that are parsed for an error, in bytes. Discord's have a few thousand at most.
 	maxErrorBody = 1 << 20
-	// maxText is how much of a text from the server is taken over, in bytes.
+	// maxText bounds each text that is taken from the server, in bytes.
 	maxText = 512
 )
 
-// decode reads Discord's error object, that of its OAuth2 endpoints, or that of the oldest ones, which consists of nothing
-// but fields. It leaves alone what it cannot make sense of, and cleans the texts that it takes over.
+// decode parses Discord's error object, the one of its OAuth2 endpoints, or the one of the oldest endpoints, which has
+// nothing but fields. It ignores everything else, and cleans all texts.
 func (e *APIError) decode(body []byte, clean func(string) string) {
 	body = bytes.TrimSpace(body)
 	if len(body) > maxErrorBody || !bytes.HasPrefix(body, []byte("{")) {
@@ -131,7 +131,7 @@ func (e *APIError) decode(body []byte, clean func(string) string) {
 	}
 }
 
-// textOf returns a JSON string, and "" for everything else.
+// textOf returns the JSON string in raw, "" if raw is anything else.
 func textOf(raw json.RawMessage) (text string) {
 	if json.Unmarshal(raw, &text) != nil {
 		return ""
@@ -151,7 +151,7 @@ func clip(text string) string {
 	return text[:end] + "…"
 }
 
-// oneLine replaces what could pretend to be another line of a log.
+// oneLine replaces control characters and line separators, which could fake another line of a log.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
@@ -162,19 +162,19 @@ func oneLine(text string) string {
 }
 
 const (
-	// maxFieldErrors and maxFieldDepth bound what is made of an object of errors. Discord's are nested six deep or so.
+	// maxFieldErrors and maxFieldDepth bound the work for an object of errors. Discord's are nested about six deep.
 	maxFieldErrors = 100
 	maxFieldDepth  = 16
 )
 
-// fieldErrors flattens Discord's object of errors, which has the shape of the request, and lists under "_errors":
+// fieldErrors flattens Discord's object of errors. The object has the shape of the request, with lists named "_errors":
 //
-//	{"embeds": {"0": {"title": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 256 or fewer in length."}]}}}}
+//	{"embeds": {"0": {"title": {"_errors": [{"code": "BASE_TYPE_MAX_LENGTH", "message": "Must be 256 or fewer …"}]}}}}
 //
-// The oldest endpoints have lists of strings in the place of that. Whatever else there is is left out.
+// The oldest endpoints have lists of strings instead. Everything else is ignored.
 func fieldErrors(raw []byte, clean func(string) string) []FieldError {
 	var tree any
-	_ = json.Unmarshal(raw, &tree) // what cannot be decoded is nothing
+	_ = json.Unmarshal(raw, &tree) // a tree that cannot be decoded is nil
 	f := flattener{clean: clean}
 	f.walk("", 0, tree)
 	return f.errors
@@ -208,7 +208,7 @@ func (f *flattener) walk(path string, depth int, node any) {
 	}
 }
 
-// item adds one element of a list: an error, or something with errors in it.
+// item adds one element of a list: an error, or a node that contains errors.
 func (f *flattener) item(path string, depth, index int, node any) {
 	object, ok := node.(map[string]any)
 	if !ok {
@@ -235,7 +235,7 @@ func codeOf(code any) string {
 	}
 }
 
-// join appends a name to a path. Names are those of the request's fields, so short; what is not is cut.
+// join appends a name to a path, and cuts the result: only the server could send a name that is longer than a field's.
 func (f *flattener) join(path, name string) string {
 	if path != "" {
 		name = path + "." + name

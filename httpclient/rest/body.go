@@ -11,21 +11,21 @@ import (
 )
 
 // ErrBody is wrapped by errors about bodies that cannot be sent: a value that cannot be encoded as JSON, a file whose
-// name or type a header cannot contain, a stream that has been sent before.
+// name or type is illegal in a header, a stream that has been sent before.
 var ErrBody = errors.New("bad body")
 
 // Body is the body of a request. Make one with JSON, Bytes or Multipart. It can be sent any number of times, also
 // concurrently, except as described at Multipart.
 type Body interface {
-	// prepare makes the content ready for one use of Do.
+	// prepare returns the content for one use of Do.
 	prepare() (content, error)
 }
 
-// content is a body that is ready.
+// content is a body that is ready to be sent.
 type content struct {
 	contentType string
 	length      int64 // -1: not known
-	once        bool  // open works one time
+	once        bool  // open works only once
 	open        func() (io.ReadCloser, error)
 }
 
@@ -52,14 +52,14 @@ func Bytes(contentType string, b []byte) Body {
 	return body
 }
 
-// JSON returns a body with v encoded by package json. It is encoded at once: later changes of v have no effect. If that
-// fails, Do returns an error that wraps ErrBody and json's error.
+// JSON returns a body with v encoded by package json. JSON encodes v at once, so later changes of v have no effect. If
+// that fails, Do returns an error that wraps ErrBody and json's error.
 func JSON(v any) Body {
 	encoded, err := encode(v)
 	return &bytesBody{contentType: "application/json", content: encoded, err: err}
 }
 
-// encode is json.Marshal, but mentions such as <@1> stay as they are instead of growing by ten bytes.
+// encode is json.Marshal without the HTML escapes, which would make each mention, such as <@1>, ten bytes longer.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

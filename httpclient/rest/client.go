@@ -21,11 +21,12 @@ type Client struct {
 	transport *httpclient.Transport
 	http      *http.Client
 	base      *url.URL
-	// credential returns the Authorization header. It is a function because nothing prints what a function has captured.
+	// credential returns the Authorization header. It is a function because fmt does not print what a function has
+	// captured.
 	credential  func() string
 	userAgent   string
 	maxResponse int64
-	invalid     error // what is wrong with the arguments of New, nil if nothing is
+	invalid     error // an invalid argument of New, returned by every Do; nil: none
 
 	calls *drain.Drain
 	life  context.Context // ends with Close
@@ -34,8 +35,8 @@ type Client struct {
 
 // New returns a client that is ready for use. Close it when you no longer need it.
 //
-// The token is sent as "Bot" unless it begins with "Bot " or "Bearer ", in any case; space around it is ignored. Without a
-// token requests are anonymous.
+// The token is sent as "Bot" unless it begins with "Bot " or "Bearer ", in any case; space around it is ignored.
+// Without a token requests are anonymous.
 //
 // New does not fail. Every Do returns an error for an invalid token, base URL or User-Agent, before anything is sent:
 // see ErrToken, ErrBaseURL and ErrUserAgent.
@@ -72,18 +73,18 @@ func (c *Client) Transport() *httpclient.Transport { return c.transport }
 // httpclient.Transport.ResetCredential.
 func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential()) }
 
-// Close ends waiting requests with buckets.ErrClosed, and refuses new ones. Requests in flight are not cut off. A
-// manager of httpclient.WithManager stays open, and requests that wait there go on waiting. Closing again does nothing;
-// the error is always nil.
+// Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
+// manager of httpclient.WithManager stays open, and requests that wait there continue to wait. Closing again does
+// nothing; the error is always nil.
 func (c *Client) Close() error {
 	c.calls.Closing()
 	c.end()
 	return c.transport.Close()
 }
 
-// Shutdown refuses new calls, with an error that matches buckets.ErrClosed, waits until all earlier calls have
-// returned, and closes the client. When the context ends first, it closes the client at once, as Close does, and
-// returns the context's error. It then calls httpclient.Transport.Shutdown.
+// Shutdown rejects new calls, with an error that matches buckets.ErrClosed. It waits until all earlier calls have
+// returned, calls httpclient.Transport.Shutdown, and closes the client. When the context ends first, it closes the
+// client at once, as Close does, and returns the context's error.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.calls.Wait(ctx, c.life.Done())
 	if err == nil {
@@ -98,21 +99,20 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // Do sends a request and returns the whole response. It blocks while the request waits for limits and is in flight,
 // until ctx ends at the latest. A nil body means no body.
 //
-// The path is what follows the base URL, such as "/channels/1/messages?limit=5", percent-encoded where necessary. A
+// The path is the part after the base URL, such as "/channels/1/messages?limit=5", percent-encoded where necessary. A
 // complete URL is accepted if it has the scheme and host of the base URL. A path with an empty segment, as from an
-// empty parameter, is refused.
+// empty parameter, is rejected with ErrPath.
 //
-// After a response that says that Discord is not ready yet (202 with retry_after, or with a code of 11xxxx, as from the
-// message search of a guild that is not indexed), Do waits and sends the request again, up to 30 times, unless it is a
-// POST or PATCH, which Discord may have carried out. Each wait is bounded like those in queues. Redirects are followed
-// within the host of the base URL, and only if they keep the method.
+// Discord may respond that it is not ready yet: 202 with retry_after, or with a code of 11xxxx, as from the message
+// search of a guild that is not indexed. Do then waits and sends the request again, 30 times at most in all. It does
+// not repeat a POST or PATCH, because Discord may have carried it out. Each wait is bounded like the waits in queues.
+// Redirects are followed within the host of the base URL, and only if they keep the method.
 //
-// The client's credential is not sent on routes with a token in the path, which do not need it and would count for the
-// bot's global limit.
+// The client's credential is not sent on routes with a token in the path: they do not need it, and the request would
+// count for the bot's global limit.
 //
 // The errors are:
-//   - *APIError for every status from 300 on except 304, and for a 202 as above if it was the last or the request
-//     cannot be sent again
+//   - *APIError for every status from 300 on except 304, and for such a 202 if the request is not repeated
 //   - *ResponseTooLargeError for a body that exceeds WithMaxResponse
 //   - the errors of httpclient.Transport.RoundTrip, such as *ratelimits.TooLongError, and the context's error
 //   - ErrPath, ErrReason, ErrHeader, ErrBody and *routes.PathError for invalid arguments; see also New
@@ -154,15 +154,15 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 }
 
 // DoJSON is Do with a JSON value to send and one to receive. in is a value for JSON, or a Body; nil means no body. The
-// response is decoded into out, a pointer as for json.Unmarshal. If out is nil, the body is ignored; after 204, 205 and
-// 304, which have no content, out is not changed.
+// response is decoded into out, a pointer as for json.Unmarshal. If out is nil, the body is ignored. The statuses 204,
+// 205 and 304 have no content and do not change out.
 //
 // In addition to the errors of Do, it returns ErrOut for an invalid out, before anything is sent, and *DecodeError for
 // a successful response that is not JSON or does not fit out.
 func (c *Client) DoJSON(ctx context.Context, method, path string, in, out any, options ...RequestOption) error {
 	if out != nil {
 		if v := reflect.ValueOf(out); v.Kind() != reflect.Pointer || v.IsNil() {
-			return ErrOut // before anything is sent
+			return ErrOut
 		}
 	}
 	body, given := in.(Body)
@@ -176,7 +176,7 @@ func (c *Client) DoJSON(ctx context.Context, method, path string, in, out any, o
 	return response.decode(out)
 }
 
-// send sends the request once, as far as the Transport does.
+// send passes the request to the Transport once; the Transport may send it several times.
 func (c *Client) send(ctx context.Context, call *call) (*Response, error) {
 	request, err := call.request(ctx)
 	if err != nil {
@@ -190,11 +190,11 @@ func (c *Client) send(ctx context.Context, call *call) (*Response, error) {
 	return readResponse(response, call.name(), c.maxResponse)
 }
 
-// maxRedirects is how many redirects are followed, as many as net/http would.
+// maxRedirects bounds the redirects that are followed; net/http's own policy stops at as many requests.
 const maxRedirects = 10
 
-// followRedirect follows redirects to where the credentials may go, and where the request stays what it is: a POST that
-// becomes a GET would be answered with something that nobody asked for.
+// followRedirect follows redirects that keep scheme, host and method. Another host must not get the credentials, and a
+// POST that becomes a GET would get a response to another question.
 func followRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	if next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host || next.Method != first.Method ||

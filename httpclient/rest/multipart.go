@@ -27,12 +27,14 @@ type File struct {
 // Multipart returns a multipart/form-data body for uploads to Discord: payload, encoded as JSON at once, in a part
 // "payload_json", and the files in parts "files[0]", "files[1]" and so on. A nil payload has no part.
 //
-// A file that is an io.Seeker and knows its size is read from where it stands now, each time; it should not be used otherwise meanwhile, and
-// is never closed. If it is an io.ReaderAt, too, several requests may read it at the same time. Any other Content is a stream: one Do can
-// send it, and another one with the same body fails with ErrBody. If it is an io.Closer, that Do closes it when it has been read, or when the
-// context ends or the client is closed before; a Do that fails before it begins to send, because of its path, say, leaves it alone. A body
-// with streams is sent with an unknown length unless httpclient.WithMaxBufferedBody and WithMaxBufferedTotal let the transport keep it,
-// without which it is not repeated either.
+// A file that is an io.Seeker and knows its size is read from its current position, by each attempt. Do not use it
+// otherwise meanwhile. It is never closed. If it is also an io.ReaderAt, several requests may read it at the same time.
+//
+// Any other Content is a stream. One Do can send it; another Do with the same body fails with ErrBody. If the stream is
+// an io.Closer, that Do closes it at its end, or earlier when the context ends or the client is closed. A Do that fails
+// before it begins to send, because of its path, say, leaves the stream alone. A body with streams is sent with an
+// unknown length and is not repeated, unless httpclient.WithMaxBufferedBody and WithMaxBufferedTotal let the transport
+// buffer it.
 func Multipart(payload any, files ...File) Body {
 	m := &multipartBody{}
 	var head bytes.Buffer
@@ -57,7 +59,7 @@ func Multipart(payload any, files ...File) Body {
 	return m
 }
 
-// multipartBody is a sequence of heads and files, and the tail after the last of them.
+// multipartBody consists of parts, each a head and a file, and the tail after the last of them.
 type multipartBody struct {
 	contentType string
 	parts       []part
@@ -65,13 +67,13 @@ type multipartBody struct {
 	err         error
 }
 
-// part is what stands before a file, and the file.
+// part has the bytes before a file, and the file.
 type part struct {
 	head []byte
 	file *source
 }
 
-// fail keeps the first error.
+// fail stores the first error.
 func (m *multipartBody) fail(err error) {
 	if m.err == nil {
 		m.err = err
@@ -109,7 +111,7 @@ func (m *multipartBody) open() (io.ReadCloser, error) {
 
 type closers []io.Closer
 
-// Close closes all and returns the first error.
+// Close closes all closers and returns the first error.
 func (c closers) Close() (first error) {
 	for _, closer := range c {
 		if err := closer.Close(); first == nil {
@@ -126,7 +128,7 @@ func writePart(w *multipart.Writer, disposition, contentType string) error {
 	return err
 }
 
-// check refuses what would end a line of a part's header. Line breaks in a name are escaped.
+// check rejects characters that would end a line of a part's header. Line breaks in a name are escaped instead.
 func (f *File) check(i int) error {
 	name := strings.NewReplacer("\r", "", "\n", "").Replace(f.Name)
 	if !message.IsHeaderValue(name) || !message.IsHeaderValue(f.ContentType) {
@@ -135,14 +137,14 @@ func (f *File) check(i int) error {
 	return nil
 }
 
-// source is the content of a file: a section of something that can be read anywhere, again and again, or a stream.
+// source is the content of a file: a section that can be read any number of times, or a stream.
 type source struct {
 	held   *io.SectionReader // nil for a stream
 	stream io.Reader
-	sent   atomic.Bool // the stream
+	sent   atomic.Bool // the stream has been opened
 }
 
-// newSource returns a source of the content, nil for none.
+// newSource returns a source of the content; nil is an empty file.
 func newSource(content io.Reader) *source {
 	if content == nil {
 		return &source{held: io.NewSectionReader(strings.NewReader(""), 0, 0)}
@@ -150,7 +152,7 @@ func newSource(content io.Reader) *source {
 	return &source{held: sectionOf(content), stream: content}
 }
 
-// open returns the content from its beginning.
+// open returns a reader of the content from its beginning. A stream can be opened once.
 func (s *source) open() (io.ReadCloser, error) {
 	switch stream, closable := s.stream.(io.ReadCloser); {
 	case s.held != nil:
@@ -163,8 +165,8 @@ func (s *source) open() (io.ReadCloser, error) {
 	return io.NopCloser(s.stream), nil
 }
 
-// sectionOf returns what is left of a content that can be rewound, nil for any other. Pipes and devices, which are an
-// io.Seeker by their type alone, report an error or no size.
+// sectionOf returns the rest of a content that can be rewound, nil for any other. Pipes and devices implement io.Seeker
+// as well, but report an error or no size.
 func sectionOf(content io.Reader) *io.SectionReader {
 	seeker, ok := content.(io.ReadSeeker)
 	if !ok {
@@ -191,14 +193,14 @@ func sectionOf(content io.Reader) *io.SectionReader {
 	return io.NewSectionReader(at, start, max(end-start, 0))
 }
 
-// endsAt tells an empty file from a device, which has no size.
+// endsAt reports whether content ends at offset. A device has no size, but does not end; an empty file does.
 func endsAt(content io.ReaderAt, offset int64) bool {
 	n, err := content.ReadAt(make([]byte, 1), offset)
 	return n == 0 && err == io.EOF
 }
 
-// seekerAt reads a Seeker anywhere. An attempt that is over may still be reading when the next one begins, so each read
-// looks for its own place.
+// seekerAt makes an io.ReaderAt of a Seeker. An attempt that is over may still be reading when the next one begins, so
+// each read seeks its own position.
 type seekerAt struct {
 	mu     sync.Mutex
 	seeker io.ReadSeeker

@@ -14,15 +14,16 @@ import (
 )
 
 const (
-	// maxAsked bounds how often a request is sent that Discord is not ready for: with the usual wait, two and a half minutes.
+	// maxAsked bounds how often one request is sent while Discord is not ready: with usualUnready, for two and a half
+	// minutes.
 	maxAsked = 30
-	// usualUnready is the wait if the response asks for none (observed by client authors).
+	// usualUnready is the wait if the response does not ask for one (observed by client authors).
 	usualUnready = 5 * time.Second
-	// codeUnreadyMillis is the one code whose retry_after is in milliseconds (observed by client authors).
+	// codeUnreadyMillis is the only code whose retry_after is in milliseconds (observed by client authors).
 	codeUnreadyMillis = 110001
 )
 
-// unready reports whether the response says that Discord is still getting ready for the request, and how long to wait.
+// unready reports whether the response says that Discord is not ready for the request yet, and how long to wait.
 func (r *Response) unready() (time.Duration, bool) {
 	if r.Status != http.StatusAccepted {
 		return 0, false
@@ -53,7 +54,7 @@ func (r *Response) unready() (time.Duration, bool) {
 	return time.Duration(after), true
 }
 
-// pause waits before the request is sent again. The wait is bounded like those in queues, and as early.
+// pause waits before the request is repeated. Like waits in queues, it fails at once if the wait would be too long.
 func (c *Client) pause(ctx context.Context, route routes.CompiledRoute, d time.Duration) error {
 	longest := buckets.DefaultMaxRateLimit
 	if manager := c.transport.Manager(); manager != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// DefaultBaseURL is where Discord's API is, unless WithBaseURL says otherwise.
+	// DefaultBaseURL is the base URL of Discord's API. WithBaseURL sets another one.
 	DefaultBaseURL = "https://discord.com/api/v10"
 	// DefaultMaxResponse is the largest body of a response, in bytes, that a Client reads unless WithMaxResponse says
 	// otherwise.
@@ -34,13 +34,13 @@ var projectVersion = sync.OnceValue(func() string {
 	return versionIn(build)
 })
 
-// Discord insists on a number.
+// unreleased stands for a development build. Discord insists on a number.
 const unreleased = "0.0.0"
 
 func versionIn(build *debug.BuildInfo) string {
 	for _, module := range append(build.Deps, &build.Main) {
 		if module.Path == project && strings.HasPrefix(module.Version, "v") {
-			version, _, _ := strings.Cut(module.Version[1:], "+") // what follows says only where it was built
+			version, _, _ := strings.Cut(module.Version[1:], "+") // without build metadata
 			return version
 		}
 	}
@@ -48,8 +48,8 @@ func versionIn(build *debug.BuildInfo) string {
 }
 
 var (
-	// ErrToken is returned by Do if New was given an invalid token: a prefix with nothing after it, as from an unset
-	// variable, or one with a space or another character that tokens do not have.
+	// ErrToken is returned by Do if New was given an invalid token: a prefix without a token, as from an unset
+	// variable, or a token with a space or another character that tokens never contain.
 	ErrToken = errors.New("invalid token: expected one as the developer portal shows it, with or without \"Bot \" or " +
 		"\"Bearer \" before it, or the empty string for none")
 	// ErrBaseURL is returned by Do if WithBaseURL was given an invalid base URL.
@@ -62,7 +62,7 @@ var (
 // Option configures a Client.
 type Option func(*settings)
 
-// settings are what the options of a Client say.
+// settings has the values that the options of a Client set.
 type settings struct {
 	transport              []httpclient.Option
 	baseURL                string
@@ -84,9 +84,9 @@ func WithBaseURL(base string) Option {
 	return func(s *settings) { s.baseURL = base }
 }
 
-// WithUserAgent sets what the client sends as its User-Agent: "DiscordBot (url, version) suffix". Discord requires this
-// form; requests without it may be refused before they reach the API. An empty url or version is replaced by this
-// project's. The suffix may be empty. With text that the header cannot contain every Do returns ErrUserAgent.
+// WithUserAgent sets the User-Agent header: "DiscordBot (url, version) suffix". Discord requires this form; requests
+// without it may be refused before they reach the API. An empty url or version is replaced by this project's. The
+// suffix may be empty. If the header cannot contain the text, every Do returns ErrUserAgent.
 func WithUserAgent(url, version, suffix string) Option {
 	return func(s *settings) {
 		s.agentURL, s.agentVersion, s.agentSuffix = url, version, suffix
@@ -108,7 +108,7 @@ func (s *settings) base() (*url.URL, error) {
 	base, err := url.Parse(strings.TrimRight(cmp.Or(s.baseURL, DefaultBaseURL), "/"))
 	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Hostname() == "" || base.User != nil ||
 		base.RawQuery != "" || base.ForceQuery || base.Fragment != "" || routes.IsMediaHost(base.Host) {
-		return nil, ErrBaseURL // which does not repeat it: there may be a password in it
+		return nil, ErrBaseURL // without the URL: it may contain a password
 	}
 	return base, nil
 }

@@ -47,12 +47,12 @@ func Reason(text string) RequestOption {
 	}
 }
 
-// Header sets a header of the request, in place of the client's, such as another Authorization. The empty value sends
-// none. Of several values for one name the last one counts. With a name or value that cannot be sent, Do returns
+// Header sets a header of the request, such as another Authorization, instead of the client's. The empty value removes
+// the header. If a name is set several times, the last value counts. If the name or value cannot be sent, Do returns
 // ErrHeader.
 //
 // Host, a name or an address with or without a port, selects one of the servers behind the base URL. It does not change
-// where the request is sent, or which limits apply.
+// the address to which the request is sent, or the limits that apply.
 func Header(name, value string) RequestOption {
 	return func(c *call) {
 		switch {
@@ -83,13 +83,13 @@ type call struct {
 	anonymous bool
 	content   content
 	secrets   []string
-	err       error // what is wrong with the options
+	err       error // an invalid option; nil: none
 }
 
-// repeatable reports whether the request can be sent again, and does no harm then.
+// repeatable reports whether the request can be sent again without harm.
 func (c *call) repeatable() bool { return !c.content.once && message.IsIdempotent(c.method) }
 
-// name is how errors call the request: method and template, without parameters.
+// name returns the name of the request in errors: method and template, without parameters.
 func (c *call) name() string { return c.route.Route().String() }
 
 func (c *Client) newCall(ctx context.Context, method, path string, options []RequestOption) (*call, error) {
@@ -107,7 +107,7 @@ func (c *Client) newCall(ctx context.Context, method, path string, options []Req
 	}
 	k := &call{method: method, route: route, target: target, header: make(http.Header)}
 	if known := route.Method(); strings.EqualFold(known, method) {
-		k.method = known // net/http sends it as it is written
+		k.method = known // net/http does not correct the case
 	}
 	for _, option := range options {
 		if option != nil {
@@ -125,14 +125,15 @@ func (c *Client) newCall(ctx context.Context, method, path string, options []Req
 	return k, nil
 }
 
-// setDefault sets a header that the caller has not set.
+// setDefault sets a header unless the caller has set it.
 func (c *call) setDefault(name, value string) {
 	if _, given := c.header[name]; !given && value != "" {
 		c.header.Set(name, value)
 	}
 }
 
-// resolve finds the address and the route of a path. Its errors do not repeat the path, as there may be a token in it.
+// resolve returns the address and the route of a path. Its errors do not contain the path, because that may contain a
+// token.
 func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, error) {
 	none := routes.CompiledRoute{}
 	if _, err := routes.Match(method, path); err != nil {
@@ -141,7 +142,7 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 	whole := path
 	if path[0] == '/' {
 		if below, ok := strings.CutPrefix(path, c.base.EscapedPath()); ok && strings.HasPrefix(below, "/") {
-			path = below // as the documentation of Discord and the addresses of other libraries have it
+			path = below // a path as in Discord's documentation and other libraries, with /api/v10
 		}
 		whole = c.base.String() + path
 	}
@@ -158,7 +159,7 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 	}
 	below, ok := strings.CutPrefix(target.EscapedPath(), c.base.EscapedPath())
 	if !ok || !strings.HasPrefix(below, "/") {
-		below = target.EscapedPath() // another version, say
+		below = target.EscapedPath() // such as another version of the API
 	}
 	if strings.Contains(below+"/", "//") {
 		return nil, none, fmt.Errorf("%w: it has an empty segment, is a parameter empty?", ErrPath)
@@ -168,7 +169,7 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 	return target, route, err
 }
 
-// request returns what is to be sent. Each time the body is a new one.
+// request returns a request for the Transport, each time with a new body.
 func (c *call) request(ctx context.Context) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, c.method, c.target.String(), nil)
 	if err != nil {
@@ -179,7 +180,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	}
 	r.Header = c.header.Clone()
 	for name, values := range r.Header {
-		if name != "User-Agent" && values[0] == "" { // without an empty User-Agent net/http sends its own
+		if name != "User-Agent" && values[0] == "" { // net/http replaces a missing User-Agent
 			delete(r.Header, name)
 		}
 	}
@@ -200,9 +201,9 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	return r, err
 }
 
-// conceal says which route an error belongs to, and keeps secrets out of it.
+// conceal adds the route to an error, and removes secrets from it.
 func (c *call) conceal(err error) error {
-	if outer, ok := err.(*url.Error); ok { // what http.Client was told to do, which the route says as well
+	if outer, ok := err.(*url.Error); ok { // http.Client adds method and URL; the route has both without secrets
 		err = outer.Err
 	}
 	err = redact.Error(err, c.secrets...)
@@ -212,7 +213,7 @@ func (c *call) conceal(err error) error {
 	return fmt.Errorf("%s: %w", c.name(), err)
 }
 
-// isHost reports whether a text can be a Host header. The empty one is none.
+// isHost reports whether a text can be a Host header; the empty text means the default.
 func isHost(text string) bool {
 	u, err := url.Parse("//" + text)
 	return err == nil && u.Host == text && !strings.ContainsAny(text, " %")

@@ -15,7 +15,7 @@ import (
 type Response struct {
 	// Status is the HTTP status code.
 	Status int
-	// Header are the headers as they came.
+	// Header has the headers as they came.
 	Header http.Header
 	// Body is the whole body, with transfer and content encodings decoded by net/http. If the request sets
 	// Accept-Encoding, the content encoding is not decoded.
@@ -43,7 +43,7 @@ func (e *ResponseTooLargeError) Error() string {
 type DecodeError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Response is the response as it came. It may contain tokens, and so is not encoded as JSON.
+	// Response is the response as it came. It may contain tokens, so it is not encoded as JSON.
 	Response *Response `json:"-"`
 	// Err is ErrNotJSON, or the error of package json.
 	Err error
@@ -57,13 +57,13 @@ func (e *DecodeError) Error() string {
 		clip(e.Response.Header.Get("Content-Type")), clip(e.reason()))
 }
 
-// reason describes the error without what the response contains, which may be a token.
+// reason describes the error without any value of the response, which may be a token.
 func (e *DecodeError) reason() string {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(e.Err, &kind):
-		value, _, _ := strings.Cut(kind.Value, " ") // "number 12" says more than it should
+		value, _, _ := strings.Cut(kind.Value, " ") // "number 12" contains a value of the response
 		return fmt.Sprintf("JSON's %s does not fit into %s, field %q", value, kind.Type, kind.Field)
 	case errors.As(e.Err, &syntax), errors.Is(e.Err, ErrNotJSON):
 		return e.Err.Error()
@@ -89,7 +89,7 @@ func readResponse(r *http.Response, route string, limit int64) (*Response, error
 	return &Response{Status: r.StatusCode, Header: r.Header, Body: body, route: route}, nil
 }
 
-// isError reports whether a status means that the request was not done.
+// isError reports whether the status says that the request was not carried out.
 func isError(status int) bool { return status >= 300 && status != http.StatusNotModified }
 
 func (r *Response) decode(out any) error {

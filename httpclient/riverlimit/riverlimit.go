@@ -14,8 +14,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/jobs"
 )
 
-// Plugin is a River plugin: a middleware around each job, and a hook that tells whether its arguments could be read. Make one with New,
-// and put it into river.Config.Plugins, so that it is both.
+// Plugin is a River plugin: a middleware around each job, and a hook that records whether the job's arguments could be
+// decoded. Make one with New, and put it into river.Config.Plugins, which uses it as both.
 type Plugin struct {
 	river.PluginDefaults
 	policy *jobs.Policy
@@ -27,8 +27,8 @@ var (
 	_ rivertype.HookWorkEnd      = (*Plugin)(nil)
 )
 
-// New returns a plugin. The options are those of package jobs; the error names the one that makes no sense, and its value. Use one plugin
-// for all jobs of a process.
+// New returns a plugin with options of package jobs. Its error names an option with an invalid value, and the value.
+// Use one plugin for all jobs of a process.
 func New(options ...jobs.Option) (*Plugin, error) {
 	policy, err := jobs.New(options...)
 	if err != nil {
@@ -37,10 +37,10 @@ func New(options ...jobs.Option) (*Plugin, error) {
 	return &Plugin{policy: policy}, nil
 }
 
-// started is the context key of whether a job's worker was called.
+// started is the context key of a *bool: whether the job's worker was called.
 type started struct{}
 
-// Work works a job with a context that bounds the waits of its requests, and tells River what becomes of it. River calls it.
+// Work, called by River, runs a job with a context that bounds the waits of its requests, and returns how to treat it.
 func (p *Plugin) Work(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
 	called := false
 	err := work(context.WithValue(p.policy.Context(ctx), started{}, &called))
@@ -60,7 +60,7 @@ func (p *Plugin) Work(ctx context.Context, job *rivertype.JobRow, work func(cont
 	}
 }
 
-// WorkEnd notes that the worker was called, so its arguments could be read. River calls it.
+// WorkEnd, called by River, records that the worker was called, which proves that the arguments could be decoded.
 func (p *Plugin) WorkEnd(ctx context.Context, _ *rivertype.JobRow, err error) error {
 	if called, ok := ctx.Value(started{}).(*bool); ok {
 		*called = true
@@ -68,18 +68,18 @@ func (p *Plugin) WorkEnd(ctx context.Context, _ *rivertype.JobRow, err error) er
 	return err
 }
 
-// Nonce returns a nonce for the messages of a job: the same whenever it is tried, and another one for each job. For a job that sends
-// several messages, add what tells them apart. See jobs.WithNonce.
+// Nonce returns a nonce for the message of a job. All attempts of a job have the same nonce, and each job has another
+// one. If a job sends several messages, add parts that distinguish them. See jobs.WithNonce.
 func Nonce(job *rivertype.JobRow, parts ...string) string {
 	return jobs.Nonce(append([]string{"river", strconv.FormatInt(job.ID, 10), job.CreatedAt.UTC().Format(time.RFC3339Nano), job.Kind}, parts...)...)
 }
 
-// unreadable reports an error of package json, which River decodes the arguments with.
+// unreadable reports whether err is an error of package json, with which River decodes the arguments.
 func unreadable(err error) bool {
 	return is[*json.SyntaxError](err) || is[*json.UnmarshalTypeError](err)
 }
 
-// is reports whether there is an error of type E in an error's tree.
+// is reports whether an error's tree contains an error of type E.
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok

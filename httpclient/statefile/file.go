@@ -15,13 +15,13 @@ import (
 	"github.com/ratelight/ratelight/internal/sparselog"
 )
 
-// DefaultInterval is how often the file is written unless WithInterval says otherwise.
+// DefaultInterval is the time between two writes of the file, unless WithInterval sets another one.
 const DefaultInterval = 10 * time.Second
 
-// ErrLocked is wrapped by the error of Open while another process, or another File, keeps its state in the file.
+// ErrLocked is wrapped by the error of Open while another process, or another File, uses the file.
 var ErrLocked = errors.New("state file is in use")
 
-// Keeper has a state: an *httpclient.Transport, or a *buckets.RESTBucketManager that is started.
+// Keeper has the state that a File stores: an *httpclient.Transport, or a started *buckets.RESTBucketManager.
 type Keeper interface {
 	WriteState(io.Writer) error
 	RestoreState(io.Reader) error
@@ -31,8 +31,8 @@ type Keeper interface {
 // Option configures a File.
 type Option func(*File)
 
-// WithInterval sets how often the file is written. Zero or less means the default, DefaultInterval; less than a tenth of a second is
-// raised to that.
+// WithInterval sets the time between two writes of the file. Zero or less means DefaultInterval; the minimum is a tenth
+// of a second.
 func WithInterval(d time.Duration) Option {
 	return func(f *File) {
 		if d > 0 {
@@ -41,8 +41,8 @@ func WithInterval(d time.Duration) Option {
 	}
 }
 
-// WithLogger sets where it is logged that a file could not be used, or not be written. Without it that goes to slog.Default(). Nil turns
-// it off.
+// WithLogger sets the logger for warnings that the file cannot be used or written. The default is slog.Default(). Nil
+// turns logging off.
 func WithLogger(logger *slog.Logger) Option {
 	return func(f *File) {
 		f.log = nil
@@ -52,7 +52,7 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// File is a file in which a state is kept. It is safe for concurrent use.
+// File stores a state in a file. It is safe for concurrent use.
 type File struct {
 	path     string
 	keeper   Keeper
@@ -64,21 +64,21 @@ type File struct {
 	stop     chan struct{}
 	gone     chan struct{}
 	close    sync.Once
-	err      error // of Close
+	err      error // returned by Close
 }
 
-// Open restores the state that the file has, if there is one, and writes the file from then on: at once, every ten seconds, and at Close.
-// Call it before the first request. Each time there is a new file in the place of the old one, so a process that is killed leaves one or
-// the other.
+// Open restores the state from the file, if it exists. From then on it writes the file: at once, every ten seconds, and
+// at Close. Call it before the first request. Each write atomically replaces the file, so a process that is killed
+// leaves a complete one.
 //
-// A file that is damaged, of another version or of another key is renamed to path + ".corrupt", which replaces an older one, and the
-// program begins without a state: see SetAside.
+// A file that is damaged, or of another version or key, is renamed to path + ".corrupt", which replaces an older one.
+// The program then begins without a state: see SetAside.
 //
-// The errors are ErrLocked if somebody else has the file, which is told by a lock on path + ".lock" that ends with its
-// process; those of the file system, and that it is no regular file; errors.ErrUnsupported on systems without such
-// locks (Windows); and those of RestoreState and WriteState. Close the keeper then and send nothing with it: the file
-// may still be what the process before has left at its end, and the next process would go on there, as if nothing had
-// been sent since.
+// The errors are ErrLocked if another process or File uses the file, and errors.ErrUnsupported on systems without file
+// locks (Windows). Other errors are those of the file system, also if the file is no regular one, and of RestoreState
+// and WriteState. The lock is on path + ".lock" and ends with its process. After an error close the keeper and send
+// nothing with it. Otherwise the file might still have the state at the end of the previous process. The next process
+// would continue from there, as if nothing had been sent since.
 func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	f := &File{
 		path: path, keeper: keeper, interval: DefaultInterval, log: sparselog.New(nil), start: time.Now(),
@@ -95,7 +95,7 @@ func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	}
 	tidy(path)
 	if err = f.restore(); err == nil {
-		err = f.write() // what was left by Close must not be found again after this process was killed
+		err = f.write() // a state written by Close must not be restored again if this process is killed
 	}
 	if err != nil {
 		_ = f.lock.Close()
@@ -105,15 +105,15 @@ func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	return f, nil
 }
 
-// SetAside returns why the file that Open has found could not be used, an error that wraps buckets.ErrState; nil if it could, or there was
-// none.
+// SetAside returns why Open could not use the existing file, an error that wraps buckets.ErrState. It returns nil if
+// Open could use it, or there was none.
 func (f *File) SetAside() error { return f.setAside }
 
 func (f *File) restore() error {
 	info, err := os.Stat(f.path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
-	} else if err == nil && !info.Mode().IsRegular() { // to open a pipe waits for its other end
+	} else if err == nil && !info.Mode().IsRegular() { // opening a pipe would block
 		return fmt.Errorf("the state file %s is no regular file", f.path)
 	}
 	file, err := os.Open(f.path)
@@ -157,8 +157,8 @@ func (f *File) write() error {
 	return nil
 }
 
-// Close closes the transport or the manager, which does nothing if that was done before, after Shutdown for instance; writes the file for
-// the last time, and gives it free. Closing again returns the same error.
+// Close closes the transport or the manager, which has no effect if that is closed already, as after Shutdown. Then it
+// writes the file for the last time, and unlocks it. Closing again returns the same error.
 func (f *File) Close() error {
 	f.close.Do(func() {
 		close(f.stop)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// lock locks a file, which is made if it is not there, until it is closed or the process ends, however it does.
+// lock creates the file if necessary, and locks it until it is closed or the process ends in any way.
 func lock(path string) (io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -28,14 +28,16 @@ func lock(path string) (io.Closer, error) {
 	return unlocker{file}, nil
 }
 
-// unlocker unlocks a file when it is closed: another process that is just being started may have it open for a moment longer.
+// unlocker unlocks the file before it closes it: a child process that is just being started may still have it open,
+// which would keep the lock.
 type unlocker struct{ *os.File }
 
 func (u unlocker) Close() error {
 	return errors.Join(os.NewSyscallError("flock", syscall.Flock(int(u.Fd()), syscall.LOCK_UN)), u.File.Close())
 }
 
-// save puts a new file in the place of the old one. Its name until then begins as those of no other state file do: numbers follow.
+// save replaces the file atomically. Temporary files have newSuffix and a number in their names, so that tidy finds
+// only those of this state file.
 func save(path string, data []byte) error {
 	file, err := renameio.NewPendingFile(path+newSuffix, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
@@ -53,7 +55,7 @@ func save(path string, data []byte) error {
 
 const newSuffix = ".new"
 
-// tidy removes new files that were never put in the place of the old one, as their process was killed. The lock is held.
+// tidy removes temporary files that a killed process has left. The file lock must be held.
 func tidy(path string) {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+newSuffix+"[0-9]*"))
 	for _, name := range left {

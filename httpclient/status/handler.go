@@ -17,11 +17,12 @@ import (
 //go:embed page.html
 var page []byte
 
-// Lifter ends what stops requests: an *httpclient.Transport, or something around one.
+// Lifter ends rests and holds. *httpclient.Transport implements it.
 type Lifter interface {
-	// RestingCredentials returns the credentials that are not used for now.
+	// RestingCredentials returns the credentials that rest: they are not used for now, because Discord has refused
+	// them.
 	RestingCredentials() []httpclient.RestingCredential
-	// LiftCredential lets those be used again that have a hash, and returns how many there are.
+	// LiftCredential ends the rest of all credentials that have this hash, and returns their number.
 	LiftCredential(hash string) int
 	// LiftHolds ends all effects of earlier refusals.
 	LiftHolds()
@@ -30,28 +31,28 @@ type Lifter interface {
 // Option configures the handler.
 type Option func(*handler)
 
-// WithLift shows the credentials that are not used for now, and buttons that lift what stops requests. Without it the
-// page changes nothing.
+// WithLift adds the credentials that rest, and buttons that end rests and holds. Without it the page changes nothing.
 //
-// The buttons send a POST with a form, and so can scripts: what=all for everything, what=holds for the manager's holds,
-// what=budget for the budget of invalid requests, or credential=HASH for one credential. The answer is 200; 404 if no
-// credential has the hash; 400 for anything else; and 403 if a page of another origin has made a browser send it.
+// The buttons send a POST with a form; scripts can do the same. The form has what=all for everything, what=holds for
+// the manager's holds, what=budget for the budget of invalid requests, or credential=HASH for one credential. The
+// status is 200; 404 if no credential has the hash; 400 for any other form; and 403 if a page of another origin made a
+// browser send it.
 func WithLift(lifter Lifter) Option {
 	return func(h *handler) { h.lifter, h.sampler.lifter = lifter, lifter }
 }
 
-// Handler returns a handler that serves the page of a manager, and with ?format=json its numbers, to GET and HEAD;
-// other methods are answered with 405, but see WithLift. The path does not matter. It panics if the manager is nil, as
-// Transport.Manager is with httpclient.WithLimiter.
+// Handler returns a handler that serves the page of a manager, and with ?format=json its numbers, to GET and HEAD.
+// Other methods get a 405, except POST with WithLift. The path does not matter. Handler panics if the manager is nil:
+// Transport.Manager returns nil for a transport with httpclient.WithLimiter.
 //
-// The answer to ?format=json is an object: status is a buckets.Status of at most 100 buckets, global limits, declared
-// limits and edges; age_seconds is how long ago it was taken, less than a second; history has lists of the same length,
-// one entry for each sample of the last five minutes, oldest first: time in milliseconds since 1970, waiting,
-// in_flight, granted, and refused by class, the last two counted since the manager was made; credentials, only with
-// WithLift, is a list of at most 100 httpclient.RestingCredential.
+// The response to ?format=json is an object. Its status is a buckets.Status of at most 100 buckets, global limits,
+// declared limits and edges. Its age_seconds is the age of that status, less than a second. Its history has lists of
+// the same length, with an entry for each sample of the last five minutes, oldest first. They are time in milliseconds
+// since 1970, waiting, in_flight, granted, and refused by class; the last two count since the manager was made. Its
+// credentials, only with WithLift, are a list of at most 100 httpclient.RestingCredential.
 //
-// It is safe for concurrent use. Several viewers share a sample. One takes about a millisecond, however many buckets
-// there are.
+// The handler is safe for concurrent use. Viewers share samples. A sample takes about a millisecond, however many
+// buckets there are.
 func Handler(manager *buckets.RESTBucketManager, options ...Option) http.Handler {
 	if manager == nil {
 		panic("status: the manager is nil: a transport with WithLimiter has none")
@@ -72,7 +73,7 @@ type handler struct {
 	sampler sampler
 	policy  string
 	methods string
-	lifter  Lifter // nil: nothing can be lifted
+	lifter  Lifter // nil without WithLift: POST gets a 405
 	origins http.CrossOriginProtection
 }
 
@@ -102,10 +103,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// maxForm is the size of the largest form that is read, in bytes.
+// maxForm bounds the size of a form, in bytes.
 const maxForm = 4 << 10
 
-// lift ends what the form says.
+// lift ends the rests and holds that the form names, or resets the budget of invalid requests.
 func (h *handler) lift(w http.ResponseWriter, r *http.Request) {
 	if err := h.origins.Check(r); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
@@ -136,20 +137,21 @@ func (h *handler) lift(w http.ResponseWriter, r *http.Request) {
 func write(w http.ResponseWriter, contentType string, content []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
-	_, _ = w.Write(content) // that the client has gone is not our concern
+	_, _ = w.Write(content) // an error means that the client has gone
 }
 
-// contentPolicy returns a Content-Security-Policy that allows the page its own script and style, known by their hashes,
-// and requests to where it came from; and nothing else.
+// contentPolicy returns a Content-Security-Policy that allows only the page's own script and style, identified by their
+// hashes, and requests to the page's origin.
 func contentPolicy(page []byte) string {
 	return fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 		hashOf(page, "script"), hashOf(page, "style"))
 }
 
-// hashOf returns the hash of what is in the page's only element of that name, as a policy names it.
+// hashOf returns the hash of the content of the page's only element with that name, in the syntax of the policy.
 func hashOf(page []byte, element string) string {
 	_, content, _ := bytes.Cut(page, []byte("<"+element+">"))
 	content, _, _ = bytes.Cut(content, []byte("</"+element+">"))
-	sum := sha256.Sum256([]byte(strings.ReplaceAll(string(content), "\r\n", "\n"))) // as browsers read it
+	// Browsers hash the text with normalized line ends.
+	sum := sha256.Sum256([]byte(strings.ReplaceAll(string(content), "\r\n", "\n")))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }

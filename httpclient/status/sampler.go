@@ -14,24 +14,24 @@ import (
 const (
 	// top is how many buckets, global limits, declared limits and edges are shown.
 	top = 100
-	// fresh is for how long a sample is used. The page asks each second, and several of them need not each have another.
+	// fresh is how long a sample is reused. Each page asks once a second, and several pages share a sample.
 	fresh = 900 * time.Millisecond
-	// span is how long a sample is remembered, for the curves.
+	// span is how long samples are kept for the curves.
 	span = 5 * time.Minute
 )
 
-// sampler takes a sample of a manager when somebody asks for it, and remembers those of the last minutes.
+// sampler takes samples of a manager on demand, and keeps those of the last minutes.
 type sampler struct {
 	manager *buckets.RESTBucketManager
-	lifter  Lifter // nil: it is not known which credentials rest
+	lifter  Lifter // nil: no credentials are listed
 
 	mu      sync.Mutex
-	taken   time.Time // the latest sample
+	taken   time.Time // when the latest sample was taken
 	history []sample  // oldest first
-	text    []byte    // the latest one and the history, encoded
+	text    []byte    // the latest status and the history as JSON; nil: take a new sample
 }
 
-// sample is what the curves need of one moment.
+// sample has the numbers of one moment that the curves need.
 type sample struct {
 	at                time.Time
 	waiting, inFlight int
@@ -39,7 +39,8 @@ type sample struct {
 	responses         [ratelimits.NumClasses]uint64
 }
 
-// encoded returns the latest sample and the history as JSON. It takes a sample if the latest one is not fresh; others wait for that.
+// encoded returns the latest sample and the history as JSON. If the sample is not fresh, encoded takes a new one;
+// concurrent callers wait for it.
 func (s *sampler) encoded() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,18 +53,18 @@ func (s *sampler) encoded() ([]byte, error) {
 	return fmt.Appendf(nil, `{"age_seconds":%.3f,%s`, now.Sub(s.taken).Seconds(), s.text[1:]), nil
 }
 
-// forget makes the next viewer get a new sample.
+// forget makes the next request take a new sample.
 func (s *sampler) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.text = nil
 }
 
-// take takes a sample. The lock is held.
+// take takes a sample. s.mu must be held.
 func (s *sampler) take(now time.Time) error {
 	status := s.manager.Status(top)
 	var resting []httpclient.RestingCredential
-	if s.lifter != nil { // then it is not nil, also if there is none
+	if s.lifter != nil { // keep resting non-nil: nil would leave the field out of the JSON
 		resting = append([]httpclient.RestingCredential{}, s.lifter.RestingCredentials()...)
 	}
 	text, err := json.Marshal(struct {
@@ -78,7 +79,7 @@ func (s *sampler) take(now time.Time) error {
 	return nil
 }
 
-// remember adds a sample to those of the last minutes, and returns them.
+// remember adds a sample, drops samples older than span, and returns all that are left.
 func (s *sampler) remember(now time.Time, stats *buckets.Stats) history {
 	old := 0
 	for old < len(s.history) && now.Sub(s.history[old].at) > span {
@@ -89,7 +90,7 @@ func (s *sampler) remember(now time.Time, stats *buckets.Stats) history {
 	return newHistory(s.history)
 }
 
-// history is samples as they are encoded: by what they tell.
+// history has the samples in the form of the JSON: one list for each number.
 type history struct {
 	Time     []int64             `json:"time"`
 	Waiting  []int               `json:"waiting"`

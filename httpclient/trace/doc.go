@@ -1,5 +1,5 @@
-// Package trace records which requests a program makes, and when, so that they can be replayed: `go run ./bench tune -trace` compares max
-// rate limits for exactly this traffic.
+// Package trace records which requests a program makes, and when, so that they can be replayed: `go run ./bench tune
+// -trace` compares max rate limits for exactly this traffic.
 //
 //	file, err := os.Create("trace.csv")
 //	...
@@ -8,10 +8,11 @@
 //	...
 //	err = errors.Join(transport.Close(), recorder.Close(), file.Close())
 //
-// Each request is one line of CSV, with the time at which the transport got it, its method and its path. Attempts are not recorded, and
-// refused requests are: a replay finds out by itself what becomes of them. The path has no id and no token of Discord's: channels, guilds
-// and webhooks are numbers made by a hash with a random key that is nowhere written, so that the same one has the same number within a
-// recording, and nothing else can be told of it. Other parameters are left out. So lines are about 80 bytes.
+// Each request is one line of CSV: the time at which the transport got it, its method and its path. Attempts are not
+// recorded, but refused requests are: a replay determines their outcome itself. The path has no id and no token of
+// Discord's. A hash with a random key, which is not stored, replaces the ids of channels, guilds and webhooks by
+// numbers. Within a recording one id always has the same number, and nothing else can be inferred from it. All other
+// parameters are placeholders. Lines are about 80 bytes long.
 //
-// No request ever waits for the recorder. If the writer is too slow, requests are left out, and counted.
+// No request ever waits for the recorder. If the writer is too slow, requests are left out and counted.
 package trace

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// interactionToken is how an interaction's token begins, which makes other routes of a webhook's.
+	// interactionToken is the prefix of interaction tokens. A webhook's route with such a token is a route of its own.
 	interactionToken = "aW50ZXJhY3Rpb246"
 	interaction      = " (interaction)"
 	young            = " (younger than 10 s)"
 	old              = " (older than 14 days)"
 )
 
-// appendRequest adds method and path of a request of the same route, with other parameters: the first one stands for the major parameter,
-// which comes first wherever there is one, and a token for the token.
+// appendRequest adds the method and a path of the request's route, with other parameters. The first parameter is the
+// major parameter, if the route has one, and a number replaces it; another number replaces a token.
 func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
 	method, template, _ := strings.Cut(e.event.Route, " ")
 	template, variant, _ := strings.Cut(template, " (")
@@ -54,7 +54,7 @@ func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
 	return line
 }
 
-// number returns what stands for a major parameter, or the token in it: 18 digits, as ids have.
+// number returns the number that replaces a major parameter, or the token in it: 18 digits, as ids have.
 func (r *Recorder) number(major string, token uint64) uint64 {
 	h := hmac.New(sha256.New, r.key[:])
 	_, _ = h.Write([]byte(major))
@@ -63,8 +63,8 @@ func (r *Recorder) number(major string, token uint64) uint64 {
 	return digits + binary.LittleEndian.Uint64(h.Sum(nil))%(9*digits)
 }
 
-// messageID returns the id of a message of the age that the route is for: its upper bits are milliseconds since 2015 (Discord's
-// documentation).
+// messageID returns the id of a message of the age that the route variant requires. The upper bits of an id are
+// milliseconds since 2015 (Discord's documentation).
 func messageID(variant string, at time.Time) int64 {
 	age := time.Hour
 	switch variant {

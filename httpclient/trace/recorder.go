@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// buffered is how many requests may be on their way to the writer: about a second of the fastest client.
+	// buffered bounds the requests that wait to be written: about a second of the fastest client.
 	buffered = 8192
-	// flushAfter is for how long a line may stay in memory.
+	// flushAfter bounds how long a line may stay in memory.
 	flushAfter = time.Second
 )
 
 // ErrClosed is returned by the second Close.
 var ErrClosed = errors.New("the recorder is closed already")
 
-// Recorder writes a line for each request that a transport has ended. Get one from New, and close it. It is safe for concurrent use, and
-// may record several transports.
+// Recorder writes a line for each request that a transport has ended. Get one from New, and close it. It is safe for
+// concurrent use, and may record several transports.
 type Recorder struct {
 	key     [32]byte
 	entries chan entry
 	stop    chan struct{}
 	stopped chan struct{}
 	closing sync.Once
-	left    atomic.Uint64 // requests that were left out
+	left    atomic.Uint64 // requests that were not recorded
 	out     *bufio.Writer
-	err     error // of the writer; of the goroutine until stopped is closed
+	err     error // first error of the writer; run owns it until stopped is closed
 }
 
 // entry is one request.
@@ -42,7 +42,8 @@ type entry struct {
 	event httpclient.DoneEvent
 }
 
-// New returns a recorder that writes to w from a goroutine of its own, until Close. What it has written is at most a second behind.
+// New returns a recorder that writes to w from a goroutine of its own, until Close. The output is at most a second
+// behind.
 func New(w io.Writer) *Recorder {
 	r := &Recorder{
 		entries: make(chan entry, buffered), stop: make(chan struct{}), stopped: make(chan struct{}), out: bufio.NewWriterSize(w, 1<<16),
@@ -52,14 +53,15 @@ func New(w io.Writer) *Recorder {
 	return r
 }
 
-// Hooks returns what a transport has to call: see httpclient.Transport.AddHooks.
+// Hooks returns the hooks to pass to httpclient.Transport.AddHooks.
 func (r *Recorder) Hooks() httpclient.Hooks { return httpclient.Hooks{Done: r.record} }
 
-// LeftOut returns how many requests were not recorded because the writer was too slow, or failed. It can be called at any time.
+// LeftOut returns how many requests were not recorded because the writer was too slow or failed. It may be called at
+// any time.
 func (r *Recorder) LeftOut() uint64 { return r.left.Load() }
 
-// Close writes what was recorded, and returns the first error of the writer. It waits for the writer, and does not close it. Requests that
-// end later are not recorded. Closing again returns ErrClosed.
+// Close writes all recorded requests and returns the first error of the writer. It waits for the writer, but does not
+// close it. Requests that end later are not recorded. A second Close returns ErrClosed.
 func (r *Recorder) Close() error {
 	err := ErrClosed
 	r.closing.Do(func() {
@@ -70,14 +72,14 @@ func (r *Recorder) Close() error {
 	return err
 }
 
-// record takes in a request, unless there is no room. It does not block.
+// record queues a request for run, or counts it as left out if the queue is full. It does not block.
 func (r *Recorder) record(_ context.Context, e httpclient.DoneEvent) {
 	select {
 	case <-r.stop:
 		return
 	default:
 	}
-	e.Err = nil // it may keep much in memory
+	e.Err = nil // an error may hold much memory
 	select {
 	case r.entries <- entry{time.Now().Add(-e.Took), e}:
 	default:
@@ -85,7 +87,7 @@ func (r *Recorder) record(_ context.Context, e httpclient.DoneEvent) {
 	}
 }
 
-// run writes what comes, and flushes it when nothing does for a while.
+// run writes the recorded requests, and flushes them after a second at most.
 func (r *Recorder) run() {
 	defer close(r.stopped)
 	r.write([]byte("time,method,path\n"))

@@ -1,5 +1,5 @@
-// Command example sends 60 messages to two channels of a fake Discord, which takes five in five seconds for each, by tasks in Redis. Stop it
-// at any time and start it again: the tasks that are left go on, beside 60 more.
+// Command example sends 60 messages to two channels of a fake Discord with tasks in Redis. Each channel accepts five in
+// five seconds. Stop it at any time and start it again: it continues with the remaining tasks, and adds 60.
 //
 //	REDIS=127.0.0.1:6379 go run ./example
 package main
@@ -27,7 +27,7 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// send returns a handler that sends them.
+// send returns a handler that sends messages.
 func send(discord *rest.Client) asynq.Handler {
 	return asynqlimit.JSON(func(ctx context.Context, m message) error {
 		body := jobs.WithNonce(map[string]string{"content": m.Content}, asynqlimit.Nonce(ctx))
@@ -47,7 +47,8 @@ func main() {
 func run(redis asynq.RedisClientOpt) error {
 	fake := discordtest.NewServer(nil)
 	defer fake.Close()
-	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport))) // without the option: Discord itself
+	// Without the option: Discord itself.
+	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport)))
 	defer discord.Close()
 
 	client := asynq.NewClient(redis)

@@ -1,6 +1,6 @@
-// Command fake-discord serves the fake Discord of package discordtest, with the limits that were measured at the
-// real one, for programs in any language that take a base URL. It prints that URL, and in the end (Ctrl-C) what it
-// refused. It keeps all requests until then.
+// Command fake-discord serves the fake Discord of package discordtest, with limits measured at the real one, for
+// programs in any language that take a base URL. It prints that URL, and when it is stopped (Ctrl-C) the requests that
+// it refused. It keeps all requests in memory until then.
 //
 //	go run ./httpclient/discordtest/fake-discord
 package main
@@ -61,7 +61,7 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int 
 	return 0
 }
 
-// start returns a running server. The error is about a flag, or the address.
+// start returns a running server, or an error about a flag or the address.
 func start(rules ...discordtest.Rule) (server *discordtest.Server, err error) {
 	defer func() {
 		if p := recover(); p != nil {

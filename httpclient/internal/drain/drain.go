@@ -1,4 +1,4 @@
-// Package drain counts requests, so that one can wait for them after no more are let in.
+// Package drain counts requests, so that a shutdown can wait until all have ended.
 package drain
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// ErrShuttingDown is the error for a request that comes during a shutdown.
+// ErrShuttingDown is the error for requests during a shutdown.
 var ErrShuttingDown = fmt.Errorf("shutting down, no new requests: %w", buckets.ErrClosed)
 
 // Drain counts the requests inside. Get one from New. It is safe for concurrent use.
@@ -17,14 +17,14 @@ type Drain struct {
 	mu     sync.Mutex
 	inside int
 	shut   bool
-	cut    bool          // somebody was inside when it was closed
-	empty  chan struct{} // closed when it is shut and nobody is inside, which stays so
+	cut    bool          // requests were inside at Closing
+	empty  chan struct{} // closed once shut is true and inside is 0; both then stay so
 }
 
-// New returns one that lets requests in.
+// New returns a Drain that is open.
 func New() *Drain { return &Drain{empty: make(chan struct{})} }
 
-// Enter lets a request in, unless it is shut. If it does, Leave has to be called.
+// Enter counts a request and returns true, or returns false during a shutdown. After true, call Leave.
 func (d *Drain) Enter() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,7 +35,7 @@ func (d *Drain) Enter() bool {
 	return true
 }
 
-// Leave lets a request out.
+// Leave ends a request that Enter has counted.
 func (d *Drain) Leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,14 +45,14 @@ func (d *Drain) Leave() {
 	}
 }
 
-// Closing has to be called before those inside are cut off.
+// Closing records whether requests are inside. Call it before you cut them off: then Wait returns an error.
 func (d *Drain) Closing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.cut = d.cut || d.inside > 0
 }
 
-// shutDown lets nobody in any more.
+// shutDown makes Enter return false from now on.
 func (d *Drain) shutDown() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,15 +62,15 @@ func (d *Drain) shutDown() {
 	d.shut = true
 }
 
-// Wait lets nobody in any more, and waits until nobody is inside. The errors are the context's, and buckets.ErrClosed if it is closed
-// before, after Closing.
+// Wait makes Enter return false from now on, and waits until no request is inside. It returns the context's error, or
+// buckets.ErrClosed if closed is closed first, or if Closing was called while requests were inside.
 func (d *Drain) Wait(ctx context.Context, closed <-chan struct{}) error {
 	if ctx == nil {
 		return buckets.ErrNoContext
 	}
 	d.shutDown()
 	select {
-	case <-d.empty: // whatever else has happened
+	case <-d.empty: // even if the context has ended, too
 		return nil
 	default:
 	}

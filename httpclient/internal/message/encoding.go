@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// Encoding is how a body is encoded. net/http takes gzip off only if it has asked for it by itself; a caller who says what he accepts, as
-// libraries do whose requests come through a proxy, gets bodies as they are, and only our own look at them is a decoded one.
+// Encoding is the encoding of a body. net/http decodes gzip only if it has asked for it itself. Requests that set
+// Accept-Encoding, as those of libraries behind a proxy do, get encoded bodies; only this package's callers see them
+// decoded.
 type Encoding string
 
 const (
@@ -20,7 +21,7 @@ const (
 	deflate Encoding = "deflate"
 )
 
-// EncodingOf returns how a response's body is encoded, and whether that can be undone here.
+// EncodingOf returns the encoding of a response's body, and whether Decode supports it.
 func EncodingOf(header http.Header) (e Encoding, known bool) {
 	switch name := strings.ToLower(strings.TrimSpace(HeaderValue(header, "Content-Encoding"))); name {
 	case "", "identity":
@@ -33,8 +34,8 @@ func EncodingOf(header http.Header) (e Encoding, known bool) {
 	return "", false
 }
 
-// Decoded returns what a body, or the beginning of one, says: up to so many bytes of it if it is encoded, and nothing if that cannot be
-// undone.
+// Decoded decodes a body, or the beginning of one. It returns at most so many bytes of an encoded body, an unencoded
+// body as it is, and nil if the encoding is not supported.
 func Decoded(header http.Header, body []byte, most int64) []byte {
 	e, known := EncodingOf(header)
 	if !known {
@@ -43,7 +44,7 @@ func Decoded(header http.Header, body []byte, most int64) []byte {
 	return e.Decode(body, most)
 }
 
-// Decode returns what a body says, or its beginning: up to so many bytes of it if it is encoded.
+// Decode decodes a body, or the beginning of one. It returns at most so many bytes of an encoded body.
 func (e Encoding) Decode(body []byte, most int64) []byte {
 	var reader io.Reader
 	var err error
@@ -51,7 +52,7 @@ func (e Encoding) Decode(body []byte, most int64) []byte {
 	case gzipped:
 		reader, err = gzip.NewReader(bytes.NewReader(body))
 	case deflate:
-		if reader, err = zlib.NewReader(bytes.NewReader(body)); err != nil { // some servers leave zlib's frame out
+		if reader, err = zlib.NewReader(bytes.NewReader(body)); err != nil { // some servers omit the zlib header
 			reader, err = flate.NewReader(bytes.NewReader(body)), nil
 		}
 	default:
@@ -60,6 +61,6 @@ func (e Encoding) Decode(body []byte, most int64) []byte {
 	if err != nil {
 		return nil
 	}
-	text, _ := io.ReadAll(io.LimitReader(reader, most)) // what there is of it
+	text, _ := io.ReadAll(io.LimitReader(reader, most)) // the body may be cut
 	return text
 }

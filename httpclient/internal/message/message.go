@@ -1,5 +1,5 @@
-// Package message reads and checks parts of HTTP messages as net/http does: header syntax, content encodings, paths, and the JSON
-// of Discord's errors.
+// Package message parses and checks parts of HTTP messages as net/http does: header syntax, content encodings, paths,
+// and the JSON of Discord's errors.
 package message
 
 import (
@@ -21,7 +21,7 @@ func IsHeaderName(name string) bool {
 	})
 }
 
-// IsIdempotent reports a method of requests that do no harm when they are carried out twice.
+// IsIdempotent reports whether requests of this method do no harm when they are carried out twice.
 func IsIdempotent(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete:
@@ -35,7 +35,8 @@ func IsHeaderValue(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// HeaderValue returns the first value of a header by its canonical name, however it is spelled: net/http sends it as it is.
+// HeaderValue returns the first value of a header, also if its name is not in the canonical form: net/http sends it
+// anyway.
 func HeaderValue(header http.Header, canonical string) string {
 	values := header[canonical]
 	if len(values) == 0 {
@@ -52,7 +53,7 @@ func HeaderValue(header http.Header, canonical string) string {
 	return values[0]
 }
 
-// IsJSON reports whether a content type is one of JSON's. None at all may be.
+// IsJSON reports whether a content type is, or may be, JSON: an empty one may be.
 func IsJSON(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -61,7 +62,7 @@ func IsJSON(contentType string) bool {
 	return err == nil && (kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json"))
 }
 
-// Number reads a number that makes sense as a wait or a code. A string with a number in it is one too.
+// Number parses a number of 0 or more, also one in a JSON string. Infinity and NaN are not numbers.
 func Number(raw json.RawMessage) (float64, bool) {
 	text := string(raw)
 	if strings.HasPrefix(text, `"`) && json.Unmarshal(raw, &text) != nil {
@@ -74,7 +75,7 @@ func Number(raw json.RawMessage) (float64, bool) {
 	return n, true
 }
 
-// Path returns the path that net/http sends, see url.URL.RequestURI; with a host if it is sent with one.
+// Path returns the path that net/http sends, see url.URL.RequestURI, with the host if net/http sends that, too.
 func Path(u *url.URL) string {
 	path := u.Opaque
 	if path == "" {

@@ -1,4 +1,4 @@
-// Package redact takes secrets out of errors: tokens and credentials, also those in URLs.
+// Package redact removes secrets from errors: tokens and credentials, also those in URLs.
 package redact
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Error returns an error that says the same without these secrets and without those of URLs. It is err itself if there are none, and
-// nil if that is nil.
+// Error returns an error with the same meaning, without these secrets and without those of URLs. It returns err itself
+// if that contains none, or is nil.
 func Error(err error, secrets ...string) error {
 	if err == nil {
 		return nil
@@ -38,39 +38,40 @@ func Text(text string, secrets ...string) string {
 }
 
 const (
-	// Shorter texts are not looked for: they would be found in words.
+	// Shorter texts are not replaced, because they could be parts of ordinary words.
 	shortestSecret = 8
-	// A segment of a path that is longer is no id and may be a token.
+	// A longer segment of a path is no id and may be a token.
 	longestID = 20
-	// A segment of this length may be a token or the secret of a proxy, unless it is an id or a word of Discord's paths.
+	// A segment of this length may be a token or the secret of a proxy, unless it is an id or a word of Discord's
+	// paths.
 	shortestToken = 16
 
-	// hidden stands for what is not shown.
+	// hidden replaces secrets.
 	hidden = "…"
 )
 
-// redactor takes secrets out of errors: those that it knows, and those of all URLs.
+// redactor removes the known secrets and the secrets in URLs.
 type redactor struct {
 	known []known
 }
 
-// known is a text that errors may not contain, and what is shown in its place.
+// known is a secret, and the text that replaces it.
 type known struct{ secret, shown string }
 
 func (r *redactor) know(secrets []string) {
 	for _, secret := range secrets {
 		r.known = append(r.known, known{secret, hidden})
 	}
-	// What is part of another one comes after it.
+	// Longer secrets first: a shorter one may be a part of them.
 	slices.SortStableFunc(r.known, func(a, b known) int { return len(b.secret) - len(a.secret) })
 }
 
-// learn takes in the URLs of an error.
+// learn adds the URLs in an error's tree, and their secrets, to the known secrets.
 func (r *redactor) learn(err error) {
 	if e, ok := err.(*url.Error); ok {
 		if shown := showURL(e.URL); shown != e.URL {
 			r.known = append(r.known, known{e.URL, shown})
-			if u, err := url.Parse(e.URL); err == nil { // of another nothing is shown
+			if u, err := url.Parse(e.URL); err == nil { // an invalid URL is hidden as a whole
 				r.know(Secrets(u))
 			}
 		}
@@ -80,7 +81,7 @@ func (r *redactor) learn(err error) {
 	}
 }
 
-// clean returns the error without what is known, and whether it is another one.
+// clean returns the error without secrets, and whether it differs from err.
 func (r *redactor) clean(err error) (cleaned error, changed bool) {
 	inner := unwrap(err)
 	for i := range inner {
@@ -110,7 +111,7 @@ func (r *redactor) clean(err error) (cleaned error, changed bool) {
 	return e, true
 }
 
-// unwrap returns what an error wraps.
+// unwrap returns the errors that err wraps directly.
 func unwrap(err error) []error {
 	var inner []error
 	switch e := err.(type) {
@@ -123,19 +124,19 @@ func unwrap(err error) []error {
 }
 
 var (
-	// anyURL finds addresses in a text.
+	// anyURL matches http and https URLs in a text.
 	anyURL = regexp.MustCompile(`(?i)\bhttps?://[^\s"'<>]*[^\s"'<>.,:;)]`)
-	// anyToken finds the paths of webhooks and interactions in a text. In a template there is a brace in the place of the token.
+	// anyToken matches paths of webhooks and interactions in a text. In a template a brace follows instead of a token.
 	anyToken = regexp.MustCompile(`(?i)(/(?:webhooks|interactions)/[^/\s"'?#]+/)[^/\s"'?#{:,;)]+`)
 )
 
-// text returns a text without secrets.
+// text returns the text without the known secrets and without those of URLs and paths.
 func (r *redactor) text(text string) string {
 	text = anyURL.ReplaceAllStringFunc(r.replace(text), showURL)
 	return anyToken.ReplaceAllString(text, "${1}"+hidden)
 }
 
-// replace returns a text without what is known.
+// replace returns the text without the known secrets.
 func (r *redactor) replace(text string) string {
 	for _, k := range r.known {
 		text = strings.ReplaceAll(text, k.secret, k.shown)
@@ -143,8 +144,8 @@ func (r *redactor) replace(text string) string {
 	return text
 }
 
-// redactedError stands for an error whose text contains a secret. It is what that is, and wraps what that wraps without secrets. A
-// function keeps the original out of dumps.
+// redactedError replaces an error whose text contains a secret. It wraps the same errors, without secrets. The original
+// is in a function so that dumps do not show it.
 type redactedError struct {
 	text     string
 	inner    []error
@@ -155,7 +156,8 @@ func (e *redactedError) Error() string        { return e.text }
 func (e *redactedError) Unwrap() []error      { return e.inner }
 func (e *redactedError) Is(target error) bool { return errors.Is(e.original(), target) }
 
-// As finds the original itself. What it wraps is found where it has no secrets.
+// As sets target to the original if its type fits, or calls the original's As. Wrapped errors are found by Unwrap,
+// without secrets.
 func (e *redactedError) As(target any) bool {
 	original := e.original()
 	if place := reflect.ValueOf(target).Elem(); reflect.TypeOf(original).AssignableTo(place.Type()) {
@@ -166,10 +168,10 @@ func (e *redactedError) As(target any) bool {
 	return ok && as.As(target)
 }
 
-// redactedTimeout is one that may be a timeout, which net/url asks for.
+// redactedTimeout is a redactedError with the original's Timeout method, which net/url looks for.
 type redactedTimeout struct{ *redactedError }
 
-// Timeout reports what the original does.
+// Timeout returns the original's Timeout.
 func (e redactedTimeout) Timeout() bool {
 	return e.original().(interface{ Timeout() bool }).Timeout()
 }
@@ -201,7 +203,7 @@ func showURL(raw string) string {
 	return raw[:start] + authority[strings.LastIndexByte(authority, '@')+1:] + showPath(path) + tail
 }
 
-// showPath returns a path without what is a token by its place or its length.
+// showPath returns a path with hidden instead of segments that are or may be tokens.
 func showPath(path string) string {
 	segments := strings.Split(path, "/")
 	for i := range tokensIn(segments) {
@@ -210,16 +212,16 @@ func showPath(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// tokensIn yields which segments of a path are tokens, or may be.
+// tokensIn yields the indexes of segments of a path that are or may be tokens.
 func tokensIn(segments []string) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		var before [2]string // the latest two that are not empty
+		var before [2]string // the previous two segments, empty ones left out
 		for i, segment := range segments {
 			if segment == "" {
 				continue
 			}
 			owner := strings.EqualFold(before[0], "webhooks") || strings.EqualFold(before[0], "interactions")
-			first := before[1] == "" // where a proxy has its secret, and Discord no id
+			first := before[1] == "" // proxies have secrets there, but Discord no ids
 			if (owner || mayBeToken(segment, first)) && !yield(i) {
 				return
 			}
@@ -239,7 +241,7 @@ func mayBeToken(segment string, first bool) bool {
 	return !isID && !words()[segment]
 }
 
-// words returns the words in paths of Discord's API that are long enough to be taken for a token.
+// words returns the words in paths of Discord's API that are long enough to be mistaken for tokens.
 var words = sync.OnceValue(func() map[string]bool {
 	words := make(map[string]bool)
 	for route := range routes.All() {
@@ -252,7 +254,7 @@ var words = sync.OnceValue(func() map[string]bool {
 	return words
 })
 
-// plainText undoes percent-encoding, where that is possible.
+// plainText undoes percent-encoding if it is valid.
 func plainText(text string) string {
 	if plain, err := url.PathUnescape(text); err == nil {
 		return plain
@@ -260,8 +262,8 @@ func plainText(text string) string {
 	return text
 }
 
-// Secrets returns what no error about a request may contain: credentials, and of its URL the user, the query, and
-// everything in the path that may be a token.
+// Secrets returns the texts that no error about a request may contain: credentials, and from its URL the user, the
+// query and its long values, and the segments of the path that may be tokens.
 func Secrets(u *url.URL, authorizations ...string) []string {
 	var secrets []string
 	for _, authorization := range authorizations {
@@ -270,7 +272,7 @@ func Secrets(u *url.URL, authorizations ...string) []string {
 		}
 		secrets = append(secrets, authorization)
 	}
-	path, _, _ := strings.Cut(message.Path(u), "?") // which an opaque one may have
+	path, _, _ := strings.Cut(message.Path(u), "?") // an opaque URL may contain a query
 	segments := strings.Split(path, "/")
 	for i := range tokensIn(segments) {
 		secrets = append(secrets, segments[i], plainText(segments[i]))
@@ -279,7 +281,7 @@ func Secrets(u *url.URL, authorizations ...string) []string {
 	secrets = append(secrets, u.RawQuery, u.User.Username(), password)
 	for _, values := range u.Query() {
 		for _, value := range values {
-			if len(value) > longestID { // others are words and numbers
+			if len(value) > longestID { // shorter values are words and numbers
 				secrets = append(secrets, value)
 			}
 		}

@@ -1,4 +1,4 @@
-// Package wait has the waits that no limiter sees to: those after a response that asks to come back later.
+// Package wait implements waits outside of limiters: after a response that asks to come back later.
 package wait
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Check returns a *ratelimits.TooLongError for a wait that is longer than the context or longest allow, nil if it is not. What
-// buckets.ContextWithMaxWait says counts in the place of longest.
+// Check returns a *ratelimits.TooLongError if the wait exceeds longest or the context's deadline, nil otherwise.
+// buckets.ContextWithMaxWait overrides longest.
 func Check(ctx context.Context, route routes.CompiledRoute, wait, longest time.Duration) error {
 	if own, ok := buckets.MaxWait(ctx); ok {
 		longest = own
@@ -26,7 +26,8 @@ func Check(ctx context.Context, route routes.CompiledRoute, wait, longest time.D
 	return nil
 }
 
-// For waits, unless a request's context or the life of its transport ends before. It is over early when a channel is closed.
+// For waits for d, or until early is closed. It returns an error if the request's context or the transport's life ends
+// first.
 func For(ctx, life context.Context, d time.Duration, early <-chan struct{}) error {
 	select {
 	case <-time.After(d):

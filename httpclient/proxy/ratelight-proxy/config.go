@@ -22,8 +22,8 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// config is what flags and environment say. Each flag has an environment variable of the same name in capitals, after RATELIGHT_; those
-// of other proxies are accepted where they mean the same.
+// config has the settings from flags and environment. The environment variable of a flag has the flag's name in
+// capitals, after RATELIGHT_. Variables of other proxies are accepted where they have the same meaning.
 type config struct {
 	Listen         string          `placeholder:"HOST:PORT" help:"Where bots connect. Default 127.0.0.1:8080. Other addresses than loopback need a secret, client certificates or --insecure. Also HOST or BIND_IP, and PORT."`
 	Admin          string          `placeholder:"HOST:PORT" help:"Where the live page, /metrics, /live, /ready and /upstream are, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
@@ -62,10 +62,10 @@ type config struct {
 	Version kong.VersionFlag `env:"-" help:"Print the version, and exit."`
 }
 
-// errDone is returned by parse when there is nothing more to do, as after --help.
+// errDone is returned by parse if the program should end, as after --help.
 var errDone = errors.New("done")
 
-// parse reads the configuration, and returns an error that says what was expected.
+// parse returns the configuration, or an error that says what was expected.
 func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) {
 	c = new(config)
 	unsetEmpty()
@@ -83,7 +83,7 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 		kong.Description("A proxy between bots and Discord's REST API: requests wait here until Discord will accept them."),
 		kong.DefaultEnvars("RATELIGHT"), kong.Vars{"version": version(), "known": knownNames()})
 	if err != nil {
-		panic("ratelight-proxy: " + err.Error()) // of the tags above
+		panic("ratelight-proxy: " + err.Error()) // the tags above are wrong
 	}
 	if _, err := parser.Parse(joinNegative(arguments)); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 	return c, c.complete()
 }
 
-// joinNegative writes "--flag -1" as "--flag=-1". No flag begins with a digit, but kong would take -1 for one.
+// joinNegative rewrites "--flag -1" as "--flag=-1". No flag begins with a digit, but kong would parse -1 as one.
 func joinNegative(arguments []string) []string {
 	var joined []string
 	for _, argument := range arguments {
@@ -106,17 +106,17 @@ func joinNegative(arguments []string) []string {
 	return joined
 }
 
-// unsetEmpty lets variables without a value count as not set, which is what Compose files make of those that may be missing.
+// unsetEmpty unsets empty variables, because Compose files set missing variables to "".
 func unsetEmpty() {
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
 		if value == "" && (strings.HasPrefix(name, "RATELIGHT_") || name == "LOG_LEVEL" || name == "REQUEST_TIMEOUT" || name == "BOT_RATELIMIT_OVERRIDES") {
-			_ = os.Unsetenv(name) // a name that is there
+			_ = os.Unsetenv(name) // never fails for an existing name
 		}
 	}
 }
 
-// complete sets what depends on other settings, and refuses those that exclude each other.
+// complete sets defaults that depend on other settings, and rejects settings that exclude each other.
 func (c *config) complete() (err error) {
 	if c.Listen, err = address("listen", c.Listen, "127.0.0.1", "8080", "PORT", "HOST", "BIND_IP"); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (c *config) complete() (err error) {
 	return nil
 }
 
-// writable returns an error if there cannot be a file of that name, as far as can be seen without writing it.
+// writable returns an error if a file of that name cannot be written, as far as that can be checked without writing.
 func writable(flag, name string) error {
 	if name == "" {
 		return nil
@@ -186,7 +186,7 @@ func writable(flag, name string) error {
 	case problem != nil:
 	case file.IsDir():
 		err = fmt.Errorf("%s is a directory", name)
-	case file.Mode()&os.ModeNamedPipe != 0: // to open it waits for its other end
+	case file.Mode()&os.ModeNamedPipe != 0: // opening a pipe would block
 		err = fmt.Errorf("%s is a pipe", name)
 	}
 	if err != nil {
@@ -195,8 +195,8 @@ func writable(flag, name string) error {
 	return nil
 }
 
-// address returns where to listen: what was given, or what other proxies' variables and the defaults say. Of the variables for a host,
-// which shells set to other things, only those count that are addresses.
+// address returns the address to listen on: the given one, or one made of other proxies' variables and the defaults.
+// Shells set variables such as HOST to other values, so only addresses and localhost count.
 func address(flag, given, host, port, portName string, hostNames ...string) (string, error) {
 	if given == "" {
 		for _, name := range hostNames {
@@ -222,13 +222,13 @@ func isPort(text string) bool {
 	return err == nil && n < 1<<16
 }
 
-// isHost reports a name alone, without a scheme, a port or a path.
+// isHost reports whether the text is only a name, without scheme, port and path.
 func isHost(name string) bool {
 	u, err := url.Parse("//" + name)
 	return err == nil && name != "" && u.Host == name && u.Hostname() == name
 }
 
-// hosts are the names that are given for the proxy.
+// hosts returns the names by which requests may reach the proxy.
 func (c *config) hosts() []string {
 	names := c.AllowHost
 	for _, a := range []string{c.Listen, c.Admin} {
@@ -267,7 +267,7 @@ func (c *config) tls() (*tls.Config, error) {
 	return t, nil
 }
 
-// attributes are the settings as they take effect, for the log. Secrets are left out.
+// attributes returns the effective settings for the log, without secrets.
 func (c *config) attributes() []any {
 	secret := func(text string) string {
 		if text == "" {
@@ -291,8 +291,8 @@ func (c *config) attributes() []any {
 	}
 }
 
-// publicURL returns a URL without user and query. Of a path it shows that there is one, which may be a proxy's secret,
-// except the number of a database.
+// publicURL returns a URL without user and query. It replaces the path, which may be a proxy's secret, unless that is
+// the number of a database.
 func publicURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" {
@@ -314,7 +314,7 @@ func (c *config) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// patience is a time, in milliseconds if it has no unit.
+// patience is a duration, in milliseconds if it has no unit.
 type patience time.Duration
 
 func (p *patience) UnmarshalText(text []byte) error {
@@ -329,7 +329,7 @@ func (p *patience) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// limits are global limits, as limit,id:limit,id:limit: that of all bots, and those of some.
+// limits are global limits, as limit,id:limit,id:limit: one for all bots, and others for some, by id.
 type limits struct {
 	all    int
 	ofBots map[string]int
@@ -358,7 +358,7 @@ func (l *limits) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String returns the limits as they are given in the flag.
+// String returns the limits in the syntax of the flag.
 func (l *limits) String() string {
 	text := strconv.Itoa(l.all)
 	for _, id := range slices.Sorted(maps.Keys(l.ofBots)) {
@@ -367,7 +367,7 @@ func (l *limits) String() string {
 	return text
 }
 
-// level is a level of the log, by the names that loggers have.
+// level is a log level. It accepts the usual names of several loggers.
 type level slog.Level
 
 func (l *level) UnmarshalText(text []byte) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/ratelight/ratelight/internal/sparselog"
 )
 
-// journal counts what becomes of the bots' requests, and logs it: one warning for each reason of a refusal in a while,
-// and each request if that is wanted. It logs routes, and never a path, a query or a header.
+// journal counts the outcomes of the bots' requests and logs them: warnings of refusals, at most one for each reason in
+// 30 seconds, and on request each request. It logs routes, and never a path, a query or a header.
 type journal struct {
 	log    *slog.Logger
 	sparse *sparselog.Log
@@ -24,16 +24,16 @@ type journal struct {
 
 	mu      sync.Mutex // guards all fields below
 	arrived uint64
-	served  uint64            // answered by Discord
-	failed  uint64            // not answered by Discord, or too late
-	refused map[string]uint64 // answered by the proxy, by reason
+	served  uint64            // responses of Discord
+	failed  uint64            // no response of Discord, or too late
+	refused map[string]uint64 // answers by the proxy, by reason
 }
 
 func newJournal(log *slog.Logger, each bool) *journal {
 	return &journal{log: log, sparse: sparselog.New(log), each: each, began: time.Now(), refused: make(map[string]uint64)}
 }
 
-// visit is a request, and what the transport says of it.
+// visit is a request, and the transport's event about it.
 type visit struct {
 	began time.Time
 	done  httpclient.DoneEvent // zero if it did not reach the transport
@@ -41,7 +41,7 @@ type visit struct {
 
 type visitKey struct{}
 
-// hooks returns those that tell the journal what the transport knows of a request.
+// hooks returns hooks that store the transport's event in the request's visit.
 func (j *journal) hooks() httpclient.Hooks {
 	return httpclient.Hooks{Done: func(ctx context.Context, e httpclient.DoneEvent) {
 		if v, ok := ctx.Value(visitKey{}).(*visit); ok {
@@ -50,7 +50,7 @@ func (j *journal) hooks() httpclient.Hooks {
 	}}
 }
 
-// around returns a handler that writes down what becomes of the requests to another one.
+// around returns a handler that counts and logs the outcomes of requests to next.
 func (j *journal) around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, recorder := &visit{began: time.Now()}, &statusRecorder{ResponseWriter: w}
@@ -60,11 +60,11 @@ func (j *journal) around(next http.Handler) http.Handler {
 		complete := false
 		defer func() { j.write(r, v, recorder, complete) }()
 		next.ServeHTTP(recorder, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
-		complete = true // or it has panicked, which ends the connection
+		complete = true // not after a panic, which ends the connection
 	})
 }
 
-// write counts a request that is over, and logs it.
+// write counts and logs a request that has ended.
 func (j *journal) write(r *http.Request, v *visit, w *statusRecorder, complete bool) {
 	reason := w.Header().Get("X-Ratelight-Proxy")
 	refused := false
@@ -103,7 +103,7 @@ func (j *journal) write(r *http.Request, v *visit, w *statusRecorder, complete b
 	}
 }
 
-// end writes the last line: what became of all requests. Lost are those whose clients have got no complete answer.
+// end logs the totals of all requests. Lost requests are those whose clients did not get a complete answer.
 func (j *journal) end() {
 	j.sparse.Flush(time.Since(j.began), true)
 	j.mu.Lock()
@@ -118,14 +118,14 @@ func (j *journal) end() {
 		"lost", j.arrived-j.served-refused-j.failed, slog.Group("refused_for", reasons...))
 }
 
-// statusRecorder remembers the status of an answer.
+// statusRecorder records the status of an answer.
 type statusRecorder struct {
 	http.ResponseWriter
 	status int // 0 before the answer
 }
 
 func (r *statusRecorder) WriteHeader(status int) {
-	if status >= http.StatusOK { // what comes before is informational
+	if status >= http.StatusOK { // lower ones are informational
 		r.status = status
 	}
 	r.ResponseWriter.WriteHeader(status)
@@ -138,5 +138,5 @@ func (r *statusRecorder) Write(text []byte) (int, error) {
 	return r.ResponseWriter.Write(text)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface that http.ResponseController looks for.
 func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// declaredLimit is a limit that Discord does not tell in headers, as "METHOD PATH=N/TIME per major".
+// declaredLimit is a limit that Discord's headers do not show, as "METHOD PATH=N/TIME per major".
 type declaredLimit struct {
 	text   string
 	option buckets.Option
@@ -50,7 +50,7 @@ func (d *declaredLimit) UnmarshalText(text []byte) error {
 	return usable(d.text, d.option)
 }
 
-// matching returns the requests of "METHOD PATH", of a path alone, or all.
+// matching returns a match for "METHOD PATH", a path alone, or "all".
 func matching(text string) buckets.Match {
 	if text == "all" {
 		return buckets.ForAll()
@@ -62,7 +62,7 @@ func matching(text string) buckets.Match {
 	return buckets.ForPattern(method, strings.TrimSpace(path))
 }
 
-// knownNames are all of buckets.KnownLimits.
+// knownNames returns the names of all buckets.KnownLimits.
 func knownNames() string {
 	var names []string
 	for _, name := range buckets.KnownLimits() {
@@ -81,7 +81,7 @@ func (k *knownLimit) UnmarshalText(text []byte) error {
 	return usable(string(text), buckets.WithKnownLimits(buckets.KnownLimit(text)))
 }
 
-// usable returns an error if a manager refuses its options, which belong to that value of a flag.
+// usable returns an error about the flag's value if a manager rejects the options made of it.
 func usable(value string, options ...buckets.Option) error {
 	m := buckets.NewRESTBucketManager(options...)
 	defer m.Close()
@@ -91,7 +91,7 @@ func usable(value string, options ...buckets.Option) error {
 	return nil
 }
 
-// declared returns the options for all limits that are declared, or an error if they cannot be declared together.
+// declared returns the options for all declared limits, or an error if a manager rejects them together.
 func (c *config) declared() ([]buckets.Option, error) {
 	var options []buckets.Option
 	var known []buckets.KnownLimit

@@ -30,12 +30,12 @@ import (
 
 const (
 	readHeaderTimeout = 10 * time.Second
-	// idleTimeout is longer than libraries keep connections (OkHttp: 5 min), so that none is closed here while a request is on its way.
+	// idleTimeout is longer than libraries keep connections (OkHttp: 5 min), so that the proxy never closes one in use.
 	idleTimeout    = 6 * time.Minute
 	maxHeaderBytes = 64 << 10
-	// adminTimeout is how long a request to the admin listener may take, with its body and its response.
+	// adminTimeout bounds a request to the admin listener, with its body and its response.
 	adminTimeout = 30 * time.Second
-	// closeTime is how long those who waited have to read that the proxy has closed.
+	// closeTime is how long clients of waiting requests have to read that the proxy has closed.
 	closeTime = 2 * time.Second
 )
 
@@ -46,16 +46,16 @@ type service struct {
 	journal  *journal
 	tlsSetup *tls.Config
 	handler  *proxy.Handler
-	bots     http.Handler // the handler, behind the secret or the names of the proxy, and the journal
+	bots     http.Handler // handler, behind RequireSecret or RequireHost, and the journal
 	admin    http.Handler
-	store    *redis.Store    // nil if nothing is shared
-	state    *statefile.File // nil if nothing is kept
-	recorder *trace.Recorder // nil if nothing is recorded
+	store    *redis.Store    // nil without --redis
+	state    *statefile.File // nil without --state
+	recorder *trace.Recorder // nil without --record
 	recorded *os.File
 	draining atomic.Bool
 }
 
-// newService prepares everything but the network. Its errors are about the configuration.
+// newService prepares everything except the listeners. Its errors are about the configuration.
 func newService(c *config, stderr io.Writer) (s *service, err error) {
 	s = &service{config: c, log: c.logger(stderr)}
 	s.journal = newJournal(s.log, c.AccessLog)
@@ -115,7 +115,7 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		if s.bots, err = proxy.RequireSecret(c.Secret, s.bots); err == nil {
 			pages, err = proxy.RequireSecret(c.Secret, pages)
 		}
-	} else if c.TLSCert == "" { // whose certificate is not that of another name
+	} else if c.TLSCert == "" { // with TLS the certificate proves the name
 		s.bots, pages = proxy.RequireHost(s.bots, c.hosts()...), proxy.RequireHost(pages, c.hosts()...)
 	}
 	s.admin = s.health(pages)
@@ -125,10 +125,10 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 	return s, err
 }
 
-// errUnavailable is the error for what the configuration names and is not there now.
+// errUnavailable is wrapped by errors about files and servers of the configuration that cannot be used now.
 var errUnavailable = errors.New("unavailable")
 
-// connect opens the store of shared limits. A check only looks at its URL and name.
+// connect opens the store of shared limits. With --check it only checks URL and application name.
 func (s *service) connect() (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -145,7 +145,7 @@ func (s *service) connect() (err error) {
 	return fmt.Errorf("%w: %w", errUnavailable, err)
 }
 
-// pages are those of the admin listener that need the secret.
+// pages returns the handler of the admin listener's pages, which need the secret.
 func (s *service) pages() http.Handler {
 	transport := s.handler.Transport()
 	registry := prometheus.NewRegistry()
@@ -161,7 +161,7 @@ func (s *service) pages() http.Handler {
 	return mux
 }
 
-// lifter lifts what stops bots, with what the proxy knows besides the transport.
+// lifter lifts holds of the proxy as well as those of its transport.
 type lifter struct {
 	*httpclient.Transport
 	handler *proxy.Handler
@@ -169,7 +169,8 @@ type lifter struct {
 
 func (l lifter) LiftHolds() { l.handler.LiftHolds() }
 
-// logged logs requests that have lifted something. Of others nothing is logged, as they may contain anything.
+// logged logs requests that have lifted something. Other requests are not logged, because their forms may contain
+// anything.
 func (s *service) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		recorder := &statusRecorder{ResponseWriter: w}
@@ -180,7 +181,7 @@ func (s *service) logged(next http.Handler) http.Handler {
 	})
 }
 
-// health adds to the pages what tells nobody anything but whether the process works. A probe knows no secret.
+// health adds pages that show only whether the process works. Probes need no secret for them.
 func (s *service) health(pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
@@ -195,7 +196,7 @@ func (s *service) health(pages http.Handler) http.Handler {
 	return mux
 }
 
-// upstream says how the latest requests to Discord fared, with a 503 if they did not fare well.
+// upstream returns the state of the upstream, with status 503 if that is not OK.
 func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
 	state := s.handler.Upstream()
 	w.Header().Set("Content-Type", "application/json")
@@ -209,7 +210,7 @@ func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
 	if !state.Failed.IsZero() {
 		answer["failed"], answer["failure"] = state.Failed.UTC(), state.Failure
 	}
-	_ = json.NewEncoder(w).Encode(answer) // to a client that is gone
+	_ = json.NewEncoder(w).Encode(answer) // an error means that the client has gone
 }
 
 // serve listens until the context ends, and then drains.
@@ -222,7 +223,7 @@ func (s *service) serve(ctx context.Context) error {
 	failures := make(chan error, len(listeners))
 	defer func() {
 		for _, server := range servers {
-			_ = server.Close() // of connections that are left
+			_ = server.Close() // closes the remaining connections
 		}
 	}()
 	for _, l := range listeners {
@@ -242,7 +243,7 @@ func (s *service) serve(ctx context.Context) error {
 			Handler: l.handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 			ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		}
-		if l.name == "admin" { // where nothing takes long
+		if l.name == "admin" { // no admin request takes long
 			server.ReadTimeout, server.WriteTimeout = adminTimeout, adminTimeout
 		}
 		servers = append(servers, server)
@@ -257,7 +258,7 @@ func (s *service) serve(ctx context.Context) error {
 	return s.drain(servers[0])
 }
 
-// drain takes no new connections, lets requests finish, and ends those that take too long with a 503.
+// drain accepts no new connections, lets requests finish, and ends those that take too long with a 503.
 func (s *service) drain(bots *http.Server) error {
 	s.draining.Store(true)
 	s.log.Info("draining", "waiting", s.handler.Transport().Manager().Stats().Waiting)
@@ -276,10 +277,10 @@ func (s *service) drain(bots *http.Server) error {
 	return fmt.Errorf("requests were cut off after %v", s.DrainTimeout)
 }
 
-// close gives back what newService took.
+// close releases all that newService has opened.
 func (s *service) close() {
 	if s.state != nil {
-		if err := s.state.Close(); err != nil { // which closes the transport as well
+		if err := s.state.Close(); err != nil { // also closes the transport
 			s.log.Warn("state not written", "error", err)
 		}
 	}

@@ -1,5 +1,5 @@
-// Command example sends 60 messages to two channels of a fake Discord, which takes five in five seconds for each, by jobs in a PostgreSQL
-// database. Stop it at any time and start it again: the jobs that are left go on, beside 60 more.
+// Command example sends 60 messages to two channels of a fake Discord with jobs in PostgreSQL. Each channel accepts
+// five in five seconds. Stop it at any time and start it again: it continues with the remaining jobs, and adds 60.
 //
 //	DATABASE_URL=postgres://localhost/example go run ./example
 package main
@@ -35,7 +35,7 @@ type Message struct {
 // Kind names the job for River.
 func (Message) Kind() string { return "message" }
 
-// Sender works messages.
+// Sender is the worker of Message jobs.
 type Sender struct {
 	river.WorkerDefaults[Message]
 	discord *rest.Client
@@ -74,7 +74,8 @@ func run(ctx context.Context) error {
 
 	fake := discordtest.NewServer(nil)
 	defer fake.Close()
-	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport))) // without the option: Discord itself
+	// Without the option: Discord itself.
+	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport)))
 	defer discord.Close()
 	queue, err := newQueue(pool, discord)
 	if err != nil {
