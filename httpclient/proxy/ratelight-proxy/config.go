@@ -218,8 +218,8 @@ func address(flag, given, host, port, portName string, hostNames ...string) (str
 }
 
 func isPort(text string) bool {
-	n, err := strconv.ParseUint(text, 10, 16)
-	return err == nil && n < 1<<16
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
 }
 
 // isHost reports whether the text is only a name, without scheme, port and path.
