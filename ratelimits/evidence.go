@@ -9,7 +9,7 @@ type evidence struct {
 	suspected bool     // KindNext is more likely than KindFixed, until rare.suspected
 	seen      uint8    // responses since all kinds were last possible, at most 255
 	leftOut   uint8    // responses in a row that were left out; dropped at rare.leftOutUntil
-	reset     interval // the latest one named by a response, which came at the time at
+	reset     interval // the latest reset that a response named; at is when that came
 	at        time.Duration
 	fixed     fixedEvidence
 	leaky     leakyEvidence

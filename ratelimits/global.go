@@ -32,7 +32,7 @@ type Global struct {
 	waiting  int // requests in sent that keep their slots there
 	hold     Throttle
 	late     lateness      // of the server's seconds
-	opened   time.Duration // when the latest slot that became free did so, if seconds are punctual
+	opened   time.Duration // when the latest slot to become free did so, if seconds are punctual
 	returned int           // slots that became free and were not taken again
 	smallest time.Duration // smallest round trip seen
 	samples  int           // round trips seen, counted until there are enough
@@ -248,8 +248,8 @@ func (g *Global) Idle(now time.Duration) bool {
 	return g.used() == 0 && g.hold.Wait(now) == 0
 }
 
-// credit returns by how much round trips certainly lengthen the server's distance of two requests. It is 0 until enough
-// are measured: the first ones open connections, take longer than all later ones, and would promise too much.
+// credit returns by how much round trips certainly extend the time between two requests at the server. It is 0 until
+// enough are measured: the first ones open connections, take longer than all later ones, and would promise too much.
 func (g *Global) credit() time.Duration {
 	if g.samples < g.enough() {
 		return 0

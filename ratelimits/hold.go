@@ -72,7 +72,7 @@ func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 // refuse records a 429 of this bucket, which nothing predicted: another client uses the bucket, or a response was
 // misunderstood. The bucket is full now. When the hold ends, one request goes first. For a time KindNext is suspected.
 func (w *Window) refuse(now time.Duration, r *Response) {
-	w.evidence.others = true // at least possibly
+	w.evidence.others = true // another client may use the bucket
 	if w.evidence.kind() != KindNext {
 		w.evidence.forget()
 	}
@@ -86,7 +86,7 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	w.HoldFor(now, wait, ClassUser)
 }
 
-// returned charges another client's request if the bucket was found full after a permit was taken that is given back.
+// returned charges another client's request in place of a returned permit if a 429 has found the bucket full since.
 func (r *rare) returned(w *Window, now time.Duration, p Permit) {
 	if now < r.full && p.sent <= r.refusals.latest && w.ledger.total+w.inflight < w.limit {
 		w.ledger.add(&charge{received: now, reset: interval{now, r.full}, n: 1, counted: w.limit, others: true})

@@ -31,8 +31,7 @@ func NewInvalidCounter(period time.Duration) *InvalidCounter {
 	return &InvalidCounter{part: max(min(period, longest)/invalidParts, 1)}
 }
 
-// Add counts n invalid responses of the given time: one that has come now, or those yielded by another counter's
-// Counts.
+// Add counts n invalid responses of the given time: one that has come now, or those that Counts of another yields.
 func (c *InvalidCounter) Add(at time.Duration, n int) {
 	c.forget(at)
 	n = min(n, mostCounted-c.total)

@@ -173,7 +173,7 @@ func (w *Window) announced(now time.Duration) time.Duration {
 
 // reopen records that n charges have expired. opened is the announced reset of the last of them.
 func (w *Window) reopen(n int32, opened interval) {
-	if opened.high > w.opened+plausible { // the places that became free before were not needed
+	if opened.high > w.opened+plausible { // earlier places have been free for long enough
 		w.returned = 0
 	}
 	if opened.high > w.opened {

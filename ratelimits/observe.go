@@ -128,8 +128,7 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 }
 
 // dropUnsure removes requests that were charged only because the server might count them, once it certainly does not. A
-// response counts all requests answered before its own was sent. If none is in flight, the latest one's count is
-// largest.
+// response counts all requests answered before its own was sent. With none in flight, the latest count is largest.
 func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)
