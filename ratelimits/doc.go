@@ -13,8 +13,8 @@
 // # Shape
 //
 // [ParseResponse] turns status, headers and a 429's body into a [Response] with a [Class]. [Window] computes when
-// requests of one bucket may be sent, [Global] does so for the limit per authentication, [Throttle] is a hold that can
-// only be extended, [Backoff] is the growing delay between attempts.
+// requests of one bucket may be sent; [Global] does so for the limit per authentication. [Throttle] is a hold that can
+// only be extended, and [Backoff] is the growing delay between attempts.
 //
 // Window, Global and Throttle are pure: they take the time as an argument, hold no lock, start no goroutine and own no
 // timer, so they can be driven through any schedule without waiting. They are not safe for concurrent use; package

@@ -9,7 +9,8 @@ import "time"
 type leakyEvidence struct{ slot interval }
 
 // refutes reports whether no leaky bucket can have given a response. It allows for a Remaining that lags behind the
-// level by one request (measured in 2026), and for a bucket that opens late and still counts requests of past slots.
+// level by one request (measured in 2026). It also allows for a bucket that opens late and still counts requests of
+// past slots.
 func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) bool {
 	slot := interval{
 		(s.after - s.rounding - tick) / time.Duration(s.spent+1),

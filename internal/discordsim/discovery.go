@@ -147,9 +147,9 @@ func (d *discovery) refused(by *gate, heard time.Time) bool {
 // foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted. The
 // client had read what was delivered by heard.
 //
-// A client that could not know is to blame all the same for a request that no bucket allows: a second request before
-// the first of all has been answered, a second one in a channel where only errors without limits have answered, or more
-// at once than the limit that other answers have named.
+// A client that could not know is to blame all the same for a request that no bucket allows. That is a second request
+// before the first of all has been answered, or one more than the limit that other answers have named. Where only
+// errors without limits have answered, it is a second request in one channel.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	if d.knows(x, heard) {
 		return true
@@ -181,8 +181,8 @@ func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 }
 
 // warned is foreseen for a request whose bucket is a matter of chance. It reports whether all buckets that answers to
-// the operation have named, in this channel or others, would have refused the request, or whether the answer to the
-// request sent last is a 429 of this very bucket.
+// the operation have named, in this channel or others, would have refused the request. It is also true if the answer to
+// the request sent last is a 429 of this very bucket.
 func (w *World) warned(x *exchange, heard time.Time) bool {
 	newest, any := answer{}, false
 	open := x.renamed // no answer tells that two hashes are one bucket

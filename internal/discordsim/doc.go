@@ -55,32 +55,33 @@
 // leaky bucket whose Remaining names a place too many ([Lagging]) tells the truth in Reset-After. That excuses one
 // request too many until such an answer has been read after another one: then the client knows by how much a request
 // moves the reset. A refusal by a limit of errors ([ErrorLimit]) is avoidable if an answer to the same operation had
-// named that limit before, and the time in the latest refusal that named it is not over. Otherwise it is unavoidable.
+// named that limit before, and the time in the latest refusal by it is not over. Otherwise it is unavoidable.
 //
 // The judge finds out whether headers are true by comparing them with the state, so a [Fault] need not declare it.
 // Headers that allow less than the truth are no excuse.
 //
 // # Which bucket a request belongs to
 //
-// A client learns that from answers. A request of scope user is excused as long as no answer to the same operation had
-// named the hash under which it was counted since the rule last changed hashes, even if the bucket's own answers had
-// forbidden it. The client is blamed all the same for what no bucket allows: a second request before the very first has
-// been answered, and more in one channel at once than the limit that other channels have shown. It is not blamed if its
-// requests fill a bucket only together with some of another operation that it had reason to expect elsewhere.
+// A client learns that from answers. A refusal of scope user is excused unless an answer to the same operation had
+// named the hash under which it was counted, after the rule last changed hashes. That holds even if the bucket's own
+// answers had forbidden the request. The client is blamed all the same for what no bucket allows: a second request
+// before the very first has been answered, and more in one channel at once than the limit that other channels have
+// shown. It is not blamed if its requests fill a bucket only together with some of another operation that it had reason
+// to expect elsewhere.
 //
 // Chance may decide between several buckets: during a roll-out, and where errors have a bucket of their own. Then the
-// client is blamed if all buckets that had been named forbade the request, or if the answer to the request sent last
-// was a 429 of the very bucket. When a roll-out is over, a client may believe what it last heard of a channel until it
-// hears something newer of the same channel.
+// client is blamed if all buckets that had been named forbade the request. It is also blamed if the answer to the
+// request sent last was a 429 of the very bucket. When a roll-out is over, a client may believe what it last heard of a
+// channel until it hears something newer of the same channel.
 //
 // # A limit that opens later than announced
 //
 // Headers announce when a bucket with a [Lateness] opens at the earliest; nothing announces a lateness of the global
-// limit. A refusal is one by lateness if the client's own requests fill the limit, the request was sent after the
-// announced opening (or another one was counted since, which could not know better), and a punctual limit would have
-// had room for it and for all others that were refused at the same opening. For the global limit the announced opening
-// is a period after the client's own requests. If no answer has announced a time longer than the lateness, the place
-// could be another client's; the refusal is unavoidable. Otherwise it is excused if
+// limit. Three conditions make a refusal one by lateness. The client's own requests fill the limit. The request was
+// sent after the announced opening, or another one was counted since, which could not know better. And a punctual limit
+// would have had room for it and for all others that were refused at the same opening. For the global limit the
+// announced opening is a period after the client's own requests. If no answer has announced a time longer than the
+// lateness, the place could be another client's; the refusal is unavoidable. Otherwise it is excused if
 //
 //   - no refusal that had shown as much lateness of this bucket had been delivered when the request was sent. Requests
 //     in flight together are excused together; Report.LateOpenings counts them as one. A refusal shows nothing if the
@@ -101,8 +102,8 @@
 // window sends a batch when the window is over, and is refused. That batch is excused, but no request beyond what fits
 // into a window. The excuse ends when accepted answers have been read that no fixed window, no log that names its last
 // place and no leaky bucket can have given. If the network is too slow to tell, there may be several such batches. From
-// then on the client's own requests are to blame as in any other log, except for those longer ago than the longest
-// reset-after that it has read: where other clients use the log, no answer may name the whole period. Sending before
+// then on the client's own requests are to blame as in any other log. Those longer ago than the longest reset-after
+// that it has read are excepted: where other clients use the log, no answer may name the whole period. Sending before
 // the time that was named is never excused, as no kind allows it.
 //
 // # What is not known about Discord

@@ -64,7 +64,7 @@ func Certain(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, true)
 }
 
-// plan gives each request in turn to the lane that can send first. It takes requests times works.
+// plan gives each request to the lane that can send it first. Its cost grows with requests times works.
 func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
 	if conditions.RoundTrip < 0 {
 		return Plan{}, fmt.Errorf("%w: negative round trip", ErrConfig)

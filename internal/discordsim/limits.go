@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// The limits in the order in which a request meets them. Discord does not document the order; this one is the plausible
-// one, from the outside inwards: the edge, the ban for invalid requests, the global limit, the bucket of the route, and
-// behind it, where the request's content is known, sub-limits and the limit of the resource. What a request has taken
-// before it is refused stays taken, except in the limit that refuses it.
+// The limits in the order in which a request meets them. Discord does not document the order; this one is plausible,
+// from the outside inwards. First come the edge, the ban for invalid requests, the global limit and the bucket of the
+// route. Behind it, where the request's content is known, come sub-limits and the limit of the resource. What a request
+// has taken before it is refused stays taken, except in the limit that refuses it.
 
 // edgeRefuses applies the bans and limits of the address that are in front of Discord.
 func (w *World) edgeRefuses(x *exchange) bool {

@@ -13,7 +13,7 @@ import (
 // one that clients limit unasked.
 const BaseURL = "http://discord.com"
 
-// loopbackTolerance is how long an answer may lie in socket buffers and scheduler queues of a busy machine before a
+// loopbackTolerance is how long an answer may wait in socket buffers and scheduler queues of a busy machine until a
 // client on the loopback interface has read it.
 const loopbackTolerance = 20 * time.Millisecond
 

@@ -25,8 +25,8 @@ func MillisecondBodies(preciseHeader bool) Fault {
 	})
 }
 
-// HeadersUntilFull makes Retry-After the time until the bucket is empty again, while the body's retry_after is the time
-// until one request is accepted, as observed on Discord's sliding buckets.
+// HeadersUntilFull makes Retry-After the time until the bucket is empty again. The body's retry_after stays the time
+// until one request is accepted. Discord's sliding buckets have been observed to do so.
 func HeadersUntilFull() Fault {
 	return editRefusals(func(response *Response, _ *limitBody) {
 		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && response.Class == ClassUser {

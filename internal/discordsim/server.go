@@ -188,8 +188,8 @@ func (s *Server) withdraw(j *journey) bool {
 	return j.gone
 }
 
-// arrive returns the answer. It processes everything that has arrived by now, so that requests are processed in the
-// order and at the time of their arrival, and not in the order in which goroutines happen to wake.
+// arrive returns the answer. It processes everything that has arrived by now. So requests are processed in the order
+// and at the time of their arrival, and not in the order in which goroutines happen to wake.
 func (s *Server) arrive(j *journey) *Response {
 	s.mu.Lock()
 	defer s.mu.Unlock()

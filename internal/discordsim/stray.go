@@ -3,8 +3,8 @@ package discordsim
 import "time"
 
 // stray is an own request that was counted where the client had reason not to expect it: other answers to its operation
-// had named another bucket, or chance decided. The client knows of it after reading its answer, or another that counts
-// it.
+// had named another bucket, or chance decided. The client knows of it after reading its answer, or a later answer of
+// the bucket.
 type stray struct {
 	discovery *discovery // of its operation
 	chance    bool

@@ -1,8 +1,8 @@
 // Package fifo implements the queue of waiters: first come, first served. Any waiter can leave, wherever it stands.
 //
-// It is a doubly linked list whose elements are embedded in the waiters, so that insertion and removal allocate nothing
-// and take no longer in a long queue than in a short one, except for rare searches. The order is that of arrival, not
-// that of insertion: a waiter that was refused returns to its old place.
+// It is a doubly linked list whose elements are embedded in the waiters. So insertion and removal allocate nothing, and
+// take no longer in a long queue than in a short one, except for rare searches. The order is that of arrival, not that
+// of insertion: a waiter that was refused returns to its old place.
 package fifo
 
 import "time"

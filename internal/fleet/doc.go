@@ -14,11 +14,12 @@
 //	})
 //
 // It is for bubbles of testing/synctest: everything is made in the bubble and runs in its time. A process can die at
-// any point, see [Process.Kill], lose its connection to the server of shared limits, see [Process.Cut], or stand still
-// with its clock, see [Process.Suspend]. [Fleet.Story] lists the outcomes of a bucket's requests, and what else
-// happened meanwhile.
+// any point ([Process.Kill]), lose its connection to the server of shared limits ([Process.Cut]), or stand still with
+// its clock ([Process.Suspend]). [Fleet.Story] lists the outcomes of a bucket's requests, and other events of the
+// fleet.
 //
 // The tests of this package judge everything that processes share. TestWorlds simulates what can happen to a fleet, and
-// counts every 429 that could have been avoided. Nor may a bucket be served at less than 80 % of its rate, as long as
-// requests wait for it, once all trouble has been over for 4 s and one of its periods.
+// counts every 429 that could have been avoided. It also demands that buckets are served at 80 % of their rate at
+// least, as long as requests wait for them. That applies once all trouble has been over for 4 s and one of their
+// periods.
 package fleet

@@ -109,8 +109,8 @@ func (p *Process) do(ctx context.Context, r Request, sequence int64) (int, error
 	return response.StatusCode, err
 }
 
-// Kill ends the process wherever it is: it sends nothing to the other processes any more. Discord processes requests
-// that have left all the same; their answers are lost.
+// Kill ends the process wherever it is: it sends nothing to the other processes any more. Its requests that have left
+// are still processed, and their answers are lost.
 func (p *Process) Kill() {
 	p.Resume()
 	p.mu.Lock()

@@ -25,7 +25,7 @@ type Fate struct {
 	Before time.Duration
 	// After is how long the reply takes.
 	After time.Duration
-	// Lost calls never reach the server. LostReply loses the reply. The caller waits until its context ends.
+	// Lost calls never reach the server. LostReply loses the reply. Then the caller waits until its context ends.
 	Lost, LostReply bool
 }
 
@@ -81,7 +81,7 @@ func (m *Memory) dial() *client {
 	return newClient(connection)
 }
 
-// Decide lets f decide what happens to each call, by the name of its script. nil: all calls succeed at once.
+// Decide lets f decide what happens to each call, by the name of its script. nil: calls are neither lost nor delayed.
 func (m *Memory) Decide(f func(script string) Fate) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -54,7 +54,7 @@ const (
 	longest   = 48 * time.Hour
 )
 
-// Elapsed returns how much time has passed at least, and at most, between two times of wall clocks, provided that they
+// Elapsed returns how much time has passed at least and at most between two times of wall clocks. It is right if they
 // were not set by more than an hour.
 func Elapsed(from, to time.Time) (least, most time.Duration) {
 	d := min(max(to.Sub(from), 0), longest)
