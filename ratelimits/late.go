@@ -16,7 +16,7 @@ const (
 	patientPeriods = 64
 	// punctualTries is how many accepted tries in a row end a lateness. Fewer would often end one that varies.
 	punctualTries = 3
-	// A lateness that has been exceeded varies, so it is set higher than measured by one part in variation.
+	// A lateness that was exceeded varies. So one part in variation of the measurement is added to it.
 	variation = 16
 	// enoughTrips is how many round trips are measured before the shortest of them counts.
 	enoughTrips = 16
@@ -30,8 +30,8 @@ const (
 type openingState uint8
 
 const (
-	untried     openingState = iota // one place became free
-	untriedMany                     // several places became free at once
+	untried     openingState = iota // one place became free, and no request has tried it
+	untriedMany                     // several places became free at once, and no request has tried them
 	tried                           // a request that was sent after the opening was accepted
 )
 
@@ -54,7 +54,7 @@ type lateness struct {
 type measurement struct{ least, trips time.Duration }
 
 // expect returns how long after the announced reset requests must leave, to arrive when the bucket is certainly open.
-// Requests take round trips in any case: of the shortest, three quarters are subtracted for each of the two.
+// Requests travel in any case: for each of the two round trips, three quarters of the shortest are subtracted.
 func (l *lateness) expect(m measurement) time.Duration {
 	if l.trips >= enoughTrips {
 		m.trips = max(m.trips-2*(l.trip/4*3), 0)
@@ -180,7 +180,7 @@ func (w *Window) reopen(n int32, opened interval) {
 		switch closes := w.evidence.fixed.closes; {
 		case w.evidence.windows() && closes.high <= opened.high: // another response named the end more precisely
 			opened.low = max(opened.low, closes.low)
-		case w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog: // a 429 may mean an earlier place
+		case w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog: // a 429 may concern an earlier place
 			opened.low = min(opened.low, w.openedFrom())
 		}
 		if w.opened, w.opening = opened.high, untried; n > 1 {
@@ -267,7 +267,7 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	case w.evidence.leftOut > 0 && now < rare.leftOutUntil:
 	case w.evidence.others || w.evidence.kind() == KindLeaky:
 		return m, now+wait < p.opened-time.Duration(w.openedWithin)*time.Millisecond+w.shortestStay()
-	default: // if longer: perhaps another client's request came within a round trip after the opening
+	default: // a longer wait may come from another client's request within a round trip after the opening
 		return m, m.least < w.longest && (m.least < plausible || m.least+m.trips < w.longest-tick)
 	}
 	return m, false

@@ -21,7 +21,7 @@ func NewSeveral(managers ...*buckets.RESTBucketManager) *Several {
 	return &Several{managers: managers, of: make(map[*buckets.Request]int)}
 }
 
-// AcquireRequest calls the manager whose turn it is, for a request that comes again the same one as before.
+// AcquireRequest calls the manager whose turn it is. A request that comes again goes to the same manager.
 func (s *Several) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	s.mu.Lock()
 	n, ok := s.of[r]

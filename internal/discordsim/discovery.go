@@ -52,7 +52,7 @@ func (w *World) discover(x *exchange) *discovery {
 
 // reply refers to one answer.
 type reply struct {
-	discovery *discovery // nil: to none
+	discovery *discovery // nil: no answer
 	number    int
 	stray     *stray    // nil: the request is no stray
 	counters  string    // the counters that it names, if the next request may rely on them

@@ -34,7 +34,7 @@ func (r reading) denies(other reading) bool {
 }
 
 const (
-	// rounding bounds by how much two times in headers may differ more than the times that they stand for.
+	// rounding bounds the error in the difference of two times in headers, each of which is rounded.
 	rounding    = 2 * time.Millisecond
 	maxReadings = 64
 	maxTries    = 1024
@@ -52,11 +52,12 @@ func (e *evidence) learn(r reading) {
 		if second.earliest().Before(first.earliest()) {
 			first, second = second, first
 		}
+		// Two fixed windows would end at least a period apart.
 		if second.earliest().After(first.latest()) && second.latest().Sub(first.earliest()) < e.longest.after-time.Millisecond {
-			e.fixed = earliest(e.fixed, latest(r.read, other.read, e.longest.read)) // windows end a period apart
+			e.fixed = earliest(e.fixed, latest(r.read, other.read, e.longest.read))
 		}
 		if (r.after - other.after).Abs() > rounding {
-			e.last = earliest(e.last, latest(r.read, other.read)) // such a log always names the whole period
+			e.last = earliest(e.last, latest(r.read, other.read)) // such a log names the period each time
 		}
 		if r.denies(other) || other.denies(r) {
 			e.leaky = earliest(e.leaky, latest(r.read, other.read))

@@ -149,7 +149,7 @@ func (g *gate) idle(now time.Time) bool {
 		(g.counter == nil || g.counter.State(now).Remaining == g.counter.Quota().Limit)
 }
 
-// judge judges a refusal. The order matters: a request against what was told has no excuse, and belief in a false
+// judge judges a refusal. The order matters: a request sent against a told wait has no excuse, and belief in a false
 // answer excuses what the client's own requests did.
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt

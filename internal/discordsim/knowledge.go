@@ -35,7 +35,7 @@ type lesson struct {
 	gate    *gate
 	rule    *ruleState // whose bucket is described; nil for the hold of a 429
 	honesty honesty
-	// left more requests are possible for as long as wait lasts, beyond the first taken ones.
+	// left is how many more requests are possible until wait is over, taken how many had a place when it began.
 	left, taken int
 	wait        time.Duration
 	ends        bool // wait is the time until a window ends, even if it is 0, as in a late one
@@ -77,7 +77,7 @@ type knowledge struct {
 	taken     int           // how many requests have taken a place here
 	described time.Time     // first honest description since the last change; zero: none
 	changed   time.Time     // since when the limit is not, or may not be, what the client learnt; zero: never
-	measured  time.Time     // first of them, other than a 429, that shows how long a place is taken
+	measured  time.Time     // first honest description, other than in a 429, that shows how long a place is taken
 	lost      bool          // some answer was never read
 	quiet     time.Time     // first success without readable headers; zero: none
 	stale     time.Time     // first answer that described a window that was over; zero: none

@@ -84,7 +84,7 @@ type BucketReport struct {
 	Major         string
 	Authorization string // a digest
 	Quota         Quota
-	// Evicted counts the buckets that were evicted to save memory, in the one report without a name that sums them up.
+	// Evicted is the number of evicted buckets that this report sums up without a name; 0 in all others.
 	Evicted int
 }
 

@@ -76,7 +76,7 @@ func (m *Memory) Close() {
 func (m *Memory) dial() *client {
 	connection, err := m.Redis.Dial()
 	if err != nil {
-		panic(err) // it is in memory
+		panic(err) // cannot fail in memory
 	}
 	return newClient(connection)
 }
