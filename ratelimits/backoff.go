@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Backoff computes growing delays: unit, unit × base, unit × base², …, up to a maximum, each shifted by a random part
-// of the jitter so that many clients do not retry at the same instant. It is hikari's exponential backoff. It is not
-// safe for concurrent use.
+// Backoff computes growing delays: unit, unit × base, unit × base², …, up to a maximum. Each is shifted by a random
+// part of the jitter, so that many clients do not retry at the same instant. It is hikari's exponential backoff. It is
+// not safe for concurrent use.
 type Backoff struct {
 	unit    time.Duration
 	base    float64
@@ -20,8 +20,8 @@ type Backoff struct {
 	step    int
 }
 
-// NewBackoff returns a backoff whose delays begin with unit (which must be positive), grow by the factor base (finite, at
-// least 1), end at maximum (at least unit) and are shifted by up to ± jitter (not negative).
+// NewBackoff returns a backoff whose delays begin with unit (which must be positive) and grow by the factor base
+// (finite, at least 1). They end at maximum (at least unit) and are shifted by up to ± jitter (not negative).
 func NewBackoff(unit time.Duration, base float64, maximum, jitter time.Duration) (*Backoff, error) {
 	switch {
 	case unit <= 0:
@@ -36,7 +36,8 @@ func NewBackoff(unit time.Duration, base float64, maximum, jitter time.Duration)
 	return &Backoff{unit: unit, base: base, maximum: maximum, jitter: jitter, random: rand.Float64}, nil
 }
 
-// Next returns the next delay. It is never negative and exceeds the maximum only by jitter. At the maximum it stays there.
+// Next returns the next delay. It is never negative and exceeds the maximum only by jitter. Delays that have reached
+// the maximum stay there.
 func (b *Backoff) Next() time.Duration {
 	delay := min(float64(b.unit)*math.Pow(b.base, float64(b.step)), float64(b.maximum))
 	b.step++

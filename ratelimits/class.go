@@ -37,6 +37,6 @@ func (c Class) String() string {
 	return "class(" + strconv.Itoa(int(c)) + ")"
 }
 
-// Invalid reports whether Discord counts a 429 of this class against its limit of invalid requests (10,000 in 10 minutes
-// for an IP address, after which it is banned). Shared ones are exempt, according to Discord's documentation.
+// Invalid reports whether Discord counts a 429 of this class as an invalid request: 10,000 of them in 10 minutes get an
+// IP address banned. Shared ones are exempt, according to Discord's documentation.
 func (c Class) Invalid() bool { return c != ClassOK && c != ClassShared }

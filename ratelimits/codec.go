@@ -8,26 +8,28 @@ import (
 	"time"
 )
 
-// The first byte says what follows, and in which form. It changes whenever the fields below do.
+// The first byte names the type and the format of what follows. It changes whenever the fields below do.
 const (
 	windowFormat = 0x18
 	permitFormat = 0x25
 )
 
-// farthest is how far an instant may lie from the end of all charges and holds. What is farther in the past makes no difference any more; what is
-// farther in the future are only times until which something unusual is remembered.
+// farthest bounds the distance of an instant from the end of all charges and holds. Instants that are farther in the
+// past make no difference any more. Those farther in the future only say how long something unusual is remembered.
 const farthest = 2 * LongestTrust
 
-// Append appends a compact form of the window to b, from which DecodeWindow makes an equal one, and returns it. Its times are those of the clock that
-// the window is used with: see Shift. A time more than two days from the end of all charges and holds is brought that near.
+// Append appends a compact form of the window to b and returns the result; DecodeWindow makes an equal window from it.
+// Its times belong to the clock that the window is used with: see Shift. A time more than two days from the end of all
+// charges and holds is moved to that distance.
 func (w *Window) Append(b []byte) []byte {
 	e := newWriter(b, windowFormat, w.Reset())
 	w.visit(e)
 	return e.b
 }
 
-// DecodeWindow returns the window that data begins with, in the form of Append, and what follows it. If the data is damaged or of another form it
-// returns an error, which wraps ErrFormat. It never takes more memory than some dozen times the size of data.
+// DecodeWindow decodes the window at the beginning of data, as Append has written it. It also returns the data that
+// follow. If the data are damaged or in another format, it returns an error that wraps ErrFormat. It never takes more
+// memory than some dozen times the size of data.
 func DecodeWindow(data []byte) (w Window, rest []byte, err error) {
 	d := newReader(data, windowFormat)
 	w.visit(d)
@@ -37,14 +39,15 @@ func DecodeWindow(data []byte) (w Window, rest []byte, err error) {
 	return w, d.data, nil
 }
 
-// Append appends a compact form of the permit to b, from which DecodePermit makes an equal one.
+// Append appends a compact form of the permit to b and returns the result; DecodePermit makes an equal permit from it.
 func (p Permit) Append(b []byte) []byte {
 	e := newWriter(b, permitFormat, p.sent)
 	p.visit(e)
 	return e.b
 }
 
-// DecodePermit returns the permit that data begins with, in the form of Append, and what follows it, or an error that wraps ErrFormat.
+// DecodePermit decodes the permit at the beginning of data, as Append has written it, and returns it with the data that
+// follow. Its errors wrap ErrFormat.
 func DecodePermit(data []byte) (p Permit, rest []byte, err error) {
 	d := newReader(data, permitFormat)
 	p.visit(d)
@@ -54,17 +57,17 @@ func DecodePermit(data []byte) (p Permit, rest []byte, err error) {
 	return p, d.data, nil
 }
 
-// ErrFormat means that the data is not what Append has written: it is damaged, or of another version.
+// ErrFormat means that the data were not written by Append of this version: they are damaged, or of another version.
 var ErrFormat = errors.New("not in the form of this version")
 
-// Values are written in groups of eight: a byte says which of them are not zero, and those follow.
+// Values are written in groups of eight. The first byte of a group says which values are not zero; only those follow.
 
-// writer is the visitor that writes fields.
+// writer is the visitor that encodes fields.
 type writer struct {
 	b       []byte
-	group   int // where its byte is
+	group   int // index of the first byte of the current group
 	written int
-	base    time.Duration // that instants are relative to
+	base    time.Duration // instants are written relative to it
 }
 
 func newWriter(b []byte, format byte, base time.Duration) *writer {
@@ -101,7 +104,7 @@ func (e *writer) high(t *time.Duration, _ bool) { e.instant(*t) }
 func (e *writer) trip(ms *uint16)               { e.value(uint64(*ms)) }
 func (e *writer) require(bool, string)          {}
 
-// instant writes 0 for none, so that it stays that whatever the base is.
+// instant writes 0 for no instant, so that it remains none with any base.
 func (e *writer) instant(t time.Duration) {
 	if t == 0 {
 		e.value(0)
@@ -110,10 +113,10 @@ func (e *writer) instant(t time.Duration) {
 	e.value(zigzag(within(t-e.base, farthest)) + 1)
 }
 
-// reader is the visitor that reads fields. After an error what it reads means nothing.
+// reader is the visitor that decodes fields. After an error the values that it returns mean nothing.
 type reader struct {
 	data  []byte
-	group byte // what is left of it
+	group byte // bits of the current group that are left
 	read  int
 	base  time.Duration
 	err   error
@@ -129,7 +132,7 @@ func newReader(data []byte, format byte) *reader {
 	return d
 }
 
-// require ends in an error if what was read cannot be.
+// require records an error if holds is false.
 func (d *reader) require(holds bool, otherwise string) {
 	if !holds && d.err == nil {
 		d.err = fmt.Errorf("%w: %s", ErrFormat, otherwise)
@@ -156,16 +159,16 @@ func (d *reader) value() (x uint64) {
 	return x
 }
 
-// end returns the error, if there was one or more is there than was read.
+// end returns the error of decoding, also if the last group has a value that was not read.
 func (d *reader) end() error {
 	d.require(d.group == 0, "it has more values")
 	return d.err
 }
 
-// time reads a time of either sign.
+// time reads a duration of either sign.
 func (d *reader) time(most time.Duration) time.Duration { return d.signed(d.value(), most) }
 
-// signed is the opposite of zigzag.
+// signed is the inverse of zigzag.
 func (d *reader) signed(x uint64, most time.Duration) time.Duration {
 	t := time.Duration(x>>1) ^ -time.Duration(x&1)
 	if d.require(within(t, most) == t, "a time is out of range"); d.err != nil {
@@ -198,7 +201,7 @@ func (d *reader) trip(ms *uint16) {
 	*ms = uint16(d.number(0, math.MaxUint16))
 }
 
-// length reads how many charges follow. Each takes two bytes at least.
+// length reads how many charges follow. Each takes at least two bytes, which bounds the memory of a decoded list.
 func (d *reader) length(int) int {
 	x := d.value()
 	if d.require(x <= uint64(len(d.data)/2), "a list is longer than the data"); d.err != nil {
@@ -207,8 +210,8 @@ func (d *reader) length(int) int {
 	return int(x)
 }
 
-// zigzag makes small numbers of either sign small ones without.
+// zigzag maps small numbers of either sign to small unsigned ones.
 func zigzag(t time.Duration) uint64 { return uint64(t)<<1 ^ uint64(t>>63) }
 
-// within returns what is nearest to d and at most so far from zero.
+// within limits d to the range from -most to most.
 func within(d, most time.Duration) time.Duration { return min(max(d, -most), most) }

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// dateRounding is by how much a Date may lie before the moment that it means, as it is cut to whole seconds.
+// dateRounding bounds by how much a Date is earlier than the moment that it names: it is cut to whole seconds.
 const dateRounding = time.Second
 
-// untilReset returns the longest time that can lie between a Date and a Reset of one clock, and by how much it may be too
-// long. A Reset in whole seconds may have been cut or raised to them.
+// untilReset returns the longest time that can lie between a Date and a Reset of one clock, and by how much that may be
+// too long. A Reset in whole seconds may have been rounded down or up.
 func untilReset(reset, date string) (after, rounding time.Duration, ok bool) {
 	stamp := parseStamp(reset)
 	from, ok := parseDate(date)

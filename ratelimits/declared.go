@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Declare sets a limit that responses do not name, of a new window: at most limit requests in any period. A request counts from when it is sent
-// until a period after its outcome. One that was refused with a 429 does not count from then on.
+// Declare sets a limit that responses do not name, for a new window: at most limit requests in any period. A request
+// counts from when it is sent until a period after its outcome. If a 429 refuses it, it stops counting then.
 func (w *Window) Declare(limit int, period time.Duration) {
 	w.limit, w.longest, w.origin = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), declared
-	w.probing, w.probeOut = notProbing, false // there is nothing to find out
+	w.probing, w.probeOut = notProbing, false // there is nothing to learn
 }
 
-// Declared reports whether the limit is that of Declare.
+// Declared reports whether Declare has set the limit.
 func (w *Window) Declared() bool { return w.origin == declared }
 
-// Remember charges what another window of the same declared limit has charged, as far as that is more than is charged here: it is for a
-// window that was lost, or an older one. What it adds counts until a time, and for a period at most.
+// Remember raises the charges to those of another window of the same declared limit. It is for a window that has lost
+// its state, or has an older one. What it adds counts until the given time, and for a period at most.
 func (w *Window) Remember(now time.Duration, other *Window, until time.Duration) {
 	w.advance(now)
 	other.advance(now)
 	until = min(until, now+w.longest)
 	missing := min(other.ledger.total, w.limit) - w.ledger.total
-	for _, c := range slices.Backward(other.ledger.list()) { // those that come back last
+	for _, c := range slices.Backward(other.ledger.list()) { // those that expire last
 		if missing <= 0 || until <= now {
 			return
 		}
@@ -32,7 +32,7 @@ func (w *Window) Remember(now time.Duration, other *Window, until time.Duration)
 	}
 }
 
-// chargeDeclared charges a request that is over.
+// chargeDeclared charges a request that has ended, unless a 429 has refused it.
 func (w *Window) chargeDeclared(received time.Duration, p Permit, r *Response) {
 	if r.Class != ClassOK {
 		return

@@ -7,42 +7,43 @@ import (
 	"time"
 )
 
-// TooLongError says that a request was refused because it would have had to wait too long. It was not sent, or, after a
-// 429, not sent again.
+// TooLongError says that a request was rejected because it would have had to wait too long. It was not sent, or, after
+// a 429, not sent again.
 //
 // errors.Is(err, context.DeadlineExceeded) is true if the context's deadline was the bound.
 type TooLongError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Class says which limit causes the wait. It is ClassOK for a window that is used up or a queue ahead, without a
-	// 429.
+	// Class says which limit causes the wait. It is ClassOK if no 429 does, but a full window or a queue ahead.
 	Class Class
-	// Global reports that the wait comes from the limit of the whole authentication or IP address, not from the bucket.
+	// Global reports whether the wait comes from the limit of the authentication or IP address, not from the bucket.
 	Global bool
 	// Wait is the predicted wait, counted like Max from when the request was made. It includes the queue ahead: the
 	// next window, and a whole period for each full window that the requests ahead need. It is 0 if nothing can be
 	// predicted.
 	Wait time.Duration
-	// Waited is the part of Wait that had passed already: 0 if the request was refused at once. A new attempt would
+	// Waited is the part of Wait that had passed already: 0 if the request was rejected at once. A new attempt would
 	// wait for the rest.
 	Waited time.Duration
 	// Max is the longest acceptable wait: the max rate limit, the request's max wait, or the time to the deadline.
 	Max time.Duration
-	// Deadline reports that Max was given by the context's deadline.
+	// Deadline reports whether the context's deadline has given Max.
 	Deadline bool
 	// Limit is the number of requests per window, 0 if not known.
 	Limit int
 	// Period is the length of the window, 0 if not known.
 	Period time.Duration
-	// Declared is the name of the declared limit (buckets.WithLimit) that causes the wait, of which Limit and Period are then; empty if none does.
+	// Declared is the name of the declared limit (buckets.WithLimit) that causes the wait, empty if none does. Limit
+	// and Period then belong to it.
 	Declared string
 	// Bucket is the bucket hash, as in X-RateLimit-Bucket, empty if not known or if it may contain a token.
 	Bucket string
-	// Key is the same for requests of one manager that wait for the same limit: of a bucket, of a credential, of the edge, a declared one.
-	// Whoever makes such requests again later can space them by it. It contains no token, and means nothing else; it can be empty.
+	// Key is the same for requests of one manager that wait for the same limit: of a bucket, of a credential, of the
+	// edge, a declared one. Callers that repeat such requests later can space them by Key. It contains no token, means
+	// nothing else, and can be empty.
 	Key string
 	// Cause is why the wait could not be predicted: the server of shared limits is unavailable. errors.Is and errors.As
-	// find it. It is nil where limits alone are the reason.
+	// find it. It is nil if limits alone are the reason.
 	Cause error
 }
 
@@ -75,7 +76,7 @@ func (e *TooLongError) Error() string {
 	return b.String()
 }
 
-// reason says what is waited for, unless it is only the window.
+// reason names the limit that causes the wait, unless it is only a window that is used up.
 func (e *TooLongError) reason() string {
 	switch {
 	case e.Declared != "":
@@ -96,7 +97,7 @@ func (e *TooLongError) reason() string {
 	return ""
 }
 
-// Timeout reports whether the context's deadline was the bound, for *url.Error and others that check for timeouts.
+// Timeout reports whether the context's deadline was the bound, for callers such as *url.Error that check for timeouts.
 func (e *TooLongError) Timeout() bool { return e.Deadline }
 
 // Unwrap returns context.DeadlineExceeded if the context's deadline was the bound, and the cause if there is one.
@@ -111,14 +112,13 @@ func (e *TooLongError) Unwrap() []error {
 	return all
 }
 
-// QueueFullError says that a request was refused because the largest allowed number of requests wait already. Nothing
-// was sent.
+// QueueFullError says that a request was rejected, and not sent, because the largest allowed number of requests wait.
 type QueueFullError struct {
 	// Route is the method and template, without parameters.
 	Route string
 	// Waiting is the number of requests that wait.
 	Waiting int
-	// Max is the largest number that is allowed to wait.
+	// Max is the largest number of requests that may wait.
 	Max int
 }
 
@@ -140,19 +140,19 @@ func (e *EdgeError) Error() string {
 		"when to retry; all requests from this address are held for %v", e.Route, e.Hold.Round(time.Millisecond))
 }
 
-// BudgetError says that a request was refused because Discord might ban the IP address for the number of recent invalid
-// responses. Nothing was sent.
+// BudgetError says that a request was rejected because Discord might ban the IP address for the number of recent
+// invalid responses. Nothing was sent.
 type BudgetError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Used is the number of invalid responses in the latest Period, InFlight the number of requests whose responses may
-	// be invalid.
+	// Used is the number of invalid responses in the latest Period. InFlight is the number of requests whose responses
+	// may be invalid.
 	Used, InFlight int
-	// Limit is the number that is allowed in each Period, after subtracting the margin.
+	// Limit is the number of invalid responses allowed in each Period, after subtracting the margin.
 	Limit  int
 	Period time.Duration
-	// RetryAfter is the time until some of them are no longer counted, 0 if that depends on requests in flight. They
-	// are counted in slices of a sixtieth of the Period, so it may be too long by one slice.
+	// RetryAfter is the time until some invalid responses are no longer counted, 0 if that depends on requests in
+	// flight. Responses are counted in slices of a sixtieth of the Period, so it may be too long by one slice.
 	RetryAfter time.Duration
 }
 

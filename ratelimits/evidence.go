@@ -2,43 +2,43 @@ package ratelimits
 
 import "time"
 
-// evidence is what each kind has to remember of earlier responses to see that a later one rules it out. The zero value is evidence
-// of nothing.
+// evidence is what each kind has to remember of earlier responses, so that a later one can rule it out.
 type evidence struct {
 	refuted   kinds
-	others    bool     // seem to use the bucket, too
-	suspected bool     // it is rather a log that names its next place than a fixed window, until rare.suspected
-	seen      uint8    // responses since everything was open, up to 255
-	leftOut   uint8    // responses in a row that were left out, the latest not longer ago than rare.leftOutUntil
-	reset     interval // the latest that a response has spoken of, which came at
+	others    bool     // other clients seem to use the bucket
+	suspected bool     // KindNext is more likely than KindFixed, until rare.suspected
+	seen      uint8    // responses since all kinds were last possible, at most 255
+	leftOut   uint8    // responses in a row that were left out; dropped at rare.leftOutUntil
+	reset     interval // the latest reset that a response named; at is when that came
 	at        time.Duration
 	fixed     fixedEvidence
 	leaky     leakyEvidence
 	next      nextEvidence
 }
 
-// kindOf is the one kind that a set of refuted ones leaves. A log that names its next place answers like a fixed window until a reset moves.
+// kindOf returns the only kind that is left by a set of refuted ones. KindNext need not be refuted for KindFixed: its
+// responses look like those of a fixed window until a reset moves.
 var kindOf = [everyKind + 1]Kind{
 	everyKind &^ fixed: KindFixed, log | leaky: KindFixed, everyKind &^ log: KindLog, everyKind &^ leaky: KindLeaky, everyKind &^ next: KindNext,
 }
 
 func (e *evidence) kind() Kind { return kindOf[e.refuted&everyKind] }
 
-// windows reports that all requests come back together, as far as anything is known.
+// windows reports whether all requests are taken to expire together, as in a fixed window.
 func (e *evidence) windows() bool {
 	return e.kind() == KindFixed && (!e.suspected || e.refuted&next != 0)
 }
 
-// mayBeNext reports that reset-after may be the time until the first request comes back, and that something speaks for it.
+// mayBeNext reports whether KindNext is possible and something suggests it.
 func (e *evidence) mayBeNext() bool {
 	return e.refuted&next == 0 && (e.refuted&fixed != 0 || e.suspected)
 }
 
-// suspectedPeriods is for how many periods a bucket is rather taken for a log that names its next place than for a fixed window, after
-// something that no other kind explains, but somebody else or a mistake of the server's might. It costs a part of a round trip each period.
+// suspectedPeriods is for how many periods KindNext is preferred to KindFixed, after an event that no other kind
+// explains. Another client or a mistake of the server may explain it. It costs a part of a round trip each period.
 const suspectedPeriods = 64
 
-// suspect takes in that something has happened that fits a log which names its next place, and seems to fit no other kind.
+// suspect records an event that fits KindNext and seems to fit no other kind.
 func (w *Window) suspect(from, period time.Duration) {
 	if w.evidence.refuted&next == 0 {
 		rare := w.writeRare()
@@ -46,20 +46,21 @@ func (w *Window) suspect(from, period time.Duration) {
 	}
 }
 
-// verdict is what becomes of a response that is taken in.
+// verdict says how a response fits the evidence.
 type verdict uint8
 
 const (
 	consistent   verdict = iota
-	contradicted         // no kind is left that can have answered so: it may be wrong, or an earlier one
-	believed             // soon again: the bucket works otherwise than it did
+	contradicted         // no kind can have given it: this response may be wrong, or an earlier one
+	believed             // contradicted several times within a short time: the bucket works in another way now
 )
 
-// enoughLeftOut is how many responses that no kind can have given are believed if they come soon after each other. Fewer may be wrong, or
-// follow one that was.
+// enoughLeftOut is how many responses that no kind can have given are believed, if they come soon after each other.
+// Fewer may be wrong, or follow a wrong one.
 const enoughLeftOut = 3
 
-// judge takes in a response. One that no kind can have given leaves everything open again, and is left out itself.
+// judge updates the evidence with a response. If no kind can have given it, all kinds become possible again, and the
+// response itself is left out.
 func (w *Window) judge(s *sample) verdict {
 	e := &w.evidence
 	e.suspected = e.suspected && s.received < w.rare.suspected
@@ -75,7 +76,8 @@ func (w *Window) judge(s *sample) verdict {
 	return v
 }
 
-// contradict begins again. If it has to do so often, the bucket works otherwise than it did, and the response is the first of that.
+// contradict makes all kinds possible again. If it has to do so often, the bucket works in another way now, and the
+// response is the first evidence of that.
 func (w *Window) contradict(s *sample) verdict {
 	e, rare := &w.evidence, w.writeRare()
 	if s.received >= rare.leftOutUntil {
@@ -99,15 +101,15 @@ func (w *Window) contradict(s *sample) verdict {
 	return contradicted
 }
 
-// refute takes a response to each kind that is left, to rule it out or to remember.
+// refute rules out the kinds that cannot have given a response, and records it for the others.
 func (w *Window) refute(s *sample) {
 	e, l := &w.evidence, &w.ledger
 	if s.rounding > w.readRare().rounding {
 		w.writeRare().rounding = s.rounding
 	}
 	s.rounding = w.readRare().rounding
-	longest := max(w.longest, s.after) - s.rounding   // no period is shorter
-	if s.sent >= e.at && s.reset.high < e.reset.low { // the reset that a bucket speaks of moves only forwards
+	longest := max(w.longest, s.after) - s.rounding   // the shortest possible period
+	if s.sent >= e.at && s.reset.high < e.reset.low { // a bucket's reset moves only forwards
 		e.refuted = everyKind
 		return
 	}
@@ -128,14 +130,15 @@ func (w *Window) refute(s *sample) {
 	}
 }
 
-// leastPeriod is the shortest that the period can be, by the responses so far.
+// leastPeriod returns the shortest possible period according to the responses so far.
 func (w *Window) leastPeriod() time.Duration { return w.longest - w.readRare().rounding }
 
-// enough responses that all fit a sliding bucket, which is easily refuted unless resets are rounded, make that more likely
-// than others who use the bucket.
+// enough is how many responses must fit a sliding bucket to make that more likely than other clients: one is easily
+// refuted, unless resets are rounded.
 const enough = 4
 
-// slides reports that somebody else would be needed to explain what a fixed window has counted, and nobody if the bucket is a sliding one.
+// slides reports whether only other clients could explain the count of a fixed window, while a sliding bucket explains
+// it without them.
 func (w *Window) slides(s *sample, expired int32) bool {
 	e, l := &w.evidence, &w.ledger
 	return e.seen > enough && w.readRare().rounding == 0 && !e.others && e.refuted&fixed == 0 &&
@@ -143,7 +146,7 @@ func (w *Window) slides(s *sample, expired int32) bool {
 		l.within(s)+w.inflight+1 < s.spent && s.spent <= l.total-l.unsure+expired+1
 }
 
-// forget leaves everything open again, but for the latest reset and for what is counted if it is a fixed window.
+// forget makes all kinds possible again. It keeps the latest reset, and the count of a fixed window.
 func (e *evidence) forget() {
 	e.refuted, e.seen, e.leaky, e.next = 0, 0, leakyEvidence{}, nextEvidence{}
 	e.fixed = fixedEvidence{count: e.fixed.count, until: e.fixed.until}

@@ -5,24 +5,25 @@ import (
 	"time"
 )
 
-// visitor is taken to every field of a window or a permit, in the same order: to write it, to read it, or to move it to another clock. An instant
-// that is compared as a point, such as the one at which a response was received, is of the sort for which every comparison errs on the safe side.
+// visitor is called for every field of a window or a permit, in the same order: to write it, to read it, or to move it
+// to another clock. An instant that is compared as a point, such as the time of a response, counts as low or high:
+// whichever makes every comparison err on the safe side.
 type visitor interface {
-	low(t *time.Duration, known bool)  // an instant before which something has certainly not happened; known: it is one at all
+	low(t *time.Duration, known bool)  // an instant before which something has certainly not happened; known: it is set
 	high(t *time.Duration, known bool) // an instant by which something has certainly happened
-	trip(ms *uint16)                   // from an instant of the second sort back to one of the first
+	trip(ms *uint16)                   // milliseconds from an instant of the second sort back to one of the first
 	span(d *time.Duration)
 	number(n, most int64) int64 // not negative
 	length(n int) int           // of a list that follows
 	require(holds bool, otherwise string)
 }
 
-// number takes a visitor to a number of any type.
+// number calls a visitor for a number of any type.
 func number[N ~uint8 | ~int32 | ~uint32](v visitor, n *N, most int64) {
 	*n = N(v.number(int64(*n), most))
 }
 
-// flags takes a visitor to flags.
+// flags calls a visitor for flags.
 func flags(v visitor, all ...*bool) {
 	for _, f := range all {
 		x := int64(0)
@@ -79,7 +80,7 @@ func (i *interval) visit(v visitor, known bool) {
 	v.high(&i.high, known)
 }
 
-// visit reads into an empty ledger.
+// visit calls the visitor for each charge. If it reads them, the ledger must be empty.
 func (l *ledger) visit(v visitor) {
 	list := l.list()
 	n := v.length(len(list))
@@ -95,7 +96,7 @@ func (l *ledger) visit(v visitor) {
 	}
 }
 
-// fill makes a list the ledger's. It returns false if that cannot be one.
+// fill makes list the charges of the ledger. It returns false if they are not valid.
 func (l *ledger) fill(list []charge) bool {
 	sum, last := int64(0), list[0].reset.high
 	for i := range list {

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// A fixed window forgets all that it has counted when it closes, and every response says when that is. So the ends of two windows are
-// at least a period apart, and within one window, whoever is counted later is told a shorter reset-after.
+// A fixed window forgets all that it has counted when it closes, and every response says when that is. So the ends of
+// two windows are at least a period apart, and within one window requests counted later get a shorter reset-after.
 
-// fixedEvidence is what a fixed window has said of the latest window that was spoken of.
+// fixedEvidence is what responses have said of the latest window that they named.
 type fixedEvidence struct {
-	closes interval // when it does according to all responses that certainly spoke of it
-	// The shortest reset-after of the latest, and how many requests had been counted by then.
+	closes interval // when it closes, according to all responses that certainly named it
+	// The shortest reset-after of the latest window, and how many requests had been counted by then.
 	least      time.Duration
 	leastSpent int32
-	// The most that had been counted in the latest, and what was sent since: that stays charged until the window has certainly closed,
-	// whatever becomes known of the requests that seemed to explain it.
+	// The largest count of the latest window, including requests sent since. They stay charged until the window has
+	// certainly closed, even if requests that seemed to explain the count turn out otherwise.
 	count int32
 	until time.Duration
 }
 
-// same reports that two resets are certainly that of one fixed window.
+// same reports whether two resets certainly belong to one fixed window.
 func same(a, b interval, longest time.Duration) bool { return a.farthest(b) < longest-tick }
 
-// denies reports that a response speaks of a window that closes then, and cannot have been counted in it.
+// denies reports whether a response names the window with this end, but cannot have been counted in it.
 func (s *sample) denies(closes interval, longest time.Duration) bool {
 	return same(closes, s.reset, longest) && (!closes.overlaps(s.reset) || s.sent >= closes.high)
 }
@@ -31,12 +31,12 @@ func (s *sample) denies(closes interval, longest time.Duration) bool {
 func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
 	doubt := 2*tick + s.rounding
 	switch overlaps := e.closes.overlaps(s.reset); {
-	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // all else of this window is forgotten, since a 429
+	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // a 429 has left only count and until
 		e.begin(s, max(e.count, s.spent), max(e.until, s.reset.high))
-	case e.least == 0 || s.reset.low > e.closes.high: // a later one
+	case e.least == 0 || s.reset.low > e.closes.high: // a later window
 		refuted = e.least > 0 && s.denies(e.closes, longest)
 		e.begin(s, s.spent, s.reset.high)
-	case !overlaps: // an earlier one
+	case !overlaps: // an earlier window
 		refuted = s.denies(e.closes, longest)
 	case same(e.closes, s.reset, longest):
 		refuted = s.sent >= e.closes.high ||
@@ -58,19 +58,19 @@ func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool)
 	return refuted
 }
 
-// begin takes a response for the first that speaks of a window.
+// begin starts the evidence of a window with the first response that names it.
 func (e *fixedEvidence) begin(s *sample, count int32, until time.Duration) {
 	e.closes, e.least, e.leastSpent = s.reset, max(s.after, 1), s.spent
 	e.count, e.until = count, until
 }
 
-// over reports that a response speaks of a window that has certainly closed, as a later one has been spoken of.
+// over reports whether a response names a window that has certainly closed, because a later one has been named.
 func (e *fixedEvidence) over(s *sample) bool { return s.reset.high < e.closes.low }
 
-// window charges requests that a window has counted: it takes them together with those of the same one, and drops those of windows before it.
+// window charges requests that a window has counted, joins all its charges, and removes those of earlier windows.
 func (l *ledger) window(c *charge, longest time.Duration) {
 	list := l.list()
-	if len(list) == 1 && same(list[0].reset, c.reset, longest) && list[0].reset.overlaps(c.reset) { // as in most cases
+	if len(list) == 1 && same(list[0].reset, c.reset, longest) && list[0].reset.overlaps(c.reset) { // the usual case
 		l.count(c, 1)
 		list[0].join(c, list[0].reset.intersect(c.reset))
 		return
@@ -91,24 +91,24 @@ func (l *ledger) window(c *charge, longest time.Duration) {
 	l.add(c)
 }
 
-// isOutdated reports that a response describes a window that should be over: something is counted, and the bucket is full
-// again at once. Compatible servers answer so to the first request of a window, and others if a window closes late. It says
-// nothing of the level, nor of the reset. A bucket of one request may be that fast.
+// isOutdated reports whether a response describes a window that should be over: it counts requests, but its reset-after
+// is 0. Compatible servers send one for the first request of a window, other servers if a window closes late. Neither
+// its count nor its reset can be used. A bucket of one request may really reset that fast.
 func (w *Window) isOutdated(r *Response) bool {
 	return r.Class == ClassOK && r.ResetAfter == 0 && r.ResetRounding == 0 &&
 		(r.Remaining == 0 && (r.Limit > 1 || w.longest > 0) || w.longest > 0 && r.Limit-r.Remaining > 1)
 }
 
-// noteOutdated takes in that an outdated response has come. Only a fixed window can have given it, unless the bucket may
-// be full: then it may also be a log whose next place comes back at once.
+// noteOutdated records an outdated response. Only a fixed window can have given it, unless the bucket may be full: then
+// a log whose next place becomes free at once may have, too.
 func (w *Window) noteOutdated(r *Response) {
 	if r.Remaining == 0 && w.evidence.refuted&fixed == 0 && w.limit > 1 && int(w.ledger.total+w.inflight)+1 < r.Limit {
 		w.evidence.refuted |= everyKind &^ fixed
 	}
 }
 
-// settle names the reset of requests that were counted and answered without one before a window closes, unless they come
-// back before: the window that has counted them is this one, or was one before it.
+// settle sets the reset of requests that were counted, but answered without one before a window closes, unless they
+// expire earlier. The window that counted them is this one, or was an earlier one.
 func (l *ledger) settle(closes interval) {
 	list, settled := l.list(), false
 	for i := range list {
@@ -121,7 +121,7 @@ func (l *ledger) settle(closes interval) {
 	}
 }
 
-// within is how many requests that are charged may be counted in the window that a response speaks of.
+// within returns how many charged requests may be counted in the window that a response names.
 func (l *ledger) within(s *sample) (n int32) {
 	list := l.list()
 	for i := range list {

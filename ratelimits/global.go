@@ -5,7 +5,7 @@ import "time"
 const (
 	// globalPeriod is the window of Discord's global limit (Discord's documentation: requests per second).
 	globalPeriod = time.Second
-	// GlobalPatience bounds how long one request can keep its slot of a Global: a slow upload must not eat everybody's rate.
+	// GlobalPatience bounds how long one request can keep its slot of a Global, so that slow uploads do not use it up.
 	GlobalPatience = 2 * time.Second
 )
 
@@ -20,28 +20,28 @@ const (
 //	free      after that
 //
 // A request that was sent at s and answered at r was processed at r or earlier, so r + 1 s is certain. The response of
-// the old request and the sending of the new one take time as well, so three quarters of the smallest round trip are
-// subtracted, once enough round trips have been measured. It is not all of it, because the smallest latencies of the
-// two directions seldom occur in one round trip.
+// the old request and the sending of the new one take time as well. So three quarters of the smallest round trip are
+// subtracted, once enough round trips have been measured. The rest is kept, because the smallest latencies of the two
+// directions seldom occur in one round trip.
 //
 // Memory is used only for as many slots as have been in use at once, whatever the limit.
 type Global struct {
 	limit    int              // 0: there is none
-	sent     ring[globalSent] // by the time of sending; a slot comes back from here when patience ends
+	sent     ring[globalSent] // in the order of sending; a slot here becomes free when GlobalPatience ends
 	cooling  ring[time.Duration]
-	waiting  int // of those sent, how many keep their slots there
+	waiting  int // requests in sent that keep their slots there
 	hold     Throttle
 	late     lateness      // of the server's seconds
-	opened   time.Duration // when the latest slot came back that has come back, were the seconds punctual
-	returned int           // slots that have come back and were not taken again
+	opened   time.Duration // when the latest slot to become free did so, if seconds are punctual
+	returned int           // slots that became free and were not taken again
 	smallest time.Duration // smallest round trip seen
 	samples  int           // round trips seen, counted until there are enough
 }
 
-// globalSent is a request that was sent at most two seconds ago, or has one before it that was.
+// globalSent is a request that was sent at most two seconds ago.
 type globalSent struct {
 	at     time.Duration
-	opened time.Duration // when the slot came back that it took, were the seconds punctual; 0 if it took another one
+	opened time.Duration // when the slot that it took became free, if seconds are punctual; 0 if another slot was free
 	state  sentState
 }
 
@@ -49,13 +49,13 @@ type sentState uint8
 
 const (
 	sentInFlight sentState = iota
-	sentOver               // its outcome is known, and its slot comes back when patience ends all the same
-	sentMoved              // its slot is cooling, or free
+	sentOver               // its outcome is known, but its slot becomes free only when GlobalPatience ends
+	sentMoved              // its slot is cooling or free
 )
 
 // Slot is the slot of a Global that one request holds. The zero value is no slot.
 type Slot struct {
-	number uint64 // of those sent, from 1 on
+	number uint64 // number among the requests sent, from 1 on; 0: none
 }
 
 // NewGlobal returns a limit of limit requests per second. Zero or less means no limit, only holds.
@@ -71,7 +71,7 @@ func (g *Global) Limit() int { return g.limit }
 // Resize changes the limit for slots that are taken from now on. More than a billion is reduced to that.
 func (g *Global) Resize(limit int) { g.limit = min(max(limit, 0), largestSensible) }
 
-// InUse returns how many slots are not free: those of requests in flight, and those that cool.
+// InUse returns how many slots are not free: those in flight, and those that are cooling.
 func (g *Global) InUse(now time.Duration) int {
 	g.expire(now)
 	return g.used()
@@ -86,8 +86,8 @@ func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {
 	return g.take(now), 0
 }
 
-// Force takes a slot even if the limit is used up or there is a hold. It is for a request that is sent in any case and
-// counted by the server, so that the others leave room for it.
+// Force takes a slot even if the limit is used up or there is a hold. Use it for a request that is sent in any case and
+// counted by the server, so that other requests leave room for it.
 func (g *Global) Force(now time.Duration) Slot {
 	g.expire(now)
 	return g.take(now)
@@ -119,7 +119,7 @@ func (g *Global) WaitBehind(now time.Duration, n int) time.Duration {
 	if g.limit == 0 || n <= 0 {
 		return wait
 	}
-	if n = g.used() + n - g.limit; n >= g.used() { // the slot that comes back is that of one of them
+	if n = g.used() + n - g.limit; n >= g.used() { // the request takes the slot of one of the n others
 		return max(wait, globalPeriod)
 	}
 	return max(wait, g.nth(n)-now)
@@ -128,10 +128,10 @@ func (g *Global) WaitBehind(now time.Duration, n int) time.Duration {
 // used returns how many slots are not free.
 func (g *Global) used() int { return g.waiting + g.cooling.len() }
 
-// nth returns when the slot comes back that does so after n others, 0 if n is negative. Both rings are in that order.
+// nth returns when n+1 slots have become free, 0 if n is negative. Both rings are in that order.
 func (g *Global) nth(n int) (back time.Duration) {
 	sent, cooling := g.sent.first, g.cooling.first
-	for ; n >= 0; n-- { // more than once only while forced requests exceed the limit, or after it has become lower
+	for ; n >= 0; n-- { // for Wait, more than once only if more slots are used than the limit has
 		for sent != g.sent.end && g.sent.at(sent).state == sentMoved {
 			sent++
 		}
@@ -146,17 +146,17 @@ func (g *Global) nth(n int) (back time.Duration) {
 	return back
 }
 
-// cooled returns when a slot that cools comes back.
+// cooled returns when a cooling slot becomes free.
 func (g *Global) cooled(number uint64) time.Duration {
 	return g.late.opens(g.announced(number))
 }
 
-// announced returns when a slot that cools comes back if the server's seconds are punctual.
+// announced returns when a cooling slot becomes free if the server's seconds are punctual.
 func (g *Global) announced(number uint64) time.Duration {
 	return *g.cooling.at(number) + globalPeriod - g.credit()
 }
 
-// expire frees the slots that have come back.
+// expire frees the slots whose time has passed.
 func (g *Global) expire(now time.Duration) {
 	for g.cooling.len() > 0 && g.cooled(g.cooling.first) <= now {
 		g.reopen(g.announced(g.cooling.first))
@@ -194,7 +194,7 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 	}
 	g.move(s)
 	number := g.cooling.push(now)
-	for ; number > g.cooling.first && *g.cooling.at(number - 1) > now; number-- { // answers that overtake each other
+	for ; number > g.cooling.first && *g.cooling.at(number - 1) > now; number-- { // answers may come out of order
 		*g.cooling.at(number), *g.cooling.at(number - 1) = *g.cooling.at(number - 1), now
 	}
 }
@@ -219,10 +219,10 @@ func (g *Global) move(s *globalSent) {
 	g.waiting--
 }
 
-// held returns the request of a slot, if it still holds it.
+// held returns the request that holds a slot, nil if none does.
 func (g *Global) held(slot Slot) *globalSent {
 	number := slot.number - 1
-	if number-g.sent.first >= uint64(g.sent.len()) { // also if there is none
+	if number-g.sent.first >= uint64(g.sent.len()) { // also for the zero Slot
 		return nil
 	}
 	if s := g.sent.at(number); s.state == sentInFlight {
@@ -248,8 +248,8 @@ func (g *Global) Idle(now time.Duration) bool {
 	return g.used() == 0 && g.hold.Wait(now) == 0
 }
 
-// credit is what the two ways of a round trip certainly add to the distance of two requests. The first round trips, which
-// open connections and take longer than later ones ever will, would promise too much, so they are waited out.
+// credit returns by how much round trips certainly extend the time between two requests at the server. It is 0 until
+// enough are measured: the first ones open connections, take longer than all later ones, and would promise too much.
 func (g *Global) credit() time.Duration {
 	if g.samples < g.enough() {
 		return 0
@@ -261,8 +261,8 @@ func (g *Global) enough() int { return max(2*g.limit, 100) }
 
 // ring is a queue in a slice that grows as needed. Its entries are numbered in their order, and keep their numbers.
 type ring[T any] struct {
-	entries    []T    // a power of two of them
-	first, end uint64 // the number of the first entry, and that of the next one to come
+	entries    []T    // their number is a power of two
+	first, end uint64 // the numbers of the first entry and of the next one to be pushed
 }
 
 func (r *ring[T]) len() int { return int(r.end - r.first) }

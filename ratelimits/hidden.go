@@ -2,25 +2,24 @@ package ratelimits
 
 import "time"
 
-// hiddenLimit remembers how much a limit let through that no header shows: the shared ones, of a channel say. It is only met
-// by a 429, and a burst would meet it with everything that is in flight. So as many go as last time, within the same time; whether
-// more would is tried with one request alone, and less and less often as long as it is refused.
+// hiddenLimit remembers how many requests a limit has accepted that no header names: a shared limit of a channel, say.
+// Only a 429 shows it, and a burst would run into it with all requests in flight. So as many requests leave as it
+// accepted last time, within the same time. One request alone tries if it accepts more, less often after each refusal.
 type hiddenLimit struct {
-	room   int32         // how many were let through last time; 0: not known
-	vain   uint8         // how often one more was tried in vain
-	span   time.Duration // how long it takes until they come back
-	passed ledger        // of late; its charges were received when they were sent
-	tryAt  time.Duration // then one more may be tried
-	met    time.Duration // when it was met
-	until  time.Duration // then it is forgotten
+	room   int32         // requests accepted last time; 0: not known
+	vain   uint8         // tries of one more request that were refused
+	span   time.Duration // how long an accepted request counts
+	passed ledger        // recently accepted requests; received is when they were sent
+	tryAt  time.Duration // when one more may be tried
+	met    time.Duration // when the latest 429 came
+	until  time.Duration // when the limit is forgotten
 }
 
 const maxVain = 7
 
-// refuse takes in that the limit was met by a request sent at a moment, after so many had passed since it was met before, and that
-// nothing may leave for wait.
+// refuse records a 429 for a request sent at sent; passed were accepted since the last 429. Nothing may leave for wait.
 func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
-	if passed > 0 && sent >= h.met { // the first of those that were in flight together
+	if passed > 0 && sent >= h.met { // the first 429 of requests in flight together
 		since, n := sent, h.count(now)
 		if n > 0 {
 			since = h.passed.list()[0].sent()
@@ -31,9 +30,9 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 			h.room, h.span, h.vain = passed, 0, 0
 		case n == h.room:
 			h.vain = min(h.vain+1, maxVain)
-		case n < h.room/2: // it lets less through than it did
+		case n < h.room/2: // it accepts fewer than before
 			h.room = max(n, 1)
-		case n < h.room: // it takes longer until they come back, or somebody else is there
+		case n < h.room: // requests count longer, or other clients use it
 			h.span = min(h.span+wait, 2*h.span)
 		}
 		h.span = max(h.span, now+wait-since)
@@ -43,7 +42,7 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 	h.until = max(h.until, now+3*wait, h.tryAt+2*h.span)
 }
 
-// accepted takes in that a request was let through, as was received then.
+// accepted records that a request was accepted; the response came at received.
 func (h *hiddenLimit) accepted(now, received, sent time.Duration) {
 	if h.room == 0 || sent < h.met {
 		return
@@ -53,15 +52,15 @@ func (h *hiddenLimit) accepted(now, received, sent time.Duration) {
 	h.room = max(h.room, h.passed.total)
 }
 
-// count returns how many have passed that are not forgotten yet.
+// count returns how many accepted requests still count.
 func (h *hiddenLimit) count(now time.Duration) int32 {
-	if h.passed.total > 0 { // nothing writes to that of noRare
+	if h.passed.total > 0 { // noRare must not be written
 		h.passed.expire(now)
 	}
 	return h.passed.total
 }
 
-// next returns when one more may leave, as Window.Next does.
+// next returns when one more request may leave, as Window.Next does.
 func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if h.room == 0 || now >= h.until {
 		return now, true
@@ -70,15 +69,15 @@ func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.
 	if n+inflight < h.room {
 		return now, true
 	}
-	h.until = max(h.until, now+3*h.span) // it is not forgotten as long as somebody waits for it
+	h.until = max(h.until, now+3*h.span) // keep it while requests wait for it
 	switch {
-	case n == 0, now >= h.tryAt && h.passed.next()-now > h.span/4: // one that could not have gone soon anyway
+	case n == 0, now >= h.tryAt && h.passed.next()-now > h.span/4: // a try, unless a place becomes free soon
 		return now, awaited == 0
 	}
 	return h.passed.next(), true
 }
 
-// predict returns when a request may leave that has so many others ahead of it, as far as that is known.
+// predict returns when a request may leave that has ahead others before it, as far as that is known.
 func (h *hiddenLimit) predict(now time.Duration, inflight int32, ahead int) time.Duration {
 	n := h.count(now)
 	late := int(n+inflight) + ahead - int(h.room)
@@ -88,7 +87,7 @@ func (h *hiddenLimit) predict(now time.Duration, inflight int32, ahead int) time
 		return now
 	case n > 0:
 		at = h.passed.next()
-	case h.vain == 0: // it may let more through, nobody has tried
+	case h.vain == 0: // nothing has been tried yet: it may accept more
 		return now
 	}
 	return at + times(late/int(h.room), h.span)

@@ -5,30 +5,30 @@ import "time"
 // defaultWait is the wait after a 429 that does not say how long.
 const defaultWait = time.Second
 
-// rare is what a Window remembers of what most buckets never meet: holds, refusals, responses that no kind can have given, other limits.
-// It is kept apart so that those buckets stay small.
+// rare is the state of a Window that most buckets never need: holds, refusals, responses that no kind can have given,
+// changed limits. It is kept apart so that other windows stay small.
 type rare struct {
 	hold         Throttle
-	holdClass    Class         // of the 429 that the hold comes from
-	full         time.Duration // until then the latest 429 of the bucket has found it full
+	holdClass    Class         // of the 429 that caused the hold
+	full         time.Duration // until then the bucket is full, according to its latest 429
 	refusals     Refusals
-	suspected    time.Duration // until then evidence.suspected holds
-	leftOutUntil time.Duration // until then evidence.leftOut counts
-	raised       int32         // a higher limit that the latest response named, at raisedAt: believed a period later
-	raisedTwice  bool          // and the one before it, too
-	loweredAt    time.Duration // when a response named a lower limit; those to requests of before name the one that was
+	suspected    time.Duration // when evidence.suspected ends
+	leftOutUntil time.Duration // when evidence.leftOut is dropped
+	raised       int32         // a higher limit that the latest response named; it applies a period after raisedAt
+	raisedTwice  bool          // the response before named it, too
+	loweredAt    time.Duration // when a lower limit was named; responses to requests sent before name the old one
 	raisedAt     time.Duration
 	hidden       hiddenLimit
 	late         lateness
-	openBy       time.Duration // until then the first request of an opening is waited for
-	unawaited    int32         // requests in flight whose outcome nothing waits for any more
-	rounding     time.Duration // by how much a reset-after, and so the period, may have seemed too long
+	openBy       time.Duration // until then requests wait for the first one of an opening
+	unawaited    int32         // requests in flight for whose outcome nothing waits
+	rounding     time.Duration // by how much a reset-after, and so the period, may be too long
 }
 
-// noRare is what is read of a window that has met none of it. Nothing writes to it.
+// noRare is what readRare returns for a window without rare state. It must not be written.
 var noRare rare
 
-// readRare returns it for reading.
+// readRare returns the rare state for reading.
 func (w *Window) readRare() *rare {
 	if w.rare == nil {
 		return &noRare
@@ -36,7 +36,7 @@ func (w *Window) readRare() *rare {
 	return w.rare
 }
 
-// writeRare returns it for writing.
+// writeRare returns the rare state for writing.
 func (w *Window) writeRare() *rare {
 	if w.rare == nil {
 		w.rare = &rare{}
@@ -44,7 +44,7 @@ func (w *Window) writeRare() *rare {
 	return w.rare
 }
 
-// next returns when a request may leave as far as holds and hidden limits go, as Window.Next does.
+// next returns when a request may leave according to the hold and the hidden limit, as Window.Next does.
 func (r *rare) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if r.hold.Wait(now) > 0 {
 		return r.hold.Until(), true
@@ -52,7 +52,7 @@ func (r *rare) next(now time.Duration, inflight, awaited int32) (at time.Duratio
 	return r.hidden.next(now, inflight, awaited)
 }
 
-// advance lets time do its work.
+// advance applies a higher limit that two responses have named, when its time has come.
 func (r *rare) advance(w *Window, now time.Duration) {
 	if r.raisedTwice && (w.ledger.total == 0 || now >= r.raisedAt+w.longest) {
 		w.limit = min(r.raised, 2*w.limit)
@@ -60,7 +60,8 @@ func (r *rare) advance(w *Window, now time.Duration) {
 	}
 }
 
-// accepted takes in that a request was not refused, as was received then. It was let through for certain if it has succeeded.
+// accepted records that a request was not refused; its response came at received. If it succeeded, the bucket has
+// certainly accepted it.
 func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 	if succeeded {
 		r.refusals.Accepted(sent)
@@ -68,10 +69,10 @@ func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 	r.hidden.accepted(now, received, sent)
 }
 
-// refuse takes in a 429 of this bucket. By what was known it was not to be expected: somebody else uses the bucket, or something was
-// understood wrongly. It is full now. One request goes first when the hold has ended, and for some time to come.
+// refuse records a 429 of this bucket, which nothing predicted: another client uses the bucket, or a response was
+// misunderstood. The bucket is full now. When the hold ends, one request goes first. For a time KindNext is suspected.
 func (w *Window) refuse(now time.Duration, r *Response) {
-	w.evidence.others = true // perhaps
+	w.evidence.others = true // another client may use the bucket
 	if w.evidence.kind() != KindNext {
 		w.evidence.forget()
 	}
@@ -85,14 +86,14 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	w.HoldFor(now, wait, ClassUser)
 }
 
-// returned charges what fills the place of a permit that was given back, if that was taken before the bucket was said to be full.
+// returned charges another client's request in place of a returned permit if a 429 has found the bucket full since.
 func (r *rare) returned(w *Window, now time.Duration, p Permit) {
 	if now < r.full && p.sent <= r.refusals.latest && w.ledger.total+w.inflight < w.limit {
 		w.ledger.add(&charge{received: now, reset: interval{now, r.full}, n: 1, counted: w.limit, others: true})
 	}
 }
 
-// meet takes in a 429 of a limit that the bucket's headers do not show.
+// meet records a 429 of a limit that the bucket's headers do not name.
 func (w *Window) meet(now time.Duration, p Permit, r *Response) {
 	wait := max(r.AskedWait(), w.again(now))
 	w.writeRare().hidden.refuse(now, p.sent, min(wait, LongestTrust), w.passed)
@@ -119,11 +120,11 @@ func (r *Response) AskedWait() time.Duration {
 	return defaultWait
 }
 
-// Hold lets nothing be sent for d from now on, and then one request first, unless the limit is declared. A shorter hold never shortens a
-// longer one. More than LongestTrust is reduced to it.
+// Hold lets nothing be sent for d from now on. Then one request goes first, unless the limit is declared. A shorter
+// hold never shortens a longer one. More than LongestTrust is reduced to it.
 func (w *Window) Hold(now, d time.Duration) { w.HoldFor(now, d, ClassOK) }
 
-// HoldRefused is Hold after a 429 of another limit that nothing else holds. Several in a row make the hold longer.
+// HoldRefused is Hold after a 429 of another limit that nothing else holds. Several 429s in a row make the hold longer.
 func (w *Window) HoldRefused(now, d time.Duration) { w.HoldFor(now, max(d, w.again(now)), ClassOK) }
 
 // HoldFor is Hold for a 429 of the given class, which HoldClass then returns.
@@ -139,8 +140,7 @@ func (w *Window) HoldFor(now, d time.Duration, class Class) {
 	}
 }
 
-// LiftHold ends the hold and forgets what the 429 that caused it said about the bucket. One request is still sent
-// first.
+// LiftHold ends the hold and forgets what its 429 said about the bucket. One request is still sent first.
 func (w *Window) LiftHold(now time.Duration) {
 	if w.rare == nil {
 		return

@@ -11,19 +11,19 @@ const (
 	DefaultInvalidLimit  = 10_000
 	DefaultInvalidPeriod = 10 * time.Minute
 
-	// invalidParts is into how many parts the period is divided. An invalid response is forgotten a part later than it might be.
+	// invalidParts is the number of parts of the period. An invalid response may be forgotten one part too late.
 	invalidParts = 60
 )
 
-// InvalidCounter counts invalid responses, so that their number can be kept below the one for which Discord bans an address.
-// [Response.Invalid] reports which responses are invalid. The server's period may begin at any time, so each counts for one period.
+// InvalidCounter counts invalid responses ([Response.Invalid]), so that their number can be kept below the one for
+// which Discord bans an IP address. The server's period may begin at any time, so each response counts for one period.
 //
 // An InvalidCounter is not safe for concurrent use. Time must not run backwards.
 type InvalidCounter struct {
 	part   time.Duration
-	counts [invalidParts + 1]int32 // of the latest parts, a ring
-	total  int                     // of them
-	newest int64                   // which part was the latest, counted from time 0
+	counts [invalidParts + 1]int32 // invalid responses in the latest parts, a ring
+	total  int                     // sum of counts
+	newest int64                   // number of the latest part, counted from time 0
 }
 
 // NewInvalidCounter returns a counter of the invalid responses in any period, which must be positive.
@@ -31,7 +31,7 @@ func NewInvalidCounter(period time.Duration) *InvalidCounter {
 	return &InvalidCounter{part: max(min(period, longest)/invalidParts, 1)}
 }
 
-// Add takes in n invalid responses of the given time: one that has come now, or those of Counts of another counter.
+// Add counts n invalid responses of the given time: one that has come now, or those that Counts of another yields.
 func (c *InvalidCounter) Add(at time.Duration, n int) {
 	c.forget(at)
 	n = min(n, mostCounted-c.total)
@@ -45,7 +45,7 @@ func (c *InvalidCounter) Used(now time.Duration) int {
 	return c.total
 }
 
-// forget drops the counts of parts that lie a period back.
+// forget drops the counts of parts that ended a period ago.
 func (c *InvalidCounter) forget(now time.Duration) {
 	part := int64(now / c.part)
 	if part-c.newest > int64(len(c.counts)) {
@@ -59,7 +59,7 @@ func (c *InvalidCounter) forget(now time.Duration) {
 	}
 }
 
-// Counts yields how many invalid responses there have been, and how long ago, give or take half a part, the oldest ones first.
+// Counts yields how long ago invalid responses came, to within half a part, and their number, the oldest ones first.
 func (c *InvalidCounter) Counts(now time.Duration) iter.Seq2[time.Duration, int] {
 	return func(yield func(time.Duration, int) bool) {
 		for part, n := range c.parts(now) {
@@ -78,7 +78,7 @@ func (c *InvalidCounter) ComesBack(now time.Duration) time.Duration {
 	return 0
 }
 
-// parts yields the parts with invalid responses, and how many these are, the oldest ones first.
+// parts yields the number of each part with invalid responses, and how many it has, the oldest ones first.
 func (c *InvalidCounter) parts(now time.Duration) iter.Seq2[int64, int] {
 	return func(yield func(int64, int) bool) {
 		c.forget(now)

@@ -42,7 +42,7 @@ type interval struct{ low, high time.Duration }
 
 func (i interval) overlaps(o interval) bool { return i.low <= o.high && o.low <= i.high }
 
-// farthest is how far apart two instants can be at most that lie in the intervals.
+// farthest returns how far apart an instant of i and one of o can be at most.
 func (i interval) farthest(o interval) time.Duration { return max(i.high-o.low, o.high-i.low) }
 
 func (i interval) intersect(o interval) interval {
@@ -55,14 +55,15 @@ func (i interval) union(o interval) interval {
 
 // sample is one successful response that carried limits.
 type sample struct {
-	after          time.Duration // reset-after, the longest that it can be
-	rounding       time.Duration // by how much this one and earlier ones may be too long
-	spent          int32         // limit - remaining, at least 1: its own request
-	sent, received time.Duration // it was processed in between
-	reset          interval      // in which the instant lies that reset-after speaks of
+	after          time.Duration // the longest possible reset-after
+	rounding       time.Duration // by how much after may be too long: the largest of the responses so far
+	spent          int32         // limit - remaining, at least 1, for its own request
+	sent, received time.Duration // the server processed it in between
+	reset          interval      // contains the instant that reset-after means
 }
 
-// read takes what a response says. (Here and where it is charged each field is set by itself, as copies of what was just written are slow.)
+// read fills the sample from a response. (Here and where it is charged each field is set by itself, as copies of what
+// was just written are slow.)
 func (s *sample) read(now, sent time.Duration, r *Response) {
 	s.after, s.spent = min(r.ResetAfter, LongestTrust), int32(min(max(r.Limit-r.Remaining, 1), mostCounted))
 	s.sent, s.received = sent, now

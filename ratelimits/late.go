@@ -6,55 +6,55 @@ import (
 )
 
 // The reset that a response names is when a bucket opens at the earliest: some of Discord's open up to 0.4 s later than
-// they say (measured in autumn 2026). Only a 429 shows it. So a Window measures from such a 429 how much later requests
+// they say (measured in autumn 2026). Only a 429 shows it. From such a 429 a Window measures how much later requests
 // have to leave, and keeps the largest of these measurements. After some periods it tries the announced reset again,
-// with one request alone; each try in vain doubles the number of periods until the next one.
+// with one request alone. Each refused try doubles the number of periods until the next one.
 
 const (
-	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced reset.
-	// A bucket that stays late draws one such 429 in its first 64 periods, and another one in the next 128.
+	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced
+	// reset. A bucket that stays late draws one such 429 in its first 64 periods, and another one in the next 128.
 	patientPeriods = 64
-	// punctualTries in a row that are accepted end lateness. Fewer would often end one of random length.
+	// punctualTries is how many accepted tries in a row end a lateness. Fewer would often end one that varies.
 	punctualTries = 3
-	// A lateness that has been exceeded is not always the same, and is set higher than measured by such a part.
+	// A lateness that was exceeded varies. So one part in variation of the measurement is added to it.
 	variation = 16
-	// enoughTrips show how long round trips take at least.
+	// enoughTrips is how many round trips are measured before the shortest of them counts.
 	enoughTrips = 16
-	// doubtfulPeriods is for how many periods the first lateness of a bucket is doubted.
+	// doubtfulPeriods is for how many periods the first lateness of a bucket may be an error: see doubtLateness.
 	doubtfulPeriods = 4
-	// plausible is how late a bucket opens at most that is not known to be late. Real ones were 0.4 s late.
+	// plausible bounds the lateness that is expected of a bucket which has shown none. Up to 0.4 s was measured.
 	plausible = time.Second / 2
 )
 
-// openingState is what is known of the latest opening.
+// openingState says what is known of the latest opening.
 type openingState uint8
 
 const (
-	untried     openingState = iota // one place came back
-	untriedMany                     // several places came back at once
-	tried                           // a request that was sent after it has been accepted
+	untried     openingState = iota // one place became free, and no request has tried it
+	untriedMany                     // several places became free at once, and no request has tried them
+	tried                           // a request that was sent after the opening was accepted
 )
 
-// lateness is how much later than announced a bucket opens. The zero value is that of a bucket that has not shown any.
+// lateness is how much later than announced a bucket opens. The zero value means that the bucket has shown none.
 type lateness struct {
-	by       time.Duration // requests leave so long after the announced reset
-	shown    measurement   // the largest
-	trip     time.Duration // shortest round trip seen since there is one
-	trips    uint8         // round trips seen since, counted until there are enough
-	tryAt    time.Duration // from then on requests try the announced reset; means nothing if by is 0
-	shownAt  time.Duration // when the latest 429 came that showed lateness
-	sureAt   time.Duration // until then it may have been something else
-	vain     uint8         // tries that were refused since by has grown
-	punctual uint8         // tries in a row that were accepted
+	by       time.Duration // delay of requests after the announced reset; 0: none
+	shown    measurement   // the largest measurement
+	trip     time.Duration // shortest round trip since lateness was shown
+	trips    uint8         // round trips since then, at most enoughTrips
+	tryAt    time.Duration // when requests try the announced reset again; meaningless if by is 0
+	shownAt  time.Duration // when the latest 429 that showed lateness came
+	sureAt   time.Duration // until then, the lateness may be an error
+	vain     uint8         // refused tries since by has grown, at most maxVain
+	punctual uint8         // accepted tries in a row
 }
 
-// measurement is what a 429 has shown of lateness: that, had its round trip and the one of the response that announced
-// the reset taken no time, and both of these round trips. The server may have processed the requests at any moment of
-// them.
+// measurement is the lateness that a 429 has shown: least, if the round trips of its request and of the response that
+// announced the reset took no time. trips is the length of both round trips. The server may have processed the requests
+// at any moment of them.
 type measurement struct{ least, trips time.Duration }
 
-// expect returns how much later than announced requests have to leave by a measurement, to arrive when the bucket is
-// open for certain. Of the round trips that requests take in any case, three quarters count, as in Global.
+// expect returns how long after the announced reset requests must leave, to arrive when the bucket is certainly open.
+// Requests travel in any case: for each of the two round trips, three quarters of the shortest are subtracted.
 func (l *lateness) expect(m measurement) time.Duration {
 	if l.trips >= enoughTrips {
 		m.trips = max(m.trips-2*(l.trip/4*3), 0)
@@ -71,7 +71,7 @@ func (l *lateness) travel(trip time.Duration) {
 	l.by = l.expect(l.shown)
 }
 
-// announced returns the latest reset that has passed at a time: charges with an announced reset up to it have come back.
+// announced returns the latest announced reset whose charges have expired by now.
 func (l *lateness) announced(now time.Duration) time.Duration {
 	if now >= l.tryAt {
 		return now
@@ -79,15 +79,15 @@ func (l *lateness) announced(now time.Duration) time.Duration {
 	return now - l.by
 }
 
-// opens returns when the bucket opens whose announced reset is at. It is the inverse of announced.
+// opens returns when charges with the announced reset at expire. It is the inverse of announced.
 func (l *lateness) opens(at time.Duration) time.Duration { return min(at+l.by, max(at, l.tryAt)) }
 
-// wait prolongs the time until the announced reset is tried.
+// wait postpones the next try of the announced reset and restarts the count of accepted tries.
 func (l *lateness) wait(now, period time.Duration) {
 	l.tryAt, l.punctual = now+times(patientPeriods<<l.vain, period), 0
 }
 
-// show records that a 429 showed a lateness. A try is a request that left before the bucket was expected to open.
+// show records a 429 that showed lateness. try says that its request left before the bucket was expected to open.
 func (l *lateness) show(now, period time.Duration, m measurement, try bool) {
 	switch {
 	case l.expect(m) > l.by:
@@ -105,19 +105,19 @@ func (l *lateness) show(now, period time.Duration, m measurement, try bool) {
 	l.shownAt = now
 }
 
-// trust reduces lateness that somebody else has written to what is possible.
+// trust bounds the times of a lateness that another process has written.
 func (l *lateness) trust() {
 	for _, d := range []*time.Duration{&l.by, &l.shown.least, &l.shown.trips, &l.trip} {
 		*d = min(max(*d, 0), LongestTrust)
 	}
 }
 
-// tried reports that a request left in the time of tries, and earlier than the bucket was expected to open.
+// tried reports whether a request was a try: it left after tryAt, and before the bucket was expected to open.
 func (l *lateness) tried(sent, opened time.Duration) bool {
 	return sent >= l.tryAt && sent < opened+l.by
 }
 
-// keep records that a try was accepted, and reports whether so many were in a row that the lateness is over.
+// keep records an accepted try, and reports whether it ends the lateness.
 func (l *lateness) keep() (over bool) {
 	l.punctual++
 	if over = l.punctual >= punctualTries; over {
@@ -126,22 +126,22 @@ func (l *lateness) keep() (over bool) {
 	return over
 }
 
-// doubtLateness lets lateness be tried soon that was shown shortly before a response which no kind can have given: perhaps
-// the bucket has begun to count in another way, and that looked like lateness.
+// doubtLateness makes the next try early if the lateness was shown shortly before a response that no kind can have
+// given: perhaps the bucket now counts in another way, and that looked like lateness.
 func (w *Window) doubtLateness(now time.Duration) {
 	if late := &w.rare.late; late.by > 0 && now < late.sureAt {
 		late.tryAt = min(late.tryAt, now+w.longest)
 	}
 }
 
-// Late returns how much later than responses announce the bucket opens. known is false as long as no opening has been
-// tried yet; then the first request after one goes alone.
+// Late returns how much later than announced the bucket opens. known is false until an opening has been tried; until
+// then the first request after an opening goes alone.
 func (w *Window) Late() (by time.Duration, known bool) {
 	by = w.readRare().late.by
 	return by, by > 0 || w.punctual
 }
 
-// ExpectLate tells a new window how late other buckets of its kind open, as Late has returned it for one of them.
+// ExpectLate tells a new window how late other buckets of its kind open: what Late has returned for one of them.
 func (w *Window) ExpectLate(now, by time.Duration) {
 	if w.punctual = by <= 0; w.punctual {
 		if w.rare != nil {
@@ -155,7 +155,7 @@ func (w *Window) ExpectLate(now, by time.Duration) {
 	}
 }
 
-// opens returns when the bucket opens that has announced its reset for at.
+// opens returns when charges with the announced reset at expire.
 func (w *Window) opens(at time.Duration) time.Duration {
 	if w.rare == nil {
 		return at
@@ -163,7 +163,7 @@ func (w *Window) opens(at time.Duration) time.Duration {
 	return w.rare.late.opens(at)
 }
 
-// announced returns the latest announced reset after which the bucket has opened by now.
+// announced returns the latest announced reset whose charges have expired by now.
 func (w *Window) announced(now time.Duration) time.Duration {
 	if w.rare == nil {
 		return now
@@ -171,16 +171,16 @@ func (w *Window) announced(now time.Duration) time.Duration {
 	return w.rare.late.announced(now)
 }
 
-// reopen records that n charges have come back, the last of which had announced its reset for opened.
+// reopen records that n charges have expired. opened is the announced reset of the last of them.
 func (w *Window) reopen(n int32, opened interval) {
-	if opened.high > w.opened+plausible { // what came back before has had its time
+	if opened.high > w.opened+plausible { // earlier places have been free for long enough
 		w.returned = 0
 	}
 	if opened.high > w.opened {
 		switch closes := w.evidence.fixed.closes; {
-		case w.evidence.windows() && closes.high <= opened.high: // another request was told more precisely when that is
+		case w.evidence.windows() && closes.high <= opened.high: // another response named the end more precisely
 			opened.low = max(opened.low, closes.low)
-		case w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog: // a 429 may be about an earlier place
+		case w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog: // a 429 may concern an earlier place
 			opened.low = min(opened.low, w.openedFrom())
 		}
 		if w.opened, w.opening = opened.high, untried; n > 1 {
@@ -191,12 +191,12 @@ func (w *Window) reopen(n int32, opened interval) {
 	w.returned = min(w.returned+n, w.limit)
 }
 
-// openedFrom is the earliest time at which the latest opening may have been announced to be.
+// openedFrom returns the earliest time that the latest opening can have been announced for.
 func (w *Window) openedFrom() time.Duration {
 	return w.opened - time.Duration(w.openedWithin)*time.Millisecond
 }
 
-// reliesOn returns the latest announced reset, if the next request would find no place had none come back of late; else 0.
+// reliesOn returns the latest announced reset if the next request needs a place that became free recently, else 0.
 func (w *Window) reliesOn(now time.Duration) time.Duration {
 	late := w.readRare().late.by
 	if w.origin != learnt || w.returned+w.ledger.total+w.inflight < w.limit || now >= w.opened+late+w.longest {
@@ -205,8 +205,8 @@ func (w *Window) reliesOn(now time.Duration) time.Duration {
 	return w.opened
 }
 
-// tests reports that the next request, which relies on an opening, goes alone: none has tried that opening yet, and the
-// bucket may open later than expected.
+// tests reports whether the next request, which relies on an opening, goes alone: no request has tried that opening
+// yet, and the bucket may open later than expected.
 func (w *Window) tests(now time.Duration) bool {
 	by, known := w.Late()
 	late := &w.readRare().late
@@ -219,11 +219,11 @@ func (w *Window) tests(now time.Duration) bool {
 	return !known || by > 0
 }
 
-// surelyOpen returns when the bucket has opened however late it may be. Until then at most one request goes first and is
-// waited for: it may be a large upload.
+// surelyOpen returns when the bucket is certainly open, however late it is. Until then at most one request goes first
+// and is waited for: it may be a large upload.
 func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().late.by + plausible }
 
-// accept records that a request of this bucket was let through: it shows when the bucket was open.
+// accept records that the bucket accepted a request, which shows that it was open.
 func (w *Window) accept(now time.Duration, p Permit) {
 	if p.sent >= w.opened {
 		if w.opening = tried; w.probing == probesOpening {
@@ -242,9 +242,9 @@ func (w *Window) accept(now time.Duration, p Permit) {
 	}
 }
 
-// refusedLate measures how late the bucket opens by a 429, and whether lateness is the only explanation: the request left
-// after the announced reset, and another client's request would have taken the place for longer. What was in flight
-// together with a request that showed lateness shows the same.
+// refusedLate measures by a 429 how late the bucket opens. ok reports whether lateness is the only explanation: the
+// request left after the announced reset, and another client's request would have taken the place for longer. Requests
+// that were in flight together with one that showed lateness show the same.
 func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measurement, ok bool) {
 	wait := r.AskedWait()
 	if r.Limited && r.ResetAfter > 0 {
@@ -255,19 +255,19 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	rare := w.readRare()
 	switch {
 	case w.origin != learnt || p.opened == 0 || m.least <= 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
-	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit: // the limit was another one
+	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit: // another limit than the known one refused
 	case r.Limited && r.Remaining > 0: // the bucket was open
 	case r.Limited && w.evidence.windows() && wait+tick < r.ResetAfter:
-		// A window that is full asks to wait until it closes.
+		// A full window asks to wait until it closes.
 	case r.Limited && r.ResetAfter >= w.longest-tick && (m.least >= w.longest/2 || !w.movedReset(p, r)):
-		// This request was counted by the bucket, and refused by another limit.
+		// The bucket counted this request, and another limit refused it.
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt && m.least <= rare.late.by+plausible:
-		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // it measures the same, unless it certainly shows more
+		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // the same lateness, unless it certainly shows more
 		return m, true
 	case w.evidence.leftOut > 0 && now < rare.leftOutUntil:
 	case w.evidence.others || w.evidence.kind() == KindLeaky:
 		return m, now+wait < p.opened-time.Duration(w.openedWithin)*time.Millisecond+w.shortestStay()
-	default: // a longer one may be the place of another client, which came within a round trip after the opening
+	default: // a longer wait may come from another client's request within a round trip after the opening
 		return m, m.least < w.longest && (m.least < plausible || m.least+m.trips < w.longest-tick)
 	}
 	return m, false
@@ -278,7 +278,7 @@ func (w *Window) movedReset(p Permit, r *Response) bool {
 	return w.inflight > 0 || w.ledger.last() >= p.sent+r.ResetAfter-tick
 }
 
-// shortestStay is for how long another client's request keeps its place at least, for all that is known.
+// shortestStay returns how long another client's request keeps its place at least.
 func (w *Window) shortestStay() time.Duration {
 	if w.evidence.refuted&leaky == 0 {
 		return w.longest / time.Duration(w.limit)
@@ -293,12 +293,12 @@ func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Respo
 	w.punctual = false
 	late.show(now, w.longest, m, try)
 	if f := &w.evidence.fixed; f.until <= p.sent {
-		f.count = 0 // of the window that has closed late
+		f.count = 0 // the count of the window that has closed late
 	}
 	w.HoldFor(now, max(r.AskedWait(), w.again(now)), ClassUser)
 }
 
-// mostLateSecond is how late a second of the global limit opens at most: a longer wait means that other clients use it.
+// mostLateSecond bounds how late a second of the global limit opens: longer waits mean that other clients use it.
 const mostLateSecond = globalPeriod / 2
 
 // Late returns how much later the server's seconds open than they should, 0 if that is not known.
@@ -313,12 +313,12 @@ func (g *Global) ExpectLate(now, by time.Duration) {
 	}
 }
 
-// Tries reports that the next request tries whether the seconds are punctual again. It should go alone.
+// Tries reports whether the next request tries if the seconds are punctual again. It should go alone.
 func (g *Global) Tries(now time.Duration) bool {
 	return g.late.by > 0 && now >= g.late.tryAt && g.reliesOn(now) > 0
 }
 
-// reopen records that a slot has come back that would have done so at opened if the seconds were punctual.
+// reopen records that a slot became free. opened is when it would have been free if the seconds were punctual.
 func (g *Global) reopen(opened time.Duration) {
 	if opened > g.opened+mostLateSecond {
 		g.returned = 0
@@ -326,7 +326,7 @@ func (g *Global) reopen(opened time.Duration) {
 	g.opened, g.returned = opened, min(g.returned+1, g.limit)
 }
 
-// reliesOn returns when the slot came back that the next request takes, were the seconds punctual; 0 if that is long ago.
+// reliesOn returns when the slot that the next request takes became free, with punctual seconds; 0 if that is long ago.
 func (g *Global) reliesOn(now time.Duration) time.Duration {
 	g.expire(now)
 	if g.returned == 0 || g.returned+g.used() < g.limit || now >= g.opened+g.late.by+mostLateSecond {
@@ -335,15 +335,15 @@ func (g *Global) reliesOn(now time.Duration) time.Duration {
 	return g.opened
 }
 
-// Accepted records that a request was let through. Call it before Report.
+// Accepted records that the global limit accepted a request. Call it before Report.
 func (g *Global) Accepted(slot Slot) {
 	if s := g.held(slot); s != nil && s.opened > 0 && g.late.tried(s.at, s.opened) {
 		g.late.keep()
 	}
 }
 
-// Refused records a 429 of the global limit that asks to wait. If the request took a slot that had just come back, and
-// the wait is short, the server's seconds open late. Call it before Report.
+// Refused records a 429 of the global limit that asks to wait. If the request took a slot that had just become free,
+// and the wait is short, the server's seconds open late. Call it before Report.
 func (g *Global) Refused(now time.Duration, slot Slot, wait time.Duration) {
 	s := g.held(slot)
 	if s == nil || s.opened == 0 {

@@ -2,14 +2,15 @@ package ratelimits
 
 import "time"
 
-// A leaky bucket (the generic cell rate algorithm) knows only when it will be empty, which is what reset-after says. Each request
-// moves that instant one slot later: with n requests spent, reset-after is more than n-1 slots and at most n.
+// A leaky bucket (the generic cell rate algorithm) knows only when it will be empty, which is what reset-after says.
+// Each request delays that by one slot: with n requests spent, reset-after is more than n-1 slots and at most n.
 
-// leakyEvidence is what a leaky bucket has said: its slot is in between. High is 0 if nothing is known.
+// leakyEvidence is what responses have said of a leaky bucket: bounds of its slot. high is 0 if nothing is known.
 type leakyEvidence struct{ slot interval }
 
-// refutes allows for a Remaining that lags behind the level by one request (measured in 2026), and for a bucket that opens
-// late: it still counts requests whose slots are over by its reset-after.
+// refutes reports whether no leaky bucket can have given a response. It allows for a Remaining that lags behind the
+// level by one request (measured in 2026). It also allows for a bucket that opens late and still counts requests of
+// past slots.
 func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) bool {
 	slot := interval{
 		(s.after - s.rounding - tick) / time.Duration(s.spent+1),
@@ -23,8 +24,8 @@ func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) 
 	return e.slot.low > e.slot.high || latest.farthest(s.reset) < e.slot.low
 }
 
-// fills is when a leaky bucket has certainly given back the place of a request of whose counting nothing was said: so many slots
-// after everything else, and a full bucket's time at most.
+// fills returns when a leaky bucket has certainly freed the place of a request that no response has counted: the given
+// number of slots after everything else, and at most a full bucket's time from now.
 func (e *leakyEvidence) fills(now, last time.Duration, slots, limit int32) time.Duration {
 	return min(max(now, last)+times(int(slots), e.slot.high), now+times(int(limit), e.slot.high), now+LongestTrust)
 }

@@ -7,43 +7,43 @@ import (
 	"time"
 )
 
-// charge is requests that were answered and that the server may still count: until their reset has certainly passed.
+// charge is a number of answered requests that the server may still count: until their reset has certainly passed.
 type charge struct {
 	received time.Duration // when the last of them was answered
-	reset    interval      // in which the instant lies that their responses' reset-after speaks of
-	n        int32         // how many
-	sure     int32         // so many of them were certainly counted
-	counted  int32         // the most that the server had counted by their responses
-	others   bool          // some are somebody else's
-	answer   answer        // which says when they come back
+	reset    interval      // contains the instant that reset-after means in their responses
+	n        int32         // requests
+	sure     int32         // requests that were certainly counted
+	counted  int32         // the largest count that their responses named
+	others   bool          // other clients sent some of them
+	answer   answer        // what is known of when they expire
 	trip     uint16        // the first was sent at most so many milliseconds before received
 }
 
-// answer is what is known of the answer to a request: only one with limits says when it comes back.
+// answer says what is known of the answer to a request. Only an answer with limits says when the request expires.
 type answer uint8
 
 const (
-	withLimits    answer = iota // one has
-	withoutLimits               // it has named no limits
-	noAnswer                    // there was none, or only that of a server that has failed
+	withLimits    answer = iota // limits were named
+	withoutLimits               // no limits were named
+	noAnswer                    // there was none, or only a server error (5xx)
 )
 
-// ledger lists the charges in the order in which they come back. Requests in flight are not in it.
+// ledger lists the charges in the order in which they expire. Requests in flight are not in it.
 type ledger struct {
-	first  [1]charge // which is all that most buckets need; of no requests if there is none
+	first  [1]charge // the only charge, enough for most buckets; n is 0 if there is none; not used beside many
 	many   *manyCharges
-	total  int32 // requests
-	unsure int32 // that may not have been counted
+	total  int32 // charged requests
+	unsure int32 // charged requests that may not have been counted
 }
 
-// manyCharges is the list of a ledger that has had more than one: all, but for those that are gone.
+// manyCharges is the list of a ledger that has had more than one charge. The first gone entries of all have expired.
 type manyCharges struct {
 	all  []charge
 	gone int
 }
 
-// So many charges are told apart. One more is taken together with one beside it if both come back within a coarse-th part of the time
-// in which all of them do.
+// The list has at most finest charges. Another one is joined with a neighbour if both expire within the coarse-th part
+// of the time in which all do.
 const (
 	finest = 64
 	coarse = 32
@@ -59,7 +59,7 @@ func (l *ledger) list() []charge {
 	return nil
 }
 
-// cut leaves the first n of the list.
+// cut shortens the list to its first n charges.
 func (l *ledger) cut(n int) {
 	if l.many != nil {
 		l.many.all = l.many.all[:l.many.gone+n]
@@ -68,13 +68,13 @@ func (l *ledger) cut(n int) {
 	}
 }
 
-// count keeps the sums, for one more charge or one less.
+// count adds a charge to the sums, or subtracts it: sign is 1 or -1.
 func (l *ledger) count(c *charge, sign int32) {
 	l.total += sign * c.n
 	l.unsure += sign * (c.n - c.sure)
 }
 
-// next is when the first of them comes back. There has to be one.
+// next returns when the first charge expires. There must be one.
 func (l *ledger) next() time.Duration {
 	if l.many != nil {
 		return l.many.all[l.many.gone].reset.high
@@ -82,7 +82,7 @@ func (l *ledger) next() time.Duration {
 	return l.first[0].reset.high
 }
 
-// last is when all have, 0 if there are none.
+// last returns when the last charge expires, 0 if there is none.
 func (l *ledger) last() time.Duration {
 	if list := l.list(); len(list) > 0 {
 		return list[len(list)-1].reset.high
@@ -90,7 +90,7 @@ func (l *ledger) last() time.Duration {
 	return 0
 }
 
-// nth is when so many have, which are not more than there are.
+// nth returns when n requests have expired. n must not exceed total.
 func (l *ledger) nth(n int32) time.Duration {
 	list, i := l.list(), 0
 	for ; n > list[i].n; i++ {
@@ -99,8 +99,8 @@ func (l *ledger) nth(n int32) time.Duration {
 	return list[i].reset.high
 }
 
-// expire takes off what has come back: n requests, of which sure were certainly counted. It returns when the last of them
-// came back as announced, and how little was known of any of them.
+// expire removes the charges that have expired: n requests, of which sure were certainly counted. It returns the reset
+// of the last of them, and the answer that says least about any of them.
 func (l *ledger) expire(now time.Duration) (n, sure int32, last interval, worst answer) {
 	list, over := l.list(), 0
 	for over < len(list) && list[over].reset.high <= now {
@@ -118,7 +118,7 @@ func (l *ledger) expire(now time.Duration) (n, sure int32, last interval, worst 
 	return n, sure, last, worst
 }
 
-// add charges requests.
+// add inserts a charge in the order of expiry.
 func (l *ledger) add(c *charge) {
 	l.count(c, 1)
 	if l.many == nil && l.first[0].n == 0 {
@@ -143,7 +143,7 @@ func (l *ledger) add(c *charge) {
 	l.many.insert(i, c)
 }
 
-// insert inserts a charge at the i-th place of those that are not gone.
+// insert inserts a charge as the i-th of those that have not expired.
 func (m *manyCharges) insert(i int, c *charge) {
 	if len(m.all) == cap(m.all) && m.gone > 0 {
 		m.all, m.gone = m.all[:copy(m.all, m.all[m.gone:])], 0
@@ -151,19 +151,19 @@ func (m *manyCharges) insert(i int, c *charge) {
 	m.all = slices.Insert(m.all, m.gone+i, *c)
 }
 
-// beside returns the charge at or before a place with which one can be taken together that comes back about as late, nil if there is none.
+// beside returns a neighbour of the i-th position that expires within about of the charge, nil if there is none.
 func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 	if i < len(list) {
 		if o := &list[i]; o.reset.high-c.reset.high <= about {
 			return o
 		}
-	} else if o := &list[i-1]; c.reset.low-o.reset.low <= about { // the last, which may become later, but not by more each time
+	} else if o := &list[i-1]; c.reset.low-o.reset.low <= about { // low stays, so that joins do not extend it for ever
 		return o
 	}
 	return nil
 }
 
-// join takes two charges together.
+// join adds the requests of o to c and sets the reset of both.
 func (c *charge) join(o *charge, reset interval) {
 	first := min(c.sent(), o.sent())
 	c.received, c.counted = max(c.received, o.received), max(c.counted, o.counted)
@@ -172,22 +172,22 @@ func (c *charge) join(o *charge, reset interval) {
 	c.travelled(first)
 }
 
-// sent is a time at which none of them had been sent yet, but for those that took more than a minute.
+// sent returns a time before which none of the requests was sent, unless one took more than a minute.
 func (c *charge) sent() time.Duration { return c.received - time.Duration(c.trip)*time.Millisecond }
 
-// travelled notes when the first of them was sent.
+// travelled records when the first of the requests was sent.
 func (c *charge) travelled(sent time.Duration) {
 	c.trip = uint16(min((c.received-sent)/time.Millisecond+1, math.MaxUint16))
 }
 
-// unknownReset reports that of a charge no response has said when it comes back.
+// unknownReset reports whether no response has said when some charge expires.
 func (l *ledger) unknownReset() bool {
 	return slices.ContainsFunc(l.list(), func(c charge) bool { return c.answer > withLimits })
 }
 
-// dropUnsure takes in that the server counts so many at most. What it has certainly counted and not forgotten yet is among them, so that of
-// the others there cannot be more than the rest. Nobody knows which, so those go that come back first, but what their responses had counted
-// is still known.
+// dropUnsure removes requests that the server cannot count, because it counts at most the given number. That number
+// includes the requests that were certainly counted and have not expired, so the unsure ones cannot exceed the rest. It
+// is not known which were counted: those that expire first go, the largest count of their responses is kept.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {
@@ -210,7 +210,7 @@ func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	l.cut(kept)
 }
 
-// counted is the most that the server has counted.
+// counted returns the largest count that the responses to charged requests named.
 func (l *ledger) counted() (most int32) {
 	for _, c := range l.list() {
 		most = max(most, c.counted)
@@ -218,13 +218,13 @@ func (l *ledger) counted() (most int32) {
 	return most
 }
 
-// clear forgets everything.
+// clear removes all charges.
 func (l *ledger) clear() {
 	l.cut(0)
 	l.total, l.unsure = 0, 0
 }
 
-// change changes when charges come back.
+// change replaces the reset of each charge by the one that the function returns.
 func (l *ledger) change(reset func(charge) interval) {
 	list := l.list()
 	for i, c := range list {
@@ -236,7 +236,7 @@ func (l *ledger) change(reset func(charge) interval) {
 	}
 }
 
-// coarsen takes together those that come back at about the same time, as many may after a change.
+// coarsen joins charges that expire at about the same time. After a change there may be many.
 func (l *ledger) coarsen(list []charge) {
 	about, kept, since := (l.last()-list[0].reset.high)/coarse, 0, list[0].reset.high
 	for i := 1; i < len(list); i++ {
@@ -252,12 +252,12 @@ func (l *ledger) coarsen(list []charge) {
 	l.cut(kept + 1)
 }
 
-// lift lets nothing come back before a moment.
+// lift lets no charge expire before a time.
 func (l *ledger) lift(until time.Duration) {
 	l.change(func(c charge) interval { return interval{c.reset.low, max(c.reset.high, until)} })
 }
 
-// makeUnsure leaves open what was counted. All that was answered before a moment comes back by another one.
+// makeUnsure records that no charged request is certain to have been counted. Those answered by before expire by until.
 func (l *ledger) makeUnsure(before, until time.Duration) {
 	list := l.list()
 	for i := range list {

@@ -2,12 +2,13 @@ package ratelimits
 
 import "time"
 
-// A sliding log may also name the time until the earliest request is forgotten. That is the whole period only for a request that found
-// the log empty, and less for all others; so each is charged for a period from when it was answered, whatever its own reset-after.
+// A sliding log may also name the time until it forgets the earliest request. That is the whole period only for a
+// request that found the log empty, and less for all others. So each request is charged for a period from its answer,
+// whatever its own reset-after.
 
-// nextEvidence is what such a log has said.
+// nextEvidence is what responses have said of such a log.
 type nextEvidence struct {
-	period time.Duration // a request that found the log empty was told so much, 0 if none did
+	period time.Duration // longest reset-after of a request that found the log empty; 0: none did
 }
 
 func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool {
@@ -30,7 +31,7 @@ func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool
 	return false
 }
 
-// occupy keeps requests charged for a period from when they were answered, all of them, or those that no response has spoken of.
+// occupy keeps requests charged for a period from their answer: all, or only those without a known reset.
 func (l *ledger) occupy(period time.Duration, all bool) {
 	l.change(func(c charge) interval {
 		if all || c.answer > withLimits {

@@ -2,21 +2,21 @@ package ratelimits
 
 import "time"
 
-// observe takes in a response that carried limits.
+// observe records a response that carried limits.
 func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	var s sample
 	s.read(now, p.sent, r)
-	since := int32(w.answered - p.answered - 1) // answered since it was sent: may have been processed after it
+	since := int32(w.answered - p.answered - 1) // answered since it was sent, perhaps processed after it
 	limit := int32(min(r.Limit, mostCounted))
 	first := w.limit == 0 || w.origin != learnt
 	if first {
 		w.limit, w.origin = limit, learnt
-		if r.Class == ClassOK || r.Class == ClassUser { // else its times are not the bucket's
+		if r.Class == ClassOK || r.Class == ClassUser { // the times of other classes are not the bucket's
 			w.longest = 0
 		}
 		w.ledger.clear()
 		w.evidence = evidence{}
-		if w.rare != nil && w.rare.late.by > 0 { // expected before the period was known
+		if w.rare != nil && w.rare.late.by > 0 { // lateness was expected before the period was known
 			w.rare.late.wait(now, s.after)
 		}
 	}
@@ -25,7 +25,7 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	} else if w.rare != nil {
 		w.rare.raised, w.rare.raisedTwice = 0, false
 	}
-	w.uncounted = min(w.uncounted, since) // whatever was answered before it was sent is in its count
+	w.uncounted = min(w.uncounted, since) // all requests answered before it was sent are in its count
 	if p.sent >= w.uncountedAt {
 		w.uncounted = 0
 	}
@@ -40,15 +40,15 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	if r.Class == ClassOK {
 		c.sure = 1
 		v = w.learn(&s, &c)
-		if since == 0 { // what was sent before and is not in its count never will be
+		if since == 0 { // requests sent earlier that it has not counted will not be counted
 			w.evidence.fixed.count = min(w.evidence.fixed.count, s.spent+w.inflight)
 		}
-	} else if r.Class == ClassUser && w.longest == 0 { // other classes' times are not the bucket's; refusals may extend it
+	} else if r.Class == ClassUser && w.longest == 0 { // other classes name other times; refusals may extend this one
 		w.longest = s.after
 	}
 	switch {
-	case r.Class == ClassUser: // it was not counted
-	case w.evidence.windows() && w.evidence.fixed.over(&s): // nor is it any more
+	case r.Class == ClassUser: // the server did not count it
+	case w.evidence.windows() && w.evidence.fixed.over(&s): // its window has closed
 	default:
 		w.chargeCounted(p, &s, &c, since, first || v == contradicted)
 		if w.ledger.unsure > 0 && v != contradicted {
@@ -57,14 +57,14 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	}
 }
 
-// learn takes in what an accepted response shows of how the bucket works.
+// learn records what an accepted response shows about how the bucket works.
 func (w *Window) learn(s *sample, c *charge) verdict {
 	v := w.judge(s)
 	if w.evidence.fixed.count <= s.spent {
 		w.countedAt = w.answered
 	}
 	switch v {
-	case contradicted: // nobody knows which response was wrong
+	case contradicted: // it is not known which response was wrong
 		last := w.ledger.last()
 		w.ledger.lift(c.reset.high)
 		c.reset.high = max(c.reset.high, last)
@@ -72,7 +72,7 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 		w.longest = s.after
 		w.ledger.makeUnsure(s.sent, s.reset.high)
 	}
-	longer := v != contradicted && s.after > w.longest // and so does what no response has spoken of take
+	longer := v != contradicted && s.after > w.longest // then charges without a known reset last longer, too
 	if longer {
 		w.longest = s.after
 	}
@@ -91,17 +91,17 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	return v
 }
 
-// shorten forgets a reset-after that has not been seen again. A log that names its next place names its period only to a request that
-// finds it empty.
+// shorten reduces the period if the longest reset-after has not been seen again. KindNext names its period only to a
+// request that finds the log empty.
 func (w *Window) shorten() {
 	if w.recent < w.longest && (w.recentWhole || !w.evidence.mayBeNext()) {
 		w.longest = w.recent
 	}
 }
 
-// chargeCounted charges what a response had counted: its own request, and what can only be somebody else's.
+// chargeCounted charges the requests that a response counted: its own, and those that only other clients can have sent.
 func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew bool) {
-	expired := int32(w.expired - p.expired) // since it was sent
+	expired := int32(w.expired - p.expired) // requests that expired since it was sent
 	if w.slides(s, expired) {
 		w.evidence.refuted |= fixed
 	}
@@ -113,12 +113,12 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 	reset := c.reset
 	switch by, _ := w.Late(); {
 	case n == 0 || anew || w.evidence.others:
-	case by > 0 && !w.evidence.windows(): // they seemed to have come back, and are later than others were
+	case by > 0 && !w.evidence.windows(): // ours that seemed to have expired: their places are later than measured
 		reset = interval{w.openedFrom(), c.received}
 	default:
 		w.evidence.others = true
 	}
-	if anew || n > 0 { // those in flight need not have been counted yet, nor those answered since it was sent
+	if anew || n > 0 { // requests in flight, and those answered since it was sent, need not be counted yet
 		n = max(n, s.spent+since-w.ledger.total-1)
 	}
 	if n > 0 {
@@ -127,8 +127,8 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 	w.charge(c)
 }
 
-// dropUnsure takes off what was charged only because the server might count it, when it cannot: it counts all that was answered before a request
-// was sent, and the largest of all counts is that of the latest request, if none is in flight.
+// dropUnsure removes requests that were charged only because the server might count them, once it certainly does not. A
+// response counts all requests answered before its own was sent. With none in flight, the latest count is largest.
 func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)
@@ -136,23 +136,24 @@ func (w *Window) dropUnsure(s *sample, since int32) {
 	w.dropOthers()
 }
 
-// dropOthers takes off what can only be others', if the responses to all requests are known and have counted less.
+// dropOthers removes requests that only other clients can have sent, if the responses to all requests are known and
+// have counted fewer.
 func (w *Window) dropOthers() {
 	if w.inflight == 0 && w.uncounted == 0 && w.ledger.unsure > 0 {
 		w.ledger.dropUnsure(w.outcome, w.ledger.counted())
 	}
 }
 
-// resize takes in that the limit is another one than before. A lower one counts at once. A higher one, like a higher
-// Remaining, proves nothing for now; a period later it counts if two responses in a row have named it,
-// and then grows by doubling, as it may be a mistake of the server's that would cost a 429 for each request it lets go.
+// resize records a new limit. A lower one applies at once. A higher one, like a higher Remaining, proves nothing yet:
+// it applies a period later if two responses in a row have named it, and at most doubles the limit. If it is a mistake
+// of the server's, each request too many costs a 429.
 func (w *Window) resize(now, sent time.Duration, limit int32) {
 	rare := w.writeRare()
 	switch {
 	case limit < w.limit:
 		w.limit, rare.loweredAt = limit, max(rare.loweredAt, now)
 		rare.raised, rare.raisedTwice = 0, false
-	case sent < rare.loweredAt: // it was another one then
+	case sent < rare.loweredAt: // the lower limit did not apply yet
 		return
 	case limit == rare.raised:
 		rare.raisedTwice = true

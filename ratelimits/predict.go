@@ -19,14 +19,14 @@ func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 	return at - now
 }
 
-// mostAhead is how many are ahead of somebody at most, for predictions.
+// mostAhead bounds the number of requests ahead, so that predictions do not overflow.
 const mostAhead = 1_000_000_000
 
-// predict is what the ledger says: so many have to come back before somebody leaves, and of those who leave until then each comes back with
-// the last, or a period after the one whose place it has taken.
+// predict returns when a request leaves according to the ledger. A number of requests has to expire first. The requests
+// that leave until then expire with the last of these, or a period after the one whose place they take.
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	limit, total, inflight := int(w.limit), int(w.ledger.total), int(w.inflight)
-	// Of those in flight only so many are taken for counted as the limit allows: more are here only because they may belong here.
+	// Requests in flight count at most up to the limit: there are more only because they may belong here.
 	n := ahead + 1 + min(int(w.charged(now)), max(limit, total)) - limit
 	if limit == 0 || w.origin == unlimited || n <= 0 {
 		return now
@@ -38,7 +38,7 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	period += w.readRare().late.by
 	rounds := (max(n-max(total, limit), 0) + limit - 1) / limit
 	n -= rounds * limit
-	at := now + period // with those that are in flight
+	at := now + period // when the requests in flight have expired
 	switch {
 	case n <= total:
 		at = max(now, w.opens(w.ledger.nth(int32(n))))
@@ -48,7 +48,7 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	return at + times(rounds, period)
 }
 
-// times returns n times d, a hundred years at most: nobody can be told to wait any longer.
+// times returns n times d, at most a hundred years: longer waits are not reported.
 func times(n int, d time.Duration) time.Duration {
 	if n > 0 && d > longest/time.Duration(n) {
 		return longest
@@ -107,8 +107,8 @@ func (w *Window) HoldClass(now time.Duration) Class {
 	return ClassOK
 }
 
-// AwaitsProbe reports that the next request waits for the outcome of one that went first: after a hold, or to try whether a hidden limit
-// lets more through.
+// AwaitsProbe reports whether the next request waits for the outcome of one that went first: after a hold, or to try
+// whether a hidden limit accepts more.
 func (w *Window) AwaitsProbe(now time.Duration) bool {
 	if _, ok := w.Next(now); ok {
 		return false
@@ -117,7 +117,7 @@ func (w *Window) AwaitsProbe(now time.Duration) bool {
 	return w.probing != notProbing || !ok
 }
 
-// WaitClass returns HoldClass, but ClassOK if the next request can leave now, or has to wait longer than because of that 429.
+// WaitClass returns HoldClass, but ClassOK if the next request can leave now, or waits for something that takes longer.
 func (w *Window) WaitClass(now time.Duration) Class {
 	if at, ok := w.Next(now); ok && at <= now {
 		return ClassOK
@@ -140,8 +140,8 @@ func (w *Window) Reset() time.Duration {
 	return max(rare.hold.Until(), w.outcome, w.ledger.last()+rare.late.by, w.evidence.fixed.until+rare.late.by)
 }
 
-// Needed returns until when it could cause a 429 to forget the window: Reset, or when a hidden limit that is known is forgotten. It does
-// not count requests in flight either.
+// Needed returns until when forgetting the window could cause a 429: Reset, or the time at which a known hidden limit
+// is forgotten if that is later. It does not count requests in flight either.
 func (w *Window) Needed() time.Duration {
 	if hidden := &w.readRare().hidden; hidden.room > 0 {
 		return max(w.Reset(), hidden.until)

@@ -32,12 +32,12 @@ type Response struct {
 	Status int
 	// Class is ClassOK unless Status is 429.
 	Class Class
-	// Limited reports that Limit, Remaining and ResetAfter were all present and valid: a limit from 1 to a billion, a
-	// reset within a week. Otherwise they are zero. A server that sends no Reset-After, but Reset and its own Date, has
-	// named the difference.
+	// Limited reports whether Limit, Remaining and ResetAfter were all present and valid: a limit from 1 to a billion,
+	// a reset within a week. Otherwise they are zero. If a server sends no Reset-After, the time from its own Date to
+	// Reset counts as ResetAfter.
 	Limited bool
-	// HasRetryAfter reports that RetryAfter was present, as a number of seconds, or as a date next to a Date. Discord
-	// sends it with a 429, seldom with a 202 or a 503. In other successes it is ignored.
+	// HasRetryAfter reports whether RetryAfter was present, as a number of seconds, or as a date next to a Date.
+	// Discord sends it with a 429, seldom with a 202 or a 503. In other successes it is ignored.
 	HasRetryAfter bool
 	// Code is Discord's error code in a 429's body, 0 if there was none.
 	Code int
@@ -47,10 +47,10 @@ type Response struct {
 	Limit int
 	// Remaining is the number of requests that are left, from 0 to Limit.
 	Remaining int
-	// ResetAfter is the time until the bucket is full again, counted from when the server answered.
+	// ResetAfter is the time until the bucket resets, counted from when the server answered.
 	ResetAfter time.Duration
-	// ResetRounding is by how much ResetAfter may be too long, as it was computed from times that are rounded to whole
-	// seconds. It is 0 if the server has named ResetAfter itself.
+	// ResetRounding is by how much ResetAfter may be too long if it was computed from times in whole seconds. It is 0
+	// if the server has named ResetAfter itself.
 	ResetRounding time.Duration
 	// RetryAfter is the time to wait before the next attempt, counted from when the server answered: the precise value
 	// of the body, unless that and the header contradict each other.
@@ -61,15 +61,15 @@ type Response struct {
 	Stamp int64
 }
 
-// Clip returns the response with every field in the range that ParseResponse keeps to. It is for responses that a
-// caller has made: a limit that is no number from 1 to a billion counts as absent, a negative time as zero, and a time
-// that is too long is reduced, so that sums have room.
+// Clip returns the response with every field in the range that ParseResponse keeps to. Use it for responses that the
+// caller has made. A limit that is no number from 1 to a billion counts as absent and a negative time as zero. A time
+// that is too long is reduced, so that sums do not overflow.
 func (r Response) Clip() Response {
 	r.clip()
 	return r
 }
 
-// clip is Clip. It writes only what is out of range, as almost nothing ever is, and copies are slow.
+// clip is Clip in place. It writes only fields that are out of range, as almost none ever is, and copies are slow.
 func (r *Response) clip() {
 	if r.Class >= NumClasses {
 		r.Class = ClassUser
@@ -141,15 +141,15 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 	return r
 }
 
-// secondRounding is by how much a number of seconds in Retry-After may exceed what it means, as it is rounded up. A
-// bucket that is full again before that wait is over cannot be what refused.
+// secondRounding bounds by how much a number of seconds in Retry-After is too long, as it is rounded up. A bucket that
+// resets before that wait is over cannot have refused.
 const secondRounding = time.Second
 
-// bodyCounts reports that the wait of a 429 is the body's retry_after and not the Retry-After header, which is in r. Discord's
-// header is the body's value rounded up to a second (or two, if it is a date), or the time until the whole bucket is
-// full, where the body says when the next request may go; so a shorter body is the precise one. One that is longer by
-// less than a second is, too, as others round down. What is neither is a contradiction. Then the longer one counts,
-// unless the body is in milliseconds or the server is not Discord, which always names a scope.
+// bodyCounts reports whether the wait of a 429 is the body's retry_after and not the Retry-After header, which is in r.
+// Discord's header is the body's value rounded up to a second (or two, if it is a date). Or it is the time until the
+// whole bucket resets, while the body says when the next request may go. So a shorter body is precise. So is one that
+// is longer by less than a second, as other servers round down. All else is a contradiction. Then the longer one
+// counts, unless the body is in milliseconds or the server is not Discord, which always names a scope.
 func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	header, rounding := r.RetryAfter, f.retryRounding
 	switch {
@@ -162,8 +162,8 @@ func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	return header-body < rounding || r.Limited && header < r.ResetAfter+rounding+tick
 }
 
-// classify sorts a 429. The order matters: a scope is Discord's own word; only without one is the edge suspected. Without a scope a
-// 429 is never taken for a sub-limit's: servers that send none refuse more the longer they are asked.
+// classify returns the class of a 429. The order matters: a scope is Discord's own word, and the edge is suspected only
+// without one. Without a scope a 429 is never ClassSubLimit: such servers may ask for longer waits each time.
 func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
 	scope := strings.TrimSpace(fields.scope)
 	switch {
@@ -179,8 +179,8 @@ func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
 	return ClassUser
 }
 
-// fromEdge tells Cloudflare's refusals, a page of HTML or a static JSON without retry_after, from Discord's own. Via alone
-// proves nothing, because proxies drop it and add it; it decides only where there is no body to look at.
+// fromEdge reports whether a 429 is Cloudflare's, a page of HTML or a static JSON without retry_after, and not
+// Discord's own. Via alone proves nothing, because proxies drop it and add it; it decides only if there is no body.
 func fromEdge(fields *fields, refusal *refusal) bool {
 	switch {
 	case strings.Contains(strings.ToLower(fields.contentType), "html"):
@@ -198,11 +198,11 @@ type fields struct {
 	date                                             string // only if there is reset or retryAfter
 	global, scope, via, contentType                  string // of a refusal only
 
-	retryRounding time.Duration // by how much the wait of retryAfter may be too long; set by parseRetryAfter
+	retryRounding time.Duration // by how much retryAfter may be too long; set by parseRetryAfter
 }
 
-// mayAskToWait reports that a Retry-After may come with a status. Most answers are a success, and a look-up in their header for nothing
-// costs as much as one that finds something.
+// mayAskToWait reports whether a Retry-After may come with a status. Most responses are successes, and looking up a
+// header that is absent costs as much as one that is there.
 func mayAskToWait(status int) bool {
 	return status < http.StatusOK || status >= http.StatusMultipleChoices || status == http.StatusAccepted
 }
@@ -232,7 +232,7 @@ func (f *fields) read(header http.Header, status int) {
 	}
 }
 
-// readOtherCases looks for names that are not in canonical form, as in a header that somebody wrote as a literal.
+// readOtherCases looks for names that are not in canonical form, as in a header written as a literal.
 func (f *fields) readOtherCases(header http.Header) {
 	for name, values := range header {
 		if value := f.named(name); value != nil && *value == "" {
@@ -247,16 +247,16 @@ func (f *fields) readOtherCases(header http.Header) {
 	}
 }
 
-// named returns where the values of a name belong that is written in any case, nil if they do not matter.
+// named returns the field for a header name in any case, nil if the name does not matter.
 func (f *fields) named(name string) *string {
 	canonical, value := "", (*string)(nil)
 	switch len(name) {
-	case len(headerBucket): // which is that of headerGlobal
+	case len(headerBucket): // as long as headerGlobal
 		canonical, value = headerBucket, &f.bucket
 		if strings.EqualFold(name, headerGlobal) {
 			return &f.global
 		}
-	case len(headerLimit): // which is that of headerScope and of headerReset
+	case len(headerLimit): // as long as headerScope and headerReset
 		canonical, value = headerLimit, &f.limit
 		switch {
 		case strings.EqualFold(name, headerScope):
@@ -283,7 +283,7 @@ func (f *fields) named(name string) *string {
 	return value
 }
 
-// parseRetryAfter takes over the wait that is asked for: a number of seconds, or the date of the next attempt.
+// parseRetryAfter reads the wait that the headers ask for: a number of seconds, or the date of the next attempt.
 func (f *fields) parseRetryAfter(r *Response) {
 	f.retryRounding = secondRounding
 	if r.RetryAfter, r.HasRetryAfter = parseSeconds(f.retryAfter); !r.HasRetryAfter && f.date != "" {
@@ -292,7 +292,7 @@ func (f *fields) parseRetryAfter(r *Response) {
 	}
 }
 
-// parseLimit takes over what is said of the limit, if it is all there and makes sense.
+// parseLimit reads the headers of the limit, if all are there and make sense.
 func (f *fields) parseLimit(r *Response) {
 	limit, okLimit := parseCount(f.limit)
 	remaining, okRemaining := parseCount(f.remaining)
@@ -318,7 +318,7 @@ func first(values []string) string {
 
 // parseCount reads a number of requests. Discord's numbers are decimal text, so "5" and "5.0" are the same.
 func parseCount(text string) (int, bool) {
-	const most = 18 // digits, so that they fit
+	const most = 18 // digits that fit into an int64
 	n := int64(0)
 	for i := range len(text) {
 		digit := text[i] - '0'
@@ -338,15 +338,14 @@ func parseOddCount(text string) (int, bool) {
 	return int(f), true
 }
 
-// longestSensible is the longest reset-after that makes sense. Discord's windows are seconds to hours long; some resources
+// longestSensible bounds a reset-after that makes sense. Discord's windows are seconds to hours long; some resources
 // have limits of a day or two.
 const longestSensible = 7 * 24 * time.Hour
 
-// largestSensible is the largest limit that makes sense, and leaves room to add and to double. The largest that has been
-// seen is 50,000.
+// largestSensible bounds a limit that makes sense, and leaves room to add and to double. The largest seen is 50,000.
 const largestSensible = 1_000_000_000
 
-// longest is what any longer duration is cut to; it is far beyond every sensible wait and leaves room to add.
+// longest bounds all durations. It is far beyond every sensible wait and leaves room to add.
 const longest = 100 * 365 * 24 * time.Hour
 
 // parseSeconds reads a number of seconds with decimals.
@@ -361,7 +360,7 @@ func parseSeconds(text string) (time.Duration, bool) {
 	return seconds(f), true
 }
 
-// parseFixed reads what Discord sends, digits with a point among them, and nothing else. It costs a third of ParseFloat.
+// parseFixed reads what Discord sends: digits, with or without a point among them. It costs a third of ParseFloat.
 func parseFixed(text string) (time.Duration, bool) {
 	const most = 9 // digits before the point, and after it
 	n, unit := time.Duration(0), time.Duration(0)
@@ -389,8 +388,8 @@ func seconds(f float64) time.Duration {
 	return time.Duration(math.Round(f * float64(time.Second)))
 }
 
-// parseDecimal reads a finite number that is not negative. ParseFloat accepts more than Discord sends ("Inf", hexadecimal);
-// what is not finite is refused, the rest does no harm.
+// parseDecimal reads a finite number that is not negative. ParseFloat accepts more than Discord sends, such as
+// hexadecimal numbers, which do no harm, and "Inf", which is rejected.
 func parseDecimal(text string) (float64, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -417,7 +416,7 @@ func parseRefusal(body []byte) refusal {
 	if len(body) == 0 {
 		return refusal{empty: true}
 	}
-	// Each field by itself, so that one of an unexpected type does not hide the others.
+	// Each field is decoded by itself, so that one of an unexpected type does not hide the others.
 	var raw struct {
 		RetryAfter json.RawMessage `json:"retry_after"`
 		Global     json.RawMessage `json:"global"`

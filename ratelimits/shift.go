@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Shift moves the window to another clock, whose time is that of the present one plus something between early and late, early <= late. Lower
-// bounds move by early and upper bounds by late, so nothing may be sent before it might have been by the present clock, and up to late - early after.
-// Permits that are out move by their own Shift. Times by the new clock should be positive, as 0 means none: let its origin lie some days in the past.
+// Shift moves the window to another clock, whose time is the present one plus something between early and late, early
+// <= late. Lower bounds move by early and upper bounds by late. So nothing may be sent before it might have been by the
+// present clock, and at most late - early after. Permits in use move by their own Shift. Times by the new clock should
+// be positive, as 0 means none: let its origin lie some days in the past.
 func (w *Window) Shift(early, late time.Duration) { w.visit(&shift{early, late}) }
 
 // Shift moves the permit to another clock, as Window.Shift does.
@@ -16,7 +17,7 @@ func (p Permit) Shift(early, late time.Duration) Permit {
 	return p
 }
 
-// SentAt returns the permit for a request that is sent later than the permit was taken: at that time or after it. An earlier time changes nothing.
+// SentAt returns the permit for a request that is sent at the given time. A time before Sent changes nothing.
 func (p Permit) SentAt(at time.Duration) Permit {
 	p.sent = max(p.sent, at)
 	return p
@@ -33,7 +34,7 @@ func move(t *time.Duration, known bool, by time.Duration) {
 		return
 	}
 	if *t += by; *t == 0 {
-		*t = 1 // it is an instant still
+		*t = 1 // 0 would mean none
 	}
 }
 

@@ -9,7 +9,7 @@ type State struct {
 	Limit int
 	// Used is the number of charged requests that are no longer in flight: answered or lost.
 	Used int
-	// Reset is the time until none of them is charged any more, 0 if none is, or if no limit is known.
+	// Reset is the time until no request of Used is charged any more; 0 if none is, or if no limit is known.
 	Reset time.Duration
 	// Period is the length of the window, as far as it is known.
 	Period time.Duration
@@ -20,7 +20,7 @@ type State struct {
 	Probing bool
 	// Unlimited says that responses carry no limits.
 	Unlimited bool
-	// Declared says that the limit is that of Window.Declare.
+	// Declared says that Window.Declare has set the limit.
 	Declared bool
 }
 
@@ -61,10 +61,10 @@ func (w *Window) State(now time.Duration) State {
 		Declared: w.Declared(),
 	}
 	switch {
-	case w.origin == recalled: // which is no more than a guess
+	case w.origin == recalled: // the limit is only a guess
 		s.Limit, s.Used = 0, int(w.uncounted)
 	case w.limit == 0 && w.origin != unlimited:
-		s.Used = int(w.uncounted) // somebody else may know of what
+		s.Used = int(w.uncounted) // the receiver may know the limit
 	case s.Used > 0:
 		s.Reset = max(w.ledger.last()-now, w.evidence.fixed.until-now, tick) + rare.late.by
 	}

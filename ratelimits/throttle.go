@@ -2,7 +2,7 @@ package ratelimits
 
 import "time"
 
-// Throttle is a hold: a time before which nothing may be sent. It can only be extended, a shorter hold never shortens a
+// Throttle is a hold: a time before which nothing may be sent. It can only be extended: a shorter hold never shortens a
 // longer one. The zero value holds nothing. It is hikari's manual rate limiter without its queue.
 type Throttle struct {
 	until time.Duration

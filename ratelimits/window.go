@@ -8,9 +8,9 @@ const LongestTrust = 24 * time.Hour
 
 // Window computes for one bucket how many requests may be sent now, or when the next one may.
 //
-// A request takes a [Permit]. Its outcome comes as Report (a response, whatever it says), Lost (sent, but no response)
-// or Return (never sent). It takes one of limit places while it is in flight, and from then on until the reset in its
-// own response has certainly passed: that is what the ledger keeps. Requests may be sent as long as there are free
+// Each request takes a [Permit]. Report (a response, whatever it says), Lost (sent, but no response) or Return (never
+// sent) ends it. The request occupies one of the limit's places while it is in flight, and then until the reset in its
+// own response has certainly passed; the ledger keeps those charges. Requests may be sent as long as there are free
 // places, however many are in flight.
 //
 // Every Kind that no response has ruled out counts as possible, and the ledger is safe for all of them. Once the kind
@@ -21,82 +21,82 @@ const LongestTrust = 24 * time.Hour
 //
 //	unknown   no response has named a limit: one request at a time is sent, to learn it
 //	unlimited responses carry no limit (Unlimit): everything is sent, until a response carries a limit
-//	declared  the limit is not the server's (Declare): responses only say when a request was over
-//	held      nothing is sent until a time, after a 429 or by Hold
-//	probing   after a hold, an outcome that nobody knows, a recalled limit, or at an opening that may be late: one
+//	declared  Declare has set the limit, not the server: responses only say when a request ended
+//	held      nothing is sent until a given time, after a 429 or by Hold
+//	probing   after a hold, an unknown outcome, a recalled limit, or at an opening that may be late: one
 //	          request is sent, the others when it has succeeded
 //	late      a 429 has shown that the bucket opens later than its responses say
-//	hidden    a 429 has shown another limit than that of the headers: as many are sent as that let through last time
+//	hidden    a 429 has shown a limit that headers do not name: as many requests are sent as it accepted last time
 //
-// Take, Next and all that asks get the present time, which must not decrease from call to call. Report, Lost and Return
-// get the time at which the outcome came. That is the present one or an earlier one: outcomes may be told late, and in
+// Take, Next and all queries take the present time, which must not decrease from call to call. Report, Lost and Return
+// take the time of the outcome: the present time or an earlier one, because outcomes may be reported late and in
 // another order than they came.
 //
 // The zero value is an unknown window, ready for use. A Window is not safe for concurrent use.
 type Window struct {
 	limit     int32 // requests per period; 0: not known
 	inflight  int32
-	uncounted int32  // answered, and not certainly in the count of a response
-	passed    int32  // let through of late, since the last 429 of a hidden limit
-	answered  uint32 // outcomes so far, wrapping: orders sends against outcomes
-	countedAt uint32 // answered, when windowCount was last the count of the server itself
-	expired   uint32 // certain charges that have come back, wrapping, for the same reason
+	uncounted int32  // answered requests that no response has certainly counted
+	passed    int32  // requests accepted recently, at most since the last 429 of a hidden limit
+	answered  uint32 // outcomes so far, wrapping: orders sends relative to outcomes
+	countedAt uint32 // value of answered when windowCount was last the server's own count
+	expired   uint32 // certainly counted requests whose charges have expired, wrapping: orders sends relative to them
 
-	origin      limitOrigin // of the limit
+	origin      limitOrigin // where limit comes from
 	probing     probing
 	probeOut    bool // the one request that goes first is in flight
-	recentWhole bool // a request of late was the first that was counted: its response has named the whole period
-	punctual    bool // the bucket has opened when it said, as far as one request has tried it
+	recentWhole bool // a recent request was the first one counted, so its response named the whole period
+	punctual    bool // the bucket is known to open when announced
 	opening     openingState
 
-	openedWithin uint16 // the announced reset was so many milliseconds before opened at the earliest
-	returned     int32  // places that have come back of late: at or shortly before opened
+	openedWithin uint16 // milliseconds by which the announced reset may have been earlier than opened
+	returned     int32  // places that became free recently: at opened or shortly before
 
-	// The longest reset-after of late: the period is probably not longer. What is not seen again for two periods does not count any more.
+	// The longest recent reset-after: the period is probably not longer. One not seen again for two periods is dropped.
 	longest, recent, recentSince time.Duration
 
 	outcome time.Duration // when the latest outcome came
-	opened  time.Duration // the latest announced reset of a charge that has come back
-	// When the latest of uncounted came: what a response to a later request has counted includes it, if anything does.
+	opened  time.Duration // the latest announced reset of an expired charge
+	// When the latest request of uncounted was answered. If any response counts it, those to later requests do.
 	uncountedAt time.Duration
 	ledger      ledger
 	evidence    evidence
-	rare        *rare // only after something that needs it
+	rare        *rare // nil until something needs it
 }
 
-// limitOrigin is where a limit is from.
+// limitOrigin says where a limit comes from.
 type limitOrigin uint8
 
 const (
 	learnt    limitOrigin = iota // from responses, if there were any
-	recalled                     // from responses before the window was forgotten
-	unlimited                    // responses carry none
-	declared                     // from somebody: responses say nothing of it
+	recalled                     // from older responses, by Recall or Relearn
+	unlimited                    // responses carry no limits
+	declared                     // by Declare: responses do not name it
 )
 
-// probing is whether one request goes first, and the others when it has succeeded.
+// probing says whether one request must succeed before the others follow.
 type probing uint8
 
 const (
 	notProbing    probing = iota
-	probesOpening         // one goes first, until the bucket is open for certain
-	probes                // one goes first
-	probesAlone           // when nothing else is charged
+	probesOpening         // one request goes first, until the bucket is certainly open
+	probes                // one request goes first
+	probesAlone           // one request goes first, when nothing else is charged
 )
 
-// mostCounted is the highest limit that is counted, so that sums leave room. A higher one is as good as none.
+// mostCounted bounds limits and counts, so that sums do not overflow. A higher limit is as good as none.
 const mostCounted = 100_000_000
 
 // Permit is the permission to send one request, held from Take until its outcome is reported. It is a plain value.
 type Permit struct {
 	sent      time.Duration
-	opened    time.Duration // the announced reset of the place that it takes, 0 if there are others
+	opened    time.Duration // the announced reset of the place that it takes; 0 if other places were free
 	answered  uint32
 	expired   uint32
 	probe     bool
 	adopted   bool
-	elsewhere bool // others have been answered elsewhere since it was sent
-	unawaited bool // nothing waits for its outcome any more
+	elsewhere bool // the window that sent it has recorded other outcomes since
+	unawaited bool // no other request waits for its outcome any more
 }
 
 // Sent returns the time at which the permit was taken.
@@ -118,8 +118,8 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	return p, true
 }
 
-// Next returns a time before which Take certainly fails, and at which to ask again; now if Take succeeds already. ok is
-// false if the next permit depends on the outcome of a request in flight.
+// Next returns when to call Take again: now if Take succeeds already, else a time before which it certainly fails. ok
+// is false if the next permit depends on the outcome of a request in flight.
 func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	w.advance(now)
 	if w.rare != nil {
@@ -151,11 +151,11 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	return w.opens(w.ledger.nth(missing)), true
 }
 
-// awaited is how many requests are in flight whose outcome the next one may have to wait for.
+// awaited returns the number of requests in flight whose outcome the next request may have to wait for.
 func (w *Window) awaited() int32 { return w.inflight - w.readRare().unawaited }
 
-// StopWaiting lets the next request go without the outcome of one in flight, which takes too long, where only that is
-// missing. The request stays charged. It returns the permit with which to report its outcome.
+// StopWaiting stops the wait for the outcome of a request that takes too long: the next request may be sent if only
+// that outcome is missing. The slow request stays charged, and the permit returned reports its outcome.
 func (w *Window) StopWaiting(p Permit) Permit {
 	if p.unawaited {
 		return p
@@ -167,12 +167,12 @@ func (w *Window) StopWaiting(p Permit) Permit {
 	return p
 }
 
-// charged is how many requests the server may count, those in flight included.
+// charged returns how many requests the server may count, including those in flight.
 func (w *Window) charged(now time.Duration) int32 {
 	return max(w.ledger.total+w.inflight, w.windowCount(now))
 }
 
-// windowCount is how many the server certainly counts if nothing comes back before the reset that was spoken of.
+// windowCount returns how many requests the server certainly counts if none expires before the latest announced reset.
 func (w *Window) windowCount(now time.Duration) int32 {
 	if f := &w.evidence.fixed; w.announced(now) < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {
 		return f.count
@@ -180,13 +180,13 @@ func (w *Window) windowCount(now time.Duration) int32 {
 	return 0
 }
 
-// advance takes off what has come back.
+// advance removes expired charges and ends the probing of an opening that is certainly over.
 func (w *Window) advance(now time.Duration) {
 	if w.ledger.total > 0 && w.ledger.next() <= w.announced(now) {
 		n, sure, last, worst := w.ledger.expire(w.announced(now))
 		w.reopen(n, last)
 		w.expired += uint32(sure)
-		if worst > withLimits { // the period may be longer than it seemed, and a leaky bucket fuller by all that is in flight
+		if worst > withLimits { // the period may be longer than assumed, and requests in flight fill a leaky bucket
 			w.probing = probes
 			if worst == noAnswer && w.evidence.refuted&leaky == 0 {
 				w.probing = probesAlone
@@ -201,7 +201,8 @@ func (w *Window) advance(now time.Duration) {
 	}
 }
 
-// Return gives back a permit whose request was never sent. If the bucket was said to be full since it was taken, something else fills it.
+// Return gives back a permit whose request was never sent. If a 429 has found the bucket full since it was taken,
+// another client's request is charged in its place.
 func (w *Window) Return(now time.Duration, p Permit) {
 	w.advance(now)
 	w.land(p)
@@ -209,31 +210,31 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	if w.rare != nil {
 		w.rare.returned(w, now, p)
 	}
-	if w.origin == learnt && w.evidence.leftOut == 0 { // else what is not sure is not only what responses may have counted
+	if w.origin == learnt && w.evidence.leftOut == 0 { // else more is unsure than what responses may have counted
 		w.dropOthers()
 	}
 }
 
 // Lost records that the outcome of a request will never be known: it was sent, and the connection broke or the caller
-// gave up. It stays charged as long as the server may count it, assuming that it has reached the server by now.
+// gave up. The request stays charged as long as the server may count it, assuming that it has arrived by now.
 func (w *Window) Lost(now time.Duration, p Permit) { w.Report(now, p, Response{}) }
 
-// Adopt charges a request that was sent at the given time with a permit of another source, and returns the permit with
-// which to report its outcome here. It is for a request that turns out to belong to this bucket.
+// Adopt charges a request that turns out to belong to this bucket: it was sent at the given time with a permit of
+// another source. Adopt returns the permit with which to report its outcome here.
 func (w *Window) Adopt(now, sent time.Duration) Permit {
 	w.advance(now)
 	w.inflight++
-	sent = min(max(sent, now-farthest), now+farthest) // so that differences have room
-	// Whatever is charged and answered may have been processed after it.
+	sent = min(max(sent, now-farthest), now+farthest) // so that differences do not overflow
+	// Every charged request that was answered may have been processed after this one.
 	return Permit{sent: sent, answered: w.answered - uint32(w.ledger.total), expired: w.expired, adopted: true}
 }
 
-// AdoptFrom is Adopt for a request that was sent with a permit of another window. It takes into account that requests
-// answered there since may belong to this bucket as well, and have been processed after this one.
+// AdoptFrom is Adopt for a request that was sent with a permit of another window. Requests answered there since may
+// belong to this bucket, too, and may have been processed after this one.
 func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit {
 	p := w.Adopt(now, sent.sent)
 	elsewhere := from.answered - sent.answered
-	p.answered = w.answered - max(w.answered-p.answered, elsewhere) // which may wrap
+	p.answered = w.answered - max(w.answered-p.answered, elsewhere) // the counters may wrap
 	if p.elsewhere = elsewhere > 0; p.elsewhere {
 		w.uncountedAt = max(w.uncountedAt, now)
 	}
@@ -243,8 +244,8 @@ func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit 
 // Report records the response to a request. A response without limits does not change those that are known.
 func (w *Window) Report(now time.Duration, p Permit, r Response) { w.ReportReceived(now, now, p, r) }
 
-// ReportReceived is Report for a response that was received at another time than now, the latest that is possible: by another clock, or a
-// while ago.
+// ReportReceived is Report for a response that was received at another time than now: by another clock, or a while ago.
+// received is the latest possible time.
 func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Response) {
 	r.clip()
 	w.advance(now)
@@ -268,16 +269,16 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 		w.leaveUncounted(1, received)
 	case r.Class == ClassOK:
 		w.chargeWithoutLimits(received, p, r.Status == 0 || r.Status >= 500, outdated)
-	default: // it was not counted
+	default: // a 429: the server did not count it
 		w.uncount(p)
 	}
 	switch r.Class {
 	case ClassOK:
 		switch {
-		case !p.probe || w.HoldWait(received) > 0: // then another refusal has come since it was sent
+		case !p.probe || w.HoldWait(received) > 0: // a hold means that another 429 has come since it was sent
 		case r.Status > 0 && r.Status < 500:
 			w.probing = notProbing
-		case r.Limited: // an error, but it tells how full the bucket is
+		case r.Limited: // an error that says how full the bucket is
 			w.probing = min(w.probing, probes)
 		}
 		w.passed++
@@ -288,7 +289,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 			w.accept(received, p)
 		}
 	case ClassUser:
-		if p.opened == 0 && p.sent < w.surelyOpen() { // perhaps a later request took its place, as others are late
+		if p.opened == 0 && p.sent < w.surelyOpen() { // a later request may have taken its place
 			p.opened = w.reliesOn(received)
 		}
 		if m, ok := w.refusedLate(received, p, &r); ok {
@@ -301,7 +302,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	}
 }
 
-// land takes a request out of those in flight.
+// land removes a request from those in flight.
 func (w *Window) land(p Permit) {
 	w.inflight = max(w.inflight-1, 0)
 	if p.unawaited {
@@ -312,21 +313,22 @@ func (w *Window) land(p Permit) {
 	}
 }
 
-// uncount takes off what the sending of a request has added to windowCount, if no count of the server's has come up to that since.
+// uncount subtracts a request that the server has not counted from windowCount, unless windowCount has become the
+// server's own count since the request was sent.
 func (w *Window) uncount(p Permit) {
 	if !p.adopted && int32(p.answered-w.countedAt) >= 0 {
 		w.evidence.fixed.count = max(w.evidence.fixed.count-1, 0)
 	}
 }
 
-// leaveUncounted takes in that so many requests are over, which no response has certainly counted.
+// leaveUncounted records the end of n requests that no response has certainly counted.
 func (w *Window) leaveUncounted(n int32, received time.Duration) {
 	w.uncounted += n
 	w.uncountedAt = max(w.uncountedAt, received)
 }
 
-// chargeWithoutLimits charges a request that was answered without limits: the server may have counted it, or not. It has
-// certainly counted one whose answer is outdated.
+// chargeWithoutLimits charges a request whose response named no limits. Whether the server counted it is certain only
+// if the response is outdated.
 func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost, outdated bool) {
 	w.leaveUncounted(1, now)
 	closes := w.evidence.fixed.closes
@@ -339,7 +341,7 @@ func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost, outdated
 		c.travelled(p.sent)
 	}
 	switch {
-	case w.evidence.refuted&^next == log|leaky && now < closes.low: // it is in this window, if it is one
+	case w.evidence.refuted&^next == log|leaky && now < closes.low: // a fixed window counts it until it closes
 		c.reset, c.answer = closes, withLimits
 	case w.evidence.kind() == KindLeaky:
 		c.reset.high = w.evidence.leaky.fills(now, w.ledger.last(), w.inflight+1, w.limit) + tick
@@ -347,7 +349,7 @@ func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost, outdated
 	w.charge(&c)
 }
 
-// charge enters a charge in the ledger.
+// charge adds a charge to the ledger, as the kinds that are still possible require.
 func (w *Window) charge(c *charge) {
 	switch {
 	case w.evidence.windows() && c.answer == withLimits:

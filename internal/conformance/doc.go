@@ -1,3 +1,3 @@
-// Package conformance puts managers that share limits through the suite of httpclient/limitertest on a real Redis or Valkey server, in
-// real time. In virtual time, and with a server in memory, buckets/shared does the same.
+// Package conformance runs the suite of httpclient/limitertest with managers that share limits, on a real Redis or
+// Valkey server and in real time. Package buckets/shared does the same in virtual time with a server in memory.
 package conformance

@@ -7,13 +7,13 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// Several are managers behind which it cannot be seen that they are several: each gets the next new request. Get one from NewSeveral.
+// Several makes several managers look like one: each new request goes to the next manager. NewSeveral returns one.
 type Several struct {
 	managers []*buckets.RESTBucketManager
 
 	mu   sync.Mutex
 	next int
-	of   map[*buckets.Request]int // which manager: a request that was refused comes back to its own
+	of   map[*buckets.Request]int // index of a request's manager: a request that was refused returns to its own
 }
 
 // NewSeveral returns managers that take turns. Its Close closes them.
@@ -21,7 +21,7 @@ func NewSeveral(managers ...*buckets.RESTBucketManager) *Several {
 	return &Several{managers: managers, of: make(map[*buckets.Request]int)}
 }
 
-// AcquireRequest is that of the manager whose turn it is.
+// AcquireRequest calls the manager whose turn it is. A request that comes again goes to the same manager.
 func (s *Several) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	s.mu.Lock()
 	n, ok := s.of[r]

@@ -12,7 +12,7 @@ type invalidCount struct {
 	since time.Time // beginning of the window
 }
 
-// account writes down what became of a request.
+// account records the outcome of a request.
 func (w *World) account(response *Response, x *exchange) {
 	event := Event{
 		SentAt: x.call.Request.SentAt, At: x.call.Now, Operation: x.call.Operation, Major: x.call.Major,
@@ -61,7 +61,7 @@ func (w *World) account(response *Response, x *exchange) {
 	}
 }
 
-// countInvalid counts what Discord counts towards a ban: 401, 403 and 429 except those of the scope "shared".
+// countInvalid counts a response that Discord counts towards a ban: 401, 403, or 429 without the scope "shared".
 func (w *World) countInvalid(response *Response, address string, now time.Time) {
 	switch response.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Change is a new state of a limit from a moment on.
+// Change replaces parts of a rule from a moment on.
 type Change struct {
 	At    time.Duration // since the world began
 	Quota Quota         // zero: as before; Unlimited(): no limit any more
 	Hash  string        // "": as before
-	// Over is how long the change takes to reach all servers, evenly from At on (a roll-out). In the meantime some requests are
-	// answered in the new way and some in the old one. 0: it reaches all of them at once.
+	// Over is how long the change takes to reach all servers, evenly from At on (a roll-out). Meanwhile some requests
+	// are answered in the new way and some in the old one. 0: it reaches all of them at once.
 	Over time.Duration
-	// Counters says what the servers that have changed count in.
+	// Counters says with which counters the changed servers count.
 	Counters Counters
 }
 
@@ -22,27 +22,29 @@ type Change struct {
 type Counters int
 
 const (
-	// CountersOfHash belong to the hash: those that announce one hash count together, with the quota that each of them knows.
+	// CountersOfHash belong to the hash: servers that announce one hash count together, each with the quota it knows.
 	CountersOfHash Counters = iota
 	// CountersKept are the same as before: old and new servers count together, whatever hash they announce.
 	CountersKept
-	// CountersApart are new ones: servers that have changed count by themselves, even if they announce the same hash as before.
+	// CountersApart are new: servers that have changed count separately, even if they announce the same hash as before.
 	CountersApart
 )
 
-// version is what a rule says to one request.
+// version is the state of a rule that applies to one request.
 type version struct {
 	hash     string
-	counters string // names what the request is counted in
+	counters string // name of the counters that count the request
 	quota    Quota
-	changes  int // how many have happened
-	// settled is when the last change of hash or counters that has begun is or was complete, since the world began.
+	changes  int // changes so far
+	// settled is when the latest change of hash or counters is or was complete, since the world began.
 	settled time.Duration
-	// mixed: that is not complete. Then servers count elsewhere, or (renamed) in the same counters under another hash.
+	// mixed: that change is not complete. Some servers use other counters or, if renamed, announce another hash for the
+	// same ones.
 	mixed, renamed bool
 }
 
-// at is what the rule says at a moment. hash is that of the operation, for a rule without any. server is asked at most once.
+// at returns the version of the rule at a moment. hash is that of the operation, for a rule without any. server returns
+// the position of the server in roll-outs; at calls it at most once.
 func (r *Rule) at(elapsed time.Duration, hash string, server func() float64) version {
 	v := version{hash: cmp.Or(r.Hash, hash), quota: r.Quota}
 	v.counters = v.hash
@@ -62,11 +64,11 @@ func (r *Rule) at(elapsed time.Duration, hash string, server func() float64) ver
 			v.mixed = v.mixed || moves
 			v.renamed = v.renamed || moves && change.Counters == CountersKept
 			if position >= float64(into)/float64(change.Over) {
-				continue // it has not reached this server
+				continue // the change has not reached this server
 			}
 		}
 		if moves || change.Quota.Kind != KindNone && change.Quota.punctual() != v.quota.punctual() {
-			v.changes++ // not by lateness alone, as no answer says anything of that
+			v.changes++ // lateness alone does not count, as no answer tells it
 		}
 		v.hash = cmp.Or(change.Hash, v.hash)
 		switch {

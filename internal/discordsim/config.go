@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Rounding says how times become the milliseconds of headers and bodies.
+// Rounding says how times are rounded to the milliseconds of headers and bodies.
 type Rounding int
 
 const (
-	// RoundUp never says a time that is too early.
+	// RoundUp never names a time that is too early.
 	RoundUp Rounding = iota
 	// RoundNearest may be half a millisecond early.
 	RoundNearest
@@ -18,48 +18,48 @@ const (
 	RoundDown
 )
 
-// Config describes a simulated Discord. The zero value works: see the fields. A Config may be used for many servers, but
-// hooks that keep state (closures) belong to one.
+// Config describes a simulated Discord. The zero value works: see the fields. A Config may be used for many servers,
+// but hooks that keep state (closures) belong to one.
 type Config struct {
 	// Rules are tried in order.
 	Rules []Rule
-	// Default is the rule of everything else; nil: five requests per second for each operation.
+	// Default is the rule of all other requests; nil: five requests per second for each operation.
 	Default *Rule
 	// Global is counted per authorization, and per address without one. Zero: 50 per second in aligned windows.
 	Global Quota
-	// Blocks refuse everything that counts for the global limit, for a while.
+	// Blocks refuse all requests that count for the global limit, for a while.
 	Blocks []GlobalBlock
 	// Edge lists bans of the address by the edge in front of Discord.
 	Edge []EdgeBan
 	// Invalid is the ban for too many invalid requests.
 	Invalid InvalidLimit
-	// Foreign is use by others.
+	// Foreign lists the use of limits by other clients.
 	Foreign []ForeignUse
-	// Faults apply after those of the rule, and count all requests.
+	// Faults apply after those of the rule. Their conditions count all requests.
 	Faults []Fault
 
 	// ClockSkew is how far the server's clock is ahead of the client's. It moves Date and Reset, and no wait.
 	ClockSkew time.Duration
-	// Rounding is about the decimals of Reset, Reset-After and retry_after.
+	// Rounding applies to the decimals of Reset, Reset-After and retry_after.
 	Rounding Rounding
 	// Seed makes latency and chance repeatable.
 	Seed uint64
 	// Latency is used by a Server only.
 	Latency Latency
 
-	// Tolerance is how long an answer may take from here to the client's eyes, beyond what is simulated, before the
-	// client is held to have read it. Listen raises it; with time under control it can stay 0.
+	// Tolerance is how long an answer may take to reach the client's code, beyond the simulated latency, before the
+	// judge assumes that the client has read it. Listen raises it; in virtual time it can stay 0.
 	Tolerance time.Duration
-	// Recent is how many events are kept; 0: 256. FullLog keeps all.
+	// Recent is the number of latest events that are kept; 0: 256. FullLog keeps all.
 	Recent  int
 	FullLog bool
-	// Enter is called for every HTTP request when it has entered, before it travels, and under no lock. What it returns becomes
+	// Enter is called without a lock for every HTTP request that has entered, before it travels. Its result becomes
 	// Request.Value. Of a body it sees the first mebibyte.
 	Enter func(r *http.Request, body []byte) any
 	// Observe is called for every event. It must not call back into the World or the Server.
 	Observe func(Event)
-	// ObserveLimit is called for every request at the global limit, at its bucket and at what lies behind the bucket,
-	// before Observe is. It must not call back either.
+	// ObserveLimit is called for every request at the global limit, at its bucket and at the limits behind the bucket,
+	// before Observe. It must not call back either.
 	ObserveLimit func(LimitUse)
 }
 
@@ -111,14 +111,14 @@ func (c Config) validate() error {
 	return sameHashes(c.Rules)
 }
 
-// sameHashes refuses two rules that share counters and disagree about their size.
+// sameHashes returns an error if two rules share counters and have different quotas.
 func sameHashes(rules []Rule) error {
 	seen := make(map[string]*Rule)
 	for i := range rules {
 		rule := &rules[i]
 		first, ok := seen[rule.Hash]
 		if rule.Hash == "" || rule.namesOneID() {
-			continue // its counters are those of one channel, which may differ from others'
+			continue // its counters belong to one channel, and other channels may have others
 		}
 		if ok && first.Quota != rule.Quota {
 			return fmt.Errorf("%w: %s and %s share hash %q and have different quotas", ErrConfig, first, rule, rule.Hash)

@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// operationKey is an operation as one authorization uses it.
+// operationKey is an operation used by one authorization.
 type operationKey struct{ operation, authorization string }
 
-// discovery is what the answers to one operation have told about the buckets in which its requests are counted. A client
-// learns that from answers only; where hashes change, or differ by channel, what it has learnt says nothing of the next request.
+// discovery is what the answers to one operation have told about the buckets that count its requests. A client learns
+// that from answers only. Where hashes change, or differ by channel, it says nothing of the next request.
 type discovery struct {
 	answers []answer          // the latest, in the order of processing
 	first   int               // the number of answers[0]
-	named   map[string]naming // by the name of the counters
-	heard   time.Time         // when the first answer was read that named a bucket; zero: none was
+	named   map[string]naming // by the name of counters
+	heard   time.Time         // when the first answer that named a bucket was read; zero: none was
 }
 
 // maxAnswers is how many answers to one operation are remembered (up to twice as many for a while).
 const maxAnswers = 128
 
-// answer is one request that was processed, and what its answer names.
+// answer is a request that was processed, and what its answer names.
 type answer struct {
 	major      string
 	sent, made time.Time
 	read       time.Time // zero: not yet
-	lost       bool      // it never will be
+	lost       bool      // it will never be read
 	bucket     *gate     // nil: it names none
 	counters   string    // of that bucket
-	limit      int       // requests; 0: it does not say
+	limit      int       // requests; 0: not named
 	unlimited  bool      // a success without limit headers
 	refused    bool      // a 429 of that bucket
 	unnamed    *gate     // the bucket of a 429 that names none
-	chance     bool      // it was a matter of chance which bucket that is
+	chance     bool      // chance decided which bucket it was
 }
 
-// naming is when the client first read that an operation is counted in some counters, from an answer made at a moment or later.
+// naming is when the client first read that some counters count an operation, and since when the rule had used them.
 type naming struct{ since, read time.Time }
 
 func (w *World) discover(x *exchange) *discovery {
@@ -52,21 +52,21 @@ func (w *World) discover(x *exchange) *discovery {
 
 // reply refers to one answer.
 type reply struct {
-	discovery *discovery // nil: to nothing
+	discovery *discovery // nil: no answer
 	number    int
-	stray     *stray    // nil: the request was none
-	counters  string    // that it names and that the next request may rely on
-	settled   time.Time // since when the rule had counted where it counted then
+	stray     *stray    // nil: the request is no stray
+	counters  string    // the counters that it names, if the next request may rely on them
+	settled   time.Time // since when the rule had used its counters
 }
 
-// note takes down that a request was processed and will be answered.
+// note records that a request was processed and will be answered.
 func (d *discovery) note(response *Response, x *exchange) {
 	a := answer{major: x.call.Major, sent: x.call.Request.SentAt, made: x.call.Now, chance: x.unpredictable}
 	response.reply = reply{discovery: d, number: d.first + len(d.answers), stray: x.stray, settled: x.settled}
 	switch {
 	case response.Header.Get(headerBucket) != "" && x.bucket != nil:
 		a.bucket, a.counters, a.refused = &x.bucket.gate, x.counters, x.refusal.class == ClassUser
-		a.limit, _ = strconv.Atoi(response.Header.Get(headerLimit)) // garbage: it does not say
+		a.limit, _ = strconv.Atoi(response.Header.Get(headerLimit)) // garbage counts as not named
 		if !x.unpredictable {
 			response.reply.counters = x.counters
 		}
@@ -85,7 +85,7 @@ func (d *discovery) note(response *Response, x *exchange) {
 	}
 }
 
-// read notes when the client reads an answer.
+// read records that the client reads an answer.
 func (r reply) read(at time.Time) {
 	d := r.discovery
 	if d == nil {
@@ -108,7 +108,7 @@ func (r reply) read(at time.Time) {
 	}
 }
 
-// lose notes that the client never reads an answer.
+// lose records that the client never reads an answer.
 func (r reply) lose() {
 	if r.discovery == nil {
 		return
@@ -118,14 +118,14 @@ func (r reply) lose() {
 	}
 }
 
-// knows reports whether answers had named what a request is counted in.
+// knows reports whether answers that the client had read by heard named the counters of a request.
 func (d *discovery) knows(x *exchange, heard time.Time) bool {
 	n := d.named[x.counters]
 	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) && !d.elsewhere(x, heard)
 }
 
-// elsewhere reports whether what was heard last of a request's channel named another bucket, when that was a matter of chance: others
-// have been told by now that it is not any more, but for all that a client knows the channel differs from them.
+// elsewhere reports whether the latest answer for a request's channel had named another bucket by chance. Chance may be
+// over, and other channels know it, but the client has to assume that this channel still differs.
 func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 	var newest answer
 	for _, a := range d.answers {
@@ -136,20 +136,20 @@ func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 	return newest.chance && newest.counters != x.counters
 }
 
-// refused reports whether the client had read a 429 to the same operation by a bucket that it does not name: a request like the refused one
-// is meant, whatever bucket that is.
+// refused reports whether the client had read a 429 to the same operation by this bucket, not named in it. Such a 429
+// concerns requests like the refused one, whatever the bucket is.
 func (d *discovery) refused(by *gate, heard time.Time) bool {
 	return slices.ContainsFunc(d.answers, func(a answer) bool {
 		return a.unnamed == by && !a.read.IsZero() && !a.read.After(heard)
 	})
 }
 
-// foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted, if it had read
-// what was delivered by the moment heard.
+// foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted. The
+// client had read what was delivered by heard.
 //
-// Where it could not, it is to blame all the same for what it would not have sent wherever that is counted: a second request
-// before the first of all has been answered, a second one of a channel where only errors without limits have answered, or more
-// at once than the limit that other answers have told it.
+// A client that could not know is to blame all the same for a request that no bucket allows. That is a second request
+// before the first of all has been answered, or one more than the limit that other answers have named. Where only
+// errors without limits have answered, it is a second request in one channel.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	if d.knows(x, heard) {
 		return true
@@ -180,12 +180,12 @@ func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	return open > 0
 }
 
-// warned reports the same of a request whose bucket is a matter of chance: whether none of the names that answers to the operation
-// have given, here or in other channels, stood for a bucket that would have let it through, or the answer to what was sent last
-// is a 429 of the very bucket.
+// warned is foreseen for a request whose bucket is a matter of chance. It reports whether all buckets that answers to
+// the operation have named, in this channel or others, would have refused the request. It is also true if the answer to
+// the request sent last is a 429 of this very bucket.
 func (w *World) warned(x *exchange, heard time.Time) bool {
 	newest, any := answer{}, false
-	open := x.renamed // nothing told that two hashes are one bucket
+	open := x.renamed // no answer tells that two hashes are one bucket
 	for _, a := range x.discovery.answers {
 		if a.lost || a.read.IsZero() || a.read.After(heard) || a.bucket == nil && !a.unlimited {
 			continue
@@ -195,7 +195,7 @@ func (w *World) warned(x *exchange, heard time.Time) bool {
 		case !any || a.sent.After(newest.sent):
 			newest, any = a, true
 		case a.sent.Equal(newest.sent) && a.bucket != newest.bucket:
-			newest.refused = false // nobody knows which was sent last
+			newest.refused = false // it is not known which was sent last
 		}
 	}
 	if !any {
@@ -204,7 +204,7 @@ func (w *World) warned(x *exchange, heard time.Time) bool {
 	return newest.refused && newest.bucket == &x.bucket.gate || !open
 }
 
-// forbidden reports whether a request was known not to get through if it is counted under a name.
+// forbidden reports whether the client knew that a request would be refused if these counters counted it.
 func (w *World) forbidden(x *exchange, counters string, heard time.Time) bool {
 	b := w.buckets[bucketKey{counters, x.call.Major, x.owner()}]
 	return b != nil && b.forbade(question{sent: x.call.Request.SentAt, heard: heard, discovery: x.discovery})

@@ -15,8 +15,8 @@ const (
 	PageJSON
 )
 
-// GlobalBlock refuses every request that counts for the global limit, from a moment to another, whatever its counter
-// says: a global 429 with a long wait.
+// GlobalBlock refuses every request that counts for the global limit, from From until Until, whatever its counter says:
+// a global 429 with a long wait.
 type GlobalBlock struct {
 	From, Until time.Duration // since the world began
 }
@@ -28,11 +28,11 @@ func (b GlobalBlock) validate() error {
 	return nil
 }
 
-// EdgeBan blocks the address from a moment to another: every authorization and interactions too.
+// EdgeBan blocks the address from From until Until: every authorization, and interactions, too.
 type EdgeBan struct {
 	From, Until time.Duration // since the world began
 	Page        Page
-	// Silent answers say no Retry-After.
+	// Silent answers have no Retry-After.
 	Silent bool
 }
 
@@ -43,8 +43,9 @@ func (b EdgeBan) validate() error {
 	return nil
 }
 
-// EdgeLimit is a limit that the edge enforces for one rule and one address, on top of Discord's: whoever exceeds it is
-// blocked from this rule's operations for Ban. Observed for invites (about 250 in 10 minutes, then up to 24 hours).
+// EdgeLimit is a limit that the edge enforces for one rule and one address, on top of Discord's. An address that
+// exceeds it is blocked from this rule's operations for Ban. Observed for invites (some 250 in 10 minutes, up to 24
+// hours).
 type EdgeLimit struct {
 	Quota  Quota
 	Ban    time.Duration
@@ -55,7 +56,7 @@ type EdgeLimit struct {
 // InvalidLimit is the ban for too many invalid requests: 401, 403 and 429 other than those of the scope "shared".
 // The zero value is the documented one, 10 000 in 10 minutes, with a ban of one hour as reported by client authors.
 type InvalidLimit struct {
-	Limit  int           // replies; 0: 10 000; below 0: never
+	Limit  int           // responses; 0: 10 000; below 0: never
 	Period time.Duration // 0: 10 minutes, counted in fixed windows from the first invalid request
 	Ban    time.Duration // 0: one hour
 }

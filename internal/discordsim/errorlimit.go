@@ -2,7 +2,7 @@ package discordsim
 
 import "net/http"
 
-// errorGate is where the errors of a request's address count, nil if no limit of errors concerns it.
+// errorGate returns the gate that counts the errors of a request's address, nil if no limit of errors applies.
 func (w *World) errorGate(x *exchange) *gate {
 	limit := x.rule.Errors
 	if limit == nil {
@@ -11,8 +11,7 @@ func (w *World) errorGate(x *exchange) *gate {
 	return w.gate(gateKey{class: ClassUser, name: limit.Name, major: x.call.Request.Address}, limit.Quota)
 }
 
-// errorsRefuse refuses a request of an address with too many errors. The refusal counts as one more if the quota
-// extends.
+// errorsRefuse refuses a request if its address has too many errors. If the quota extends, the refusal counts, too.
 func (w *World) errorsRefuse(x *exchange) bool {
 	g := w.errorGate(x)
 	if g == nil || g.counter.State(x.call.Now).Remaining > 0 {
@@ -23,15 +22,16 @@ func (w *World) errorsRefuse(x *exchange) bool {
 	return true
 }
 
-// countError counts an answer that was let through by all limits, if it is an error.
+// countError counts an answer that all limits have accepted, if it is an error.
 func (w *World) countError(x *exchange, response *Response) {
 	if g := w.errorGate(x); g != nil && response.Status >= http.StatusBadRequest {
 		g.take(x)
 	}
 }
 
-// judgeErrors decides about a refusal because of errors. What it has refused once it is known to refuse as long as the
-// latest refusal in its name says; nothing tells beforehand which routes it is about, nor how many errors it allows.
+// judgeErrors judges a refusal because of errors. Once an operation was refused, the client knows that it is refused as
+// long as the latest refusal of that limit says. Nothing tells beforehand which routes the limit has, nor how many
+// errors it allows.
 func (w *World) judgeErrors(x *exchange, q question) (Verdict, string) {
 	g := x.refusal.gate
 	if g.forbade(q) && x.discovery.refused(g, q.heard) {

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// evidence is what the accepted answers of a sliding log that names its next place ([SlidingNext]) have told about its kind.
-// Until one of them contradicts each of the other kinds a careful client may take the log for a fixed window, whose answers look
-// the same, and send a whole batch when that is over.
+// evidence is what the accepted answers of a [SlidingNext] log have told about its kind. Until they contradict each of
+// the other kinds, a careful client may take the log for a fixed window, whose answers look the same. Then it sends a
+// whole batch when the window is over.
 type evidence struct {
 	readings []reading // the latest
-	// When the client first knew that it was not a fixed window, a log that names the last place, or a leaky bucket. Zero: not yet.
+	// When the client first knew that it was not a fixed window, a log that names the last place, or a leaky bucket.
+	// Zero: not yet.
 	fixed, last, leaky time.Time
-	longest            reading     // the one with the longest reset-after
+	longest            reading     // the reading with the longest reset-after
 	tries              []time.Time // when the latest refused requests were sent
 }
 
@@ -20,20 +21,20 @@ type evidence struct {
 type reading struct {
 	sent, read time.Time
 	after      time.Duration // reset-after
-	spent      int           // requests that were counted then
+	spent      int           // requests that were counted by then
 }
 
-// The moment that a reading speaks of lies between these two.
+// The reset that a reading names lies between these two.
 func (r reading) earliest() time.Time { return r.sent.Add(r.after - time.Millisecond) }
 func (r reading) latest() time.Time   { return r.read.Add(r.after + time.Millisecond) }
 
-// denies reports that a leaky bucket cannot have given both answers: one in which more requests are counted is empty later.
+// denies reports whether a leaky bucket cannot have given both answers: with more requests counted, it is empty later.
 func (r reading) denies(other reading) bool {
 	return r.spent > other.spent && r.after < other.after-rounding || r.spent > other.spent+1 && r.after <= other.after
 }
 
 const (
-	// rounding is by how much two times in headers may differ more than the times that they stand for.
+	// rounding bounds the error in the difference of two times in headers, each of which is rounded.
 	rounding    = 2 * time.Millisecond
 	maxReadings = 64
 	maxTries    = 1024
@@ -41,7 +42,7 @@ const (
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// learn compares an answer with those before. Answers may come in any order.
+// learn compares an answer with earlier ones. Answers may come in any order.
 func (e *evidence) learn(r reading) {
 	if r.after > e.longest.after {
 		e.longest = r
@@ -51,11 +52,12 @@ func (e *evidence) learn(r reading) {
 		if second.earliest().Before(first.earliest()) {
 			first, second = second, first
 		}
+		// Two fixed windows would end at least a period apart.
 		if second.earliest().After(first.latest()) && second.latest().Sub(first.earliest()) < e.longest.after-time.Millisecond {
-			e.fixed = earliest(e.fixed, latest(r.read, other.read, e.longest.read)) // two windows would end at least a period apart
+			e.fixed = earliest(e.fixed, latest(r.read, other.read, e.longest.read))
 		}
 		if (r.after - other.after).Abs() > rounding {
-			e.last = earliest(e.last, latest(r.read, other.read)) // every request would be the last one that its own answer counts
+			e.last = earliest(e.last, latest(r.read, other.read)) // such a log names the period each time
 		}
 		if r.denies(other) || other.denies(r) {
 			e.leaky = earliest(e.leaky, latest(r.read, other.read))
@@ -67,7 +69,7 @@ func (e *evidence) learn(r reading) {
 	}
 }
 
-// tried notes a request that was refused.
+// tried records a request that was refused.
 func (e *evidence) tried(sent time.Time) {
 	if len(e.tries) == maxTries {
 		e.tries = append(e.tries[:0], e.tries[maxTries/2:]...)
@@ -85,7 +87,7 @@ func (e *evidence) told(sent time.Time) bool {
 	return true
 }
 
-// over is when the latest window that the client may have believed in was over before a moment, by its reckoning; zero: none was.
+// over returns when the latest window that the client may have believed in ended before sent, to it; zero: none did.
 func (e *evidence) over(sent time.Time) (over time.Time) {
 	for _, r := range e.readings {
 		if end := r.read.Add(r.after); !r.read.After(sent) && !end.After(sent) {
@@ -95,8 +97,8 @@ func (e *evidence) over(sent time.Time) (over time.Time) {
 	return over
 }
 
-// believes reports whether a client that took the log for a fixed window had reason to send a request: the window that answers had
-// described was over, and it had not sent more since than fits into one.
+// believes reports whether a client that took the log for a fixed window had reason to send a request: the window that
+// answers had described was over, and since then it had sent no more than fits into one.
 func (k *knowledge) believes(sent time.Time, limit int) bool {
 	e := k.evidence
 	if e == nil || e.told(sent) {
@@ -106,7 +108,7 @@ func (k *knowledge) believes(sent time.Time, limit int) bool {
 	if over.IsZero() {
 		return false
 	}
-	for _, f := range k.facts { // whoever believes in windows believes that one begins when a 429's wait is over
+	for _, f := range k.facts { // to such a client, a window begins when a 429's wait is over
 		if f.at.Before(sent) && !f.until.After(sent) {
 			over = latest(over, f.until)
 		}
@@ -123,12 +125,12 @@ func (k *knowledge) believes(sent time.Time, limit int) bool {
 	for _, at := range e.tries {
 		count(at)
 	}
-	return batch <= limit // with this one
+	return batch <= limit // this one included
 }
 
-// hurries reports whether a client that knows no period longer than the longest reset-after it has read had reason to send a
-// request that is refused now: that is less than the period where others are first in a log that names its next place, or
-// where first answers are stale, and what the client has sent since so long ago does not fill the bucket.
+// hurries reports whether a client that knows no period longer than the longest reset-after it has read had reason to
+// send a request that is refused now: its requests within that time do not fill the bucket. The time is less than the
+// period where other clients are first in a [SlidingNext] log, or where first answers are stale.
 func (k *knowledge) hurries(sent, now time.Time, q *Quota) bool {
 	longest := k.longest
 	switch {
@@ -150,7 +152,7 @@ func (k *knowledge) hurries(sent, now time.Time, q *Quota) bool {
 }
 
 // believesLag reports whether a client had reason to believe the Remaining of a leaky bucket that lags: it had read one
-// such answer, and none before from which it could tell how far a request moves the reset.
+// such answer, and none yet that shows how far a request moves the reset.
 func (k *knowledge) believesLag(sent time.Time) bool {
 	return !k.lagging.IsZero() && !k.lagging.After(sent) && (k.lagTold.IsZero() || k.lagTold.After(sent))
 }

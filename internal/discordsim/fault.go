@@ -22,7 +22,7 @@ const (
 	ConnectionLostAfter
 )
 
-// Stall says how much of a body comes at all.
+// Stall says how much of a body is sent.
 type Stall int
 
 const (
@@ -36,29 +36,29 @@ const (
 
 // Fault is something that goes wrong with some requests. All conditions that are set must hold; none set: always.
 type Fault struct {
-	// Also applies later faults to the same request, too. Where two contradict each other the earlier one decides.
+	// Also lets later faults apply to the same request, too. If two contradict each other, the earlier one decides.
 	Also bool
 
 	Every       int             // each n-th request
 	Nth         []int           // these requests, counted from 1
 	Probability float64         // by chance, from the seed of the Config
-	When        func(Call) bool // whatever else
+	When        func(Call) bool // any other condition
 	From, Until time.Duration   // since the world began; Until 0: for ever
 
-	// Status replaces the answer to a request that the limits let through. From 500 on the answer has no limit headers.
+	// Status replaces the status of a request that the limits accept. From 500 on the answer has no limit headers.
 	Status int
 	// Body replaces that answer's body.
 	Body string
 	// Uncounted requests take no place in their bucket, and are not refused by it.
 	Uncounted bool
 
-	// Handle changes the answer to a request that the limits let through after it has been processed and before it travels back. It
-	// is called under no lock, with the request's Value, and may take its time. Limit headers are as they are by then.
+	// Handle changes the answer to a request that the limits accept, after its processing and before it travels back.
+	// It is called without a lock, with the request's Value, and may take its time. Limit headers are set already.
 	Handle func(value any, response *Response)
-	// Refuse refuses the request, and everything that such a 429 is about until its time is over.
+	// Refuse refuses the request, and all requests that such a 429 concerns until its time is over.
 	Refuse *Refusal
 
-	// Drop removes headers, Set replaces them (garbage, lies), also on a 429. Names in any case.
+	// Drop removes headers, Set replaces them (garbage, lies), also in a 429. The case of names does not matter.
 	Drop []string
 	Set  map[string]string
 	// State changes what the limit headers say.
@@ -91,8 +91,8 @@ func Garbage(text string) Fault {
 	}}
 }
 
-// StaleFirst makes the first answer of a fixed window describe the one before: nothing remaining, and 0 until the reset. What
-// remains is told by the later answers. It lets other faults apply to the same request, too.
+// StaleFirst makes the first answer of a fixed window describe the window before: nothing remaining, and 0 until the
+// reset. Later answers tell what remains. Other faults can apply to the same request, too.
 func StaleFirst() Fault {
 	return Fault{Also: true, Edit: func(call Call, response *Response) {
 		limit, _ := readNumber(response.Header.Get(headerLimit))
@@ -106,11 +106,11 @@ func StaleFirst() Fault {
 	}}
 }
 
-// ResetAlone leaves Reset-After out, as old and compatible servers do: a client has to compare Reset with Date. It lets
-// other faults apply to the same request, too.
+// ResetAlone leaves Reset-After out, as old and compatible servers do: a client has to compare Reset with Date. Other
+// faults can apply to the same request, too.
 func ResetAlone() Fault { return Fault{Also: true, Drop: []string{headerResetAfter}} }
 
-// WholeReset is ResetAlone with Reset in whole seconds: raised to them, or cut, which is too early.
+// WholeReset is ResetAlone with Reset in whole seconds: rounded up, or cut, which is too early.
 func WholeReset(raised bool) Fault {
 	f := ResetAlone()
 	f.Edit = func(_ Call, response *Response) {
@@ -136,7 +136,7 @@ func (w *World) SetFaults(faults []Fault) {
 	w.config.Faults = faults
 }
 
-// applies decides about the n-th request. It draws from rng only if everything else holds.
+// applies reports whether the fault applies to the n-th request. It draws from rng only if all else holds.
 func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	switch {
 	case call.Elapsed < f.From || f.Until > 0 && call.Elapsed >= f.Until,
@@ -152,7 +152,7 @@ func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 // appliedFaults are the faults that apply to one request, in the order of their precedence.
 type appliedFaults []*Fault
 
-// answer is the status and the body that replace those of a request that the limits let through, zero: the rule's.
+// answer returns the status and the body of an accepted request, zero values for the rule's.
 func (s appliedFaults) answer() (status int, body string) {
 	for _, f := range s {
 		status, body = cmp.Or(status, f.Status), cmp.Or(body, f.Body)
@@ -180,7 +180,7 @@ func (s appliedFaults) connection() (c Connection) {
 	return c
 }
 
-// state is what the limit headers say of a true state.
+// state returns what the limit headers say for a true state.
 func (s appliedFaults) state(state State) State {
 	for _, f := range slices.Backward(s) {
 		if f.State != nil {
@@ -197,7 +197,7 @@ func (s appliedFaults) retryAfterBody() (d time.Duration) {
 	return d
 }
 
-// spoil applies all changes to a finished answer.
+// spoil applies all faults to a finished answer.
 func (s appliedFaults) spoil(call Call, response *Response) {
 	for _, f := range slices.Backward(s) {
 		f.spoil(call, response)

@@ -5,8 +5,8 @@ import "time"
 // fixedWindow counts the requests of one window and forgets them together at its end.
 //
 // States: closed (end is zero: nothing is counted, unless the quota is aligned) and open (until end, and its lateness).
-// The first request opens the window; the first look at or after its close closes it. A window contains its beginning but
-// not its close. A refusal may extend a window beyond its period.
+// The first request opens the window; the first access at or after its close closes it. A window contains its beginning
+// but not its close. A refusal may extend a window beyond its period.
 type fixedWindow struct {
 	quota     Quota
 	draws     draws
@@ -68,7 +68,7 @@ func (f *fixedWindow) State(now time.Time) State {
 func (f *fixedWindow) OwnUsed(now time.Time) int {
 	f.roll(now)
 	if !f.end.IsZero() && !now.Before(f.close().Add(-f.extended)) {
-		return 0 // what its own requests took is over; only refusals keep the window open
+		return 0 // the client's own requests no longer count; only refusals keep the window open
 	}
 	return f.own
 }

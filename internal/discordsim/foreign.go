@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// ForeignUse is somebody else who uses the same limits: another process with the same token, or another application
-// that meets the same shared limit. Its requests are judged by nobody and come from
-// another address unless they say otherwise.
+// ForeignUse is another client of the same limits: another process with the same token, or another application that
+// meets the same shared limit. Its requests are not judged. They come from another address unless they say otherwise.
 type ForeignUse struct {
 	Request Request
 	// Count is how many requests there are at each moment; 0: one.
 	Count int
 	// At lists moments since the world began.
 	At []time.Duration
-	// Every makes a rhythm that begins at From and ends before Until (0: never).
+	// Every repeats the requests at that distance from From on and before Until (0: for ever).
 	Every       time.Duration
 	From, Until time.Duration
 }
@@ -36,15 +35,15 @@ func (f ForeignUse) validate() error {
 // consumer is a ForeignUse in progress.
 type consumer struct {
 	ForeignUse
-	at   []time.Duration // what is left of At, in order
-	beat time.Duration   // the next moment of the rhythm
+	at   []time.Duration // moments of At that are left, in order
+	beat time.Duration   // the next moment of Every
 }
 
 func newConsumer(use ForeignUse) *consumer {
 	return &consumer{ForeignUse: use, at: slices.Sorted(slices.Values(use.At)), beat: use.From}
 }
 
-// next is the moment of the next requests; ok is false when there are none left.
+// next returns the moment of the next requests; ok is false if none are left.
 func (c *consumer) next() (moment time.Duration, ok bool) {
 	if c.Every > 0 && (c.Until == 0 || c.beat < c.Until) {
 		moment, ok = c.beat, true
@@ -55,7 +54,7 @@ func (c *consumer) next() (moment time.Duration, ok bool) {
 	return moment, ok
 }
 
-// consumed moves on from the moment that next returned.
+// consumed removes the moment that next returned.
 func (c *consumer) consumed(moment time.Duration) {
 	if len(c.at) > 0 && c.at[0] == moment {
 		c.at = c.at[1:]
@@ -82,7 +81,7 @@ func (w *World) runForeign(now time.Time) {
 	}
 }
 
-// Consume makes n foreign requests at once and returns how many were let through.
+// Consume makes n foreign requests at once and returns how many were accepted.
 func (w *World) Consume(now time.Time, request Request, n int) int {
 	return w.consume(w.advance(now), request, n)
 }

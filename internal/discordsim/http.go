@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// SequenceHeader carries a request's number in the order that the client means, from 1 on, for Tally.Inversions.
+// SequenceHeader carries a request's number in the order that the client intends, from 1 on, for Tally.Inversions.
 const SequenceHeader = "X-Sequence"
 
 // maxBody is how much of a body hooks and sub-limits can see; the rest is read and thrown away.
@@ -45,7 +45,7 @@ func (s *Server) ServeHTTP(writer http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	_, _ = writer.Write(body) // a client that has gone away is no concern of the server's
+	_, _ = writer.Write(body) // the client may have gone away
 	if !all {
 		_ = http.NewResponseController(writer).Flush()
 		s.waitForEver(r.Context())
@@ -53,8 +53,8 @@ func (s *Server) ServeHTTP(writer http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// RoundTripper returns a transport that calls the server without any connection. It is far cheaper than HTTP and keeps
-// its promises: latency, cancellation, and bodies that have to be read and closed. It works for any host.
+// RoundTripper returns a transport that calls the server without any connection. It is far cheaper than HTTP, with the
+// same latency, cancellation, and bodies that have to be read and closed. It works for any host.
 func (s *Server) RoundTripper() http.RoundTripper { return roundTripper{s} }
 
 type roundTripper struct{ server *Server }
@@ -80,7 +80,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.response(r, response), nil
 }
 
-// upload reads a request's body; the end of the context ends it too, as closing a connection would.
+// upload reads a request's body. The end of the context ends the read, as closing a connection would.
 func (t roundTripper) upload(ctx context.Context, body io.ReadCloser) ([]byte, error) {
 	if body == nil || body == http.NoBody {
 		return nil, ctx.Err()
@@ -119,14 +119,14 @@ func (t roundTripper) response(r *http.Request, response *Response) *http.Respon
 	return answer
 }
 
-// slowBody can be read from a moment on, and perhaps not to its end. Close ends a Read that waits.
+// slowBody can be read from ready on, and perhaps not to its end. Close ends a Read that waits.
 type slowBody struct {
 	server  *Server
 	ctx     context.Context
 	cancel  context.CancelFunc
 	ready   time.Time
 	content *bytes.Reader
-	all     bool // otherwise the content is followed by nothing, not even an end
+	all     bool // false: after content, reads wait until the client gives up
 }
 
 func (b *slowBody) Read(p []byte) (int, error) {
@@ -156,13 +156,13 @@ func readBody(body io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// newRequest is what the world sees of an HTTP request.
+// newRequest returns what the world sees of an HTTP request.
 func (s *Server) newRequest(r *http.Request, body []byte) Request {
 	var value any
 	if s.config.Enter != nil {
 		value = s.config.Enter(r, body)
 	}
-	sequence, _ := strconv.ParseInt(r.Header.Get(SequenceHeader), 10, 64) // garbage: not numbered
+	sequence, _ := strconv.ParseInt(r.Header.Get(SequenceHeader), 10, 64) // garbage counts as not numbered
 	return Request{
 		Method:        r.Method,
 		Path:          r.URL.EscapedPath(),
@@ -175,7 +175,7 @@ func (s *Server) newRequest(r *http.Request, body []byte) Request {
 	}
 }
 
-// fields are the names of the top-level members of a JSON object, or none.
+// fields returns the names of the top-level members of a JSON object, nil for anything else.
 func fields(body []byte) []string {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	if len(body) == 0 || body[0] != '{' {

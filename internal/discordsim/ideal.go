@@ -10,12 +10,12 @@ import (
 type Work struct {
 	Quota Quota // zero: unlimited
 	Count int   // requests
-	// The requests arrive at the client all at the start, or one every Every from the start on, or as Offered lists them
-	// (in order; Count is then its length).
+	// The requests arrive at the client all at the start, or one after each Every from the start on, or as Offered
+	// lists them (in order; Count is then its length).
 	Every   time.Duration
 	Offered []time.Duration
-	// Route names what the client has to discover first: the first request of a route goes alone, and the others follow
-	// when its answer is there. "": known from the beginning. Only Certain cares.
+	// Route names what the client has to discover first: the first request of a route is sent alone, and the others
+	// follow its answer. "": known from the beginning. Only Certain uses it.
 	Route string
 	// Major is the major parameter of the bucket. Only the random part of its lateness depends on it.
 	Major string
@@ -23,48 +23,48 @@ type Work struct {
 	Exempt bool
 }
 
-// Conditions are what all work has in common.
+// Conditions apply to all work.
 type Conditions struct {
-	// RoundTrip is the smallest there is, half of it each way; see [Latency.Smallest].
+	// RoundTrip is the smallest round trip, half of it each way; see [Latency.Smallest].
 	RoundTrip time.Duration
-	// Global as in the Config: zero is Discord's, Unlimited() none.
+	// Global is that of the Config: zero is Discord's, Unlimited() none.
 	Global Quota
-	// Seed as in the Config: the ideals know how late each place will come back.
+	// Seed is that of the Config: ideal clients know how late each place becomes free.
 	Seed uint64
 }
 
-// Plan is the work of an ideal client. Times count from the start.
+// Plan is what an ideal client does. Times count from the start.
 type Plan struct {
 	Sent [][]time.Duration // per Work and request: when the client sends it
 	// Makespan is when the last answer is back at the client.
 	Makespan time.Duration
-	// MeanWait is how long a request lies at the client on average before it is sent.
+	// MeanWait is how long a request waits at the client on average before it is sent.
 	MeanWait time.Duration
 }
 
-// Omniscient is the plan of a client that knows the server's state: every request is processed at the earliest moment
-// at which the bucket and the global limit let it through, given when it arrives at the client. Of requests that could
-// go at the same moment, those whose bucket still needs the most time go first. Aligned windows are taken to be aligned
-// to the start of the work.
+// Omniscient returns the plan of a client that knows the server's state: every request is processed at the earliest
+// moment at which the bucket and the global limit accept it, given when it arrives at the client. Of requests that
+// could go at the same moment, those whose bucket still needs the most time go first. Aligned windows are assumed to
+// begin with the work.
 //
-// The plan is greedy. When all requests are there at the start nothing faster is known. When they trickle in, saving
-// a place for a request that is yet to come, or opening a window later on purpose, can win a little; so a client
-// that is lucky may come out slightly ahead.
+// The plan is greedy. When all requests are there at the start, nothing faster is known. When they arrive one by one,
+// saving a place for a later request, or opening a window later on purpose, can win a little. So a lucky client may
+// come out slightly ahead.
 func Omniscient(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, false)
 }
 
-// Certain is the plan of a client that never risks a refusal: it takes a place for occupied until it is certain that the
-// server has forgotten it. It learns of a place's return one way late, and its next request arrives one way later, so
-// each use of a place costs its time and one smallest round trip: a saturated fixed window takes period + RoundTrip, and
-// so does each place of a sliding log. A leaky bucket loses the round trip only when it has been empty.
-// A route that is not known first costs the round trip of one probe.
-// The global limit is paced by send times in any phase, as its windows cannot be seen, and costs no round trip.
+// Certain returns the plan of a client that never risks a refusal: a place counts as occupied until it is certain that
+// the server has freed it. The client learns that one way late, and its next request arrives one way later. So each use
+// of a place costs its time and one smallest round trip: a saturated fixed window takes period + RoundTrip, and so does
+// each place of a sliding log. A leaky bucket loses the round trip only when it has been empty. A route that is not
+// known first costs the round trip of one probe. The global limit is paced by send times in any phase, as its windows
+// cannot be seen, and costs no round trip.
 func Certain(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, true)
 }
 
-// plan gives each request in turn to the lane that can send first. It takes the product of requests and works.
+// plan gives each request to the lane that can send it first. Its cost grows with requests times works.
 func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
 	if conditions.RoundTrip < 0 {
 		return Plan{}, fmt.Errorf("%w: negative round trip", ErrConfig)
@@ -158,7 +158,7 @@ func newLanes(work []Work, seed uint64, in, lag time.Duration) (lanes []*lane, t
 
 func (l *lane) left() int { return l.work.Count - len(l.sent) }
 
-// arrival is when the next request is there to be sent.
+// arrival returns when the next request arrives at the client.
 func (l *lane) arrival() time.Duration {
 	if len(l.work.Offered) > 0 {
 		return l.work.Offered[len(l.sent)]
@@ -166,7 +166,7 @@ func (l *lane) arrival() time.Duration {
 	return time.Duration(len(l.sent)) * l.work.Every
 }
 
-// need is how long the rest of the work takes the bucket, more or less.
+// need returns how long the rest of the work takes the bucket, more or less.
 func (l *lane) need() time.Duration {
 	if !l.work.Quota.limited() {
 		return 0
@@ -174,23 +174,23 @@ func (l *lane) need() time.Duration {
 	return time.Duration(float64(l.left()) / float64(l.work.Quota.Limit) * float64(l.work.Quota.Period))
 }
 
-// places is any quota seen from the client's side, as times of sending: each request occupies one of limit places until
-// it comes back. As places come back in the order in which they were taken, request k may be sent when the place of
-// request k-limit is back.
+// places models any quota at the client, in times of sending: each request occupies one of limit places until that
+// becomes free. Places become free in the order in which they were taken, so request k may be sent when the place of
+// request k-limit is free.
 type places struct {
 	quota Quota
 	draws draws
 	in    time.Duration // from the client to the server
-	lag   time.Duration // how much later than in truth a client is certain of a return
+	lag   time.Duration // how much later than in truth a client is certain that a place is free
 
 	last    time.Duration
-	returns []time.Duration // of the latest limit requests, as a ring
+	returns []time.Duration // when the places of the latest limit requests become free, as a ring
 	taken   int
-	window  time.Duration // close of the open window of a fixed quota, in terms of sending
+	window  time.Duration // close of the open window of a fixed quota, as a time of sending
 	empty   time.Duration // when a leaky bucket is announced to be empty
 }
 
-// next is the earliest time for one more request.
+// next returns the earliest time for one more request.
 func (p *places) next() time.Duration {
 	if !p.quota.limited() || p.taken < p.quota.Limit {
 		return p.last
@@ -198,7 +198,7 @@ func (p *places) next() time.Duration {
 	return max(p.last, p.returns[p.taken%p.quota.Limit])
 }
 
-// take sends a request, not before next and not before an earlier one.
+// take sends a request. at must not be before next or before an earlier request.
 func (p *places) take(at time.Duration) {
 	p.last = at
 	if !p.quota.limited() {
@@ -213,7 +213,7 @@ func (p *places) take(at time.Duration) {
 	p.taken++
 }
 
-// back is when the place of a request that is sent now will be free for sending again.
+// back returns when the place of a request that is sent now can be used again.
 func (p *places) back(at time.Duration) time.Duration {
 	if p.quota.Kind == KindFixed {
 		if p.taken == 0 || at >= p.window {
@@ -228,12 +228,12 @@ func (p *places) back(at time.Duration) time.Duration {
 		back = p.empty
 	}
 	if back += late; p.taken > 0 {
-		back = max(back, p.returns[(p.taken-1)%p.quota.Limit]) // places come back in the order in which they were taken
+		back = max(back, p.returns[(p.taken-1)%p.quota.Limit]) // places become free in the order they were taken in
 	}
 	return back
 }
 
-// windowEnd is the announced end of the window that a request opens.
+// windowEnd returns the announced end of the window that a request opens.
 func (p *places) windowEnd(at time.Duration) time.Duration {
 	if p.quota.Aligned {
 		return at + p.quota.toBoundary(at+p.in)

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Refusal is a 429 that no counter has caused, see [Fault]. From then on it holds for everything that Discord's own is about, until
-// its time is over: the bucket (ClassUser), requests of the operation with the same fields in the same place (ClassSubLimit), the
-// operation in the same place (ClassShared), the authorization (ClassGlobal), the address (ClassEdge).
+// Refusal is a 429 that no counter has caused, see [Fault]. Until its time is over it concerns all requests that
+// Discord's own does: the bucket (ClassUser), requests of the operation with the same fields in the same place
+// (ClassSubLimit), the operation in the same place (ClassShared), the authorization (ClassGlobal), the address
+// (ClassEdge).
 type Refusal struct {
 	Class Class
 	Wait  time.Duration
@@ -20,7 +21,7 @@ func (r *Refusal) validate() error {
 	return nil
 }
 
-// refuse is the refusal that applies to a request, nil if none does.
+// refuse returns the refusal that applies to a request, nil if none does.
 func (s appliedFaults) refuse() *Refusal {
 	for _, f := range s {
 		if f.Refuse != nil {
@@ -30,7 +31,7 @@ func (s appliedFaults) refuse() *Refusal {
 	return nil
 }
 
-// impose closes what a refusal that applies to a request is about.
+// impose closes the gate that an imposed refusal of a request concerns.
 func (w *World) impose(x *exchange) {
 	r := x.faults.refuse()
 	if r == nil {
@@ -43,7 +44,7 @@ func (w *World) impose(x *exchange) {
 	case ClassGlobal:
 		key, counts := globalKey(x)
 		if !counts {
-			return // nothing global concerns it
+			return // no global limit applies
 		}
 		g = w.gate(key, w.config.Global)
 	default:
@@ -52,7 +53,7 @@ func (w *World) impose(x *exchange) {
 	g.until = latest(g.until, x.call.Now.Add(r.Wait))
 }
 
-// imposedKey names what a refusal without a counter is about.
+// imposedKey returns the key of the gate of a refusal without a counter.
 func imposedKey(x *exchange, class Class) gateKey {
 	if class == ClassEdge {
 		return gateKey{class: class, name: "imposed", major: x.call.Request.Address}
@@ -65,7 +66,7 @@ func imposedKey(x *exchange, class Class) gateKey {
 	return key
 }
 
-// imposed refuses a request as long as a gate is closed. g may be nil.
+// imposed refuses a request while a gate is closed. g may be nil.
 func (w *World) imposed(x *exchange, class Class, g *gate) bool {
 	if g == nil || !g.until.After(x.call.Now) {
 		return false

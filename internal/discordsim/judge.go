@@ -14,15 +14,15 @@ type Class int
 const (
 	// ClassNone is an answer that is not a refusal by a limit.
 	ClassNone Class = iota
-	// ClassUser is the bucket of the route: scope "user", nothing remaining.
+	// ClassUser is a refusal by the bucket of the route: scope "user", nothing remaining.
 	ClassUser
-	// ClassSubLimit is a limit by body fields: scope "user", and usually something remaining.
+	// ClassSubLimit is a refusal by a limit of body fields: scope "user", and usually something remaining.
 	ClassSubLimit
-	// ClassShared is a limit of the resource: scope "shared".
+	// ClassShared is a refusal by a limit of the resource: scope "shared".
 	ClassShared
-	// ClassGlobal is the limit of the whole authorization: scope "global".
+	// ClassGlobal is a refusal by the limit of the whole authorization: scope "global".
 	ClassGlobal
-	// ClassEdge comes from in front of Discord and applies to the address. Bans for invalid requests belong to it.
+	// ClassEdge is a refusal in front of Discord that applies to the address. Bans for invalid requests belong to it.
 	ClassEdge
 )
 
@@ -44,7 +44,7 @@ const (
 	Avoidable
 	// Unavoidable: nothing that the client knew or did spoke against sending.
 	Unavoidable
-	// Excused: the client believed the server, and the server was wrong or had changed its mind.
+	// Excused: the client believed the server, which was wrong or had changed the limit.
 	Excused
 )
 
@@ -56,7 +56,7 @@ func (v Verdict) String() string {
 	return names[v]
 }
 
-// The reasons of verdicts, as events show them.
+// The reasons of verdicts, in Event.Because.
 const (
 	becauseTold          = "the client had been told to wait"
 	becauseOwn           = "its own requests fill the limit"
@@ -75,15 +75,15 @@ const (
 	becauseLateTold      = "refusals had shown how late the limit opens"
 )
 
-// gate is one place where requests are counted or held up, and what the client has been told about it.
+// gate is one limit that counts or holds requests, and what the client has been told about it.
 type gate struct {
 	knowledge
 	counter Counter // nil if nothing is counted here
-	// pace logs own requests of the global limit whatever the phase of its windows.
+	// pace logs own requests of the global limit, whatever the phase of its windows.
 	pace    *slidingLog
 	until   time.Time
 	lastUse time.Time
-	crowded time.Time // when an own request was last counted while places were late
+	crowded time.Time // when an own request was last counted while places were overdue
 }
 
 // take counts one request, or returns how long it has to wait.
@@ -114,8 +114,8 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 	return 0, true
 }
 
-// opened is when the client expects the place that the next request takes; zero: that was never taken. No answer announces
-// when a global window ends: there a client counts a period from its own requests on.
+// opened returns when the client expects the place of the next request to be free; zero: it was never taken. No answer
+// announces the end of a global window: there a client counts a period from its own requests on.
 func (g *gate) opened(now time.Time) time.Time {
 	switch {
 	case g.pace != nil:
@@ -126,7 +126,7 @@ func (g *gate) opened(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// announces is the reset of which an answer speaks to a request that has just been counted.
+// announces returns the reset that the answer to a request just counted names.
 func (g *gate) announces(now time.Time) time.Time {
 	if g.counter == nil {
 		return now
@@ -135,22 +135,22 @@ func (g *gate) announces(now time.Time) time.Time {
 	return now.Add(state.ResetAfter - state.ResetLate)
 }
 
-// looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown: it did, or the
-// request takes another place than one whose announced return has passed, which the client cannot see.
+// looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown. Either it
+// did, or the request takes another place than the one that was announced to be free; the client cannot tell.
 func (g *gate) looksEarly(now time.Time) bool {
 	opened := g.opened(now)
 	return g.counter != nil && g.counter.overdue(now) > 0 ||
 		!opened.IsZero() && now.Before(opened.Add(g.largest(now)))
 }
 
-// idle reports whether the gate can be forgotten without making a difference to anybody.
+// idle reports whether the gate can be forgotten without any effect.
 func (g *gate) idle(now time.Time) bool {
 	return now.Sub(g.lastUse) > forgetAfter && now.Sub(g.until) > forgetAfter &&
 		(g.counter == nil || g.counter.State(now).Remaining == g.counter.Quota().Limit)
 }
 
-// judge decides about a refusal. The order matters: disobedience has no excuse, and belief in a false answer excuses
-// what the client's own requests did.
+// judge judges a refusal. The order matters: a request sent against a told wait has no excuse, and belief in a false
+// answer excuses what the client's own requests did.
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
@@ -160,7 +160,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	}
 	if g.forbade(q) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) && !x.discovery.refused(g, q.heard) {
-			return Excused, becauseUnpredictable // it had been told, but not that this request was meant
+			return Excused, becauseUnpredictable // it was told, but not that it concerns this request
 		}
 		return Avoidable, becauseTold
 	}
@@ -196,7 +196,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	return Unavoidable, becauseOthers
 }
 
-// judgeOwn decides about a bucket that is full of the client's own requests: whether it could know.
+// judgeOwn judges a refusal by a bucket that is full of the client's own requests: whether the client could know.
 func (w *World) judgeOwn(x *exchange, q question) (Verdict, string) {
 	g := x.refusal.gate
 	quota := g.counter.Quota()
@@ -221,14 +221,15 @@ func (w *World) foreseen(x *exchange) bool {
 	if x.unpredictable {
 		foreseen = w.warned
 	}
-	// Whether it had read what was delivered within the tolerance, nobody knows; it is blamed if it makes no difference.
+	// It is not known whether the client had read what was delivered within the tolerance. It is to blame only if it
+	// would be in both cases.
 	sent := x.call.Request.SentAt
 	return foreseen(x, sent) && foreseen(x, sent.Add(-w.config.Tolerance))
 }
 
-// shape names the requests that a client knows to be refused after one refusal: none but those of the same operation in the same place
-// by a hidden limit of the resource, and none but those with the same fields, too, by a sub-limit, as nothing tells what else counts
-// there. "" is everything that the limit counts.
+// shape returns the key of the requests that a client knows to be refused after one refusal. For a hidden limit of the
+// resource they are those of the same operation in the same place. For a sub-limit they have the same fields, too, as
+// nothing tells what else it counts. "" stands for all requests that the limit counts.
 func (x *exchange) shape() string {
 	switch x.refusal.class {
 	case ClassShared:

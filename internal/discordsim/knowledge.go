@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// forgetAfter bounds what the judge remembers: a request that took longer than this to arrive is judged without
-	// what had been told before.
+	// forgetAfter bounds what the judge remembers: a request that took longer to arrive is judged without what had been
+	// told before that.
 	forgetAfter = time.Minute
-	// silentHold is what the judge asks of a client that was refused without being told for how long: not to spin.
+	// silentHold is how long a client has to wait after a refusal without a time, in the judge's view: not to spin.
 	silentHold = time.Second
 )
 
@@ -20,14 +20,13 @@ const (
 type honesty int
 
 const (
-	// silent: nothing that could be read, as in an answer without headers or with garbage.
+	// silent: nothing readable was said, as in an answer without headers or with garbage.
 	silent honesty = iota
-	// honest: what was said is true, or at least nobody who believes it sends too early.
+	// honest: what was said is true, or at least lets no client send too early.
 	honest
-	// stale: nothing remaining, and nothing to wait for. It speaks of a window that is over, and of the present one says
-	// nothing.
+	// stale: nothing remaining, and nothing to wait for. It describes a window that is over, and not the present one.
 	stale
-	// falsified: whoever believes it sends too much or too early.
+	// falsified: a client that believes it sends too much or too early.
 	falsified
 )
 
@@ -36,26 +35,26 @@ type lesson struct {
 	gate    *gate
 	rule    *ruleState // whose bucket is described; nil for the hold of a 429
 	honesty honesty
-	// From then on, left requests are still possible for as long as wait lasts, after the first taken ones.
+	// left is how many more requests are possible until wait is over, taken how many had a place when it began.
 	left, taken int
 	wait        time.Duration
-	ends        bool // wait is the time until a window ends, also if it has none left, as that of a late one
-	// shape is what the client knows to be refused: see exchange.shape.
+	ends        bool // wait is the time until a window ends, even if it is 0, as in a late one
+	// shape is the key of the requests that the client knows to be refused: see exchange.shape.
 	shape string
-	// made is when the answer was.
+	// made is when the answer was made.
 	made     time.Time
-	measures bool          // shows how long a place is taken
-	reading  *reading      // of a log that names its next place; nil: none
-	timed    time.Duration // until the window of an accepted request ends; 0: it does not say
-	lags     bool          // it names one place too many
-	late     time.Duration // by which a refusal shows that the limit opens later than announced
-	// If the refusal travels so long, it could as well be the place of another client.
+	measures bool          // it shows how long a place is taken
+	reading  *reading      // of a SlidingNext log; nil: none
+	timed    time.Duration // until the window of an accepted request ends; 0: not named
+	lags     bool          // Remaining is one too high
+	late     time.Duration // by how much a refusal shows that the limit opens later than announced
+	// A refusal that travels this long could as well be about the place of another client.
 	doubtful time.Duration
-	early    bool // the request was accepted earlier than such refusals made expect
+	early    bool // the request was accepted earlier than such refusals had suggested
 }
 
-// fact is a lesson that was delivered: at that moment, with a wait that was over at until by the client's reckoning, from
-// then on, and in truth at over, from when the answer was made.
+// fact is a lesson that was delivered at a moment. By the client's reckoning its wait runs from then to until; in truth
+// it runs from made, when the answer was, to over.
 type fact struct {
 	made, over time.Time
 	at, until  time.Time
@@ -64,35 +63,35 @@ type fact struct {
 	shape      string
 }
 
-// lie is a time in which the client had reason to believe something false: from the delivery of the first false
-// answer until the truth was delivered, and one period after the last false answer in any case.
+// lie is a time in which the client had reason to believe something false: from the delivery of the first false answer
+// until the truth was delivered, and until a period after the last false answer in any case.
 type lie struct {
 	from, last, truth time.Time
 }
 
-// knowledge is all that the client has been told about one gate, with the moments when it was. Those moments matter
-// because a request is judged by what had been delivered when it was sent, not by what is known when it arrives.
+// knowledge is all that the client has been told about one gate, and when. The times matter because a request is judged
+// by what had been delivered when it was sent, not by what is known when it arrives.
 type knowledge struct {
 	facts     []fact
-	sends     []occupant    // the requests that have taken a place here, the latest ones
-	taken     int           // how many of them there have been
+	sends     []occupant    // the latest requests that have taken a place here
+	taken     int           // how many requests have taken a place here
 	described time.Time     // first honest description since the last change; zero: none
-	changed   time.Time     // since when the limit is not, or may not be, what the client once learnt; zero: never
-	measured  time.Time     // first of them that was no 429 and shows how long a place is taken
+	changed   time.Time     // since when the limit is not, or may not be, what the client learnt; zero: never
+	measured  time.Time     // first honest description, other than in a 429, that shows how long a place is taken
 	lost      bool          // some answer was never read
 	quiet     time.Time     // first success without readable headers; zero: none
 	stale     time.Time     // first answer that described a window that was over; zero: none
-	timed     time.Time     // first answer to an accepted request that told when its window ends; zero: none
-	longest   time.Duration // the longest time until then that such an answer has announced
-	lagging   time.Time     // first answer that named a place too many; zero: none
-	lagTold   time.Time     // first such answer that was read after another; zero: none
+	timed     time.Time     // first answer to an accepted request that named the end of its window; zero: none
+	longest   time.Duration // the longest time until that end that such an answer has named
+	lagging   time.Time     // first answer whose Remaining was one too high; zero: none
+	lagTold   time.Time     // first such answer that was read after another answer; zero: none
 	lies      []lie
 	strays    []*stray
-	evidence  *evidence // only of a log that names its next place
+	evidence  *evidence // only of a SlidingNext log
 	revealed
 }
 
-// change notes that the limit is no longer what the client may have learnt.
+// change records that the limit is no longer what the client may have learnt.
 func (k *knowledge) change(now time.Time) {
 	k.changed, k.described = now, time.Time{}
 }
@@ -104,7 +103,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// learn takes in a lesson that is known from a given moment on, and was received then or before. Lessons may come in any order.
+// learn records a lesson that the client knows from at on, and that was received by then. Lessons come in any order.
 func (k *knowledge) learn(l lesson, received, at time.Time) {
 	switch l.honesty {
 	case silent:
@@ -188,11 +187,11 @@ func (k *knowledge) remember(f fact) {
 type occupant struct {
 	at    time.Time     // when it was sent
 	there time.Duration // how long it travelled until it was counted
-	reset time.Time     // as its answer announces it
-	stray *stray        // nil: none
+	reset time.Time     // as announced by its answer
+	stray *stray        // nil: it is no stray
 }
 
-// note remembers a request that has now taken a place, and the reset that its answer announces.
+// note records a request that has now taken a place, and the reset that its answer announces.
 func (k *knowledge) note(sent, now, reset time.Time) {
 	drop := 0
 	for drop < len(k.sends) && now.Sub(k.sends[drop].at) > forgetAfter {
@@ -205,8 +204,8 @@ func (k *knowledge) note(sent, now, reset time.Time) {
 	k.taken++
 }
 
-// overtaken is when the last request was sent that has taken a place, of those that a request sent at a moment has met here, or
-// that moment. One that was sent later and arrived earlier may be what was too much, and have an excuse of its own.
+// overtaken returns the latest time of sending among a given request and those that have taken a place here. A request
+// that was sent later and arrived earlier may be the one too many, and have an excuse of its own.
 func (k *knowledge) overtaken(sent time.Time) time.Time {
 	for _, s := range k.sends {
 		sent = latest(sent, s.at)
@@ -214,19 +213,19 @@ func (k *knowledge) overtaken(sent time.Time) time.Time {
 	return sent
 }
 
-// question is about a request when it was sent. heard is the last moment whose deliveries the client can have read.
+// question concerns a request when it was sent. heard is the last moment whose deliveries the client can have read.
 type question struct {
 	sent, heard time.Time
 	shape       string
 	discovery   *discovery // of its operation
-	knows       bool       // where the request was counted
+	knows       bool       // the client knew where the request would be counted
 }
 
 // forbade reports whether the client, when it sent a request, had read that no place would be left for it: it had been
-// told of `left` places until a time not yet reached, and as many requests that it had sent since then have taken a place.
+// told of `left` places until a time not yet reached, and had since sent as many requests that took a place.
 //
-// What was made last counts, as it may speak of a window that earlier answers could not know. Of all answers that spoke of
-// the same moment, the one that came fastest says it most precisely.
+// The answer made last counts, as it may describe a window that earlier answers could not know. Of all answers about
+// the same moment, the one that came fastest is the most precise.
 func (k *knowledge) forbade(q question) bool {
 	var latest fact
 	for _, f := range k.facts {
@@ -273,7 +272,7 @@ func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 	return ""
 }
 
-// compareDescription says how honest the limit headers of an answer are.
+// compareDescription returns how honest the limit headers of an answer are.
 func compareDescription(header http.Header, truth State) honesty {
 	limit, ok1 := readNumber(header.Get(headerLimit))
 	remaining, ok2 := readNumber(header.Get(headerRemaining))
@@ -290,8 +289,8 @@ func compareDescription(header http.Header, truth State) honesty {
 	return honest
 }
 
-// statedReset is the longest reset-after in seconds that headers can mean: it is named, or the difference between Reset
-// and Date, which is cut to whole seconds.
+// statedReset returns the longest reset-after in seconds that headers can mean: the named one, or the difference
+// between Reset and Date, which is cut to whole seconds.
 func statedReset(header http.Header) (after float64, ok bool) {
 	if _, named := header[headerResetAfter]; named {
 		return readNumber(header.Get(headerResetAfter))
@@ -301,10 +300,10 @@ func statedReset(header http.Header) (after float64, ok bool) {
 	return reset - float64(date.Unix()), ok && err == nil
 }
 
-// statedRetry is the shorter of the times in header and body of a 429, in seconds. Usually the header is the body's time,
-// rounded up. Where they differ by more than that, both ways have been observed: a header that counts until the bucket is empty,
-// a body in milliseconds, a header that is simply too short. The client cannot know which it is. That it has to wait for
-// the shorter time is all that is certain. What only a body says that comes late, or never, is not held against it.
+// statedRetry returns the shorter of the times in header and body of a 429, in seconds. Usually the header is the
+// body's time, rounded up. Larger differences have been observed both ways: a header that counts until the bucket is
+// empty, a body in milliseconds, a header that is simply too short. The client cannot know which it is; it only knows
+// that it has to wait for the shorter time. A body that comes late, or never, is not held against it.
 func statedRetry(response *Response) (stated float64, ok bool) {
 	stated, ok = readNumber(response.Header.Get(headerRetryAfter))
 	if response.BodyDelay > 0 || response.Stall != StallNone {
@@ -322,14 +321,14 @@ func statedRetry(response *Response) (stated float64, ok bool) {
 	return min(stated, *body.RetryAfter), true
 }
 
-// compareRefusal says how honest the times of a 429 are, and how long a client that believes them waits at least: not longer
-// than the true time, as the header's is rounded up to a whole second, nor than either place says.
+// compareRefusal returns how honest the times of a 429 are, and how long a client that believes them waits at least.
+// That is at most the true time, as the header is rounded up to a whole second, and at most what header and body say.
 func compareRefusal(response *Response, truth time.Duration) (honesty, time.Duration) {
 	stated, ok := statedRetry(response)
 	if !ok {
 		wait := min(truth, silentHold)
 		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && reset < wait.Seconds() {
-			wait = time.Duration(reset * float64(time.Second)) // the bucket's, which it may take for the reason
+			wait = time.Duration(reset * float64(time.Second)) // of the bucket: the client may take it for the reason
 		}
 		return silent, wait
 	}
@@ -340,12 +339,12 @@ func compareRefusal(response *Response, truth time.Duration) (honesty, time.Dura
 	return honest, wait
 }
 
-// soonerThan allows for the rounding of headers to milliseconds.
+// soonerThan reports whether a time is too early, allowing for the rounding of headers to milliseconds.
 func soonerThan(seconds float64, truth time.Duration) bool {
 	return seconds < (truth - time.Millisecond).Seconds()
 }
 
-// readNumber reads a header as a careful client would: garbage is an absent header.
+// readNumber reads a header as a careful client would: garbage counts as absent.
 func readNumber(text string) (float64, bool) {
 	number, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(number) || math.IsInf(number, 0) || number < 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Shape is how round trips spread around their mean.
+// Shape says how round trips spread around their mean.
 type Shape int
 
 const (
@@ -27,10 +27,10 @@ type Latency struct {
 	Draw func(*rand.Rand) (in, out time.Duration)
 }
 
-// RoundTrip is a fixed latency, half of it each way.
+// RoundTrip returns a fixed latency, half of it each way.
 func RoundTrip(d time.Duration) Latency { return Latency{RoundTrip: d} }
 
-// Smallest is the smallest round trip that can occur, for [Conditions]. It is not known if Draw is set.
+// Smallest returns the smallest round trip that can occur, for [Conditions]. It is not known if Draw is set.
 func (l Latency) Smallest() time.Duration {
 	if l.Shape == Normal {
 		return max(l.RoundTrip-3*l.Jitter, 0)

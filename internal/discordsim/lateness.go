@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Lateness is how much later than announced a place comes back, or a window closes. Discord's buckets do that: one of
-// one request refused a request that was sent 5.001 s after a Reset-After of 5, with 0.3 s more to wait. Headers do not
-// show it; only the Retry-After of a refusal does.
+// Lateness is how much later than announced a place becomes free, or a window closes. Discord's buckets have one: a
+// bucket of one request refused a request that was sent 5.001 s after a Reset-After of 5, with 0.3 s more to wait.
+// Headers do not show it; only the Retry-After of a refusal does.
 type Lateness struct {
 	By time.Duration // always
 	// Random is the upper bound of a further part, drawn for each place that is taken, and for each window.
 	Random time.Duration
 }
 
-// Late returns the quota with a lateness: always by a time, and by up to another one at random.
+// Late returns the quota with a lateness: always by, and up to random more.
 func (q Quota) Late(by, random time.Duration) Quota {
 	q.Lateness = Lateness{By: by, Random: random}
 	return q
@@ -24,7 +24,7 @@ func (q Quota) Late(by, random time.Duration) Quota {
 // punctual returns the quota as its headers announce it.
 func (q Quota) punctual() Quota { return q.Late(0, 0) }
 
-// longest is how long a request can occupy a place of a window or a log.
+// longest returns how long a request can occupy a place of a window or a log.
 func (q Quota) longest() time.Duration { return q.Period + q.Lateness.By + q.Lateness.Random }
 
 func (q Quota) validateLateness() error {
@@ -39,7 +39,7 @@ func (q Quota) validateLateness() error {
 	return nil
 }
 
-// LateFor makes the buckets of some major parameters (channels, guilds, webhooks) late, and no others of the rule.
+// LateFor makes the buckets of the given major parameters (channels, guilds, webhooks) late, and no others of the rule.
 func LateFor(lateness Lateness, majors ...string) func(Call) Variant {
 	late := make(map[string]bool)
 	for _, major := range majors {
@@ -53,8 +53,8 @@ func LateFor(lateness Lateness, majors ...string) func(Call) Variant {
 	}
 }
 
-// draws are the random parts of one bucket's lateness, in the order of its openings. They depend on the seed and on the
-// major parameter alone, so that an ideal client can know them.
+// draws yields the random parts of one bucket's lateness, in the order of its openings. They depend on the seed and on
+// the major parameter alone, so that an ideal client can know them.
 type draws struct{ seed, n uint64 }
 
 func newDraws(seed uint64, major string) draws {
@@ -63,7 +63,7 @@ func newDraws(seed uint64, major string) draws {
 	return draws{seed: mix(seed) ^ h.Sum64()}
 }
 
-// next is how late the next opening is.
+// next returns how late the next opening is.
 func (d *draws) next(l Lateness) time.Duration {
 	d.n++
 	if l.Random == 0 {

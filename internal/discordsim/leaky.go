@@ -2,16 +2,16 @@ package discordsim
 
 import "time"
 
-// leakyBucket gives back one place each interval, as long as any is taken. A place that was taken comes back one interval
-// after the one before it, or after it was taken if all others have come back by then, and later by its lateness.
+// leakyBucket frees one place each interval, as long as any is taken. A place becomes free one interval after the one
+// before it, or after it was taken if all others are free by then. Its lateness comes on top.
 type leakyBucket struct {
 	quota  Quota
 	draws  draws
 	places takenPlaces
-	own    takenPlaces // the same, had only Own requests been counted
+	own    takenPlaces // the same if only Own requests had been counted
 }
 
-// take adds a place to some of this bucket's.
+// take adds a place to one of the bucket's lists.
 func (l *leakyBucket) take(places *takenPlaces, now time.Time, late time.Duration, who Consumer) {
 	places.add(latest(now, places.last()).Add(l.quota.interval()), late, who)
 }

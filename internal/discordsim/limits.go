@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// The limits in the order in which a request meets them. Discord does not document the order; this one is the plausible
-// one, from the outside inwards: the edge, the ban for invalid requests, the global limit, the bucket of the route, and
-// behind it, where the request's content is known, sub-limits and the limit of the resource. What a request has taken
-// before it is refused stays taken, except in the limit that refuses it.
+// The limits in the order in which a request meets them. Discord does not document the order; this one is plausible,
+// from the outside inwards. First come the edge, the ban for invalid requests, the global limit and the bucket of the
+// route. Behind it, where the request's content is known, come sub-limits and the limit of the resource. What a request
+// has taken before it is refused stays taken, except in the limit that refuses it.
 
-// edgeRefuses asks everything that is in front of Discord and applies to the address.
+// edgeRefuses applies the bans and limits of the address that are in front of Discord.
 func (w *World) edgeRefuses(x *exchange) bool {
 	address := x.call.Request.Address
 	if w.imposed(x, ClassEdge, w.gates[imposedKey(x, ClassEdge)]) {
@@ -76,7 +76,7 @@ func (w *World) globalRefuses(x *exchange) bool {
 	return !ok
 }
 
-// globalKey names where a request counts for the global limit, if it does.
+// globalKey returns the key of the global limit that counts a request; counts is false if none does.
 func globalKey(x *exchange) (key gateKey, counts bool) {
 	key = gateKey{class: ClassGlobal, authorization: x.call.Request.Authorization}
 	if key.authorization == "" {
@@ -130,7 +130,7 @@ func (w *World) routeRefuses(x *exchange) bool {
 	return false
 }
 
-// hiddenLimits lists what a request counts for that no header shows, each as the refusal it would be.
+// hiddenLimits lists the limits without headers that count a request, each as the refusal that it would cause.
 func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 	for i, sub := range x.rule.SubLimits {
 		if !sub.counts(x.call) {
@@ -175,7 +175,7 @@ func (w *World) gate(key gateKey, quota Quota) *gate {
 	return g
 }
 
-// owner returns the authorization by which buckets are counted: none where the token in the path is what counts.
+// owner returns the authorization by which buckets are counted: none if the token in the path counts.
 func (x *exchange) owner() string {
 	if x.call.op.byToken {
 		return ""
@@ -183,7 +183,7 @@ func (x *exchange) owner() string {
 	return x.call.Request.Authorization
 }
 
-// bucketOf finds or makes the bucket of a request and lets it follow changes of its quota.
+// bucketOf returns the bucket of a request, a new one if there is none, and applies changes of its quota.
 func (w *World) bucketOf(x *exchange) *bucket {
 	key := bucketKey{x.counters, x.call.Major, x.owner()}
 	draws := newDraws(w.config.Seed, key.major)
@@ -212,7 +212,7 @@ func quotaOf(counter Counter) Quota {
 	return counter.Quota()
 }
 
-// sweep forgets what has been idle for long, once there is a lot of it.
+// sweep evicts buckets and gates that have been idle for long, once there are many.
 func (w *World) sweep(now time.Time) {
 	if len(w.buckets)+len(w.gates) < w.sweepAt {
 		return

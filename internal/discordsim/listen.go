@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// BaseURL is where a server is reached through DialContext or RoundTripper. Any other host works as well; this one is limited without
-// being asked for.
+// BaseURL is where a server is reached through DialContext or RoundTripper. Any other host works as well; this is the
+// one that clients limit unasked.
 const BaseURL = "http://discord.com"
 
-// loopbackTolerance is how long an answer may lie in socket buffers and scheduler queues of a busy machine before a client
-// on the loopback interface has read it.
+// loopbackTolerance is how long an answer may wait in socket buffers and scheduler queues of a busy machine until a
+// client on the loopback interface has read it.
 const loopbackTolerance = 20 * time.Millisecond
 
 // Listen serves real HTTP on a free port of the loopback interface until Close, and returns the base URL.
 func (s *Server) Listen() (baseURL string, err error) { return s.ListenOn("127.0.0.1:0") }
 
-// ListenOn does the same on an address.
+// ListenOn is Listen on a given address.
 func (s *Server) ListenOn(address string) (baseURL string, err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -63,11 +63,11 @@ func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error)
 	}
 }
 
-// serve accepts connections until Close. The caller holds the lock.
+// serve accepts connections until Close. s.mu must be held.
 func (s *Server) serve(listener net.Listener) {
 	server := &http.Server{
 		Handler:  s,
-		ErrorLog: stdlog.New(io.Discard, "", 0), // clients that break connections are what tests are about
+		ErrorLog: stdlog.New(io.Discard, "", 0), // tests break connections on purpose
 	}
 	s.serving = append(s.serving, server)
 	s.busy.Go(func() { _ = server.Serve(listener) }) // ends with ErrServerClosed

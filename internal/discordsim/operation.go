@@ -10,14 +10,14 @@ import (
 // interactionPrefix begins every interaction token: base64 of "interaction:" (observed by client authors).
 const interactionPrefix = "aW50ZXJhY3Rpb246"
 
-// operation is what the server makes of a method and a path, by its own simple rule: "/api" and "/vN" are dropped and
-// the parts that vary are replaced by placeholders. It deliberately knows no list of Discord's routes.
+// operation is what the server derives from a method and a path, by its own simple rule: "/api" and "/vN" are dropped
+// and the parts that vary are replaced by placeholders. It deliberately knows no list of Discord's routes.
 type operation struct {
 	method   string
 	raw      []string // the path's segments as sent, without /api and /vN
 	template []string // the same with placeholders
-	// major is what splits the counters of one hash: the id of a channel or guild, the id of a webhook and, if there is
-	// one, its token; the same for interactions. Tokens are shortened to a digest.
+	// major is the major parameter, which splits the counters of one hash: the id of a channel or guild, or the id of a
+	// webhook or interaction and, if there is one, its token. A digest replaces the token.
 	major string
 	// interaction: a callback, or a follow-up recognised by its token.
 	interaction bool
@@ -25,7 +25,7 @@ type operation struct {
 	byToken bool
 }
 
-// parseOperation takes a path as it stands in a request line. Query and fragment are ignored.
+// parseOperation parses a path from a request line. Query and fragment are ignored.
 func parseOperation(method, path string) operation {
 	if i := strings.IndexAny(path, "?#"); i >= 0 {
 		path = path[:i]
@@ -45,7 +45,7 @@ func parseOperation(method, path string) operation {
 	return op
 }
 
-// placeholder decides what stands for segment i.
+// placeholder returns what stands for segment i in the template.
 func placeholder(raw []string, i int) string {
 	switch {
 	case i > 0 && raw[i-1] == "reactions":
@@ -77,19 +77,19 @@ func (op *operation) findMajor() {
 	}
 }
 
-// String is the method and the path template, such as "POST /channels/{id}/messages".
+// String returns the method and the path template, such as "POST /channels/{id}/messages".
 func (op operation) String() string {
 	return op.method + " /" + strings.Join(op.template, "/")
 }
 
-// hash is a bucket name for operations to which no rule gives one: opaque, and as long as Discord's.
+// hash returns a bucket name for an operation to which no rule gives one: opaque, and as long as Discord's.
 func (op operation) hash() string {
 	h := fnv.New128a()
 	h.Write([]byte(op.String()))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// digest stands for a secret in keys and reports. It is empty for an empty secret.
+// digest returns a text that stands for a secret in keys and reports. It is empty for an empty secret.
 func digest(secret string) string {
 	if secret == "" {
 		return ""

@@ -21,7 +21,7 @@ const (
 	KindFixed
 	// KindSliding keeps a log: every request occupies a place for one period.
 	KindSliding
-	// KindLeaky gives back one place every period/limit.
+	// KindLeaky frees one place every period/limit.
 	KindLeaky
 )
 
@@ -41,71 +41,71 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", int(k))
 }
 
-// Quota is a limit in numbers: at most Limit requests per Period, counted after Kind.
-// Build one with [Fixed], [Aligned], [Extending], [Sliding], [SlidingNext], [Leaky], [Lagging] or [Unlimited].
+// Quota is a limit in numbers: at most Limit requests per Period, counted as Kind says. Build one with [Fixed],
+// [Aligned], [Extending], [Sliding], [SlidingNext], [Leaky], [Lagging] or [Unlimited].
 type Quota struct {
 	Kind   Kind
 	Limit  int // requests
 	Period time.Duration
-	// Aligned windows (KindFixed only) begin at multiples of Period since the Unix epoch, moved by Phase.
-	// Others are opened by the first request after the last one has closed.
+	// Aligned windows (KindFixed only) begin at multiples of Period since the Unix epoch, moved by Phase. Other windows
+	// are opened by the first request after the last one has closed.
 	Aligned bool
 	Phase   time.Duration
-	// NamesNext makes headers say when the next place comes back instead of when the last one does (KindSliding only).
+	// NamesNext makes headers say when the next place becomes free, not when the last one does (KindSliding only).
 	NamesNext bool
-	// Extend moves the end of a window on for each request that it refuses (KindFixed only, and not aligned).
+	// Extend is by how much each refusal moves the end of a window (KindFixed only, and not aligned).
 	Extend time.Duration
 	// Lags makes Remaining name one place too many as long as any is taken, while Reset-After is true (KindLeaky only).
 	Lags bool
-	// Lateness is how much later places come back than headers announce.
+	// Lateness is how much later than announced places become free.
 	Lateness Lateness
 }
 
-// Fixed is a fixed window that is opened by the first request after the last window has closed.
+// Fixed returns a fixed window that is opened by the first request after the last window has closed.
 func Fixed(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindFixed, Limit: limit, Period: period}
 }
 
-// Aligned is a fixed window whose boundaries are multiples of the period since the Unix epoch, moved by phase.
+// Aligned returns a fixed window whose boundaries are multiples of the period since the Unix epoch, moved by phase.
 func Aligned(limit int, period, phase time.Duration) Quota {
 	return Quota{Kind: KindFixed, Limit: limit, Period: period, Aligned: true, Phase: phase}
 }
 
-// Extending is a fixed window whose end each refusal moves on, so that whoever asks early again and again is never let
-// through (observed on a compatible server). Retry-After names the new end.
+// Extending returns a fixed window whose end each refusal moves, so that a client that keeps asking early is never
+// accepted (observed on a compatible server). Retry-After names the new end.
 func Extending(limit int, period, by time.Duration) Quota {
 	return Quota{Kind: KindFixed, Limit: limit, Period: period, Extend: by}
 }
 
-// Sliding is a sliding log: the most common kind on Discord since November 2022, as observed by client authors.
+// Sliding returns a sliding log: the most common kind on Discord since November 2022, as observed by client authors.
 func Sliding(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindSliding, Limit: limit, Period: period}
 }
 
-// SlidingNext is a sliding log whose Reset and Reset-After name the moment at which the next place comes back. At first its
-// answers look like those of a fixed window.
+// SlidingNext returns a sliding log whose Reset and Reset-After name the moment at which the next place becomes free.
+// At first its answers look like those of a fixed window.
 func SlidingNext(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindSliding, Limit: limit, Period: period, NamesNext: true}
 }
 
-// Leaky is a leaky bucket that holds limit requests and forgets one of them every period/limit.
+// Leaky returns a leaky bucket that holds limit requests and forgets one of them every period/limit.
 func Leaky(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindLeaky, Limit: limit, Period: period}
 }
 
-// Lagging is a leaky bucket whose Remaining lags behind its level: a request leaves it as it was and makes Reset-After
-// longer by the time of a place (measured on Discord).
+// Lagging returns a leaky bucket whose Remaining lags behind its level: a request does not change it and makes
+// Reset-After longer by the time of a place (measured on Discord).
 func Lagging(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindLeaky, Limit: limit, Period: period, Lags: true}
 }
 
-// Unlimited says explicitly that there is no limit; answers then carry no limit headers.
+// Unlimited returns a quota that explicitly has no limit; answers then carry no limit headers.
 func Unlimited() Quota { return Quota{Kind: KindUnlimited} }
 
 // limited reports whether the quota limits anything.
 func (q Quota) limited() bool { return q.Kind != KindNone && q.Kind != KindUnlimited }
 
-// interval is the time in which a leaky bucket forgets one request. It is rounded up, so that a bucket is never
+// interval returns the time in which a leaky bucket forgets one request. It is rounded up, so that a bucket is never
 // faster than its quota says.
 func (q Quota) interval() time.Duration {
 	n := time.Duration(q.Limit)
@@ -143,12 +143,12 @@ func (q Quota) validate() error {
 	return nil
 }
 
-// windowEnd is the end of the aligned window that now lies in.
+// windowEnd returns the end of the aligned window that contains now.
 func (q Quota) windowEnd(now time.Time) time.Time {
 	return now.Add(q.toBoundary(time.Duration(now.UnixNano())))
 }
 
-// toBoundary is the time from an instant, counted from the epoch of the alignment, to the next boundary after it.
+// toBoundary returns the time from an instant, counted from the epoch of the alignment, to the next boundary after it.
 func (q Quota) toBoundary(since time.Duration) time.Duration {
 	into := (since - q.Phase) % q.Period
 	if into < 0 {
@@ -163,7 +163,7 @@ type Consumer int
 const (
 	// Own requests come from the client under test.
 	Own Consumer = iota
-	// Foreign requests come from somebody else who uses the same limit.
+	// Foreign requests come from another client of the same limit.
 	Foreign
 )
 
@@ -178,7 +178,7 @@ type State struct {
 	ResetLate, NextLate time.Duration
 }
 
-// stated is the state as honest headers say it: all but RetryAfter as if everything were punctual.
+// stated returns the state that honest headers tell: all but RetryAfter as if everything were punctual.
 func stated(counter Counter, now time.Time) State {
 	state := counter.State(now)
 	state.ResetAfter = max(state.ResetAfter-state.ResetLate, 0)
@@ -198,17 +198,16 @@ type Counter interface {
 	Take(now time.Time, who Consumer) bool
 	// State describes the counter without counting anything.
 	State(now time.Time) State
-	// OwnUsed is the number of places that Own requests occupy at this moment, a partly free one included. When it
-	// reaches the limit the client would have been refused even without anybody else. What only refusals have extended
-	// does not count.
+	// OwnUsed returns the number of places that Own requests occupy at this moment, including a partly free one. If it
+	// reaches the limit, the client would have been refused even without other clients. Places that only refusals have
+	// extended do not count.
 	OwnUsed(now time.Time) int
-	// Quota returns what the counter counts against.
+	// Quota returns the quota of the counter.
 	Quota() Quota
 
-	// overdue is the number of places that are announced to have come back at this moment, and have not.
+	// overdue returns the number of places that were announced to be free by this moment, and are not.
 	overdue(now time.Time) int
-	// opened is the moment for which the return of the place was announced that the next request takes. It is zero if that
-	// place was never taken.
+	// opened returns when the place that the next request takes was announced to be free, zero if it was never taken.
 	opened(now time.Time) time.Time
 	// resize changes numbers but not the kind. What is counted stays counted.
 	resize(now time.Time, quota Quota)
@@ -225,10 +224,10 @@ func NewCounter(quota Quota) (Counter, error) {
 	return newCounter(quota), nil
 }
 
-// newCounter wants a valid quota; it returns nil for one without a limit.
+// newCounter needs a valid quota; it returns nil for one without a limit.
 func newCounter(quota Quota) Counter { return newLateCounter(quota, newDraws(0, "")) }
 
-// newLateCounter is newCounter with the random parts of its lateness.
+// newLateCounter is newCounter with the random parts of a lateness.
 func newLateCounter(quota Quota, draws draws) Counter {
 	switch quota.Kind {
 	case KindFixed:
@@ -241,8 +240,8 @@ func newLateCounter(quota Quota, draws draws) Counter {
 	return nil
 }
 
-// resized turns a counter into one for another quota. A change of kind keeps the number of places taken: they are
-// counted as if they had all been taken now.
+// resized turns a counter into one for another quota. A change of kind keeps the number of places taken, as if they had
+// all been taken now.
 func resized(counter Counter, now time.Time, quota Quota, draws draws) Counter {
 	if counter == nil || !quota.limited() {
 		return newLateCounter(quota, draws)

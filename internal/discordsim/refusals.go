@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// The faults in this file are about how a server writes its 429s. They let other faults apply to the same request, too.
+// The faults in this file change how a server writes its 429s. Other faults can apply to the same request, too.
 
 // WithoutScope leaves X-RateLimit-Scope out of every 429, as old and compatible servers do.
 func WithoutScope() Fault { return Fault{Also: true, Drop: []string{headerScope}} }
 
-// MillisecondBodies gives retry_after in milliseconds while Retry-After stays in seconds, as some compatible servers do (and
-// as Discord did until version 8 of its API). With a precise header that one has the decimals: 0.91 beside 910.
+// MillisecondBodies gives retry_after in milliseconds while Retry-After stays in seconds, as some compatible servers do
+// (and as Discord did until version 8 of its API). preciseHeader gives the header decimals: 0.91 beside 910.
 func MillisecondBodies(preciseHeader bool) Fault {
 	return editRefusals(func(response *Response, body *limitBody) {
 		if body.RetryAfter == nil {
@@ -25,8 +25,8 @@ func MillisecondBodies(preciseHeader bool) Fault {
 	})
 }
 
-// HeadersUntilFull makes Retry-After the time until the bucket is empty again while the body's retry_after is the time until
-// one request is accepted, as observed on Discord's sliding buckets.
+// HeadersUntilFull makes Retry-After the time until the bucket is empty again. The body's retry_after stays the time
+// until one request is accepted. Discord's sliding buckets have been observed to do so.
 func HeadersUntilFull() Fault {
 	return editRefusals(func(response *Response, _ *limitBody) {
 		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && response.Class == ClassUser {

@@ -11,7 +11,7 @@ type ByClass struct {
 	User, SubLimit, Shared, Global, Edge int
 }
 
-// Total is the sum over all classes.
+// Total returns the sum over all classes.
 func (b ByClass) Total() int { return b.User + b.SubLimit + b.Shared + b.Global + b.Edge }
 
 func (b *ByClass) add(class Class) {
@@ -31,14 +31,14 @@ func (b *ByClass) add(class Class) {
 
 // Tally counts what happened to requests.
 type Tally struct {
-	// Accepted requests were let through by all limits and answered as the rule says.
+	// Accepted counts requests that all limits accepted and that were answered as the rule says.
 	Accepted int
-	// Failed requests were let through and then answered by a fault of status 400 or more, or not at all.
+	// Failed counts requests that all limits accepted and a fault answered with status 400 or more, or not at all.
 	Failed int
-	// Refused requests met a limit. Avoidable and Excused are parts of it; the rest was unavoidable.
+	// Refused counts requests that a limit refused. Avoidable and Excused are parts of it; the rest was unavoidable.
 	Refused, Avoidable, Excused ByClass
-	// Late is the part of Excused that showed that a limit opens later than announced. LateOpenings is at how many openings:
-	// requests that were in flight together are refused at the same one.
+	// Late is the part of Excused that showed that a limit opens later than announced. LateOpenings counts the
+	// openings: requests that were in flight together are refused at the same one.
 	Late         ByClass
 	LateOpenings int
 	// Inversions counts accepted requests that were overtaken: some request of the same bucket with a higher sequence
@@ -60,20 +60,20 @@ func (t *Tally) refuse(class Class, verdict Verdict) {
 type Report struct {
 	Tally
 	Requests int
-	// Lost requests never reached the place that counts: the connection broke before.
+	// Lost counts requests that were never processed: the connection broke before.
 	Lost int
-	// Invalid counts the client's replies as Discord does: 401, 403 and 429 other than shared ones.
+	// Invalid counts responses to the client as Discord does: 401, 403 and 429 other than shared ones.
 	Invalid int
 	// Bans is how often the address was banned for invalid requests.
 	Bans int
-	// Foreign counts requests of others that were let through.
+	// Foreign counts accepted requests of other clients.
 	Foreign int
 	// MaxInFlight is the largest number of requests in flight at once, from the client's sending to its receiving.
 	// Only a Server knows it.
 	MaxInFlight int
 	// First is when the first request was sent and Last when the last one was processed. Zero without requests.
 	First, Last time.Time
-	// Buckets are in the order of hash, major parameter and authorization.
+	// Buckets are sorted by hash, major parameter and authorization.
 	Buckets []BucketReport
 }
 
@@ -84,7 +84,7 @@ type BucketReport struct {
 	Major         string
 	Authorization string // a digest
 	Quota         Quota
-	// Evicted sums up buckets that were forgotten to save memory; it has no name.
+	// Evicted is the number of evicted buckets that this report sums up without a name; 0 in all others.
 	Evicted int
 }
 
@@ -93,7 +93,7 @@ type Event struct {
 	SentAt    time.Time
 	At        time.Time // processed
 	Operation string
-	Hash      string // "" if it did not come as far as a bucket
+	Hash      string // "" if it did not reach a bucket
 	Major     string
 	Sequence  int64
 	// Accepted numbers the accepted requests in the order of processing, from 1; 0: not accepted.
@@ -126,10 +126,10 @@ func (l *eventLog) all() []Event {
 	return slices.Concat(l.events[l.next:], l.events[:l.next])
 }
 
-// Events are the latest events (all with Config.FullLog) in the order of processing.
+// Events returns the latest events (all with Config.FullLog) in the order of processing.
 func (w *World) Events() []Event { return w.events.all() }
 
-// Refusals are the latest events that are refusals, kept apart so that successes do not push them out.
+// Refusals returns the latest events that are refusals, kept apart so that successes do not push them out.
 func (w *World) Refusals() []Event { return w.refusals.all() }
 
 // Report sums up what has happened so far.

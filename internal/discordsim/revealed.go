@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// revealed is what refusals have shown of a limit that opens later than announced. See the package documentation for
-// which of these refusals are excused.
+// revealed is what refusals have shown of a limit that opens later than announced. The package documentation says which
+// of these refusals are excused.
 type revealed struct {
-	shown     []showing // none both smaller and later than another one
+	shown     []showing // no entry is both smaller and later than another one
 	opening   lateOpening
-	tries     int       // refusals of an earlier opening than the largest lateness allows, since that was shown
+	tries     int       // refusals of requests sent earlier than the largest lateness allows, since that was shown
 	kept      int       // periods since the latest of these refusals in which an own request was accepted
-	periodEnd time.Time // of the latest such period
-	early     time.Time // when the client read, since then, that a request was accepted earlier; zero: it has not
+	periodEnd time.Time // end of the latest such period
+	early     time.Time // when the client read that a request since then was accepted earlier; zero: it has not
 }
 
 // showing is a lateness, and when the client read of it.
@@ -22,13 +22,13 @@ type showing struct {
 	at   time.Time
 }
 
-// lateOpening is a moment until which a limit refused requests that came after the announced opening.
+// lateOpening is an opening before which a limit refused requests that came after the announced one.
 type lateOpening struct {
-	at      time.Time // when it opened in truth
+	at      time.Time // when the limit really opened
 	refused int       // requests
 	since   time.Time // when the first of them was processed
 	believe bool      // an accepted request had shown less lateness before
-	try     bool      // no more lateness than the client knew of, and tried not too soon after the last time
+	try     bool      // the refusal showed nothing new, and the client tried after long enough
 }
 
 // show records that the client has read a refusal that shows lateness.
@@ -39,7 +39,7 @@ func (r *revealed) show(late time.Duration, at time.Time) {
 	}
 }
 
-// largest is the largest lateness of which the client had read by a moment.
+// largest returns the largest lateness of which the client had read by heard.
 func (r *revealed) largest(heard time.Time) (late time.Duration) {
 	for _, s := range r.shown {
 		if !s.at.After(heard) {
@@ -56,7 +56,7 @@ func (r *revealed) accept(now time.Time, period time.Duration) {
 	}
 }
 
-// refuse decides about a request that was refused because a limit opened late, at a moment and by a time.
+// refuse judges the refusal of a request because a limit opened late: at opens, which is late after the announced time.
 func (r *revealed) refuse(now, heard, opens time.Time, late time.Duration) (Verdict, string) {
 	more := late > r.largest(heard)
 	if o := &r.opening; o.at.Equal(opens) {
@@ -91,7 +91,7 @@ func (r *revealed) accepted(made, at time.Time) {
 	}
 }
 
-// refusedAt is how many requests a late opening has refused so far.
+// refusedAt returns how many requests a late opening has refused so far.
 func (r *revealed) refusedAt(opens time.Time) int {
 	if r.opening.at.Equal(opens) {
 		return r.opening.refused
@@ -99,7 +99,7 @@ func (r *revealed) refusedAt(opens time.Time) int {
 	return 0
 }
 
-// hasRoom says whether a full limit would have a place for one more own request if it were punctual.
+// hasRoom reports whether a full limit would have a place for one more own request if it were punctual.
 func (g *gate) hasRoom(now, opens time.Time) bool {
 	used := g.counter.OwnUsed(now) - g.counter.overdue(now)
 	if g.pace != nil {
@@ -108,7 +108,7 @@ func (g *gate) hasRoom(now, opens time.Time) bool {
 	return used+g.refusedAt(opens) < g.counter.Quota().Limit
 }
 
-// stay is for how long the request of another client would keep a place, for all that answers have announced.
+// stay returns how long the request of another client would keep a place, for all that answers have announced.
 func (g *gate) stay() time.Duration {
 	if g.pace != nil {
 		return g.pace.quota.Period
@@ -119,8 +119,8 @@ func (g *gate) stay() time.Duration {
 	return g.longest
 }
 
-// doubtful is how long a refusal has to travel so that it could be about the place of another client, for all that can be known.
-// Answers told when the limit should have opened, but not how long their requests had travelled before they were counted.
+// doubtful returns how long a refusal has to travel so that, for all the client can know, it could concern the place of
+// another client. Answers told when the limit should have opened, but not how long their requests had travelled before.
 func (g *gate) doubtful(late time.Duration, announced time.Time) time.Duration {
 	if g.pace != nil {
 		return forgetAfter
@@ -134,8 +134,8 @@ func (g *gate) doubtful(late time.Duration, announced time.Time) time.Duration {
 	return g.stay() - late - there - 2*time.Millisecond // headers are rounded
 }
 
-// judgeLate decides about a refusal by a limit that is full of the client's own requests: whether it is full because it
-// opens later than announced, and whether the client could know that.
+// judgeLate judges a refusal by a limit that is full of the client's own requests: whether it is full because it opens
+// later than announced, and whether the client could know that.
 func (w *World) judgeLate(x *exchange, q question) (Verdict, string) {
 	g, now := x.refusal.gate, x.call.Now
 	opens, announced := now.Add(x.refusal.retry), g.opened(now)
@@ -145,7 +145,7 @@ func (w *World) judgeLate(x *exchange, q question) (Verdict, string) {
 		return Avoidable, becauseOwn
 	case late >= g.stay(): // it looks like the request of another client
 		return Unavoidable, becauseOthers
-	case q.sent.Before(announced): // which tells the client nothing of lateness
+	case q.sent.Before(announced): // the client learns nothing of lateness from it
 		return Excused, becauseLate
 	}
 	x.late, x.announced, x.firstLate = late, announced, g.refusedAt(opens) == 0

@@ -19,9 +19,9 @@ type Request struct {
 	Address string
 	// Fields are the names of the top-level members of a JSON body; sub-limits look at them.
 	Fields []string
-	// Sequence numbers the requests as the client means them to be ordered, from 1 on; 0: not numbered.
+	// Sequence numbers the requests in the order that the client intends, from 1 on; 0: not numbered.
 	Sequence int64
-	// SentAt is when the request entered, before it travelled to the place that counts. Zero: at that very moment.
+	// SentAt is when the request entered, before it travelled to the limits; zero: the moment of processing.
 	SentAt time.Time
 	// Header and Body are only for hooks.
 	Header http.Header
@@ -38,7 +38,7 @@ type Call struct {
 	Elapsed   time.Duration // Now, since the world began
 	Operation string        // such as "POST /channels/{id}/messages"
 	Major     string        // channel, guild or webhook; "" if the operation has none
-	N         int           // how many requests of this rule there have been, this one included
+	N         int           // number of requests of this rule so far, this one included
 
 	op operation
 }
@@ -47,43 +47,43 @@ type Call struct {
 type Rule struct {
 	// Method is one method; "" or "*" matches all.
 	Method string
-	// Path is matched segment by segment, without /api and /vN. "{anything}" matches whatever varies (ids, tokens,
-	// emoji, codes), "*" any one segment, "**" at the end any rest. A number matches that id only.
+	// Path is matched segment by segment, without /api and /vN. "{anything}" matches any segment that varies (ids,
+	// tokens, emoji, codes), "*" any one segment, "**" at the end any rest. A number matches that id only.
 	Path string
 	// Hash names the counters; rules with one hash share them. "" gives every operation a hash of its own.
 	Hash string
-	// Announce is written into X-RateLimit-Bucket instead of Hash: two routes that claim to be one bucket and are not,
-	// as it happened on Discord until 2026. Refusals in such a bucket are excused.
+	// Announce is sent in X-RateLimit-Bucket instead of Hash: two routes claim to be one bucket and are not, as
+	// happened on Discord until 2026. Refusals in such a bucket are excused.
 	Announce string
-	// Quota is the limit of each (hash, major parameter, authorization), of routes with a webhook's token of each (hash,
-	// token). Without one, answers carry no limit headers.
+	// Quota is the limit of each (hash, major parameter, authorization), or of each (hash, token) for routes with a
+	// webhook's token. Without one, answers carry no limit headers.
 	Quota Quota
 	// Changes replace Quota and Hash at given times, at once or server by server.
 	Changes []Change
-	// Server says which of Discord's servers handles a request, from 0 to below 1 in the order in which changes reach
-	// them. Nil: by chance.
+	// Server returns which of Discord's servers handles a request, from 0 to below 1 in the order in which changes
+	// reach them. Nil: by chance.
 	Server func(Call) float64
-	// Vary may replace them for a single request, see [Alternate], [EachTime], [HashByMajor], [HashByPath], [LateFor],
-	// [ErrorBucket] and [ByMessageAge].
+	// Vary may replace parts of the rule for a single request, see [Alternate], [EachTime], [HashByMajor],
+	// [HashByPath], [LateFor], [ErrorBucket] and [ByMessageAge].
 	Vary func(Call) Variant
 	// SubLimits are further limits that no header shows.
 	SubLimits []SubLimit
-	// Shared is a limit of the resource, hidden from headers and used by everybody.
+	// Shared is a limit of the resource, hidden from headers and shared by all clients.
 	Shared *SharedLimit
-	// Errors is a limit of the errors of an address, named only in the 429s of all rules that have it.
+	// Errors is a limit of the errors of an address. Only the 429s of the rules that have it name it.
 	Errors *ErrorLimit
 	// Edge refuses requests of this rule in front of Discord, with a page instead of an API answer.
 	Edge *EdgeLimit
-	// Status and Body answer a request that is let through. Zero: 200 and "{}".
+	// Status and Body answer an accepted request. Zero: 200 and "{}".
 	Status int
 	Body   string
-	// Faults go wrong on demand; the first one that applies is used, and more if it says so.
+	// Faults are tried in order: the first one that applies is used, and later ones if its Also is set.
 	Faults []Fault
 }
 
 // SubLimit counts some requests of a rule a second time, per hash, major parameter and authorization. Its refusal has
-// the scope "user" and headers that show places left; the place taken there stays taken (Discord's staff).
-// If that place was the last one, the headers look like those of an ordinary refusal.
+// the scope "user" and headers that show places left; the request keeps its place in the bucket (Discord's staff). If
+// that place was the last one, the headers look like those of an ordinary refusal.
 type SubLimit struct {
 	Fields []string        // body fields any of which makes the request count; none: every request counts
 	When   func(Call) bool // further condition for a request to count; nil: none
@@ -93,7 +93,7 @@ type SubLimit struct {
 	Silent bool
 }
 
-// SharedLimit is counted per resource, whoever asks.
+// SharedLimit is counted per resource, for all clients together.
 type SharedLimit struct {
 	Name  string // rules with one name share the counters; "": the rule's own
 	Quota Quota
@@ -103,11 +103,11 @@ type SharedLimit struct {
 	Silent bool
 }
 
-// ErrorLimit counts answers from status 400 on to an address. Once it is full, every request of the address to a rule
-// that has it is refused, with limit headers and a bucket name of its own that no other answers have: on compatible
-// servers one middleware limits errors on all routes. With [Extending] each of these refusals prolongs the block.
+// ErrorLimit counts answers from status 400 on to an address. Once it is full, it refuses every request of the address
+// to a rule that has it. These refusals have limit headers and a bucket name that no other answers have: on compatible
+// servers one middleware limits errors on all routes. With [Extending] each of them prolongs the block.
 type ErrorLimit struct {
-	Name  string // the bucket's, and that of the counters; not empty
+	Name  string // name of the bucket and of its counters; not empty
 	Quota Quota
 }
 
@@ -115,16 +115,16 @@ type ErrorLimit struct {
 type Variant struct {
 	Hash     string
 	Quota    Quota
-	Lateness Lateness // of the quota, whichever that is
+	Lateness Lateness // of the quota that applies
 	Status   int
 	// Unpredictable says that no client can know which hash the request will get. Its refusals are excused.
 	Unpredictable bool
 }
 
-// Matches reports whether the rule is meant for requests with a method and a path.
+// Matches reports whether the rule matches requests with a method and a path.
 func (r *Rule) Matches(method, path string) bool { return r.matches(parseOperation(method, path)) }
 
-// matches reports whether the rule is meant for an operation.
+// matches reports whether the rule matches an operation.
 func (r *Rule) matches(op operation) bool {
 	if r.Method != "" && r.Method != "*" && r.Method != op.method {
 		return false
@@ -205,7 +205,7 @@ func (r *Rule) validate() error {
 
 func (r *Rule) String() string { return strings.TrimSpace(r.Method + " " + r.Path) }
 
-// namesOneID reports whether the path is about one id rather than about all.
+// namesOneID reports whether the path names one id rather than any.
 func (r *Rule) namesOneID() bool {
 	return slices.ContainsFunc(strings.Split(r.Path, "/"), isNumber)
 }

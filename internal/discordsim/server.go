@@ -13,12 +13,12 @@ import (
 // ErrClosed is returned for requests to a Server that has been closed.
 var ErrClosed = errors.New("discordsim: server closed")
 
-// errConnectionLost is what a client sees of a broken connection.
+// errConnectionLost is the client's error for a broken connection.
 var errConnectionLost = errors.New("discordsim: connection reset by peer")
 
-// Server puts a [World] behind HTTP. A request enters, travels for its inbound latency, is processed at that very
-// moment and in the order of arrival, and its answer travels back. All waiting is done by timers, so that a Server made
-// in a testing/synctest bubble lives in the bubble's time. A Server is safe for concurrent use.
+// Server puts a [World] behind HTTP. A request enters, travels for its inbound latency and is processed at its arrival,
+// in the order of arrival. Its answer travels back. All waiting is done by timers, so that a Server made in a
+// testing/synctest bubble uses the bubble's time. A Server is safe for concurrent use.
 //
 // There are four ways in: ServeHTTP for any HTTP server, Listen for real sockets on the loopback interface, DialContext
 // for connections in memory, and RoundTripper without any connection.
@@ -56,7 +56,7 @@ func New(config Config) (*Server, error) {
 	}, nil
 }
 
-// now goes by the monotonic clock alone: a step of this machine's wall clock is not one of the simulated server's.
+// now uses only the monotonic clock: a step of this machine's wall clock must not step the simulated server's.
 func (s *Server) now() time.Time { return s.epoch.Add(time.Since(s.epoch)) }
 
 // Report sums up what has happened so far.
@@ -68,21 +68,21 @@ func (s *Server) Report() Report {
 	return report
 }
 
-// Events are the latest events, or all with Config.FullLog.
+// Events returns the latest events, or all with Config.FullLog.
 func (s *Server) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.world.Events()
 }
 
-// Refusals are the latest events that are refusals.
+// Refusals returns the latest events that are refusals.
 func (s *Server) Refusals() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.world.Refusals()
 }
 
-// Consume makes n foreign requests now and returns how many were let through.
+// Consume makes n foreign requests now and returns how many were accepted.
 func (s *Server) Consume(request Request, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ type journey struct {
 	gone     bool      // the client went away before processing
 }
 
-// enter counts a request in and draws its latency. The caller must call leave if the error is nil.
+// enter registers a request and draws its latency. The caller must call leave if the error is nil.
 func (s *Server) enter() (*journey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +123,8 @@ func (s *Server) leave() {
 	s.mu.Unlock()
 }
 
-// travel takes a request to the world and its answer back. When the context ends before the request was processed,
-// the request is never counted; when it ends later, only the answer is lost.
+// travel takes a request to the world and its answer back. If the context ends before the request is processed, the
+// request is never counted. If it ends later, only the answer is lost.
 func (s *Server) travel(ctx context.Context, j *journey, request Request) (*Response, error) {
 	request.SentAt = j.sent
 	j.request = request
@@ -163,7 +163,8 @@ func (s *Server) travel(ctx context.Context, j *journey, request Request) (*Resp
 	return response, nil
 }
 
-// handle lets a fault answer a request, under no lock. If that panics or ends the goroutine, the client never reads an answer.
+// handle lets a fault answer a request, without a lock. If the fault panics or ends the goroutine, the client never
+// reads an answer.
 func (s *Server) handle(j *journey, response *Response) {
 	answered := false
 	defer func() {
@@ -179,7 +180,7 @@ func (s *Server) handle(j *journey, response *Response) {
 	answered = true
 }
 
-// withdraw reports whether the request had not been processed yet; then it never will be.
+// withdraw reports whether the request has not been processed yet. Then it never will be.
 func (s *Server) withdraw(j *journey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,8 +188,8 @@ func (s *Server) withdraw(j *journey) bool {
 	return j.gone
 }
 
-// arrive returns the answer. Whoever comes first processes everything that has arrived by now, so that requests are
-// processed in the order and at the time of their arrival and not in the order in which goroutines happen to wake.
+// arrive returns the answer. It processes everything that has arrived by now. So requests are processed in the order
+// and at the time of their arrival, and not in the order in which goroutines happen to wake.
 func (s *Server) arrive(j *journey) *Response {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,8 +236,8 @@ func (s *Server) waitForEver(ctx context.Context) error {
 	}
 }
 
-// Close ends everything: requests inside fail, connections are closed, and goroutines of this package have ended when it
-// returns. The report stays readable. A second Close does nothing.
+// Close ends everything. Requests inside fail and connections are closed; when it returns, the goroutines of this
+// package have ended. The report stays readable. A second Close does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.isClosed {

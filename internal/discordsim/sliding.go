@@ -2,7 +2,7 @@ package discordsim
 
 import "time"
 
-// slidingLog remembers when each request was accepted. A place is free again one period later, and its lateness.
+// slidingLog remembers when each request was accepted. A place is free again one period and its lateness later.
 type slidingLog struct {
 	quota  Quota
 	draws  draws

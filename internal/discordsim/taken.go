@@ -2,16 +2,15 @@ package discordsim
 
 import "time"
 
-// takenPlaces are the occupied places of a log or of a leaky bucket. They come back in the order in which they were
-// taken.
+// takenPlaces are the occupied places of a log or of a leaky bucket. They become free in the order they were taken in.
 type takenPlaces struct {
-	list []takenPlace // the first `gone` entries have come back
+	list []takenPlace // the first `gone` entries are free again
 	gone int
 	own  int
 }
 
 type takenPlace struct {
-	back time.Time     // as announced
+	back time.Time     // when it becomes free, as announced
 	late time.Duration // how much later in truth
 	who  Consumer
 }
@@ -20,7 +19,7 @@ func (p takenPlace) returns() time.Time { return p.back.Add(p.late) }
 
 func (t *takenPlaces) live() []takenPlace { return t.list[t.gone:] }
 
-// expire counts places as free that have come back. It remembers the last ones, as many as the limit.
+// expire counts places as free whose time has come. It remembers the last ones, as many as the limit.
 func (t *takenPlaces) expire(now time.Time, limit int) {
 	for t.gone < len(t.list) && !now.Before(t.list[t.gone].returns()) {
 		if t.list[t.gone].who == Own {
@@ -34,7 +33,7 @@ func (t *takenPlaces) expire(now time.Time, limit int) {
 	}
 }
 
-// opened is when the place was announced to come back that the next request takes. It is zero if that was never taken.
+// opened returns when the place that the next request takes was announced to be free, zero if it was never taken.
 func (t *takenPlaces) opened(limit int) time.Time {
 	if i := len(t.list) - limit; i >= 0 {
 		return t.list[i].back
@@ -42,7 +41,7 @@ func (t *takenPlaces) opened(limit int) time.Time {
 	return time.Time{}
 }
 
-// last is when all places will have come back, as announced; zero: they have.
+// last returns when all places will be free, as announced; zero: they are.
 func (t *takenPlaces) last() time.Time {
 	if live := t.live(); len(live) > 0 {
 		return live[len(live)-1].back
@@ -50,7 +49,7 @@ func (t *takenPlaces) last() time.Time {
 	return time.Time{}
 }
 
-// add takes a place that is announced to come back at a time. It does not come back before an earlier one.
+// add takes a place that is announced to be free at back. It does not become free before an earlier one.
 func (t *takenPlaces) add(back time.Time, late time.Duration, who Consumer) {
 	if live := t.live(); len(live) > 0 {
 		late = max(late, live[len(live)-1].returns().Sub(back))
@@ -61,7 +60,7 @@ func (t *takenPlaces) add(back time.Time, late time.Duration, who Consumer) {
 	}
 }
 
-// move changes when places come back, as announced.
+// move changes when places become free, as announced.
 func (t *takenPlaces) move(to func(time.Time) time.Time) {
 	for i := range t.live() {
 		t.live()[i].back = to(t.live()[i].back)
@@ -76,7 +75,7 @@ func (t *takenPlaces) state(now time.Time, limit int) State {
 	}
 	last, next := live[len(live)-1], live[0]
 	if over := len(live) - limit; over >= 0 {
-		next = live[over] // over > 0 after the limit was lowered: that many more have to go first
+		next = live[over] // over > 0 after the limit was lowered: so many more have to become free first
 		state.RetryAfter = next.returns().Sub(now)
 	}
 	state.ResetAfter, state.ResetLate = last.returns().Sub(now), last.late
@@ -84,7 +83,7 @@ func (t *takenPlaces) state(now time.Time, limit int) State {
 	return state
 }
 
-// overdue is how many places are announced to have come back, and have not.
+// overdue returns how many places were announced to be free, and are not.
 func (t *takenPlaces) overdue(now time.Time) (n int) {
 	for _, place := range t.live() {
 		if place.back.After(now) {

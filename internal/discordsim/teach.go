@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// teach writes down what the client will know when it has read the answer.
+// teach records what the client will know when it has read the answer.
 func (w *World) teach(response *Response, x *exchange) {
 	if response.lost {
 		if x.bucket != nil {
@@ -32,8 +32,8 @@ func (w *World) teach(response *Response, x *exchange) {
 		response.addLesson(hold)
 		return
 	}
-	// Headers tell when a window ends, but not when the next place of a sliding bucket comes back. A client knows that of
-	// its own requests, and those are judged by whether they alone fill the bucket.
+	// Headers tell when a window ends, but not when the next place of a sliding bucket becomes free. A client knows
+	// that from its own requests, and those are judged by whether they alone fill the bucket.
 	truth := stated(b.counter, x.call.Now)
 	description := lesson{
 		gate: &b.gate, rule: x.rule, honesty: compareDescription(response.Header, truth),
@@ -63,8 +63,8 @@ func (w *World) teach(response *Response, x *exchange) {
 	}
 }
 
-// measures reports whether an answer shows how long a request may occupy a place. In the middle of a window, or before a place of an
-// earlier request comes back, it does not.
+// measures reports whether an answer shows how long a request may occupy a place. An answer in the middle of a window,
+// or before a place of an earlier request becomes free, does not.
 func measures(quota Quota, stated State) bool {
 	partly := quota.Kind == KindFixed && !quota.Aligned || quota.NamesNext
 	return !partly || stated.ResetAfter >= quota.Period-time.Millisecond
@@ -76,8 +76,8 @@ func (r *Response) addLesson(l lesson) {
 	}
 }
 
-// bothLessons is what a 429 by the bucket says in two ways: how long to wait, and the limit headers. The former counts;
-// the latter stand in for a missing wait.
+// bothLessons combines what a 429 of the bucket says in two ways: how long to wait, and the limit headers. The wait
+// counts; the headers replace a missing wait.
 func bothLessons(hold, description lesson) lesson {
 	hold.rule = description.rule
 	switch {
@@ -90,7 +90,7 @@ func bothLessons(hold, description lesson) lesson {
 	return hold
 }
 
-// Lose says that the client will never read the answer: it has gone away.
+// Lose records that the client will never read the answer.
 func (w *World) Lose(response *Response) {
 	for _, l := range response.lessons {
 		l.gate.lost = true
@@ -99,12 +99,12 @@ func (w *World) Lose(response *Response) {
 	response.reply.lose()
 }
 
-// Deliver says that the client has received the answer at a moment: from then on it knows what the answer says. Calls may
-// come in any order, and early. An answer that is never delivered teaches nothing.
+// Deliver records that the client has received the answer at a moment: from then on it knows what the answer says.
+// Calls may come in any order, and early. An answer that is never delivered teaches nothing.
 func (w *World) Deliver(response *Response, at time.Time) { w.DeliverLate(response, at, at) }
 
-// DeliverLate is Deliver of an answer that was received at a moment, from which the client reckons what it says, and that it knows of only at a
-// later one, as whoever decides about sending is told of it late.
+// DeliverLate is Deliver of an answer that the client knows of only some time after it was received. What the answer
+// says counts from received, and the client can use it from at on.
 func (w *World) DeliverLate(response *Response, received, at time.Time) {
 	response.reply.read(at)
 	for _, l := range response.lessons {

@@ -2,7 +2,7 @@ package discordsim
 
 import "time"
 
-// LimitUse is one request at one limit, the client's own or somebody else's, and the limit's counter right afterwards.
+// LimitUse is one request at one limit, the client's own or another client's, and the limit's counter right afterwards.
 // Together, the uses of a limit say when its windows opened and closed and how full it was in between.
 type LimitUse struct {
 	At  time.Time
@@ -11,13 +11,13 @@ type LimitUse struct {
 	Class Class
 	// Hash and Major name the bucket. A limit that is not a bucket has no hash, and one for everything has no major.
 	Hash, Major string
-	// Taken: the request was let through and counted here.
+	// Taken: the request was accepted and counted here.
 	Taken bool
 	Quota Quota // zero if nothing is limited
 	State State // zero if nothing is limited
 }
 
-// used tells the observer, if there is one, what a request has done to a limit.
+// used tells the observer, if there is one, of a request at a limit.
 func (w *World) used(x *exchange, class Class, g *gate, taken bool) {
 	if w.config.ObserveLimit == nil {
 		return

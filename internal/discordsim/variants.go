@@ -10,17 +10,17 @@ import (
 // discordEpoch is the beginning of 2015, from which snowflakes count milliseconds.
 var discordEpoch = time.Date(2015, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// SnowflakeAt is the first id that Discord could have given out at a moment after the beginning of 2015.
+// SnowflakeAt returns the first id that Discord could have issued at a moment after the beginning of 2015.
 func SnowflakeAt(t time.Time) uint64 {
 	return uint64(t.Sub(discordEpoch).Milliseconds()) << 22
 }
 
-// SnowflakeTime is when Discord gave out an id.
+// SnowflakeTime returns when Discord issued an id.
 func SnowflakeTime(id uint64) time.Time {
 	return discordEpoch.Add(time.Duration(id>>22) * time.Millisecond)
 }
 
-// Alternate flips between two hashes from one request to the next.
+// Alternate switches between two hashes from one request to the next.
 func Alternate(first, second string) func(Call) Variant {
 	return func(call Call) Variant {
 		if call.N%2 == 1 {
@@ -37,26 +37,26 @@ func EachTime(prefix string) func(Call) Variant {
 	}
 }
 
-// HashByMajor gives every major parameter (channel, guild, webhook) a hash of its own, which never changes: compatible servers
-// have a bucket id for each channel. Rules with one prefix share the counters of a channel. As the hash of a channel is not known
-// before an answer from there, the first requests are judged like those of an operation never used.
+// HashByMajor gives every major parameter (channel, guild, webhook) a hash of its own, which never changes: compatible
+// servers have a bucket id for each channel. Rules with one prefix share the counters of a channel. Before an answer
+// from a channel its hash is not known, so the first requests are judged like those of an operation never used.
 func HashByMajor(prefix string) func(Call) Variant {
 	return func(call Call) Variant {
 		return Variant{Hash: prefix + digest(call.Major)}
 	}
 }
 
-// HashByPath gives every URL a hash of its own, which never changes: compatible servers name buckets by URL. The quota
-// is that of each URL. Requests are judged as with [HashByMajor].
+// HashByPath gives every URL a hash of its own, which never changes: compatible servers name buckets by URL. Each URL
+// has the quota. Requests are judged as with [HashByMajor].
 func HashByPath(prefix string) func(Call) Variant {
 	return func(call Call) Variant {
 		return Variant{Hash: prefix + digest(strings.Join(call.op.raw, "/"))}
 	}
 }
 
-// ErrorBucket counts the errors of a rule in a bucket of their own, whose headers they carry; successes are what the rule says
-// otherwise, which may be without a limit and without headers. It asks for the status of each request, 0 for a success. When the
-// bucket is full what would have been an error is refused. No client can know which request will be one.
+// ErrorBucket counts the errors of a rule in a bucket of their own, whose headers they carry. Successes follow the
+// rule, which may have no limit and no headers. status returns the status of each request, 0 for a success. When the
+// bucket is full, requests that would be errors are refused. No client can know which request will be one.
 func ErrorBucket(hash string, quota Quota, status func(Call) int) func(Call) Variant {
 	return func(call Call) Variant {
 		if s := status(call); s != 0 {
@@ -74,8 +74,8 @@ type Ages struct {
 	Missing func(id uint64) bool
 }
 
-// ByMessageAge chooses by the message id that ends the path, and by the server's clock. A client can compute the age as well, so that refusals
-// are judged like all others.
+// ByMessageAge chooses by the message id at the end of the path, and by the server's clock. A client can compute the
+// age as well, so refusals are judged like all others.
 func ByMessageAge(ages Ages) func(Call) Variant {
 	return func(call Call) Variant {
 		id, err := strconv.ParseUint(call.op.raw[len(call.op.raw)-1], 10, 64)

@@ -29,7 +29,7 @@ type Response struct {
 	// Verdict and Because judge a refusal.
 	Verdict Verdict
 	Because string
-	// Connection, Delay, BodyDelay and Stall are faults for the transport to act out.
+	// Connection, Delay, BodyDelay and Stall are faults that the transport carries out.
 	Connection Connection
 	Delay      time.Duration
 	BodyDelay  time.Duration
@@ -37,11 +37,11 @@ type Response struct {
 
 	handle  func(value any, response *Response) // Fault.Handle, still to be called
 	reply   reply
-	lessons []lesson // what the client will know once it has read this
-	lost    bool     // it never will
+	lessons []lesson // what the client knows once it has read this
+	lost    bool     // the client will never read this
 }
 
-// coming is the part of the body that the client gets, and whether that is all of it.
+// coming returns the part of the body that the client gets, and whether that is all of it.
 func (r *Response) coming() (body []byte, all bool) {
 	switch r.Stall {
 	case StallAtOnce:
@@ -52,7 +52,7 @@ func (r *Response) coming() (body []byte, all bool) {
 	return r.Body, true
 }
 
-// baseHeader are the headers of every answer that went through the edge.
+// baseHeader returns the headers of every answer that went through the edge.
 func (w *World) baseHeader(now time.Time, contentType string) http.Header {
 	header := make(http.Header, 12)
 	header["Date"] = []string{now.Add(w.config.ClockSkew).UTC().Format(http.TimeFormat)}
@@ -62,7 +62,7 @@ func (w *World) baseHeader(now time.Time, contentType string) http.Header {
 	return header
 }
 
-// apiHeader are the headers of an answer by Discord's API.
+// apiHeader returns the headers of an answer by Discord's API.
 func (w *World) apiHeader(now time.Time) http.Header {
 	header := w.baseHeader(now, "application/json")
 	header["Via"] = []string{"1.1 google"}
@@ -79,7 +79,7 @@ func (w *World) describe(header http.Header, now time.Time, hash string, state S
 	header[headerBucket] = []string{hash}
 }
 
-// milliseconds rounds a time to what headers can say.
+// milliseconds rounds a time to the precision of headers.
 func (r Rounding) milliseconds(d time.Duration) int64 {
 	switch r {
 	case RoundNearest:
@@ -105,7 +105,7 @@ func seconds(ms int64) string {
 	return string(append(text, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10)))
 }
 
-// wholeSeconds is Retry-After: rounded up.
+// wholeSeconds returns a Retry-After: seconds, rounded up.
 func wholeSeconds(ms int64) string {
 	return strconv.FormatInt((ms+999)/1000, 10)
 }
@@ -177,7 +177,7 @@ func (w *World) writeEdge(response *Response, now time.Time, refusal refusal) {
 	}
 }
 
-// defaultBody is what a status says when no rule gives a body.
+// defaultBody returns the body of a status when no rule gives one.
 func defaultBody(status int) []byte {
 	switch {
 	case status == http.StatusNoContent:

@@ -22,21 +22,21 @@ type World struct {
 	invalid            map[string]*invalidCount // by address
 	foreign            []*consumer
 	chance             *rand.Rand
-	sweepFrom, sweepAt int // how many buckets and gates there must be before idle ones are forgotten
+	sweepFrom, sweepAt int // number of buckets and gates from which on idle ones are evicted
 
 	report           Report
 	evicted          BucketReport
 	events, refusals eventLog
 }
 
-// ruleState is a rule and what has happened to it.
+// ruleState is a rule and its present state.
 type ruleState struct {
 	Rule
 	index     int
 	requests  int
-	changes   int       // how many of its changes have been noticed
-	changed   time.Time // when the last of them was
-	described time.Time // first honest description delivered since the last of them
+	changes   int       // changes that have been noticed
+	changed   time.Time // when the latest change was noticed
+	described time.Time // first honest description delivered since then
 }
 
 type bucketKey struct{ counters, major, authorization string }
@@ -44,10 +44,10 @@ type bucketKey struct{ counters, major, authorization string }
 type bucket struct {
 	gate
 	tally   Tally
-	highest int64 // sequence number accepted so far
+	highest int64 // highest sequence number accepted so far
 }
 
-// gateKey names whatever is not the bucket of a route.
+// gateKey identifies a gate that is not the bucket of a route.
 type gateKey struct {
 	class         Class
 	name          string
@@ -56,7 +56,7 @@ type gateKey struct {
 	authorization string
 }
 
-// NewWorld returns a world that begins at a moment. The error wraps [ErrConfig].
+// NewWorld returns a world that begins at start. The error wraps [ErrConfig].
 func NewWorld(start time.Time, config Config) (*World, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -95,26 +95,26 @@ type exchange struct {
 	rule   *ruleState
 	faults appliedFaults
 	// What the rule says about this request.
-	hash          string // that is announced
-	counters      string // names what is counted in
+	hash          string // as announced
+	counters      string // name of the counters
 	quota         Quota
 	status        int
 	unpredictable bool
-	renamed       bool      // what is counted here is announced under more than one hash
-	settled       time.Time // since when the rule has counted where it counts now
+	renamed       bool      // its counters are announced under more than one hash
+	settled       time.Time // since when the rule has used these counters
 	discovery     *discovery
-	stray         *stray // nil: it is none
+	stray         *stray // nil: the request is none
 
-	bucket  *bucket // nil before the request has come so far
+	bucket  *bucket // nil before the request has reached it
 	refusal refusal
 
-	late      time.Duration // by which the refusing limit opens later than announced, if that is why it refused
+	late      time.Duration // how much later than announced the refusing limit opens, if it refused for that
 	announced time.Time     // when it should have opened
 	firstLate bool          // no other request had been refused at that opening
-	early     []*gate       // the limits that accepted it earlier than refusals had made expect
+	early     []*gate       // limits that accepted the request earlier than refusals had suggested
 }
 
-// refusal is why a request is not let through.
+// refusal is why a request is refused.
 type refusal struct {
 	class  Class
 	gate   *gate
@@ -122,12 +122,12 @@ type refusal struct {
 	code   int
 	page   Page
 	silent bool
-	named  string // the bucket that the refusal names, if that is not the route's; "": it is
-	// decreed: a block from a moment to another, and not a counter that is full.
+	named  string // the bucket that the refusal names; "": the route's
+	// decreed: the cause is a block for some time, and not a counter that is full.
 	decreed bool
 }
 
-// advance moves the world's time forwards and lets others make their requests. Time never goes backwards.
+// advance moves the world's time forwards and makes foreign requests that are due. Time never goes backwards.
 func (w *World) advance(now time.Time) time.Time {
 	if now.Before(w.now) {
 		now = w.now
@@ -137,7 +137,7 @@ func (w *World) advance(now time.Time) time.Time {
 	return now
 }
 
-// begin finds out what a request is about.
+// begin returns the exchange of a request, with its rule and call.
 func (w *World) begin(now time.Time, request Request, who Consumer) *exchange {
 	if request.SentAt.IsZero() {
 		request.SentAt = now
@@ -201,15 +201,15 @@ func (w *World) applyRule(x *exchange) {
 	}
 }
 
-// pickFaults chooses the first fault that applies, those of the rule before those of the world, and more of them as long as
-// it is of the kind that lets others apply.
+// pickFaults chooses the first fault that applies, those of the rule before those of the world. After a fault with Also
+// set it goes on with the next one.
 func (w *World) pickFaults(x *exchange) {
 	overall := x.call
 	overall.N = w.report.Requests
 	_ = x.pick(x.rule.Faults, x.call, w.chance) || x.pick(w.config.Faults, overall, w.chance)
 }
 
-// pick chooses from some faults and reports whether no other may apply any more.
+// pick adds faults that apply, and reports whether no other may apply any more.
 func (x *exchange) pick(faults []Fault, call Call, rng *rand.Rand) bool {
 	for i := range faults {
 		if f := &faults[i]; f.applies(call, rng) {
@@ -222,8 +222,8 @@ func (x *exchange) pick(faults []Fault, call Call, rng *rand.Rand) bool {
 	return false
 }
 
-// Handle processes one request at a moment and returns the answer. The client learns nothing from it until [World.Deliver]
-// says so. Moments must not go backwards; one that does is taken for the latest.
+// Handle processes one request at a moment and returns the answer. The client learns nothing from it until
+// [World.Deliver] is called. A moment that is earlier than the latest one counts as that.
 func (w *World) Handle(now time.Time, request Request) *Response {
 	now = w.advance(now)
 	w.report.Requests++
@@ -269,7 +269,7 @@ func (w *World) Handle(now time.Time, request Request) *Response {
 	return response
 }
 
-// writeDescription adds the limit headers, unless there is no limit or they come from a broken upstream.
+// writeDescription adds the limit headers, unless there is no limit or a fault answers with a server error.
 func (w *World) writeDescription(response *Response, x *exchange) {
 	if x.refusal.named != "" {
 		w.describe(response.Header, x.call.Now, x.refusal.named, stated(x.refusal.gate.counter, x.call.Now))
@@ -280,13 +280,13 @@ func (w *World) writeDescription(response *Response, x *exchange) {
 		return
 	}
 	state := x.faults.state(stated(x.bucket.counter, x.call.Now))
-	if x.refusal.class == ClassUser { // what is longer than the headers knew: lateness, or a block
+	if x.refusal.class == ClassUser { // lateness or a block may last longer than the reset
 		state.Remaining, state.ResetAfter = 0, max(state.ResetAfter, x.refusal.retry)
 	}
 	w.describe(response.Header, x.call.Now, cmp.Or(x.rule.Announce, x.hash), state)
 }
 
-// writeAnswer answers a request that was let through.
+// writeAnswer answers an accepted request.
 func (w *World) writeAnswer(response *Response, x *exchange) {
 	response.Status = x.status
 	if x.rule.Body != "" {
@@ -305,7 +305,7 @@ func (w *World) writeAnswer(response *Response, x *exchange) {
 	switch {
 	case response.Status >= http.StatusInternalServerError:
 		response.Header.Set("Content-Type", "text/plain")
-	case response.Status == http.StatusNoContent: // as Discord says; libraries parse what is said to be JSON
+	case response.Status == http.StatusNoContent: // as Discord sends; libraries parse what claims to be JSON
 		response.Header.Set("Content-Type", "text/html; charset=utf-8")
 	}
 	response.handle = x.faults.handle()

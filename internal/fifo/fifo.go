@@ -1,15 +1,15 @@
-// Package fifo is the queue of those who wait: first come, first served, and anyone can leave from the middle.
+// Package fifo implements the queue of waiters: first come, first served. Any waiter can leave, wherever it stands.
 //
-// It is a doubly linked list whose elements are embedded in what waits, so that entering and leaving allocate nothing and
-// take no longer in a long queue than in a short one, but for rare searches. The order is that of arrival, not that of insertion: one
-// who was refused comes back to the place it had.
+// It is a doubly linked list whose elements are embedded in the waiters. So insertion and removal allocate nothing, and
+// take no longer in a long queue than in a short one, except for rare searches. The order is that of arrival, not that
+// of insertion: a waiter that was refused returns to its old place.
 package fifo
 
 import "time"
 
-// Element is one place in a queue. Embed it in what waits. The zero value is in no queue.
+// Element is one place in a queue. Embed it in the waiter. The zero value is in no queue.
 type Element[T any] struct {
-	// Value is what waits, usually a pointer to the struct around the element.
+	// Value is the waiter, usually a pointer to the struct around the element.
 	Value T
 	// Arrived orders the queue. It must not change while the element is queued.
 	Arrived time.Duration
@@ -29,8 +29,8 @@ type Queue[T any] struct {
 	head, tail *Element[T]
 	length     int
 
-	// Where it was searched last: the last of all elements that arrived when the finger did, nil if nobody has searched; and how many
-	// there are up to it.
+	// finger is where the latest search ended: the last of the elements with one time of arrival, nil before any
+	// search. rank is the number of elements up to it.
 	finger *Element[T]
 	rank   int
 }
@@ -44,7 +44,7 @@ func (q *Queue[T]) Head() *Element[T] { return q.head }
 // Tail returns the last element, nil if there is none.
 func (q *Queue[T]) Tail() *Element[T] { return q.tail }
 
-// All yields all values in order. The one that is yielded may be removed.
+// All yields all values in order. The element of a yielded value may be removed.
 func (q *Queue[T]) All(yield func(T) bool) {
 	for e := q.head; e != nil; {
 		value := e.Value
@@ -54,13 +54,13 @@ func (q *Queue[T]) All(yield func(T) bool) {
 	}
 }
 
-// Before returns how many arrived no later than the given time.
+// Before returns how many elements arrived no later than the given time.
 func (q *Queue[T]) Before(arrived time.Duration) int {
 	_, rank := q.search(arrived)
 	return rank
 }
 
-// After returns the first element that arrived later than the given time, nil if there is none, and how many are before it.
+// After returns the first element that arrived later than the given time, nil if none did, and how many are before it.
 func (q *Queue[T]) After(arrived time.Duration) (e *Element[T], before int) {
 	if e, before = q.search(arrived); e != nil {
 		return e.next, before
@@ -68,9 +68,9 @@ func (q *Queue[T]) After(arrived time.Duration) (e *Element[T], before int) {
 	return q.head, 0
 }
 
-// Insert puts e behind all that arrived no later than it did. It takes no search for one that arrived last, as almost everybody
-// does, or first. Others are searched from the nearest of the head, the tail, and where it was searched last: so two queues are merged in
-// one pass, and those who come again and again a little before the last take no long way.
+// Insert puts e behind all elements that arrived no later. It needs no search if e arrived last, as most do, or first.
+// Other searches begin at the nearest of the head, the tail, and the end of the latest search. So two queues are merged
+// in one pass, and elements that arrive again and again a little before the last are found soon.
 func (q *Queue[T]) Insert(e *Element[T]) {
 	if e.queue != nil {
 		panic("fifo: element is in a queue already")
@@ -96,7 +96,8 @@ func (q *Queue[T]) Insert(e *Element[T]) {
 	}
 }
 
-// search returns the last element that arrived no later than the given time, and how many there are up to it; nil if there is none.
+// search returns the last element that arrived no later than the given time, nil if none did, and the number of
+// elements up to it.
 func (q *Queue[T]) search(arrived time.Duration) (at *Element[T], rank int) {
 	switch {
 	case q.head == nil || q.head.Arrived > arrived:
@@ -122,7 +123,7 @@ func (q *Queue[T]) search(arrived time.Duration) (at *Element[T], rank int) {
 	return at, rank
 }
 
-// Remove takes e out, wherever it stands, and reports whether it was in q.
+// Remove removes e, wherever it stands, and reports whether it was in q.
 func (q *Queue[T]) Remove(e *Element[T]) bool {
 	if e.queue != q {
 		return false

@@ -8,20 +8,20 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// clock is the clock of one process, as Go programs have it on Linux: a monotonic reading, by which timers go, and a wall clock.
-// While a machine is suspended the former stands still and the latter goes on, so that the two are apart afterwards; and the wall clock
-// alone may be stepped.
+// clock is the clock of one process, as Go programs have it on Linux: a monotonic reading, which timers use, and a wall
+// clock. While a machine is suspended the monotonic reading stands still and the wall clock goes on, so that the two
+// differ afterwards. The wall clock alone may be stepped.
 //
-// The times of Now have both readings: Sub and Since go by the monotonic one, what a Time is without it ([time.Time.Round]) by the
-// wall clock. Use them with the methods of the clock only, as time.Since knows nothing of it.
+// The times of Now have both readings: Sub and Since use the monotonic one, a Time without it ([time.Time.Round]) has
+// the wall clock's. Use them with the methods of the clock only: time.Since uses another clock.
 type clock struct {
 	start time.Time
 
 	mu     sync.Mutex
-	behind time.Duration // the monotonic reading, by what it has stood still so far
-	wall   time.Duration // by which the wall clock was stepped
-	frozen time.Time     // since when no timer fires; zero: they do
-	still  bool          // the monotonic reading stands still since then
+	behind time.Duration // how long the monotonic reading has stood still so far
+	wall   time.Duration // sum of the steps of the wall clock
+	frozen time.Time     // since when no timer fires; zero: timers fire
+	still  bool          // the monotonic reading stands still since frozen
 	timers map[*timer]struct{}
 }
 
@@ -29,7 +29,7 @@ var _ clockwork.Clock = (*clock)(nil)
 
 func newClock() *clock { return &clock{start: time.Now(), timers: map[*timer]struct{}{}} }
 
-// freeze lets no timer fire until thaw. The monotonic reading stands still meanwhile, or goes on.
+// freeze stops all timers until thaw. Meanwhile the monotonic reading stands still, or goes on.
 func (c *clock) freeze(still bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +39,7 @@ func (c *clock) freeze(still bool) {
 	}
 }
 
-// thaw lets timers go on. Those whose time has come meanwhile fire at once.
+// thaw starts the timers again. Those that became due meanwhile fire at once.
 func (c *clock) thaw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,14 +52,13 @@ func (c *clock) thaw() {
 	}
 }
 
-// step steps the wall clock.
 func (c *clock) step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wall += d
 }
 
-// Now returns the time by both readings.
+// Now returns the time with both readings.
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,8 +74,9 @@ func (c *clock) now() time.Time {
 	return both(now.Add(c.wall), monotonic)
 }
 
-// both returns a time with a wall clock's and a monotonic reading. Package time makes such times only of the machine's clocks, which in
-// a bubble have no monotonic reading, and are never apart. TestClockThatStoodStill finds out if it no longer looks like this.
+// both returns a time with the given wall clock and monotonic readings. Package time makes such times only of the
+// machine's clocks, which in a bubble have no monotonic reading, and never differ. TestClockThatStoodStill fails if a
+// Time no longer has these fields.
 func both(wall time.Time, monotonic time.Duration) time.Time {
 	const has = 1 << 63
 	seconds := wall.Sub(time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC)) / time.Second
@@ -89,26 +89,26 @@ func both(wall time.Time, monotonic time.Duration) time.Time {
 	return wall
 }
 
-// Since returns the time from t on by the monotonic reading.
+// Since returns the time since t by the monotonic reading.
 func (c *clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// Until returns the time up to t by the monotonic reading.
+// Until returns the time until t by the monotonic reading.
 func (c *clock) Until(t time.Time) time.Duration { return t.Sub(c.Now()) }
 
-// Sleep blocks for a time.
+// Sleep blocks for d.
 func (c *clock) Sleep(d time.Duration) { <-c.After(d) }
 
-// After returns a channel that gets the time then.
+// After returns a channel that gets the time after d.
 func (c *clock) After(d time.Duration) <-chan time.Time { return c.NewTimer(d).Chan() }
 
-// NewTimer returns a timer that sends the time then.
+// NewTimer returns a timer that sends the time after d.
 func (c *clock) NewTimer(d time.Duration) clockwork.Timer {
 	t := &timer{clock: c, ticks: make(chan time.Time, 1)}
 	t.Reset(d)
 	return t
 }
 
-// AfterFunc calls f then, in a goroutine of its own.
+// AfterFunc calls f after d, in a goroutine of its own.
 func (c *clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	t := &timer{clock: c, call: f}
 	t.Reset(d)
@@ -122,12 +122,12 @@ func (c *clock) NewTicker(d time.Duration) clockwork.Ticker {
 	return ticker{t}
 }
 
-// timer is a timer or a ticker. The clock's lock guards it.
+// timer is a timer or a ticker. clock.mu guards it.
 type timer struct {
 	clock  *clock
 	call   func() // nil: the time is sent
 	ticks  chan time.Time
-	period time.Duration // of a ticker
+	period time.Duration // of a ticker; 0: a timer
 	due    time.Time
 	real   *time.Timer
 }
@@ -137,10 +137,10 @@ type ticker struct{ *timer }
 func (t ticker) Reset(d time.Duration) { t.set(d, d) }
 func (t ticker) Stop()                 { t.timer.Stop() }
 
-// Chan returns where the time is sent.
+// Chan returns the channel that gets the time.
 func (t *timer) Chan() <-chan time.Time { return t.ticks }
 
-// Reset sets the timer anew, and reports whether it was set.
+// Reset sets the timer again, and reports whether it was set.
 func (t *timer) Reset(d time.Duration) bool { return t.set(d, 0) }
 
 func (t *timer) set(d, period time.Duration) (was bool) {
@@ -155,7 +155,7 @@ func (t *timer) set(d, period time.Duration) (was bool) {
 	return was
 }
 
-// Stop reports whether the timer was set.
+// Stop stops the timer, and reports whether it was set.
 func (t *timer) Stop() bool {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()
@@ -171,14 +171,14 @@ func (t *timer) unset() (was bool) {
 	return was
 }
 
-// start lets a timer that is set fire when it is due.
+// start makes a timer that is set fire when it is due.
 func (t *timer) start() {
 	var real *time.Timer
 	real = time.AfterFunc(t.due.Sub(t.clock.now()), func() { t.fire(&real) })
 	t.real = real
 }
 
-// fire does nothing if the timer was stopped or set anew meanwhile, or the clock was frozen.
+// fire does nothing if the timer was stopped or set again meanwhile, or the clock was frozen.
 func (t *timer) fire(real **time.Timer) {
 	c := t.clock
 	c.mu.Lock()

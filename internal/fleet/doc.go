@@ -1,8 +1,9 @@
-// Package fleet runs several processes that share limits in one: each is a transport with a manager and a session of its own, and all
-// of them send to one simulated Discord and call one server in memory.
+// Package fleet runs several processes that share limits in one process. Each of them is a transport with a manager and
+// a session of its own. All send to one simulated Discord and call one server in memory.
 //
 //	synctest.Test(t, func(t *testing.T) {
-//		f, err := fleet.New(fleet.Config{Processes: 4, Discord: discordsim.Config{Latency: discordsim.RoundTrip(50 * time.Millisecond)}})
+//		discord := discordsim.Config{Latency: discordsim.RoundTrip(50 * time.Millisecond)}
+//		f, err := fleet.New(fleet.Config{Processes: 4, Discord: discord})
 //		...
 //		defer f.Close()
 //		for _, p := range f.Processes {
@@ -12,11 +13,13 @@
 //		f.Discord.Report() // what the server saw of them
 //	})
 //
-// It is for bubbles of testing/synctest: everything is made in there, and runs in the time of the bubble. A process can die in the
-// middle of whatever it does, see [Process.Kill], lose its connection to the server of shared limits, see [Process.Cut], or stand still
-// with its clock, see [Process.Suspend]. [Fleet.Story] tells what became of the requests of a bucket, and what else happened meanwhile.
+// It is for bubbles of testing/synctest: everything is made in the bubble and runs in its time. A process can die at
+// any point ([Process.Kill]), lose its connection to the server of shared limits ([Process.Cut]), or stand still with
+// its clock ([Process.Suspend]). [Fleet.Story] lists the outcomes of a bucket's requests, and other events of the
+// fleet.
 //
-// The tests of this package are the judge of everything that processes share. TestWorlds plays what can happen to a fleet, and counts every
-// 429 that could have been avoided. Nor may a bucket be served at less than 80 % of its rate once all trouble has been over for 4 s and one of its
-// periods, as long as requests wait for it.
+// The tests of this package judge everything that processes share. TestWorlds simulates what can happen to a fleet, and
+// counts every 429 that could have been avoided. It also demands that buckets are served at 80 % of their rate at
+// least, as long as requests wait for them. That applies once all trouble has been over for 4 s and one of their
+// periods.
 package fleet

@@ -13,28 +13,28 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// Config says what a fleet is made of.
+// Config describes a fleet.
 type Config struct {
-	// Processes is how many there are.
+	// Processes is the number of processes.
 	Processes int
-	// Discord is the server that they send to. Observe is the fleet's.
+	// Discord is the server that they send to. The fleet calls its Observe.
 	Discord discordsim.Config
-	// Store, Buckets and Transport are options of each process's.
+	// Store, Buckets and Transport are options of each process.
 	Store     []shared.Option
 	Buckets   []buckets.Option
 	Transport []httpclient.Option
-	// Apart leaves out what they share. Each then believes that it is alone.
+	// Apart gives the processes nothing to share. Each then assumes that it is alone.
 	Apart bool
-	// Deaf leaves out messages: processes notice by their timers alone what others want.
+	// Deaf suppresses messages: processes notice only by their timers what others want.
 	Deaf bool
-	// Share returns what a process shares with the others by running scripts on their server: by another protocol, or another version of
-	// it than the others have. Nil: a store of package shared, with the options in Store.
+	// Share returns what a process shares with the others by running scripts on their server. It can use another
+	// protocol, or another version of it than the others. Nil: a store of package shared, with the options in Store.
 	Share func(process int, runner shared.Runner) (buckets.Shared, error)
-	// Clocks gives each process a clock of its own, which can stand still: Suspend and StepClock need that.
+	// Clocks gives each process a clock of its own, which can stand still. Suspend and StepClock need it.
 	Clocks bool
 }
 
-// Fleet is a number of processes and what they share.
+// Fleet is a number of processes and all that they share.
 type Fleet struct {
 	Discord   *discordsim.Server
 	Memory    *redistest.Memory
@@ -47,7 +47,7 @@ type Fleet struct {
 	all    sync.WaitGroup
 
 	mu      sync.Mutex
-	records []*record // of the requests, by their sequence numbers less one
+	records []*record // of the requests; the index is the sequence number less one
 	notes   []note
 	trips   []time.Duration
 }
@@ -77,7 +77,7 @@ func New(config Config) (*Fleet, error) {
 	return f, nil
 }
 
-// Join starts one more process, with options of its buckets that the others need not have.
+// Join starts one more process, with options of its buckets that the others do not have.
 func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 	p := &Process{Number: len(f.Processes), fleet: f, flying: map[int64]*flight{}, calls: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(f.ctx)
@@ -115,8 +115,8 @@ func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 // Go runs a part of the load in the background.
 func (f *Fleet) Go(work func()) { f.all.Go(work) }
 
-// Wait waits until all the load is over, and returns how long it took since the fleet was made. After the given time the requests
-// that are left are cancelled; the error says how many there are.
+// Wait waits until all the load is over, and returns how long it took since the fleet was made. After the given time it
+// cancels the requests that are left; the error says how many there are.
 func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
 	over := make(chan struct{})
 	go func() {
@@ -172,7 +172,7 @@ func (f *Fleet) Calls() (n int) {
 	return n
 }
 
-// CallsPerRequest is Calls for each request that Discord let through.
+// CallsPerRequest returns Calls for each request that Discord accepted.
 func (f *Fleet) CallsPerRequest() float64 {
 	return float64(f.Calls()) / float64(max(f.Discord.Report().Accepted, 1))
 }

@@ -11,7 +11,7 @@ type line struct{ process *Process }
 
 var _ shared.Subscriber = (*line)(nil)
 
-// Run is that of shared.Runner.
+// Run implements shared.Runner.
 func (l *line) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	p := l.process
 	p.awake()
@@ -36,7 +36,7 @@ func (l *line) Run(ctx context.Context, script *shared.Script, keys []string, ar
 	return reply, err
 }
 
-// Subscribe is that of shared.Subscriber.
+// Subscribe implements shared.Subscriber.
 func (l *line) Subscribe(ctx context.Context, channel string, received func(message string)) error {
 	p := l.process
 	ctx, cancel := context.WithCancel(ctx)

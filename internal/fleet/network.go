@@ -8,7 +8,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// network is a process's connection to Discord. What it has sent is processed even if the process dies meanwhile.
+// network is a process's connection to Discord. Requests that have left are processed even if the process dies then.
 type network struct{ process *Process }
 
 // flight is a request between leaving the process and the arrival of its answer.
@@ -63,7 +63,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// processed is called when Discord has processed a request.
+// processed records that Discord has processed a request.
 func (p *Process) processed(sequence int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,26 +15,26 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// ErrDead is what becomes of a request of a dead process.
+// ErrDead is the error of requests of a dead process.
 var ErrDead = errors.New("fleet: the process is dead")
 
-// Process is one of a fleet.
+// Process is one process of a fleet.
 type Process struct {
 	// Number counts from 0.
 	Number int
-	// Transport is what it sends with.
+	// Transport sends its requests.
 	Transport *httpclient.Transport
 
 	fleet  *Fleet
-	clock  *clock          // nil: that of the bubble
+	clock  *clock          // nil: the bubble's
 	ctx    context.Context // of its requests
 	cancel context.CancelFunc
 
 	mu        sync.Mutex
 	dead      bool
-	cut       chan struct{} // closed when the connection is back, nil while it is there
-	suspended chan struct{} // closed when it goes on, nil while it does
-	backlog   []func()      // messages that came meanwhile
+	cut       chan struct{} // closed when the connection is back; nil: not cut
+	suspended chan struct{} // closed when the process continues; nil: it runs
+	backlog   []func()      // messages that came while it was suspended
 	flying    map[int64]*flight
 	calls     map[string]int
 }
@@ -42,27 +42,27 @@ type Process struct {
 // Request is one request as a caller makes it.
 type Request struct {
 	Method, Path, Body string
-	Authorization      string // a usual one if empty
+	Authorization      string // empty: the constant Authorization
 }
 
-// Authorization is the usual one.
+// Authorization is the default authorization of requests.
 const Authorization = "Bot token"
 
-// Message is a message to a channel.
+// Message returns a request that sends a message to a channel.
 func Message(channel int) Request {
 	return Request{Method: http.MethodPost, Path: "/channels/" + strconv.Itoa(channel) + "/messages", Body: `{"content":"hello"}`}
 }
 
-// History reads the messages of a channel.
+// History returns a request for the messages of a channel.
 func History(channel int) Request {
 	return Request{Method: http.MethodGet, Path: "/channels/" + strconv.Itoa(channel) + "/messages"}
 }
 
-// Outcome is what became of a request: a status or an error.
+// Outcome is the status or the error of a request.
 type Outcome struct {
 	Status int
 	Err    error
-	// Wait is how long it took, in all.
+	// Wait is the time from Do to the outcome.
 	Wait time.Duration
 }
 
@@ -109,8 +109,8 @@ func (p *Process) do(ctx context.Context, r Request, sequence int64) (int, error
 	return response.StatusCode, err
 }
 
-// Kill ends the process in the middle of whatever it does: nobody is told anything any more. Requests that have left are processed all the
-// same, and their answers lost.
+// Kill ends the process wherever it is: it sends nothing to the other processes any more. Its requests that have left
+// are still processed, and their answers are lost.
 func (p *Process) Kill() {
 	p.Resume()
 	p.mu.Lock()
@@ -125,14 +125,14 @@ func (p *Process) Kill() {
 	p.fleet.Note("process %d is killed", p.Number)
 }
 
-// Dead reports that it was killed.
+// Dead reports whether the process was killed.
 func (p *Process) Dead() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.dead
 }
 
-// Cut breaks the process's connection to the server of shared limits: calls get no reply. Or it mends it.
+// Cut breaks the process's connection to the server of shared limits, so that calls get no reply, or restores it.
 func (p *Process) Cut(broken bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,14 +147,14 @@ func (p *Process) Cut(broken bool) {
 	}
 }
 
-// Close ends the process, and tells the others.
+// Close ends the process, which tells the others.
 func (p *Process) Close() error {
 	p.fleet.Note("process %d closes", p.Number)
 	defer p.fleet.Note("process %d is closed", p.Number)
 	return p.Transport.Close()
 }
 
-// Shutdown ends the process, and tells the others, when its requests are over. It is closed after ten seconds in any case.
+// Shutdown ends the process when its requests are over, at the latest after ten seconds, and tells the others.
 func (p *Process) Shutdown() error {
 	p.fleet.Note("process %d shuts down", p.Number)
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
@@ -166,7 +166,7 @@ func (p *Process) Shutdown() error {
 	return nil
 }
 
-// Calls returns how many calls it has made to the server of shared limits, of each script by its name.
+// Calls returns how many calls the process has made to the server of shared limits, by the names of scripts.
 func (p *Process) Calls() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TooSlow looks for a moment between from and until from which on requests for a path waited all the time within a duration in which fewer
-// than n of them were sent. While any request waits, a bucket that is served at its rate has no such moment.
+// TooSlow looks for an interval of length within, between from and until, in which requests for a path waited all the
+// time and fewer than n were sent. It returns its beginning. A bucket that is served at its rate has none.
 func (f *Fleet) TooSlow(path string, n int, within, from, until time.Duration) (at time.Duration, found bool) {
 	waits, sent := f.waits(path)
 	for _, w := range waits {

@@ -15,14 +15,14 @@ type record struct {
 	process   *Process
 	request   Request
 	arrived   time.Duration // at its process
-	sent      time.Duration // for the last time so far, 0 if it was not
-	ended     time.Duration // 0 if it has not
+	sent      time.Duration // latest time of sending, 0 if it was not sent
+	ended     time.Duration // 0 if it has not ended
 	accepted  bool
 	processed time.Duration // when it was accepted
 	answers   []discordsim.Event
 }
 
-// arrived notes a request that a caller makes, and numbers it.
+// arrived records a request that a caller makes, and returns its number.
 func (f *Fleet) arrived(p *Process, r Request) (sequence int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,7 +42,7 @@ func (f *Fleet) ended(sequence int64) {
 	f.records[sequence-1].ended = f.Now()
 }
 
-// processed notes what Discord did with a request.
+// processed records what Discord did with a request.
 func (f *Fleet) processed(e discordsim.Event) {
 	if e.Sequence <= 0 {
 		return
@@ -61,7 +61,7 @@ func (f *Fleet) processed(e discordsim.Event) {
 	r.process.processed(e.Sequence)
 }
 
-// left says who still waits.
+// left describes the requests that have not ended.
 func (f *Fleet) left() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +76,7 @@ func (f *Fleet) left() string {
 	return fmt.Sprintf("%d of %d requests, first %s", count, len(f.records), first)
 }
 
-// Busiest returns how many requests Discord has processed in that interval of length d in which there were most of them.
+// Busiest returns the largest number of requests that Discord has processed in any interval of length d.
 func (f *Fleet) Busiest(d time.Duration) (most int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,8 +104,9 @@ func (f *Fleet) Processed(yield func(path string, at time.Duration) bool) {
 	}
 }
 
-// Inversions counts the pairs of requests of different processes of which one arrived at its process at least `apart` after the other,
-// and those of them that Discord accepted in the other order, more than `blur` apart. All requests must belong to one bucket.
+// Inversions counts pairs of requests of different processes. One of them arrived at its process at least `apart` after
+// the other. inverted counts those that Discord accepted in the other order, more than `blur` apart. All requests must
+// belong to one bucket.
 func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +126,7 @@ func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	return pairs, inverted
 }
 
-// Overtaken counts the requests before which Discord accepted one that arrived later in the same process, for the same path.
+// Overtaken counts the requests that Discord accepted after a later one of the same process, for the same path.
 func (f *Fleet) Overtaken() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +134,7 @@ func (f *Fleet) Overtaken() (n int) {
 		process *Process
 		path    string
 	}
-	earliest := map[line]time.Duration{} // of those that arrived later
+	earliest := map[line]time.Duration{} // when the first request that arrived later was accepted
 	for _, r := range slices.Backward(f.records) {
 		if !r.accepted {
 			continue

@@ -2,9 +2,10 @@ package fleet
 
 import "time"
 
-// Suspend stops the process as it stands, until Resume: its timers do not fire, what comes from others waits, and nothing is sent. What has
-// left is on its way. Its monotonic clock stands still meanwhile, as on a suspended machine and in a virtual one that goes on from a snapshot, or it
-// goes on, as for a program that was stopped by a signal. Its wall clock goes on.
+// Suspend stops the process until Resume: its timers do not fire, messages from others wait, and nothing is sent.
+// Requests that have left are on their way. Meanwhile its monotonic clock stands still, as on a suspended machine and
+// in a virtual machine that continues from a snapshot. Or it goes on, as for a program that was stopped by a signal.
+// Its wall clock goes on.
 func (p *Process) Suspend(clockStands bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -20,7 +21,7 @@ func (p *Process) Suspend(clockStands bool) {
 	}
 }
 
-// Resume lets the process go on.
+// Resume continues the process.
 func (p *Process) Resume() {
 	p.mu.Lock()
 	if p.suspended == nil {
@@ -39,7 +40,7 @@ func (p *Process) Resume() {
 	}
 }
 
-// Suspended reports that it stands still.
+// Suspended reports whether the process is suspended.
 func (p *Process) Suspended() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

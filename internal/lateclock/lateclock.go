@@ -1,4 +1,4 @@
-// Package lateclock is a clock of a machine that is busy with something else: its time is right, but whoever waits for it is woken
+// Package lateclock is the clock of a machine that is busy with something else: its time is right, but its timers fire
 // late. It works in real time and in the time of a testing/synctest bubble.
 package lateclock
 
@@ -19,13 +19,13 @@ type Clock struct {
 	most   time.Duration
 }
 
-// New returns a clock whose timers are late by up to most, each by a time of its own. The seed makes the times repeatable as long
-// as timers are set in the same order.
+// New returns a clock whose timers are late by up to most, each by its own random time. The seed makes the times
+// repeatable as long as timers are set in the same order.
 func New(seed uint64, most time.Duration) *Clock {
 	return &Clock{Clock: clockwork.NewRealClock(), chance: rand.New(rand.NewPCG(seed, 0)), most: max(most, 0)}
 }
 
-// late is a duration with what the machine adds to it.
+// late returns a duration plus the lateness of one timer.
 func (c *Clock) late(d time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *Clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	return timer{c.Clock.AfterFunc(c.late(d), f), c}
 }
 
-// timer is late each time that it is set.
+// timer is late each time it is set.
 type timer struct {
 	clockwork.Timer
 	clock *Clock
@@ -60,14 +60,14 @@ type timer struct {
 
 func (t timer) Reset(d time.Duration) bool { return t.Timer.Reset(t.clock.late(d)) }
 
-// NewTicker is like time.NewTicker. Each tick is late by a time of its own, and a late one does not delay those after it.
+// NewTicker is like time.NewTicker. Each tick has its own lateness, and a late tick does not delay those after it.
 func (c *Clock) NewTicker(d time.Duration) clockwork.Ticker {
 	t := &ticker{clock: c, ticks: make(chan time.Time, 1)}
 	t.Reset(d)
 	return t
 }
 
-// ticker sets a timer for one tick after the other.
+// ticker sets a timer for one tick at a time.
 type ticker struct {
 	clock *Clock
 	ticks chan time.Time
@@ -76,7 +76,7 @@ type ticker struct {
 	period time.Duration
 	due    time.Time       // when the next tick would be on time
 	timer  clockwork.Timer // nil before the first Reset
-	round  int             // counts Reset and Stop, so that a tick from before them is none
+	round  int             // counts Reset and Stop, so that ticks from before them are ignored
 }
 
 func (t *ticker) Chan() <-chan time.Time { return t.ticks }
@@ -98,7 +98,7 @@ func (t *ticker) Stop() {
 	t.end()
 }
 
-// end sees to it that no tick from before is ever seen. The caller holds the lock.
+// end drops all ticks so far. t.mu must be held.
 func (t *ticker) end() {
 	t.round++
 	if t.timer != nil {
@@ -110,7 +110,7 @@ func (t *ticker) end() {
 	}
 }
 
-// next sets the timer. The caller holds the lock.
+// next sets the timer. t.mu must be held.
 func (t *ticker) next() {
 	round := t.round
 	t.timer = t.clock.AfterFunc(t.clock.Until(t.due), func() { t.tick(round) })
@@ -125,7 +125,7 @@ func (t *ticker) tick(round int) {
 	now := t.clock.Now()
 	select {
 	case t.ticks <- now:
-	default: // nobody has taken the last one
+	default: // the last tick has not been received
 	}
 	for !t.due.After(now) {
 		t.due = t.due.Add(t.period)

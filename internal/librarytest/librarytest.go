@@ -1,5 +1,5 @@
-// Package librarytest holds the tests that every Discord library with an [httpclient.Transport] under it has to pass: that no part of
-// the library keeps an option of the transport, or what a context asks for, from taking effect. They run in virtual time.
+// Package librarytest holds the tests that every Discord library on top of an [httpclient.Transport] has to pass: the
+// library must not keep options of the transport, or of a context, from taking effect. The tests run in virtual time.
 package librarytest
 
 import (
@@ -25,11 +25,11 @@ import (
 type Library struct {
 	// Send sends a message to a channel, with the context as the library takes it. It must be safe for concurrent use.
 	Send func(ctx context.Context, channel uint64, content string) error
-	// APIError returns what the library's typed error says of Discord's answer, and false for an error of another type.
+	// APIError returns what the library's typed error says of Discord's answer; false for an error of another type.
 	APIError func(err error) (APIError, bool)
 }
 
-// APIError is what a library has read from an answer that is an error.
+// APIError is what a library has read from an error response.
 type APIError struct {
 	Status, Code int
 	Message      string
@@ -44,8 +44,8 @@ const (
 	roundTrip = 50 * time.Millisecond
 )
 
-// Run runs the tests for the module of that name, which is a folder of httpclient and the current one. The function
-// opens the library on top of a transport, with the token "token" of a bot; it is called in each test, in its bubble.
+// Run runs the tests for the module of that name, which is a folder of httpclient and the current one. open opens the
+// library on top of a transport, with the token "token" of a bot. Each test calls it in its bubble.
 func Run(t *testing.T, module string, open func(transport *httpclient.Transport) Library) {
 	t.Run("TheProgramOfTheREADMECompiles", func(t *testing.T) {
 		t.Parallel()
@@ -75,7 +75,7 @@ func Run(t *testing.T, module string, open func(transport *httpclient.Transport)
 	}
 }
 
-// fixture is a library above a transport above a simulated Discord, and what came of the messages.
+// fixture is a library on a transport on a simulated Discord, with the outcomes of the messages.
 type fixture struct {
 	open      func(*httpclient.Transport) Library
 	library   Library
@@ -88,7 +88,7 @@ type fixture struct {
 	over  []outcome
 }
 
-// outcome is what came of one message, and when.
+// outcome is the result of one message, and when it came.
 type outcome struct {
 	content string
 	err     error
@@ -105,8 +105,8 @@ func newFixture(t *testing.T, open func(*httpclient.Transport) Library, options 
 	return &fixture{open: open, library: open(transport), transport: transport, discord: discord, start: time.Now()}
 }
 
-// Config is a Discord that answers to messages so that the libraries can decode it, and knows no channel 404. Channels take five
-// messages in five seconds.
+// Config is a Discord that answers messages so that the libraries can decode it. It knows no channel 404. Channels
+// accept five messages in five seconds.
 func Config() discordsim.Config {
 	messages := discordsim.Fixed(limit, period)
 	return discordsim.Config{
@@ -132,14 +132,14 @@ func (f *fixture) send(ctx context.Context, content string) {
 	})
 }
 
-// outcomes returns what has come of the messages so far, in the order in which that was known.
+// outcomes returns the outcomes so far, in the order in which they came.
 func (f *fixture) outcomes() []outcome {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.over
 }
 
-// warm sends the first message, from which the transport learns the channel's limit, and as many more as use it up but for some.
+// warm sends the first message, from which the transport learns the channel's limit, and more until only left remain.
 func (f *fixture) warm(t *testing.T, left int) {
 	t.Helper()
 	for range limit - left {
@@ -147,7 +147,8 @@ func (f *fixture) warm(t *testing.T, left int) {
 	}
 }
 
-// Thirty messages to one channel. The first window begins when the first message arrives, so the third one is more than ten seconds away.
+// Thirty messages go to one channel. The first window begins when the first message arrives, so the third one is more
+// than ten seconds away.
 func refusedAtOnce(t *testing.T, f *fixture) {
 	const messages, sent = 30, 2 * limit
 	for range messages {
@@ -174,7 +175,7 @@ func returnsBeforeTheDeadline(t *testing.T, f *fixture) {
 	f.warm(t, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	for range limit { // whoever waits ahead does not keep it
+	for range limit { // requests that wait ahead do not delay the error
 		f.send(t.Context(), "hello")
 	}
 	synctest.Wait()
@@ -248,7 +249,7 @@ func returnsTypedError(t *testing.T, f *fixture) {
 	assert.Equal(t, APIError{http.StatusNotFound, 10003, "Unknown Channel"}, got)
 }
 
-// failing answers every request with a 502, and remembers whose it was.
+// failing answers every request with a 502, and records its authorization.
 type failing struct{ authorizations []string }
 
 func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -259,7 +260,7 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// Libraries would send a message once more that Discord may have posted. The transport repeats what is safe.
+// Libraries would repeat a message that Discord may have posted. The transport repeats only what is safe.
 func repeatsNothing(t *testing.T, f *fixture) {
 	below := new(failing)
 	transport := httpclient.NewTransport(httpclient.WithBase(below))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// CompileREADME compiles the complete programs of the project's README that import a package, as they stand there, and fails the test if
-// there is none. readme is where that file is. It works in the module whose test calls it.
+// CompileREADME compiles the complete programs of the project's README that import a package, unchanged, and fails the
+// test if there is none. readme is the path of that file. CompileREADME works in the module whose test calls it.
 func CompileREADME(t *testing.T, readme, imported string) {
 	t.Helper()
 	text, err := os.ReadFile(readme)

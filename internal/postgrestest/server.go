@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// DirectoryVariable names the environment variable that says where initdb and postgres are.
+	// DirectoryVariable names the environment variable with the directory of initdb and postgres.
 	DirectoryVariable = "RATELIGHT_POSTGRES_BIN"
-	// RequireVariable names the environment variable that, set to 1, makes tests fail that lack a server.
+	// RequireVariable names the environment variable that, set to 1, makes tests fail if there is no server.
 	RequireVariable = "RATELIGHT_REQUIRE_POSTGRES"
 )
 
 var errNotInstalled = errors.New("initdb and postgres are neither in the PATH nor where Debian puts them (" +
 	DirectoryVariable + " can name their directory)")
 
-// NewServer starts an empty server that listens at a Unix socket, and returns how to connect to it, as "keyword=value" pairs. It ends
-// with the test. Without a server installed the test is skipped, or fails if RequireVariable is 1.
+// NewServer starts an empty server that listens at a Unix socket, and returns how to connect to it, as "keyword=value"
+// pairs. The server ends with the test. If none is installed the test is skipped, or fails if RequireVariable is 1.
 func NewServer(t testing.TB) string {
 	t.Helper()
 	programs, err := installed()
@@ -37,7 +37,7 @@ func NewServer(t testing.TB) string {
 		}
 		t.Skip(err)
 	}
-	directory, err := os.MkdirTemp("", "ratelight-postgres-") // not the test's, which only its user may enter
+	directory, err := os.MkdirTemp("", "ratelight-postgres-") // not the test's own, which only its user may enter
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func installed() (string, error) {
 	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // no pattern is malformed
 	slices.Reverse(candidates)
 	if path, err := exec.LookPath("initdb"); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil { // it looks for others beside itself
+		if path, err = filepath.EvalSymlinks(path); err == nil { // initdb looks for other programs beside itself
 			candidates = append(candidates, filepath.Dir(path))
 		}
 	}
@@ -91,7 +91,8 @@ func start(server *exec.Cmd) (stop func(), err error) {
 	server.Stdout, server.Stderr = log, log
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
-		// The signal of a parent's death comes when the thread ends that started the process, not the program. This one is kept.
+		// The system sends the signal of a parent's death when the thread ends that started the process, not the
+		// program. So this thread is kept.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := server.Start()
@@ -118,7 +119,7 @@ func start(server *exec.Cmd) (stop func(), err error) {
 	return nil, fmt.Errorf("postgres does not start: %s", log)
 }
 
-// watched is a log in which a text is waited for.
+// watched is a log that waits for a text.
 type watched struct {
 	text  string
 	found chan struct{}
@@ -132,7 +133,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	before := strings.Contains(w.log.String(), w.text)
 	if before {
-		return len(p), nil // it is of no interest any more
+		return len(p), nil // the rest is of no interest
 	}
 	n, err := w.log.Write(p)
 	if strings.Contains(w.log.String(), w.text) {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// other returns whose the server is: PostgreSQL refuses to be root's. nil: whoever runs the test.
+// other returns the user of the server, because PostgreSQL refuses to run as root; nil for the user of the test.
 func other() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
@@ -35,7 +35,7 @@ func giveAway(directory string) error {
 	return nil
 }
 
-// unprivileged runs a command as the server's user. The system kills it when this process dies, however that comes.
+// unprivileged runs a command as the server's user. The system kills it when this process dies for any reason.
 func unprivileged(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: other(), Pdeathsig: syscall.SIGKILL}
 }

@@ -4,7 +4,7 @@ package postgrestest
 
 import "os/exec"
 
-// giveAway does nothing: the server is the user's who runs the test.
+// giveAway does nothing: the server belongs to the user of the test.
 func giveAway(string) error { return nil }
 
 // unprivileged does nothing: only the end of the test ends the server here.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// client speaks just enough of the protocol (RESP 2) for one connection.
+// client speaks as much of the protocol (RESP 2) as tests need, on one connection.
 type client struct {
 	connection net.Conn
 	reader     *bufio.Reader
@@ -39,7 +39,7 @@ func (c *client) send(words ...string) error {
 	return err
 }
 
-// receive returns a string, an int64, nil or a list of those.
+// receive returns a string, an int64, nil or a list of these.
 func (c *client) receive() (any, error) {
 	line, err := c.reader.ReadString('\n')
 	if err != nil {

@@ -13,8 +13,9 @@ import (
 
 const slots = 16384
 
-// NewCluster starts a cluster for a test: so many primaries, with so many replicas each, in this order (all primaries first). It returns when
-// all of them say that it is complete. Like NewEngine it skips or fails the test where there is no server.
+// NewCluster starts a cluster for a test: the given number of primaries, with so many replicas each. It returns all
+// primaries, then the replicas, when all of them report that the cluster is complete. Like NewEngine it skips or fails
+// the test if there is no server.
 func NewCluster(t testing.TB, primaries, replicas int, arguments ...string) []*Engine {
 	t.Helper()
 	arguments = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-config-file", "nodes.conf",
@@ -45,10 +46,10 @@ func NewCluster(t testing.TB, primaries, replicas int, arguments ...string) []*E
 	return nodes
 }
 
-// NewSentinel starts a Sentinel for a test, that watches a primary under a name and acts alone.
+// NewSentinel starts a Sentinel for a test. It watches a primary under the given name, and decides alone.
 func NewSentinel(t testing.TB, name string, primary *Engine) *Engine {
 	t.Helper()
-	configuration := filepath.Join(t.TempDir(), "sentinel.conf") // it writes to it
+	configuration := filepath.Join(t.TempDir(), "sentinel.conf") // the Sentinel writes to it
 	text := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 1\nsentinel down-after-milliseconds %[1]s 500\n"+
 		"sentinel failover-timeout %[1]s 2000\n", name, primary.Port())
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
@@ -57,7 +58,7 @@ func NewSentinel(t testing.TB, name string, primary *Engine) *Engine {
 	return NewEngineWith(t, Options{Sentinel: true, Arguments: []string{configuration}})
 }
 
-// Do sends one command to the server and returns its answer, as a string if it is a plain one.
+// Do sends one command to the server and returns its answer: a string, an int64, nil or a list of these.
 func (e *Engine) Do(words ...string) (any, error) {
 	connection, err := net.DialTimeout("tcp", e.Address(), time.Second)
 	if err != nil {
@@ -77,7 +78,7 @@ func must(t testing.TB, e *Engine, words ...string) string {
 	return fmt.Sprint(answer)
 }
 
-// everywhere waits until all nodes answer with a text.
+// everywhere waits until the answers of all nodes contain the last word. The others are the command.
 func everywhere(t testing.TB, nodes []*Engine, words ...string) {
 	t.Helper()
 	words, text := words[:len(words)-1], words[len(words)-1]

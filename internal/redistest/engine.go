@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// ServerVariable names the environment variable that says which server to start.
+	// ServerVariable names the environment variable with the path or name of the server to start.
 	ServerVariable = "RATELIGHT_REDIS_SERVER"
-	// RequireVariable names the environment variable that, set to 1, makes tests fail that lack a server.
+	// RequireVariable names the environment variable that, set to 1, makes tests fail if there is no server.
 	RequireVariable = "RATELIGHT_REQUIRE_REDIS"
 )
 
@@ -31,27 +31,27 @@ var ErrNotInstalled = errors.New("neither redis-server nor valkey-server is in t
 type Options struct {
 	// Port is the TCP port of the loopback interface. Zero takes a free one.
 	Port int
-	// Directory is where it works. Empty: a directory of its own, which is removed when it is closed.
+	// Directory is the server's working directory. Empty: a directory of its own, which is removed when it is closed.
 	Directory string
 	// Arguments are added to those that turn persistence off, and override them: "--requirepass", "secret".
 	Arguments []string
-	// Sentinel starts it as a Sentinel. Then the first argument has to be its configuration file.
+	// Sentinel starts the server as a Sentinel. The first argument then has to be its configuration file.
 	Sentinel bool
 }
 
-// Engine is a real Redis or Valkey server in a process of its own. It dies with the process that started it, where the
-// system can do that. It is safe for concurrent use.
+// Engine is a real Redis or Valkey server in a process of its own. If the system supports it, the server dies with the
+// process that started it. An Engine is safe for concurrent use.
 type Engine struct {
 	server  string
 	port    int
 	options Options
-	private string // directory to remove
+	private string // directory to remove; "": none
 
 	mu  sync.Mutex
 	run *run // nil while it does not run
 }
 
-// run is one life of the server.
+// run is one process of the server, from start to end.
 type run struct {
 	process *os.Process
 	ended   chan struct{}
@@ -88,7 +88,7 @@ func Start(ctx context.Context, options Options) (*Engine, error) {
 		}
 		e.options.Directory = e.private
 	}
-	// Between the moment a free port is found and that when it is used somebody else may take it: then another is tried.
+	// Another process may take a free port before the server uses it. Then another port is tried.
 	for attempt := 0; ; attempt++ {
 		if options.Port == 0 {
 			if e.port, err = freePort(); err != nil {
@@ -106,7 +106,7 @@ func Start(ctx context.Context, options Options) (*Engine, error) {
 	return nil, err
 }
 
-// freePort returns a port that nobody used a moment ago. A cluster node also uses the one 10000 above.
+// freePort returns a port that was free a moment ago. A cluster node also uses the port 10000 above.
 func freePort() (int, error) {
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -117,7 +117,7 @@ func freePort() (int, error) {
 		if port <= 55535 {
 			return port, l.Close()
 		}
-		// The system hands out high ports in turn, so a low one has to be looked for.
+		// The system assigns high ports in turn, so a low one has to be searched for.
 		l.Close()
 		for port -= 20000; port < 55535; port++ {
 			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -131,13 +131,13 @@ func freePort() (int, error) {
 // Address returns host and port.
 func (e *Engine) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port)) }
 
-// URL returns its address as a URL, without user and password.
+// URL returns the server's address as a URL, without user and password.
 func (e *Engine) URL() string { return "redis://" + e.Address() }
 
-// Port returns the port it listens at.
+// Port returns the port of the server.
 func (e *Engine) Port() int { return e.port }
 
-// Directory returns where it works.
+// Directory returns the server's working directory.
 func (e *Engine) Directory() string { return e.options.Directory }
 
 // Server returns the path of the program.
@@ -162,7 +162,8 @@ func (e *Engine) start(ctx context.Context) error {
 
 	started := make(chan error)
 	go func() {
-		// The signal of a parent's death comes when the thread ends that started the process, not the program. This one is kept.
+		// The system sends the signal of a parent's death when the thread ends that started the process, not the
+		// program. So this thread is kept.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := command.Start()
@@ -209,7 +210,7 @@ func (r *run) wait(ctx context.Context, address string) error {
 	}
 }
 
-// ping asks the server whether it is ready. One that wants a password is.
+// ping asks the server whether it is ready. A server that wants a password is ready.
 func ping(ctx context.Context, address string) error {
 	var dialer net.Dialer
 	connection, err := dialer.DialContext(ctx, "tcp", address)
@@ -237,7 +238,7 @@ func ping(ctx context.Context, address string) error {
 // Pause stops the process as it stands: connections stay open, and nothing answers.
 func (e *Engine) Pause() error { return e.each(pause) }
 
-// Resume lets a paused process go on.
+// Resume continues a paused process.
 func (e *Engine) Resume() error { return e.each(resume) }
 
 func (e *Engine) each(do func(*os.Process) error) error {
@@ -262,13 +263,14 @@ func (e *Engine) Kill() {
 	<-r.ended
 }
 
-// Restart kills the server if it runs, and starts it again with the same port and arguments, empty. It returns when it answers.
+// Restart kills the server if it runs, and starts it again, empty, with the same port and arguments. It returns when
+// that answers.
 func (e *Engine) Restart(ctx context.Context) error {
 	e.Kill()
 	return e.start(ctx)
 }
 
-// Close kills the server and removes what it left. It may be called twice.
+// Close kills the server and removes its own directory. It may be called twice.
 func (e *Engine) Close() {
 	e.Kill()
 	if e.private != "" {
@@ -276,7 +278,7 @@ func (e *Engine) Close() {
 	}
 }
 
-// Output returns the last that the server has written.
+// Output returns the end of what the server has written.
 func (e *Engine) Output() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -286,7 +288,7 @@ func (e *Engine) Output() string {
 	return e.run.output.String()
 }
 
-// output keeps the last of what is written to it.
+// output keeps the end of what is written to it.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the system kill the process when this one dies, however that comes.
+// dieWithParent makes the system kill the process when this one dies for any reason.
 func dieWithParent(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -1,4 +1,5 @@
-// Package redistest gives tests a server of shared limits in memory, that loses calls and replies as it is told.
+// Package redistest gives tests a server of shared limits in memory, which loses calls and replies on demand. It also
+// starts real Redis and Valkey servers.
 package redistest
 
 import (
@@ -20,18 +21,18 @@ var ErrDown = errors.New("redistest: connection refused")
 
 // Fate is what happens to one call.
 type Fate struct {
-	// Before is how long it takes to the server; the call runs there even if whoever made it has given up meanwhile.
+	// Before is how long the call takes to the server. It runs there even if its caller has given up meanwhile.
 	Before time.Duration
 	// After is how long the reply takes.
 	After time.Duration
-	// Lost calls never get there, and of LostReply ones the reply is lost. Whoever made it waits until its context ends.
+	// Lost calls never reach the server. LostReply loses the reply. Then the caller waits until its context ends.
 	Lost, LostReply bool
 }
 
-// Memory is a server in memory. It is a shared.Runner and a shared.Subscriber for any number of processes. In a bubble of
-// testing/synctest all of it runs in the time of the bubble; then it has to be made and closed in there.
+// Memory is a server in memory. It is a shared.Runner and a shared.Subscriber for any number of processes. In a bubble
+// of testing/synctest it runs in the time of the bubble, and has to be made and closed in the bubble.
 type Memory struct {
-	// Redis is the server itself, to look at what it keeps, to flush it, to set its clock.
+	// Redis is the server itself: to look at its contents, to flush it, to set its clock.
 	Redis *miniredis.Miniredis
 
 	running sync.WaitGroup
@@ -40,15 +41,15 @@ type Memory struct {
 	mu     sync.Mutex
 	calls  map[string]int
 	down   bool
-	frozen chan struct{} // closed when it goes on; nil if it is not frozen
+	frozen chan struct{} // closed when the server continues; nil if it is not frozen
 	fate   func(script string) Fate
 	quiet  bool
 
 	connection sync.Mutex // held while a script runs
 	client     *client
-	saved      int           // snapshots there are
-	ahead      time.Duration // by which the server's clock is
-	stepped    bool          // it was stepped, so that it has to be told the time
+	saved      int           // number of snapshots
+	ahead      time.Duration // by how much the server's clock is ahead
+	stepped    bool          // the clock was stepped, so that the server has to be told the time
 }
 
 var (
@@ -75,26 +76,27 @@ func (m *Memory) Close() {
 func (m *Memory) dial() *client {
 	connection, err := m.Redis.Dial()
 	if err != nil {
-		panic(err) // it is in memory
+		panic(err) // cannot fail in memory
 	}
 	return newClient(connection)
 }
 
-// Decide lets f decide what happens to each call, by the name of its script. nil: nothing happens to them.
+// Decide lets f decide what happens to each call, by the name of its script. nil: calls are neither lost nor delayed.
 func (m *Memory) Decide(f func(script string) Fate) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.fate = f
 }
 
-// SetDown makes the server refuse all calls at once, or accept them again. What it keeps stays.
+// SetDown makes the server refuse all calls at once, or accept them again. It keeps its contents.
 func (m *Memory) SetDown(down bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.down = down
 }
 
-// SetFrozen lets calls wait until it goes on, or until their contexts end. Then those that have not run yet run all the same.
+// SetFrozen makes calls wait until the server continues, or until their contexts end. When the server continues, it
+// runs the calls that were given up, too.
 func (m *Memory) SetFrozen(frozen bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,17 +109,17 @@ func (m *Memory) SetFrozen(frozen bool) {
 	}
 }
 
-// SetQuiet loses all messages, or no more of them.
+// SetQuiet loses all messages from now on, or none.
 func (m *Memory) SetQuiet(quiet bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.quiet = quiet
 }
 
-// Flush forgets everything but what Save has copied.
+// Flush deletes everything but the snapshots of Save.
 func (m *Memory) Flush() { m.Redis.DB(0).FlushDB() }
 
-// Calls returns how many calls were made, of each script by its name.
+// Calls returns how many calls were made, by the names of scripts.
 func (m *Memory) Calls() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,7 +134,7 @@ func (m *Memory) Total() (n int) {
 	return n
 }
 
-// Run is that of shared.Runner.
+// Run implements shared.Runner.
 func (m *Memory) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -169,7 +171,7 @@ func (m *Memory) Run(ctx context.Context, script *shared.Script, keys []string, 
 	}
 }
 
-// wait reports false if the server was closed meanwhile.
+// wait waits for d, and reports whether the server was not closed meanwhile.
 func (m *Memory) wait(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -218,7 +220,7 @@ func (m *Memory) run(script *shared.Script, keys, arguments []string) ([]int64, 
 	return numbers, nil
 }
 
-// Subscribe is that of shared.Subscriber.
+// Subscribe implements shared.Subscriber.
 func (m *Memory) Subscribe(ctx context.Context, channel string, received func(message string)) error {
 	c := m.dial()
 	stop := context.AfterFunc(ctx, c.close)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Snapshot is what a server kept at some moment.
+// Snapshot identifies a copy of a server's contents.
 type Snapshot int
 
-// Save keeps a copy of all that the server keeps, for [Memory.Restore]. It takes a database of its own, from 1 on.
+// Save copies the server's contents for [Memory.Restore]. The copy takes a database of its own, from 1 on.
 func (m *Memory) Save() Snapshot {
 	m.connection.Lock()
 	defer m.connection.Unlock()
@@ -19,9 +19,9 @@ func (m *Memory) Save() Snapshot {
 	return Snapshot(m.saved)
 }
 
-// Restore makes the server go back to what it kept at a moment, as one that starts again from an old file, or a replica that was
-// behind and takes over. What would have expired since then has. The clock goes on, and so do subscriptions. It returns
-// how the keys have changed with that, for whoever tells of it.
+// Restore returns the server to a snapshot, like a server that starts again from an old file, or a replica that was
+// behind and takes over. Keys that would have expired since are gone. The clock and subscriptions go on. Restore
+// returns how the keys have changed, for messages of tests.
 func (m *Memory) Restore(s Snapshot) (changes []string) {
 	m.connection.Lock()
 	defer m.connection.Unlock()
@@ -70,23 +70,23 @@ func (m *Memory) contents() map[string]string {
 	return all
 }
 
-// copyAll copies all keys with their times to live. No script runs meanwhile.
+// copyAll copies all keys with their times to live. No script may run meanwhile.
 func (m *Memory) copyAll(from, to int) {
 	for _, key := range m.Redis.DB(from).Keys() {
 		if err := m.Redis.Copy(from, key, to, key); err != nil {
-			panic(err) // it was there a moment ago, and nothing runs
+			panic(err) // the key was there a moment ago, and no script runs
 		}
 	}
 }
 
-// Keys returns the names of all that the server keeps, sorted.
+// Keys returns the names of all keys, sorted.
 func (m *Memory) Keys() []string {
 	m.connection.Lock()
 	defer m.connection.Unlock()
 	return m.Redis.DB(0).Keys()
 }
 
-// Evict forgets one key, as a server does that runs out of memory. It reports whether there was one.
+// Evict deletes one key, as a server does that runs out of memory, and reports whether it existed.
 func (m *Memory) Evict(key string) bool {
 	m.connection.Lock()
 	defer m.connection.Unlock()
@@ -101,7 +101,7 @@ func (m *Memory) StepClock(d time.Duration) {
 	m.setClock()
 }
 
-// setClock tells the server the time: it does not run on by itself once it was set. m.connection is held.
+// setClock tells the server the time, because a clock that was set stands still. m.connection must be held.
 func (m *Memory) setClock() {
 	if m.stepped {
 		m.Redis.SetTime(time.Now().Add(m.ahead))

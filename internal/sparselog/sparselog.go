@@ -1,5 +1,5 @@
-// Package sparselog writes lines to a log of which thousands may come in a second: one in 30 s for each class of them, which says how many
-// it stands for. It has no goroutine; whoever has one calls Flush now and then.
+// Package sparselog limits a log to which thousands of lines may come in a second: it writes one line of each class in
+// 30 s, which says how many it stands for. It has no goroutine; a goroutine of the caller calls Flush now and then.
 package sparselog
 
 import (
@@ -14,7 +14,8 @@ const (
 	Interval = 30 * time.Second
 	// maxClasses bounds how many classes are distinguished.
 	maxClasses = 256
-	// repeated is the key of how many lines of the class were left out since the one before. It is missing if there were none.
+	// repeated is the attribute for the number of lines of the class that were left out since the one before. It is
+	// missing if there were none.
 	repeated = "repeated"
 )
 
@@ -25,28 +26,28 @@ type Line struct {
 	Attributes     []slog.Attr
 }
 
-// Log is where the lines go. It is safe for concurrent use, and calls the logger under no lock.
+// Log writes the lines. It is safe for concurrent use, and calls the logger without a lock.
 type Log struct {
 	logger *slog.Logger
 	mu     sync.Mutex
 	recent map[class]*history
 }
 
-// class is what counts as the same.
+// class is the key of lines that count as the same.
 type class struct{ message, class string }
 
-// history is what became of the latest lines of a class.
+// history is the state of a class.
 type history struct {
-	written time.Duration // when one was written
-	left    int           // how many were left out since
-	latest  Line          // of those
+	written time.Duration // when the latest line was written
+	left    int           // lines left out since
+	latest  Line          // the latest line left out
 	ctx     context.Context
 }
 
 // New returns a log that writes to the logger. Without one it writes warnings to slog.Default(), and nothing else.
 func New(logger *slog.Logger) *Log { return &Log{logger: logger, recent: make(map[class]*history)} }
 
-// Enabled reports that a line of that level would be written. A nil Log writes none.
+// Enabled reports whether a line of that level would be written. A nil Log writes none.
 func (l *Log) Enabled(ctx context.Context, level slog.Level) bool {
 	switch {
 	case l == nil:
@@ -57,8 +58,8 @@ func (l *Log) Enabled(ctx context.Context, level slog.Level) bool {
 	return l.logger.Enabled(ctx, level)
 }
 
-// Write writes the line, unless one of its class was written in the latest Interval: then it is counted. The time is that of any
-// monotonic clock, always the same.
+// Write writes the line, unless one of its class was written in the latest Interval. Then it only counts the line. now
+// is the time of a monotonic clock, the same one for all calls.
 func (l *Log) Write(ctx context.Context, now time.Duration, line Line) {
 	if !l.Enabled(ctx, line.Level) {
 		return
@@ -68,7 +69,7 @@ func (l *Log) Write(ctx context.Context, now time.Duration, line Line) {
 	}
 }
 
-// take reports whether the line is to be written, and how many it stands for besides itself.
+// take reports whether the line is to be written, and how many others it stands for.
 func (l *Log) take(ctx context.Context, now time.Duration, line Line) (left int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,20 +93,20 @@ func (l *Log) take(ctx context.Context, now time.Duration, line Line) (left int,
 	return left, true
 }
 
-// due reports that the next line may be written. A clock that goes backwards stops nothing.
+// due reports whether the next line may be written. A clock that goes backwards stops nothing.
 func (h *history) due(now time.Duration) bool {
 	since := now - h.written
 	return since < 0 || since >= Interval
 }
 
-// Flush writes the latest line of each class that was left out for an Interval, and forgets classes of which nothing has come for that
-// long. With all, which is for the end, it does not wait for that time.
+// Flush writes the latest line of each class that was left out for an Interval, and forgets classes without a line for
+// that long. With all, which is for the end, it does not wait for the Interval.
 func (l *Log) Flush(now time.Duration, all bool) {
 	if l == nil {
 		return
 	}
 	for _, h := range l.overdue(now, all) {
-		l.write(context.WithoutCancel(h.ctx), h.latest, h.left-1) // it may have ended since
+		l.write(context.WithoutCancel(h.ctx), h.latest, h.left-1) // the context may have ended since
 	}
 }
 

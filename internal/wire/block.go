@@ -9,13 +9,13 @@ import (
 	"io"
 )
 
-// A block is what one process leaves to the next: two bytes that say what it is and in which version, its length, its contents, and a
+// A block is what one process leaves to the next: two bytes for its kind and version, its length, its contents, and a
 // checksum of all that.
 
 // ErrState is wrapped by the error for a block that cannot be used: it is damaged, or was not written for its reader.
 var ErrState = errors.New("state cannot be used")
 
-// ErrDamaged is that for a block that is not as it was written.
+// ErrDamaged is the error for a block that is not as it was written. It wraps ErrState.
 var ErrDamaged = fmt.Errorf("%w: it is damaged", ErrState)
 
 const (
@@ -36,7 +36,7 @@ func EndBlock(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// ReadBlock reads one block and returns its contents. It takes no more memory than there is to read, and reads no further.
+// ReadBlock reads one block and returns its contents. It reads no further, and takes no more memory than it reads.
 func ReadBlock(r io.Reader, kind, version byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := readAll(&b, r, blockHead); err != nil {

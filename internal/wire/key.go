@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Key turns secrets into numbers that stand for them in memory and in what is written, and do not give them away.
+// Key turns secrets into numbers that stand for them in memory and in written state, and do not reveal them.
 type Key struct {
-	Salt [16]byte // which is no secret
+	Salt [16]byte // no secret
 	key  [sha256.Size]byte
 }
 
-// Secret is what the owner of a key knows, empty if nil. It is a function, as fmt shows of nothing else no more than
-// where it is, whatever the verb, and in whatever it is.
+// Secret returns what the owner of a key knows, empty if nil. It is a function because fmt shows only the address of a
+// function, whatever the verb, and whatever contains it.
 type Secret func() []byte
 
-// NewSecret returns a secret that nobody changes.
+// NewSecret returns a secret that does not change.
 func NewSecret(text []byte) Secret {
 	text = slices.Clone(text)
 	return func() []byte { return text }
@@ -40,23 +40,22 @@ func KeyWithSalt(secret Secret, salt [16]byte) *Key {
 	return &Key{salt, sha256.Sum256(text)}
 }
 
-// Sum returns a keyed hash of a text.
-// It is cut to 64 bits, so that the hash of a longer text cannot be derived from it.
+// Sum returns a keyed hash of a text. It is cut to 64 bits: the hash of a longer text cannot be derived from it.
 func (k *Key) Sum(text string) uint64 {
-	var space [256]byte // a credential fits in, so that nothing is allocated
+	var space [256]byte // large enough for a credential, so that nothing is allocated
 	sum := sha256.Sum256(append(append(space[:0], k.key[:]...), text...))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// A clock may have been set while nothing ran, and nobody notices, so it is believed within an hour. No more time than two days is told, as
-// it is only compared with waits of a day at most.
+// A clock may have been set unnoticed while no process ran, so it is trusted only to within clockStep. longest is
+// enough, because the result is only compared with waits of a day at most.
 const (
 	clockStep = time.Hour
 	longest   = 48 * time.Hour
 )
 
-// Elapsed returns how much time has passed at least, and at most, between two times of wall clocks, as long as nobody has set them by more
-// than an hour.
+// Elapsed returns how much time has passed at least and at most between two times of wall clocks. It is right if they
+// were not set by more than an hour.
 func Elapsed(from, to time.Time) (least, most time.Duration) {
 	d := min(max(to.Sub(from), 0), longest)
 	return max(d-clockStep, 0), d + clockStep

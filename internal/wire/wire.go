@@ -1,5 +1,6 @@
-// Package wire reads what was written as numbers with encoding/binary's Append functions: what processes share, and what one leaves to
-// the next. What it reads may be damaged or hostile: nothing panics, and no number is believed that says how much memory to take.
+// Package wire reads numbers that encoding/binary's Append functions have written: what processes share, and what one
+// leaves to the next. Its input may be damaged or hostile: nothing panics, and it does not decide how much memory is
+// taken.
 package wire
 
 import (
@@ -8,18 +9,18 @@ import (
 	"time"
 )
 
-// Reader reads numbers until something is wrong; then everything is zero, and Err is set.
+// Reader reads numbers until it meets an error. Then it returns only zero values, and Err is set.
 type Reader struct {
-	Data []byte // what is left
+	Data []byte // the rest of the input
 	Err  error
 
 	damaged error
 }
 
-// NewReader returns a Reader whose Err will be the given one when something is wrong.
+// NewReader returns a Reader that sets Err to damaged when it meets an error.
 func NewReader(data []byte, damaged error) *Reader { return &Reader{Data: data, damaged: damaged} }
 
-// Fail says that something is wrong.
+// Fail sets Err, and ends the reading.
 func (r *Reader) Fail() {
 	if r.Data = nil; r.Err == nil {
 		r.Err = r.damaged
@@ -70,7 +71,7 @@ func (r *Reader) Int(most int) int {
 	return int(n)
 }
 
-// Count reads how many elements follow, of at least a byte each.
+// Count reads how many elements follow, of at least one byte each.
 func (r *Reader) Count() int { return r.Int(len(r.Data)) }
 
 // Time reads what AppendTime has written in the same unit.
@@ -84,7 +85,7 @@ func (r *Reader) Time(unit time.Duration) time.Duration {
 	return time.Duration(n) * unit
 }
 
-// Bytes reads so many bytes, which are those of Data.
+// Bytes reads n bytes. The result shares the memory of Data.
 func (r *Reader) Bytes(n int) []byte {
 	if n > len(r.Data) {
 		r.Fail()
@@ -103,7 +104,7 @@ func AppendTime(b []byte, t, unit time.Duration) []byte {
 	return binary.AppendVarint(b, int64(t/unit))
 }
 
-// AppendText appends a text behind its length.
+// AppendText appends the length of a text and the text.
 func AppendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }

@@ -14,7 +14,7 @@ const (
 	codeOldMessages = 30046
 )
 
-// hide adds the limits that no header shows, by the names of routes.
+// hide adds to a rule the limits that no header shows, by the name of its route.
 func (o *Options) hide(name string, rule *discordsim.Rule) {
 	switch name {
 	case "channel-edit":
@@ -30,7 +30,7 @@ func (o *Options) hide(name string, rule *discordsim.Rule) {
 	case "POST /guilds/{guild_id}/prune": // measured
 		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(1, 15*time.Minute), Code: codePrune}
 	case "POST /channels/{channel_id}/webhooks":
-		// Measured: some 50 in a row, then one at a time. How fast places come back is made up, and that they are
+		// Measured: some 50 in a row, then one at a time. How fast places become free is made up, and that they are
 		// counted for each channel.
 		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Leaky(50, time.Hour)}
 	case webhookToken:
@@ -40,7 +40,7 @@ func (o *Options) hide(name string, rule *discordsim.Rule) {
 	}
 }
 
-// webhookMessages is the limit of a channel over all its webhooks: 30 a minute as reported by many; that 30
+// webhookMessages returns the limit of a channel over all its webhooks: 30 a minute as reported by many. That 30
 // messages may come at once is measured.
 func (o *Options) webhookMessages() *discordsim.SharedLimit {
 	channelOf := func(call discordsim.Call) string {
@@ -53,7 +53,7 @@ func (o *Options) webhookMessages() *discordsim.SharedLimit {
 	return &discordsim.SharedLimit{Name: "webhook messages", Quota: discordsim.Fixed(30, time.Minute), Key: channelOf}
 }
 
-// olderThanAnHour reports whether a request is about a message of that age.
+// olderThanAnHour reports whether a request concerns a message of more than that age.
 func olderThanAnHour(call discordsim.Call) bool {
 	path, _, _ := strings.Cut(call.Request.Path, "?")
 	id, err := strconv.ParseUint(path[strings.LastIndexByte(path, '/')+1:], 10, 64)

@@ -8,26 +8,26 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// The names of families that have more than a number.
+// The names of families that the code needs.
 const (
 	reactions    = "reactions"
 	webhookToken = "webhook-token"
 )
 
-// typical are the limits of routes whose numbers are not known: of the usual size, but for "unlimited", which is
-// measured. Its limit is one that the global limit never lets anybody reach.
+// typical has the limits of routes whose numbers are not known. They are of the usual size, except for "unlimited",
+// which is measured. Its limit is one that the global limit never lets a client reach.
 var typical = map[string]discordsim.Quota{
 	"token": discordsim.Leaky(5, 5*time.Second),
 	"fixed": discordsim.Fixed(5, 5*time.Second),
-	// The period was measured of one route, and that its bucket opens 0.3 s later than announced.
+	// The period was measured on one route, and that its bucket opens 0.3 s later than announced.
 	"one":       discordsim.Fixed(1, 5*time.Second).Late(300*time.Millisecond, 0),
 	"unlimited": discordsim.Fixed(1000, time.Millisecond),
 	"none":      discordsim.Unlimited(),
 }
 
-// numbers are the limits of which more is known, by the names of routes and families.
+// numbers has the limits of which more is known, by the names of routes and families.
 var numbers = map[string]discordsim.Quota{
-	// Measured: 1 in 250 ms for each channel, and late. By how much was not published: 0.2 s stands for it.
+	// Measured: 1 in 250 ms for each channel, and late. By how much was not published: 0.2 s is assumed.
 	reactions: discordsim.Fixed(1, 250*time.Millisecond).Late(200*time.Millisecond, 0),
 	// Measured: Reset-After grows by 1.67 s with each request.
 	"POST /invites/{code}/target-users/bulk-add": discordsim.Leaky(3, 5*time.Second),
@@ -40,14 +40,14 @@ var numbers = map[string]discordsim.Quota{
 	"GET /users/{user_id}": discordsim.Leaky(30, 30*time.Second),
 }
 
-// ages are the buckets of the deletion of messages. The numbers were reported by client authors in 2026.
+// ages has the buckets that count deletions of messages. The numbers were reported by client authors in 2026.
 var ages = discordsim.Ages{
 	Young:  discordsim.Variant{Hash: hash("delete-young"), Quota: discordsim.Leaky(5, time.Second)},
 	Normal: discordsim.Variant{Hash: hash("delete"), Quota: discordsim.Leaky(3, time.Second/3)},
 	Old:    discordsim.Variant{Hash: hash("delete-old"), Quota: discordsim.Leaky(30, 4*time.Second)},
 }
 
-// hash is a bucket name as long as Discord's.
+// hash returns a bucket name as long as Discord's.
 func hash(name string) string {
 	h := fnv.New128a()
 	h.Write([]byte(name))

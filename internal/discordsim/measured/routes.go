@@ -30,7 +30,7 @@ func readTable() []route {
 	return routes
 }
 
-// name is that of the route's limit: its family, or the route itself.
+// name returns the name of the route's limit: its family, or the route itself.
 func (r *route) name() string {
 	if r.family != "" {
 		return r.family
@@ -51,6 +51,6 @@ func (r *route) rule() discordsim.Rule {
 	return rule
 }
 
-// pattern is a path template for the simulator, which takes a segment for variable only if it looks so: the name of
-// a file does not.
+// pattern returns a path template for the simulator. That recognizes a variable segment by its form, which the name of
+// a file does not have.
 func pattern(path string) string { return strings.ReplaceAll(path, "{upload_filename}", "*") }

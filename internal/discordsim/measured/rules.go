@@ -9,14 +9,14 @@ import (
 
 // Options are what differs between simulations.
 type Options struct {
-	// Punctual buckets open when they said they would. Without it, some are late, as was measured.
+	// Punctual buckets open when announced. Without it, some are late, as was measured.
 	Punctual bool
-	// Channels are the channels of webhooks, by the ids of these. Each other webhook is alone in its channel.
+	// Channels maps the ids of webhooks to their channels. Each other webhook is alone in its channel.
 	Channels map[string]string
 }
 
-// Rules returns the rules of all routes. They need the global limit of 50 per second beside them, which holds the
-// routes that have none of their own.
+// Rules returns the rules of all routes. They need the global limit of 50 per second beside them, which limits the
+// routes that have no limit of their own.
 func Rules(options Options) []discordsim.Rule {
 	var rules []discordsim.Rule
 	for _, r := range readTable() {
@@ -30,7 +30,7 @@ func Rules(options Options) []discordsim.Rule {
 	return append(rules, options.unmeasured()...)
 }
 
-// unmeasured are the rules of the routes that the table does not have.
+// unmeasured returns the rules of the routes that the table does not have.
 func (o *Options) unmeasured() []discordsim.Rule {
 	webhook := discordsim.Rule{
 		Path: "/webhooks/{id}/{token}/**", Hash: hash(webhookToken), Quota: numbers[webhookToken],
