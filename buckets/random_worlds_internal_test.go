@@ -252,7 +252,7 @@ func randomWorld(seed uint64, verbose bool) (fault string) {
 		for _, b := range s.busy {
 			for q := range b.queues.all {
 				if q.waiting.Len() > 0 && q.reserved != nil {
-					if at, ok := q.opens(s.now()); !ok || at != q.at {
+					if at, ok := q.opens(s.now()); !ok || at != q.reservedAt {
 						drift = true
 					}
 				}
@@ -281,7 +281,7 @@ func randomWorld(seed uint64, verbose bool) (fault string) {
 							q.line.delays(n, q), " first ", q.line.first() == q, " ids ")
 						if r := q.line.reserved; r != nil {
 							at, ok := r.opens(n)
-							where += fmt.Sprint(" resAt ", r.at-past, " now ", at-past, ok)
+							where += fmt.Sprint(" resAt ", r.reservedAt-past, " now ", at-past, ok)
 						}
 					}
 					for w := range q.waiting.All {
@@ -299,7 +299,7 @@ func randomWorld(seed uint64, verbose bool) (fault string) {
 						}
 					}
 					dump += fmt.Sprintf("   queue %v %q n=%d rank %v at %v in %s reserved%s route %v\n", b.major,
-						q.key.group, q.waiting.Len(), q.rank(), q.at-past, where, res, q.waiting.Head().Value.request.Route.Path())
+						q.key.group, q.waiting.Len(), q.rank(), q.reservedAt-past, where, res, q.waiting.Head().Value.request.Route.Path())
 				}
 			}
 		}

@@ -16,8 +16,8 @@ type rank = time.Duration
 
 // rank returns the rank of the queue, which must not be empty.
 func (q *queue) rank() rank {
-	if q.first != 0 {
-		return q.first
+	if q.urgentRank != 0 {
+		return q.urgentRank
 	}
 	return q.since
 }
@@ -45,16 +45,16 @@ func (q *queue) takeRank() {
 	}
 	switch urgent := q.urgent(); {
 	case !urgent:
-		q.first = 0
-	case q.first == 0:
-		q.first = s.rankNow() - HeadStart
+		q.urgentRank = 0
+	case q.urgentRank == 0:
+		q.urgentRank = s.rankNow() - HeadStart
 	}
 }
 
 // spendRank ends the queue's rank and its turn because a request of it leaves.
 func (q *queue) spendRank() {
-	if q.first != 0 {
-		q.first = 0 // the queue keeps the rank of the requests behind
+	if q.urgentRank != 0 {
+		q.urgentRank = 0 // the queue keeps the rank of the requests behind
 	} else {
 		q.since = 0
 	}
@@ -67,7 +67,7 @@ func (q *queue) dropRank() {
 		l.needNot(q)
 	}
 	q.place.turn.giveBack()
-	q.since, q.first, q.limits, q.global = 0, 0, nil, nil
+	q.since, q.urgentRank, q.limits, q.global = 0, 0, nil, nil
 }
 
 // above yields the lines of all limits above the bucket that the queue needs, except that of the edge.
@@ -106,14 +106,14 @@ func (l *line) needNot(q *queue) {
 // one whose first request arrived first. The two exchange their places. In a bucket a tenant's requests leave in the
 // order of their arrival, whatever else they need. If there are very many queues, it looks only at the first ones.
 func (l *line) earliest(first *queue) *queue {
-	if l.queues.Len() < 2 || first.first != 0 {
+	if l.queues.Len() < 2 || first.urgentRank != 0 {
 		return first
 	}
 	q, looked := first, 0
 	for e := l.queues.Head().Next(); e != nil && looked < mostLookedAt; e = e.Next() {
 		looked++
 		o := e.Value
-		if o.bucket == first.bucket && o.key.group == first.key.group && o.first == 0 &&
+		if o.bucket == first.bucket && o.key.group == first.key.group && o.urgentRank == 0 &&
 			o.waiting.Head().Arrived < q.waiting.Head().Arrived {
 			q = o
 		}

@@ -53,7 +53,7 @@ func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 // reserve gives the queue a reservation for the instant at which its first request can leave, unless a queue that has
 // been first for longer has one in any of its lines.
 func (q *queue) reserve(now time.Duration) {
-	if q.reserved != nil || q.failed == now {
+	if q.reserved != nil || q.reserveFailed == now {
 		return
 	}
 	at, ok := q.opens(now)
@@ -73,7 +73,7 @@ func (q *queue) reserve(now time.Duration) {
 		l.reserved.unreserve()
 		l.reserved = q
 	}
-	q.reserved, q.at = all, at
+	q.reserved, q.reservedAt = all, at
 	q.line.server.touch(q.line)
 }
 
@@ -100,7 +100,7 @@ func (q *queue) touchReserved() {
 // rank than q does not count; a request that is in no queue (nil) has no rank, so every reservation counts.
 func (l *line) delays(now time.Duration, q *queue) bool {
 	r := l.reserved
-	return r != nil && r != q && (q == nil || r.rank() < q.rank()) && l.limit.behind(now, 1) > max(r.at, now)
+	return r != nil && r != q && (q == nil || r.rank() < q.rank()) && l.limit.behind(now, 1) > max(r.reservedAt, now)
 }
 
 // givesWay reports whether a queue of earlier rank is first in a line in which q has its reservation. It touches those
@@ -126,12 +126,12 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 			q.unreserve()
 			return 0
 		}
-		if at > q.at { // other requests may leave before it now
+		if at > q.reservedAt { // other requests may leave before it now
 			q.touchReserved()
 		}
-		q.at = at
-		if q.at > now {
-			return q.at
+		q.reservedAt = at
+		if q.reservedAt > now {
+			return q.reservedAt
 		}
 		if q.waiting.Head().Value.limits == nil { // it must wait for its turn above the bucket
 			return 0
@@ -141,7 +141,7 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 		}
 		if s.goOn(now, q); q.reserved != nil { // another process took a shared permit first
 			q.unreserve()
-			q.failed = now
+			q.reserveFailed = now
 		}
 	}
 	return 0
@@ -167,7 +167,7 @@ func (s *server) leaveNoneUnused(now time.Duration, l *line) (at time.Duration) 
 		link.unused = now
 	case now >= link.unused+mostKept:
 		q.unreserve()
-		q.failed, link.unused = now, 0
+		q.reserveFailed, link.unused = now, 0
 		return 0
 	}
 	return link.unused + mostKept
