@@ -32,8 +32,9 @@ type body struct {
 	reservation reservation // what it takes in memory
 }
 
-// take prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping up to limit bytes of it
-// in memory, if there is room, which it gives up when the request's context or life ends. It takes over the request's body.
+// take prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping up to limit
+// bytes of it in memory, if there is room, which it gives up when the request's context or life ends. It takes over
+// the request's body.
 func (b *body) take(life context.Context, request *http.Request, limit int64) error {
 	declared := max(request.ContentLength, 0) // 0: not known, as there is a body
 	switch {
@@ -86,7 +87,7 @@ func (x *roundTrip) awaitBody() error {
 	ctx := x.request.Context()
 	if x.attemptTimeout > 0 {
 		var end context.CancelFunc
-		ctx, end = context.WithTimeoutCause(ctx, min(x.attemptTimeout, longestAttempt),
+		ctx, end = context.WithTimeoutCause(ctx, x.attemptTimeout,
 			&AttemptTimeoutError{Route: x.route(), After: x.attemptTimeout})
 		defer end()
 	}
@@ -114,7 +115,8 @@ func (x *roundTrip) wouldBeRefused() bool {
 // addNonce gives a message without a nonce one, if its body is JSON and can be sent again.
 func (b *body) addNonce(request *http.Request) {
 	encoding, known := message.EncodingOf(request.Header)
-	if !known || encoding != message.Plain || len(request.Trailer) > 0 || !message.IsJSON(message.HeaderValue(request.Header, "Content-Type")) {
+	isJSON := message.IsJSON(message.HeaderValue(request.Header, "Content-Type"))
+	if !known || encoding != message.Plain || len(request.Trailer) > 0 || !isJSON {
 		return
 	}
 	text, ok := look(b, func(content io.Reader) ([]byte, bool) {
@@ -166,8 +168,8 @@ func (b *body) next() (io.ReadCloser, error) {
 // smallBody is how large a body is in bytes that is sent in one piece, or in two.
 const smallBody = 32 << 10
 
-// sentInOnePiece reports that there is nothing to be seen of the progress of a body. net/http sends one that it can see to be in memory
-// together with the headers, so it is better left as it is.
+// sentInOnePiece reports that there is nothing to be seen of the progress of a body. net/http sends one that it can
+// see to be in memory together with the headers, so it is better left as it is.
 func sentInOnePiece(content io.Reader, length int64) bool {
 	return 0 < length && length <= smallBody && inMemory(content)
 }
@@ -206,7 +208,8 @@ func (b *body) close() {
 // maxLooked is how much of a body is looked at, in bytes. Discord's JSON is smaller.
 const maxLooked = 1 << 20
 
-// closeSoon closes a body, if there is one. It waits only a moment for that: the Close of a server's request reads what is left of it.
+// closeSoon closes a body, if there is one. It waits only a moment for that: the Close of a server's request reads
+// what is left of it.
 func closeSoon(body io.ReadCloser) {
 	switch {
 	case body == nil:
@@ -220,7 +223,8 @@ func closeSoon(body io.ReadCloser) {
 	}
 }
 
-// look looks at a body that can be read again, and reports whether that succeeded, and what was looked for came in a moment.
+// look looks at a body that can be read again, and reports whether that succeeded, and what was looked for came in a
+// moment.
 func look[T any](b *body, read func(io.Reader) (T, bool)) (seen T, ok bool) {
 	if b.get == nil {
 		return seen, false
@@ -247,7 +251,8 @@ func look[T any](b *body, read func(io.Reader) (T, bool)) (seen T, ok bool) {
 	return r.seen, r.ok
 }
 
-// decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is, and came in a moment.
+// decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is, and
+// came in a moment.
 func decode[T any](b *body) (decoded T, ok bool) {
 	v, ok := look(b, func(content io.Reader) (v *T, ok bool) {
 		err := json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(&v)
@@ -323,7 +328,8 @@ func (r *reservation) giveBack(n int64) {
 // end gives back all of it.
 func (r *reservation) end() { r.giveBack(r.taken) }
 
-// endWith gives back all of it when the response has been read or closed: until then the transport below holds on to the request.
+// endWith gives back all of it when the response has been read or closed: until then the transport below holds on to
+// the request.
 func (r *reservation) endWith(response *http.Response) {
 	if r.taken == 0 || response.Body == http.NoBody || isSwitched(response) {
 		return
@@ -333,13 +339,35 @@ func (r *reservation) endWith(response *http.Response) {
 	response.Body = &bodyWithEnd{response.Body, sync.OnceFunc(own.end)}
 }
 
+// bodyWithEnd is the body of a response with which something ends: when it has been read, or is closed.
+type bodyWithEnd struct {
+	io.ReadCloser
+	end func() // may be called often
+}
+
+func (b *bodyWithEnd) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.end()
+	}
+	return n, err
+}
+
+func (b *bodyWithEnd) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
 // firstPiece is how much memory a body of unknown length gets at first, in bytes. Most are smaller.
 const firstPiece = 4 << 10
 
-// readWhile reads a body until one of the contexts ends, and reports whether it came to its end: it stops after limit bytes, and where
-// there is no more room. After an error it closes the body. When a context ends it does so meanwhile, which ends a read from a pipe; one that
-// goes on all the same is left alone. It takes room as it goes, unless that of limit bytes has been taken.
-func (r *reservation) readWhile(life, ctx context.Context, body io.ReadCloser, limit int64, taken bool) (kept []byte, whole bool, err error) {
+// readWhile reads a body until one of the contexts ends, and reports whether it came to its end: it stops after limit
+// bytes, and where there is no more room. After an error it closes the body. When a context ends it does so meanwhile,
+// which ends a read from a pipe; one that goes on all the same is left alone. It takes room as it goes, unless that of
+// limit bytes has been taken.
+func (r *reservation) readWhile(
+	life, ctx context.Context, body io.ReadCloser, limit int64, taken bool,
+) (kept []byte, whole bool, err error) {
 	if inMemory(body) {
 		return r.read(body, limit, taken)
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's default).
+	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's
+	// default).
 	DefaultRetries = 3
 	// DefaultBackoff and DefaultMaxBackoff are the first pause between attempts and the longest, unless WithBackoff says
 	// otherwise.
@@ -52,9 +53,9 @@ func WithRetries(n int) Option {
 	return func(s *settings) { s.retrySettings.times = max(n, 0) }
 }
 
-// WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a quarter of the first.
-// A longer Retry-After of a server error is obeyed up to the maximum. Zero or less means the default, which is
-// DefaultBackoff and DefaultMaxBackoff; a maximum below the first pause means the first pause.
+// WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a
+// quarter of the first. A longer Retry-After of a server error is obeyed up to the maximum. Zero or less means the
+// default, which is DefaultBackoff and DefaultMaxBackoff; a maximum below the first pause means the first pause.
 func WithBackoff(first, maximum time.Duration) Option {
 	return func(s *settings) {
 		if first <= 0 {
@@ -152,6 +153,11 @@ func (r *retry) sent(now time.Time) {
 // nextRetry returns how long to pause before the next attempt after one failed, or the reason why there is none.
 func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration, error) {
 	r, s := &x.retry, &x.retrySettings
+	select {
+	case <-x.request.Cancel: //lint:ignore SA1019 the base transport may have heeded it
+		return 0, errOver
+	default:
+	}
 	switch {
 	case x.request.Context().Err() != nil || x.life.Err() != nil:
 		return 0, errOver
@@ -168,7 +174,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 		r.first = r.latest
 	}
 	if r.backoff == nil {
-		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // WithBackoff has seen to it that there is no error
+		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // no error: see WithBackoff
 	}
 	pause := r.backoff.Next()
 	if response != nil {
@@ -254,8 +260,8 @@ func (x *roundTrip) safeToRepeat(err error) bool {
 	return nonce
 }
 
-// repeatedBelow reports that the transport below may have sent the request before the error that it reports: net/http repeats some
-// requests by itself when a connection that was idle turns out to be dead.
+// repeatedBelow reports that the transport below may have sent the request before the error that it reports: net/http
+// repeats some requests by itself when a connection that was idle turns out to be dead.
 func (x *roundTrip) repeatedBelow() bool {
 	switch methodOf(x.request) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -264,8 +270,8 @@ func (x *roundTrip) repeatedBelow() bool {
 	return x.request.Header.Get("Idempotency-Key") != "" || x.request.Header.Get("X-Idempotency-Key") != ""
 }
 
-// enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so for webhooks
-// and interactions).
+// enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so
+// for webhooks and interactions).
 func (x *roundTrip) enforcesNonce() bool {
 	if x.ask.Route.Route() != routes.CreateMessage {
 		return false

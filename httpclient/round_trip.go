@@ -25,7 +25,6 @@ type roundTrip struct {
 	header  http.Header // of the attempts: the request's without what must not be sent
 
 	credential credential
-	firstWait  waitContext
 
 	attemptTimeout time.Duration // the request's own, or the transport's
 
@@ -111,7 +110,7 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	switch response.StatusCode {
 	case http.StatusTooManyRequests:
 		return x.handleRefusal(took, response, lease)
-	case http.StatusProxyAuthRequired: // a proxy's on the way, which passes on nothing: the server has seen nothing, and said nothing
+	case http.StatusProxyAuthRequired: // from a proxy on the way: the server has not seen the request
 		lease.Return()
 	default:
 		x.credential.answered(response, now) // before those in the queue go on
@@ -126,8 +125,8 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 
 // acquire waits until the request may be sent, and returns what it needs for that.
 func (x *roundTrip) acquire() (buckets.Lease, io.ReadCloser, error) {
-	wait := x.waitContext()
-	defer wait.end()
+	ctx := x.credential.untilStopped(x.request.Context())
+	defer x.credential.endWait()
 	if x.manager == nil { // whatever it does counts as waiting
 		defer x.measure(&x.times.waited)()
 	}
@@ -135,8 +134,8 @@ func (x *roundTrip) acquire() (buckets.Lease, io.ReadCloser, error) {
 	if x.retry.again || x.retry.doubtful {
 		acquire = x.acquireForRetry
 	}
-	lease, content, err := acquire(wait)
-	return lease, content, wait.reason(err)
+	lease, content, err := acquire(ctx)
+	return lease, content, whyStopped(ctx, err)
 }
 
 // acquireLease is acquire without a bound of its own.
@@ -191,10 +190,11 @@ func (x *roundTrip) parse(response *http.Response, refusal []byte) ratelimits.Re
 	return limits
 }
 
-// sleep waits, unless the request comes to an end before, or will not be sent any more. It is over early when a channel is closed.
+// sleep waits, unless the request comes to an end before, or will not be sent any more. It is over early when a
+// channel is closed.
 func (x *roundTrip) sleep(d time.Duration, early <-chan struct{}) error {
-	waiting := x.waitContext()
-	defer waiting.end()
+	ctx := x.credential.untilStopped(x.request.Context())
+	defer x.credential.endWait()
 	defer x.measure(&x.times.waited)()
-	return waiting.reason(wait.For(waiting, x.life, d, early))
+	return whyStopped(ctx, wait.For(ctx, x.life, d, early))
 }
