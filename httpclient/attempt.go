@@ -21,9 +21,9 @@ type attempt struct {
 }
 
 // sendAttempt sends the request once. It ends when there is no progress for too long.
-func (x *roundTrip) sendAttempt(now time.Time, content io.ReadCloser) (*http.Response, error) {
+func (x *roundTrip) sendAttempt(now time.Time) (*http.Response, error) {
 	a := x.newAttempt(now)
-	response, err := a.send(content)
+	response, err := a.send()
 	if err != nil {
 		err = a.explain(err)
 		a.end()
@@ -50,7 +50,9 @@ func (x *roundTrip) sendAttempt(now time.Time, content io.ReadCloser) (*http.Res
 
 // send sends the request. A body that is not in memory may come from a source whose reads nothing can end, and
 // net/http waits for them even when the context has ended: then this returns without it.
-func (a *attempt) send(content io.ReadCloser) (*http.Response, error) {
+func (a *attempt) send() (*http.Response, error) {
+	content := a.roundTrip.body.next
+	a.roundTrip.body.next = nil // it is given away
 	a.prepare(content)
 	ctx := a.request.Context()
 	if content == nil || inMemory(content) || ctx.Done() == nil {

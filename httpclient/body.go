@@ -21,11 +21,9 @@ import (
 
 // body gives a request's body again for each attempt.
 type body struct {
-	get func() (io.ReadCloser, error) // nil if there is no body, or if it can be sent only once
-	// once is the body that cannot be repeated, nil after the first attempt.
-	once   io.ReadCloser
-	gone   bool
-	unread bool // nothing has been read of once yet
+	get  func() (io.ReadCloser, error) // nil if there is no body, or if it can be sent only once
+	next io.ReadCloser                 // the body of the next attempt, nil if get returns it
+	gone bool                          // it can be sent only once
 
 	measured    bool // length is that of a body whose request does not say it
 	length      int64
@@ -41,10 +39,10 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 	case request.Body == nil || request.Body == http.NoBody:
 		return nil
 	case request.GetBody != nil:
-		b.get, b.once = request.GetBody, request.Body
+		b.get, b.next = request.GetBody, request.Body
 		return nil
 	case limit == 0 || declared > limit || declared > 0 && !b.reservation.takeAll(declared):
-		b.once, b.gone, b.unread = request.Body, true, true
+		b.next, b.gone = request.Body, true
 		return nil
 	case declared > 0:
 		limit = declared
@@ -63,7 +61,7 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 		}
 		return err
 	case !whole:
-		b.once, b.gone = withHead(kept, request.Body), true
+		b.next, b.gone = withHead(kept, request.Body), true
 		return nil
 	}
 	b.length, b.measured = length, len(request.Trailer) == 0 // trailers are sent only behind chunks
@@ -76,33 +74,45 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 	return request.Body.Close()
 }
 
-// awaitBody waits for the first byte of a body that is sent as it comes: a source that gives nothing may not hold a
-// lease for which others wait. A request that would be refused does not ask for its body, which its client may wait
-// for.
+// awaitBody gets the body of the next attempt, and waits for its first byte if it is not in memory: a source that gives
+// nothing may not hold a lease for which others wait. A request that would be refused does not ask for its body, which
+// its client may wait for.
 func (x *roundTrip) awaitBody() error {
-	if !x.body.unread || inMemory(x.body.once) || x.wouldBeRefused() {
+	b := &x.body
+	if b.next == nil && b.get != nil {
+		content, err := b.get()
+		if err != nil && x.retry.failures > 0 {
+			err = x.newRetryError(ErrNotRepeatable, err)
+		}
+		if err != nil {
+			return err
+		}
+		b.next = content
+	}
+	if b.next == nil || inMemory(b.next) || x.wouldBeRefused() {
 		return nil
 	}
 	defer x.measure(&x.times.waited)()
-	ctx := x.request.Context()
+	ctx := x.credential.untilStopped(x.request.Context())
+	defer x.credential.endWait()
 	if x.attemptTimeout > 0 {
 		var end context.CancelFunc
 		ctx, end = context.WithTimeoutCause(ctx, x.attemptTimeout,
 			&AttemptTimeoutError{Route: x.route(), After: x.attemptTimeout})
 		defer end()
 	}
-	first, _, err := x.body.reservation.readWhile(x.life, ctx, x.body.once, 0, false)
+	first, _, err := b.reservation.readWhile(x.life, ctx, b.next, 0, false)
 	if err != nil {
-		x.body.once = nil // which is closed
+		b.next = nil // which is closed
 		return err
 	}
-	x.body.once = withHead(first, x.body.once)
+	b.next = withHead(first, b.next)
 	return nil
 }
 
 // wouldBeRefused reports that the limiter, or what is known of the credential, refuses the request at once.
 func (x *roundTrip) wouldBeRefused() bool {
-	if x.credential.check() != nil {
+	if x.request.Context().Err() != nil || x.credential.check() != nil {
 		return true
 	}
 	if x.manager == nil {
@@ -130,8 +140,8 @@ func (b *body) addNonce(request *http.Request) {
 	if !ok || !b.reservation.takeAll(max(int64(len(text))-b.reservation.taken, 0)) {
 		return
 	}
-	closeSoon(b.once) // another one is sent
-	b.once, b.length, b.measured = nil, int64(len(text)), true
+	closeSoon(b.next) // another one is sent
+	b.next, b.length, b.measured = nil, int64(len(text)), true
 	b.get = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
 }
 
@@ -150,19 +160,6 @@ func withNonce(text []byte) ([]byte, bool) {
 	}
 	brace := bytes.IndexByte(text, '{') + 1
 	return slices.Concat(text[:brace], []byte(nonce), text[brace:]), true
-}
-
-// next returns the body for the next attempt, nil if the request has none.
-func (b *body) next() (io.ReadCloser, error) {
-	if b.once != nil {
-		once := b.once
-		b.once = nil
-		return once, nil
-	}
-	if b.get == nil {
-		return nil, nil
-	}
-	return b.get()
 }
 
 // smallBody is how large a body is in bytes that is sent in one piece, or in two.
@@ -201,8 +198,8 @@ func (b *body) repeatable() bool { return !b.gone }
 // close closes what was not sent, and gives back the room of what was kept.
 func (b *body) close() {
 	b.reservation.end()
-	closeSoon(b.once)
-	b.once = nil
+	closeSoon(b.next)
+	b.next = nil
 }
 
 // maxLooked is how much of a body is looked at, in bytes. Discord's JSON is smaller.

@@ -3,7 +3,6 @@ package httpclient
 import (
 	"context"
 	"hash/maphash"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -82,7 +81,7 @@ type DoneEvent struct {
 	Status int
 	Err    error
 	// Took is the time from the call of RoundTrip. Waited is the part of it in which the request waited: for limits, between
-	// attempts, and for its body to be read into memory. Sent is the part in which it was in flight, until the headers of each response,
+	// attempts, and for its body. Sent is the part in which it was in flight, until the headers of each response,
 	// or the end of a 429.
 	Took, Waited, Sent time.Duration
 }
@@ -136,7 +135,7 @@ func WithLogger(logger *slog.Logger) Option {
 
 // callRequestHook reports an attempt that is about to be sent, after it was asked for at the given time. Should the hook panic, nothing
 // is sent and all is given back.
-func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease, content io.ReadCloser) {
+func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease) {
 	if x.hooks.Request == nil {
 		return
 	}
@@ -144,7 +143,6 @@ func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease, conten
 	defer func() {
 		if !returned {
 			lease.Return()
-			closeSoon(content)
 		}
 	}()
 	x.hooks.Request(x.request.Context(), RequestEvent{

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -222,7 +221,7 @@ func (x *roundTrip) newRetryError(reason, err error) error {
 }
 
 // acquireForRetry is acquireLease for an attempt after a failure, which must not begin after the time for retries.
-func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
+func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) {
 	longest := x.maxRateLimit()
 	if own, ok := buckets.MaxWait(ctx); ok {
 		longest = own
@@ -231,17 +230,16 @@ func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, io.Read
 	if left < longest {
 		ctx = buckets.ContextWithMaxWait(ctx, left)
 	}
-	lease, content, err := x.acquireLease(ctx)
+	lease, err := x.acquireLease(ctx)
 	var tooLong *ratelimits.TooLongError
 	switch {
 	case errors.As(err, &tooLong) && !tooLong.Deadline && left < longest:
-		return lease, nil, x.newRetryError(ErrMaxRetryDuration, err)
+		return lease, x.newRetryError(ErrMaxRetryDuration, err)
 	case err == nil && time.Since(x.retry.first) > retryTime: // it could not be predicted
 		lease.Return()
-		closeSoon(content)
-		return lease, nil, x.newRetryError(ErrMaxRetryDuration, errTooLate)
+		return lease, x.newRetryError(ErrMaxRetryDuration, errTooLate)
 	}
-	return lease, content, err
+	return lease, err
 }
 
 // safeToRepeat reports that nothing bad happens if the server carries out the request twice.

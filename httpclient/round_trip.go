@@ -2,7 +2,6 @@ package httpclient
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -81,20 +80,23 @@ func (x *roundTrip) run() (*http.Response, error) {
 
 // try sends the request once. The response is nil if there is an error, or if the outcome is refused.
 func (x *roundTrip) try() (*http.Response, outcome, error) {
+	if err := x.awaitBody(); err != nil {
+		return nil, done, err
+	}
 	var asked time.Time
 	if x.hooks.Request != nil {
 		asked = time.Now()
 	}
-	lease, content, err := x.acquire()
+	lease, err := x.acquire()
 	if err != nil {
 		return nil, done, err
 	}
 	defer lease.Release()
 	x.retry.begin()
-	x.callRequestHook(asked, lease, content)
+	x.callRequestHook(asked, lease)
 	now := time.Now()
 	x.retry.sent(now)
-	response, err := x.sendAttempt(now, content)
+	response, err := x.sendAttempt(now)
 	took := x.since(now)
 	x.times.sent += took
 	defer closeInPanic(response)
@@ -123,8 +125,8 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	return response, done, nil
 }
 
-// acquire waits until the request may be sent, and returns what it needs for that.
-func (x *roundTrip) acquire() (buckets.Lease, io.ReadCloser, error) {
+// acquire waits until the request may be sent.
+func (x *roundTrip) acquire() (buckets.Lease, error) {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()
 	if x.manager == nil { // whatever it does counts as waiting
@@ -134,14 +136,14 @@ func (x *roundTrip) acquire() (buckets.Lease, io.ReadCloser, error) {
 	if x.retry.again || x.retry.doubtful {
 		acquire = x.acquireForRetry
 	}
-	lease, content, err := acquire(ctx)
-	return lease, content, whyStopped(ctx, err)
+	lease, err := acquire(ctx)
+	return lease, whyStopped(ctx, err)
 }
 
 // acquireLease is acquire without a bound of its own.
-func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
+func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, error) {
 	if err := x.credential.check(); err != nil {
-		return buckets.Lease{}, nil, err
+		return buckets.Lease{}, err
 	}
 	x.ask.Unproven = x.credential.unproven()
 	lease, err := x.limiter.AcquireRequest(ctx, &x.ask)
@@ -149,26 +151,13 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, io.ReadClo
 		x.times.waited += x.ask.Waited()
 	}
 	if err != nil {
-		return buckets.Lease{}, nil, err
+		return buckets.Lease{}, err
 	}
-	taken := false
-	defer func() { // also if the caller's GetBody panics
-		if !taken {
-			lease.Return()
-		}
-	}()
-	err = x.credential.check() // once more, as it may have waited long
-	var content io.ReadCloser
-	if err == nil {
-		if content, err = x.body.next(); err != nil && x.retry.failures > 0 {
-			err = x.newRetryError(ErrNotRepeatable, err)
-		}
+	if err := x.credential.check(); err != nil { // it may have been stopped meanwhile
+		lease.Return()
+		return buckets.Lease{}, err
 	}
-	if err != nil {
-		return buckets.Lease{}, nil, err
-	}
-	taken = true
-	return lease, content, nil
+	return lease, nil
 }
 
 // closeInPanic is deferred where hooks are called. It closes a response that nobody will get, and lets the panic go on.

@@ -19,8 +19,8 @@ const DefaultAttemptTimeout = 15 * time.Second
 //     memory (see below) of a known length up to 32 KiB is one part
 //   - each read of the response's body. While the body is not being read, there is no timeout
 //
-// A body that is sent as it comes, because it is too large to be kept, has as long to give its first byte; its request
-// waits for its limits after that.
+// A body that is not in memory has as long to give its first byte, for each attempt; its request waits for its limits
+// after that.
 //
 // The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no
 // timeout.

@@ -263,9 +263,6 @@ func (x *roundTrip) do() (*http.Response, error) {
 		x.body.addNonce(x.request)
 	}
 	x.prepare()
-	if err := x.awaitBody(); err != nil {
-		return nil, err
-	}
 	return x.run()
 }
 
