@@ -3,18 +3,13 @@ package httpclient
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 	"github.com/ratelight/ratelight/httpclient/internal/wait"
 )
@@ -47,7 +42,7 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 	case declared > 0:
 		limit = declared
 	}
-	kept, whole, err := b.reservation.readWhile(life, request.Context(), request.Body, limit, declared > 0)
+	kept, whole, err := b.reservation.readWhile(life, request.Context(), request.Body, limit)
 	if err != nil {
 		return err
 	}
@@ -92,7 +87,7 @@ func (x *roundTrip) awaitBody() error {
 	if b.next == nil || inMemory(b.next) || x.wouldBeRefused() {
 		return nil
 	}
-	defer x.measure(&x.times.waited)()
+	defer measure(&x.times.waited)()
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()
 	if x.attemptTimeout > 0 {
@@ -101,7 +96,7 @@ func (x *roundTrip) awaitBody() error {
 			&AttemptTimeoutError{Route: x.route(), After: x.attemptTimeout})
 		defer end()
 	}
-	first, _, err := b.reservation.readWhile(x.life, ctx, b.next, 0, false)
+	first, _, err := b.reservation.readWhile(x.life, ctx, b.next, 0)
 	if err != nil {
 		b.next = nil // which is closed
 		return err
@@ -120,46 +115,6 @@ func (x *roundTrip) wouldBeRefused() bool {
 	}
 	predicted, _, err := x.manager.Predict(&x.ask)
 	return err != nil || wait.Check(x.request.Context(), x.ask.Route, predicted, x.maxRateLimit()) != nil
-}
-
-// addNonce gives a message without a nonce one, if its body is JSON and can be sent again.
-func (b *body) addNonce(request *http.Request) {
-	encoding, known := message.EncodingOf(request.Header)
-	isJSON := message.IsJSON(message.HeaderValue(request.Header, "Content-Type"))
-	if !known || encoding != message.Plain || len(request.Trailer) > 0 || !isJSON {
-		return
-	}
-	text, ok := look(b, func(content io.Reader) ([]byte, bool) {
-		text, err := io.ReadAll(io.LimitReader(content, maxLooked+1))
-		return text, err == nil && len(text) <= maxLooked
-	})
-	if !ok {
-		return
-	}
-	text, ok = withNonce(text)
-	if !ok || !b.reservation.takeAll(max(int64(len(text))-b.reservation.taken, 0)) {
-		return
-	}
-	closeSoon(b.next) // another one is sent
-	b.next, b.length, b.measured = nil, int64(len(text)), true
-	b.get = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
-}
-
-// nonceLength is how long a nonce may be (Discord's documentation).
-const nonceLength = 25
-
-// withNonce returns a JSON object with a nonce that is enforced, and reports whether the text is one that has none.
-func withNonce(text []byte) ([]byte, bool) {
-	var object map[string]json.RawMessage
-	if json.Unmarshal(text, &object) != nil || object == nil || object["nonce"] != nil || object["enforce_nonce"] != nil {
-		return nil, false
-	}
-	nonce := `"nonce":"` + rand.Text()[:nonceLength] + `","enforce_nonce":true`
-	if len(object) > 0 {
-		nonce += ","
-	}
-	brace := bytes.IndexByte(text, '{') + 1
-	return slices.Concat(text[:brace], []byte(nonce), text[brace:]), true
 }
 
 // smallBody is how large a body is in bytes that is sent in one piece, or in two.
@@ -276,165 +231,4 @@ func (b *body) fields(header http.Header) []string {
 		names = append(names, name)
 	}
 	return names
-}
-
-// memoryBudget is how much memory the bodies take that the requests of a transport keep, all together.
-type memoryBudget struct {
-	max  int64
-	used atomic.Int64
-}
-
-// reservation is what one request has taken of it. Only its own goroutine uses it.
-type reservation struct {
-	of    *memoryBudget
-	taken int64
-}
-
-// take takes up to so many bytes, and returns how many it got.
-func (r *reservation) take(most int64) int64 {
-	for {
-		used := r.of.used.Load()
-		got := min(most, r.of.max-used)
-		if got <= 0 {
-			return 0
-		}
-		if r.of.used.CompareAndSwap(used, used+got) {
-			r.taken += got
-			return got
-		}
-	}
-}
-
-// takeAll takes so many bytes, or none.
-func (r *reservation) takeAll(n int64) bool {
-	got := r.take(n)
-	if got == n {
-		return true
-	}
-	r.giveBack(got)
-	return false
-}
-
-func (r *reservation) giveBack(n int64) {
-	if n > 0 {
-		r.taken -= n
-		r.of.used.Add(-n)
-	}
-}
-
-// end gives back all of it.
-func (r *reservation) end() { r.giveBack(r.taken) }
-
-// endWith gives back all of it when the response has been read or closed: until then the transport below holds on to
-// the request.
-func (r *reservation) endWith(response *http.Response) {
-	if r.taken == 0 || response.Body == http.NoBody || isSwitched(response) {
-		return
-	}
-	own := *r
-	r.taken = 0
-	response.Body = &bodyWithEnd{response.Body, sync.OnceFunc(own.end)}
-}
-
-// bodyWithEnd is the body of a response with which something ends: when it has been read, or is closed.
-type bodyWithEnd struct {
-	io.ReadCloser
-	end func() // may be called often
-}
-
-func (b *bodyWithEnd) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.end()
-	}
-	return n, err
-}
-
-func (b *bodyWithEnd) Close() error {
-	defer b.end()
-	return b.ReadCloser.Close()
-}
-
-// firstPiece is how much memory a body of unknown length gets at first, in bytes. Most are smaller.
-const firstPiece = 4 << 10
-
-// readWhile reads a body until one of the contexts ends, and reports whether it came to its end: it stops after limit
-// bytes, and where there is no more room. After an error it closes the body. When a context ends it does so meanwhile,
-// which ends a read from a pipe; one that goes on all the same is left alone. It takes room as it goes, unless that of
-// limit bytes has been taken.
-func (r *reservation) readWhile(
-	life, ctx context.Context, body io.ReadCloser, limit int64, taken bool,
-) (kept []byte, whole bool, err error) {
-	if inMemory(body) {
-		return r.read(body, limit, taken)
-	}
-	alive, end := context.WithCancel(ctx)
-	defer end()
-	defer context.AfterFunc(life, end)()
-	stop := context.AfterFunc(alive, func() { body.Close() })
-	defer stop() // should the body panic
-
-	own := *r // until it has been read
-	r.taken = 0
-	reading := start(func() (h head) {
-		h.text, h.whole, h.err = own.read(body, limit, taken)
-		return h
-	})
-	why := func() error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return buckets.ErrClosed
-	}
-	if !reading.wait(alive) && !reading.waitBriefly() {
-		reading.leave(func(head) { own.end() })
-		return nil, false, why()
-	}
-	*r = own
-	h := reading.get()
-	if !stop() {
-		return nil, false, why()
-	}
-	if h.err != nil {
-		closeSoon(body)
-	}
-	return h.text, h.whole, h.err
-}
-
-// read is readWhile without an end from outside.
-func (r *reservation) read(body io.Reader, limit int64, taken bool) (kept []byte, whole bool, err error) {
-	size := min(limit, DefaultMaxBufferedBody)
-	if !taken {
-		size = r.take(min(limit, firstPiece))
-	}
-	kept = make([]byte, 0, size+1) // the last byte shows that the body goes on
-	for {
-		n, err := body.Read(kept[len(kept):cap(kept)])
-		kept = kept[:len(kept)+n]
-		if int64(len(kept)) > size {
-			more := min(max(size, firstPiece), limit-size)
-			if !taken {
-				more = r.take(more)
-			}
-			if more == 0 {
-				if err == io.EOF {
-					err = nil
-				}
-				return kept, false, err
-			}
-			size += more
-			kept = append(make([]byte, 0, size+1), kept...)
-		}
-		switch err {
-		case nil:
-		case io.EOF:
-			if spare := size - int64(len(kept)); spare > 0 && !taken {
-				r.giveBack(spare)
-				kept = slices.Clone(kept)
-			}
-			return kept, true, nil
-		default:
-			return kept, false, err
-		}
-	}
 }

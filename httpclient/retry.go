@@ -106,9 +106,11 @@ func (e *RetryError) Error() string {
 func (e *RetryError) Unwrap() []error { return []error{e.Err, e.Reason} }
 
 // Timeout reports whether the last attempt took too long.
-func (e *RetryError) Timeout() bool {
+func (e *RetryError) Timeout() bool { return isTimeout(e.Err) }
+
+func isTimeout(err error) bool {
 	var timeout interface{ Timeout() bool }
-	return errors.As(e.Err, &timeout) && timeout.Timeout()
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // Reasons why a request is not repeated, see RetryError.
@@ -138,15 +140,6 @@ type retry struct {
 	again    bool // the next attempt is one after a failure
 	reason   RetryReason
 	doubtful bool // Discord may have created the message, and repeats are safe only because it has a nonce
-}
-
-func (r *retry) begin() {
-	r.attempts++
-	r.again = false
-}
-
-func (r *retry) sent(now time.Time) {
-	r.latest = now
 }
 
 // nextRetry returns how long to pause before the next attempt after one failed, or the reason why there is none.
@@ -194,11 +187,10 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 
 // retryReason returns why a request is sent again after a failure.
 func retryReason(response *http.Response, err error) RetryReason {
-	var timeout interface{ Timeout() bool }
 	switch {
 	case response != nil:
 		return RetryServerError
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case isTimeout(err):
 		return RetryTimeout
 	}
 	return RetryConnection

@@ -64,7 +64,7 @@ func (x *roundTrip) run() (*http.Response, error) {
 				return x.finish(response, reason, err)
 			}
 			if response != nil {
-				over := x.measure(&x.times.sent)
+				over := measure(&x.times.sent)
 				discard(response.Body)
 				over()
 			}
@@ -83,21 +83,19 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	if err := x.awaitBody(); err != nil {
 		return nil, done, err
 	}
-	var asked time.Time
-	if x.hooks.Request != nil {
-		asked = time.Now()
-	}
+	asked := time.Now()
 	lease, err := x.acquire()
 	if err != nil {
 		return nil, done, err
 	}
 	defer lease.Release()
-	x.retry.begin()
+	x.retry.attempts++
+	x.retry.again = false
 	x.callRequestHook(asked, lease)
 	now := time.Now()
-	x.retry.sent(now)
+	x.retry.latest = now
 	response, err := x.sendAttempt(now)
-	took := x.since(now)
+	took := time.Since(now)
 	x.times.sent += took
 	defer closeInPanic(response)
 	if err != nil {
@@ -130,7 +128,7 @@ func (x *roundTrip) acquire() (buckets.Lease, error) {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()
 	if x.manager == nil { // whatever it does counts as waiting
-		defer x.measure(&x.times.waited)()
+		defer measure(&x.times.waited)()
 	}
 	acquire := x.acquireLease
 	if x.retry.again || x.retry.doubtful {
@@ -184,6 +182,6 @@ func (x *roundTrip) parse(response *http.Response, refusal []byte) ratelimits.Re
 func (x *roundTrip) sleep(d time.Duration, early <-chan struct{}) error {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()
-	defer x.measure(&x.times.waited)()
+	defer measure(&x.times.waited)()
 	return whyStopped(ctx, wait.For(ctx, x.life, d, early))
 }

@@ -217,10 +217,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		closeBody(request)
 		return nil, t.invalid
 	}
-	hooks, began := t.hooks.Load(), time.Duration(0)
-	if hooks.Done != nil {
-		began = t.sinceMade()
-	}
+	hooks, began := t.hooks.Load(), time.Now()
 	server, limited := t.serverOf(request, request.URL)
 	if !limited {
 		return sendBelow(t.base, t.withoutSecrets(request))
@@ -268,7 +265,7 @@ func (x *roundTrip) do() (*http.Response, error) {
 
 func (x *roundTrip) takeBody() error {
 	if x.request.Body != nil && x.request.GetBody == nil { // it may have to be read
-		defer x.measure(&x.times.waited)()
+		defer measure(&x.times.waited)()
 	}
 	return x.body.take(x.life, x.request, x.maxBufferedBody)
 }
