@@ -15,43 +15,44 @@ var errNoResponse = errors.New("the base transport returned neither a response n
 
 // attempt is one time that a request is sent. All that has to live until its response is read is one piece of memory.
 type attempt struct {
-	roundTrip *roundTrip
-	ctx       attemptContext // nothing if the attempt has no end of its own
-	request   http.Request
-	body      io.ReadCloser // of the response, as it came
+	progress
+	request http.Request
+	body    io.ReadCloser // of the response, as it came
 }
 
 // sendAttempt sends the request once. It ends when there is no progress for too long.
-func (x *roundTrip) sendAttempt(now time.Time, content io.ReadCloser) (*http.Response, error) {
+func (x *roundTrip) sendAttempt(now time.Time) (*http.Response, error) {
 	a := x.newAttempt(now)
-	response, err := a.send(content)
+	response, err := a.send()
 	if err != nil {
 		err = a.explain(err)
-		a.ctx.end()
+		a.end()
 		return nil, err
 	}
 	if response == nil {
-		a.ctx.end()
+		a.end()
 		return nil, errNoResponse
 	}
 	response.Request = x.request
 	switch {
 	case response.Body == nil || response.Body == http.NoBody:
 		response.Body = http.NoBody
-		a.ctx.end()
+		a.end()
 	case isSwitched(response):
-		a.ctx.release()
-	case a.ctx.begun():
-		a.ctx.rest()
+		a.release()
+	case a.cancel != nil:
+		a.transferred(true)
 		a.body = response.Body
 		response.Body = (*timedBody)(a)
 	}
 	return response, nil
 }
 
-// send sends the request. A body that is not in memory may come from a source whose reads nothing can end, and net/http waits
-// for them even when the context has ended: then this returns without it.
-func (a *attempt) send(content io.ReadCloser) (*http.Response, error) {
+// send sends the request. A body that is not in memory may come from a source whose reads nothing can end, and
+// net/http waits for them even when the context has ended: then this returns without it.
+func (a *attempt) send() (*http.Response, error) {
+	content := a.roundTrip.body.next
+	a.roundTrip.body.next = nil // it is given away
 	a.prepare(content)
 	ctx := a.request.Context()
 	if content == nil || inMemory(content) || ctx.Done() == nil {
@@ -79,7 +80,8 @@ func (a *attempt) send(content io.ReadCloser) (*http.Response, error) {
 	return got.response, got.err
 }
 
-// sendBelow sends a request through the transport below. Nobody looks at a response that comes with an error, so that is closed.
+// sendBelow sends a request through the transport below. Nobody looks at a response that comes with an error, so that
+// is closed.
 func sendBelow(base http.RoundTripper, request *http.Request) (*http.Response, error) {
 	response, err := base.RoundTrip(request)
 	if err != nil && response != nil {
@@ -97,33 +99,25 @@ func isSwitched(response *http.Response) bool {
 	return ok || response.StatusCode == http.StatusSwitchingProtocols
 }
 
-// newAttempt begins an attempt. The memory of the first is part of its roundTrip; that of others is new, as the transport below
-// may still hold on to what it was sent before.
+// newAttempt begins an attempt. The memory of the first is part of its roundTrip; that of others is new, as the
+// transport below may still hold on to what it was sent before.
 func (x *roundTrip) newAttempt(now time.Time) *attempt {
 	a := &x.first
 	if x.retry.attempts > 1 {
 		a = new(attempt)
 	}
-	a.roundTrip = x
-	if x.attemptTimeout == 0 {
-		return a
-	}
-	ctx := x.request.Context()
-	if own, ok := ctx.Deadline(); !ok || now.Add(x.attemptTimeout).Before(own) {
-		a.ctx.begin(ctx, now, x.attemptTimeout, &x.deadlines)
+	a.roundTrip, a.request = x, *x.request
+	ctx, d := x.request.Context(), x.attemptTimeout
+	if own, ok := ctx.Deadline(); d > 0 && (!ok || now.Add(d).Before(own)) {
+		a.request = *x.request.WithContext(a.begin(ctx, now))
 	}
 	return a
 }
 
-// prepare prepares the request as it is sent. The transport below may ask for the body again, if a connection turns out to be
-// dead before anything was sent.
+// prepare prepares the request as it is sent. The transport below may ask for the body again, if a connection turns
+// out to be dead before anything was sent.
 func (a *attempt) prepare(content io.ReadCloser) {
 	x := a.roundTrip
-	if a.ctx.begun() {
-		a.request = *x.request.WithContext(&a.ctx)
-	} else {
-		a.request = *x.request
-	}
 	a.request.Header, a.request.Body, a.request.GetBody = x.header, content, x.body.get
 	if x.request.Body == http.NoBody {
 		a.request.Body = http.NoBody
@@ -131,15 +125,16 @@ func (a *attempt) prepare(content io.ReadCloser) {
 	if x.body.measured {
 		a.request.ContentLength, a.request.TransferEncoding = x.body.length, nil
 	}
-	if content != nil && content != http.NoBody && !sentInOnePiece(content, a.request.ContentLength) && a.request.Context().Done() != nil {
+	isEmpty := content == nil || content == http.NoBody
+	if !isEmpty && !sentInOnePiece(content, a.request.ContentLength) && a.request.Context().Done() != nil {
 		a.watchUpload()
 	}
 }
 
 // explain distinguishes an attempt that took too long from a caller who gave up.
 func (a *attempt) explain(err error) error {
-	if err != io.EOF && a.ctx.late() {
-		return &AttemptTimeoutError{Route: a.roundTrip.route(), After: a.roundTrip.attemptTimeout}
+	if late, ok := context.Cause(a.request.Context()).(*AttemptTimeoutError); ok && err != io.EOF {
+		return late
 	}
 	return err
 }
@@ -153,19 +148,19 @@ func (b *timedBody) Format(state fmt.State, verb rune) {
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {
-	b.ctx.wait()
+	b.await()
 	n, err := b.body.Read(p)
 	if err != nil {
 		err = (*attempt)(b).explain(err)
-		b.ctx.end()
+		b.end()
 	} else {
-		b.ctx.rest()
+		b.transferred(true)
 	}
 	return n, err
 }
 
 func (b *timedBody) Close() error {
-	defer b.ctx.end()
+	defer b.end()
 	return b.body.Close()
 }
 
@@ -185,8 +180,8 @@ func (a *attempt) watchUpload() {
 	}
 }
 
-// upload is the body of a request whose bytes are progress. It is closed when the context of the attempt ends, which ends most reads, as
-// from a pipe that nobody writes to any more: net/http does not return before.
+// upload is the body of a request whose bytes are progress. It is closed when the context of the attempt ends, which
+// ends most reads, as from a pipe that nobody writes to any more: net/http does not return before.
 type upload struct {
 	io.ReadCloser
 	attempt *attempt
@@ -202,8 +197,8 @@ func (a *attempt) newUpload(content io.ReadCloser) io.ReadCloser {
 
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
-	if n > 0 && u.attempt.ctx.begun() {
-		u.attempt.ctx.moved()
+	if n > 0 {
+		u.attempt.transferred(false)
 	}
 	if ctx := u.attempt.request.Context(); err != nil && err != io.EOF && ctx.Err() != nil {
 		err = context.Cause(ctx) // not that it was closed

@@ -16,8 +16,6 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-//lint:file-ignore SA1019 Request.Cancel is deprecated, and heeded.
-
 // A request is cancelled after a second, at the place where it is held up for much longer, with two more behind it.
 func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
@@ -156,46 +154,70 @@ func TestReadingABodyThatNeverEndsCanBeCancelled(t *testing.T) {
 	})
 }
 
-// Request.Cancel is deprecated, and what older libraries use.
-func TestTheCancelChannelOfARequestEndsItWhereverItIs(t *testing.T) {
+// http.Client ends a request by its context, and by the deprecated Request.Cancel, which the transport leaves to the base.
+func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	t.Parallel()
-	used := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")...)
 	ok := answer(http.StatusOK, "")
+	slow := discordsim.Fault{Nth: []int{2}, Delay: time.Minute}
+	slowBody := discordsim.Fault{Nth: []int{2}, BodyDelay: time.Minute}
+	sim := func(config discordsim.Config) func(t *testing.T) http.RoundTripper {
+		return func(t *testing.T) http.RoundTripper { return newDiscord(t, config).RoundTripper() }
+	}
+	sockets := func(config discordsim.Config) func(t *testing.T) http.RoundTripper {
+		return func(t *testing.T) http.RoundTripper {
+			below := &http.Transport{DialContext: newDiscord(t, config).DialContext}
+			t.Cleanup(below.CloseIdleConnections)
+			return below
+		}
+	}
+	scripted := func(answers ...func(*http.Request) (*http.Response, error)) func(t *testing.T) http.RoundTripper {
+		return func(*testing.T) http.RoundTripper { return newScript(answers...) }
+	}
 	late429 := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { r, _ := io.Pipe(); return r }, "X-RateLimit-Scope: user", "Retry-After: 1")
 	for name, c := range map[string]struct {
-		answers []func(*http.Request) (*http.Response, error)
-		change  func(r *http.Request)
-		sent    int
+		below  func(t *testing.T) http.RoundTripper
+		ahead  bool // another request is under way
+		change func(r *http.Request)
 	}{
-		"in its bucket's queue":              {answers: answers(used), sent: 1},
-		"in a 429's wait":                    {answers: answers(ok, refuse("user", "60"), ok), sent: 2},
-		"while a 429's body is read":         {answers: answers(ok, late429), sent: 2},
-		"in the pause after a failure":       {answers: answers(ok, answer(http.StatusServiceUnavailable, "", "Retry-After: 10"), ok), sent: 2},
-		"while it is sent":                   {answers: answers(ok, silence), sent: 2},
-		"while the body of a 200 is read":    {answers: answers(ok, answerSlowly(http.StatusOK, "late", time.Minute)), sent: 2},
-		"while its body is read into memory": {answers: answers(ok), change: func(r *http.Request) { r.Body, _ = io.Pipe() }, sent: 1},
+		"behind a request that is under way": {below: sim(everything(discordsim.Fixed(1, time.Second), slow)), ahead: true},
+		"while it is sent":                   {below: sim(everything(discordsim.Fixed(5, time.Second), slow))},
+		"while the body of a 200 is read":    {below: sim(everything(discordsim.Fixed(5, time.Second), slowBody))},
+		"while it is sent, over sockets":     {below: sockets(everything(discordsim.Fixed(5, time.Second), slow))},
+		"while a body is read from a socket": {below: sockets(everything(discordsim.Fixed(5, time.Second), slowBody))},
+		"while a 429's body is read":         {below: scripted(ok, late429)},
+		"in the pause after a failure":       {below: scripted(ok, answer(http.StatusServiceUnavailable, "", "Retry-After: 3"), silence)},
+		"while its body is read into memory": {below: scripted(ok), change: func(r *http.Request) { r.Body, _ = io.Pipe() }},
 	} {
 		for parent, ctx := range parents {
 			t.Run(name+", "+parent, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					below := newScript(c.answers...)
-					transport := newTransport(t, below)
+					transport := newTransport(t, c.below(t))
 					assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-					cancel := make(chan struct{})
+					var ahead *call
+					if c.ahead {
+						ahead = send(transport, getChannel(t))
+						synctest.Wait()
+					}
 					r := getChannel(t).WithContext(ctx(t))
-					r.Cancel = cancel
 					if c.change != nil {
 						c.change(r)
 					}
-					victim := send(transport, r)
-					time.Sleep(time.Second)
-					require.False(t, victim.over())
-					close(cancel)
+					start := time.Now()
+					response, err := (&http.Client{Transport: transport, Timeout: 4 * time.Second}).Do(r)
+					if err == nil {
+						_, err = io.ReadAll(response.Body)
+						response.Body.Close()
+					}
+					assert.Equal(t, 4*time.Second, time.Since(start))
+					var timeout interface{ Timeout() bool }
+					if assert.ErrorAs(t, err, &timeout) {
+						assert.True(t, timeout.Timeout())
+					}
 					synctest.Wait()
-					require.True(t, victim.over(), "it does not return")
-					assert.ErrorIs(t, victim.err, context.Canceled)
-					assert.Len(t, below.requests(), c.sent)
+					if ahead != nil {
+						ahead.wait()
+					}
 					assertNothingHeld(t, transport)
 				})
 			})
@@ -203,7 +225,8 @@ func TestTheCancelChannelOfARequestEndsItWhereverItIs(t *testing.T) {
 	}
 }
 
-func TestTheCancelChannelEndsARequestOverRealConnections(t *testing.T) {
+// Only the context ends a wait. Request.Cancel is deprecated, and http.Transport heeds it.
+func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]discordsim.Fault{"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute}} {
 		t.Run(name, func(t *testing.T) {
@@ -213,64 +236,15 @@ func TestTheCancelChannelEndsARequestOverRealConnections(t *testing.T) {
 				below := &http.Transport{DialContext: server.DialContext}
 				defer below.CloseIdleConnections()
 				cancel := make(chan struct{})
-				r := newMessage(t)
-				r.Cancel = cancel
+				r := getChannel(t)
+				r.Cancel = cancel //lint:ignore SA1019 it is what is tested
 				time.AfterFunc(time.Second, func() { close(cancel) })
+				start := time.Now()
 				sent := send(newTransport(t, below), r).wait()
-				assert.ErrorIs(t, sent.err, context.Canceled)
+				assert.ErrorContains(t, sent.err, "request canceled")
+				assert.Equal(t, time.Second, time.Since(start))
+				assert.Equal(t, 1, server.Report().Requests)
 			})
 		})
 	}
-}
-
-// Neither a goroutine nor a context is left of a channel that is never closed, which goleak and synctest would see.
-func TestNothingIsLeftOfACancelChannelThatIsNeverClosed(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		answer func(*http.Request) (*http.Response, error)
-		finish func(t *testing.T, response *http.Response)
-	}{
-		"read to the end":  {answer(http.StatusOK, "done"), func(t *testing.T, r *http.Response) { _, err := io.ReadAll(r.Body); assert.NoError(t, err) }},
-		"closed":           {answer(http.StatusOK, "done"), func(t *testing.T, r *http.Response) { assert.NoError(t, r.Body.Close()); r.Body.Close() }},
-		"without a body":   {answerWith(http.StatusNoContent, func() io.ReadCloser { return http.NoBody }), func(*testing.T, *http.Response) {}},
-		"without any body": {answerWith(http.StatusNoContent, func() io.ReadCloser { return nil }), func(*testing.T, *http.Response) {}},
-		"an error":         {fail(io.ErrUnexpectedEOF), nil},
-		"a panic":          {func(*http.Request) (*http.Response, error) { panic("below") }, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(c.answer)
-				r := newMessage(t)
-				r.Cancel = make(chan struct{})
-				defer func() { _ = recover() }()
-				response, err := newTransport(t, below).RoundTrip(r)
-				if c.finish == nil {
-					require.Error(t, err)
-				} else {
-					require.NoError(t, err)
-					assert.Same(t, r, response.Request)
-					c.finish(t, response)
-				}
-				assert.ErrorIs(t, below.requests()[0].request.Context().Err(), context.Canceled)
-			})
-		})
-	}
-}
-
-func TestARequestWhoseCancelChannelIsClosedIsNotSent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, ""))
-		transport := newTransport(t, below, httpclient.WithBuckets(buckets.WithGlobalLimit(1)))
-		cancel := make(chan struct{})
-		close(cancel)
-		var bodies ledger
-		r := newMessage(t)
-		r.Body, r.Cancel = bodies.open(r.Body), cancel
-		_, err := transport.RoundTrip(r)
-		assert.ErrorIs(t, err, context.Canceled)
-		assert.Empty(t, below.requests())
-		bodies.assertClosed(t)
-	})
 }

@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
@@ -144,6 +145,35 @@ func (c *credential) check() error {
 	}
 	route := c.ask.Route.Route().String()
 	return &CredentialError{Route: route, Kind: c.id.kind, Status: r.status, Everywhere: everywhere, RetryAfter: left}
+}
+
+// untilStopped returns a context for a wait, which has to be ended: it ends with the request's, and with a
+// *CredentialError as its cause when the credential is stopped, because the request would not be sent any more.
+func (c *credential) untilStopped(request context.Context) context.Context {
+	if c.id == (credentialID{}) {
+		return request
+	}
+	ctx, stop := context.WithCancelCause(request)
+	c.waiting.Store(c, stop)
+	if err := c.check(); err != nil { // it was stopped before
+		stop(err)
+	}
+	return ctx
+}
+
+// endWait ends the context of untilStopped.
+func (c *credential) endWait() {
+	if stop, ok := c.waiting.LoadAndDelete(c); ok {
+		stop(nil)
+	}
+}
+
+// whyStopped returns the error of a wait, or the *CredentialError that ended it.
+func whyStopped(waiting context.Context, err error) error {
+	if stopped, ok := context.Cause(waiting).(*CredentialError); ok && err != nil {
+		return stopped
+	}
+	return err
 }
 
 // answered records what a response says of the credential. It does not wait for the body: what only that says is

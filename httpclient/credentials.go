@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"cmp"
+	"context"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -45,8 +46,8 @@ type credentials struct {
 	manager *buckets.RESTBucketManager // tells how an Authorization is shown, nil if there is none
 	seed    maphash.Seed               // of the hashes of major parameters
 	known   *xsync.Map[credentialID, *credentialState]
-	waiting *xsync.Map[*watch, struct{}]
-	latest  atomic.Int64 // when the latest request of all that succeeded was sent, or never
+	waiting *xsync.Map[*credential, context.CancelCauseFunc] // ends the wait of a request
+	latest  atomic.Int64                                     // when the latest request that succeeded was sent, or never
 
 	mu sync.Mutex // guards the fields of all states that are not atomic, and additions to known
 }
@@ -89,7 +90,7 @@ type rest struct {
 func newCredentials(secret wire.Secret, manager *buckets.RESTBucketManager) *credentials {
 	c := &credentials{
 		epoch: time.Now(), secret: secret, manager: manager, seed: maphash.MakeSeed(),
-		known: xsync.NewMap[credentialID, *credentialState](), waiting: xsync.NewMap[*watch, struct{}](),
+		known: xsync.NewMap[credentialID, *credentialState](), waiting: xsync.NewMap[*credential, context.CancelCauseFunc](),
 	}
 	c.key.Store(wire.NewKey(secret))
 	c.latest.Store(int64(never))
@@ -197,6 +198,18 @@ func (s *credentialState) refuse(p place, r rest) {
 	}
 	if r.sent > s.latest {
 		s.latest, s.route = r.sent, p.route
+	}
+}
+
+// wake ends the waits of a credential's requests that would not be sent any more.
+func (c *credentials) wake(id credentialID) {
+	for waiting, stop := range c.waiting.All() {
+		if waiting.id != id {
+			continue
+		}
+		if err := waiting.check(); err != nil {
+			stop(err)
+		}
 	}
 }
 

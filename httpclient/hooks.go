@@ -3,7 +3,6 @@ package httpclient
 import (
 	"context"
 	"hash/maphash"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -15,16 +14,17 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Hooks are functions that are called for every request, and every attempt. All are optional. They are called on the goroutine of the
-// request, which they delay, with no lock held. The context is the request's. Waits and holds are reported to those of the manager, see
-// buckets.Hooks, with a context that has the request's values and ends with its wait.
+// Hooks are functions that are called for every request, and every attempt. All are optional. They are called on the
+// goroutine of the request, which they delay, with no lock held. The context is the request's. Waits and holds are
+// reported to those of the manager, see buckets.Hooks, with a context that has the request's values and ends with its
+// wait.
 type Hooks struct {
 	// Request is called before each attempt, after the limiter has granted it.
 	Request func(context.Context, RequestEvent)
 	// Response is called after each attempt.
 	Response func(context.Context, ResponseEvent)
-	// Done is called once for each request to a limited host, just before RoundTrip returns: also for one that was never sent, but not
-	// for a malformed path or after Close.
+	// Done is called once for each request to a limited host, just before RoundTrip returns: also for one that was never
+	// sent, but not for a malformed path or after Close.
 	Done func(context.Context, DoneEvent)
 }
 
@@ -72,17 +72,18 @@ const (
 type DoneEvent struct {
 	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
 	Route, Major string
-	// TokenHash is a hash of the token in the path, by a key that no other process has, 0 if there is none. It tells requests apart that
-	// Discord counts apart, such as the follow-ups to different interactions, whose Major is the same.
+	// TokenHash is a hash of the token in the path, by a key that no other process has, 0 if there is none. It tells
+	// requests apart that Discord counts apart, such as the follow-ups to different interactions, whose Major is the
+	// same.
 	TokenHash uint64
 	// Attempts is how often it was sent, 0 if never.
 	Attempts int
-	// Status is that of the response that is returned, 0 if there is none. Err is why, without the token and the credential of the
-	// request, see Redact.
+	// Status is that of the response that is returned, 0 if there is none. Err is why, without the token and the
+	// credential of the request, see Redact.
 	Status int
 	Err    error
-	// Took is the time from the call of RoundTrip. Waited is the part of it in which the request waited: for limits, between
-	// attempts, and for its body to be read into memory. Sent is the part in which it was in flight, until the headers of each response,
+	// Took is the time from the call of RoundTrip. Waited is the part of it in which the request waited: for limits,
+	// between attempts, and for its body. Sent is the part in which it was in flight, until the headers of each response,
 	// or the end of a 429.
 	Took, Waited, Sent time.Duration
 }
@@ -95,14 +96,16 @@ func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
 }
 
-// AddHooks adds functions to those that there are, for whoever observes a transport that somebody else has made, such as
-// httpclient/metrics. All are called, in the order in which they were added, for requests that begin from now on. They cannot be
-// removed. It does not block, and is safe for concurrent use.
+// AddHooks adds functions to those that there are, for whoever observes a transport that somebody else has made, such
+// as httpclient/metrics. All are called, in the order in which they were added, for requests that begin from now on.
+// They cannot be removed. It does not block, and is safe for concurrent use.
 func (t *Transport) AddHooks(hooks Hooks) {
 	for {
 		before := t.hooks.Load()
 		together := &Hooks{
-			Request: inTurn(before.Request, hooks.Request), Response: inTurn(before.Response, hooks.Response), Done: inTurn(before.Done, hooks.Done),
+			Request:  inTurn(before.Request, hooks.Request),
+			Response: inTurn(before.Response, hooks.Response),
+			Done:     inTurn(before.Done, hooks.Done),
 		}
 		if t.hooks.CompareAndSwap(before, together) {
 			return
@@ -122,8 +125,9 @@ func inTurn[T any](first, second func(context.Context, T)) func(context.Context,
 }
 
 // WithLogger sets where the transport and its own manager log. The transport itself logs failed attempts, at debug
-// level, and warns if it returns a 429 because the request's body can be sent only once. Nil turns logging off. See buckets.WithLogger for the attributes, and how often a line is logged; the
-// transport has no garbage collector, and logs omitted lines with a later line or by Close.
+// level, and warns if it returns a 429 because the request's body can be sent only once. Nil turns logging off. See
+// buckets.WithLogger for the attributes, and how often a line is logged; the transport has no garbage collector, and
+// logs omitted lines with a later line or by Close.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) {
 		s.log = nil
@@ -134,9 +138,9 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// callRequestHook reports an attempt that is about to be sent, after it was asked for at the given time. Should the hook panic, nothing
-// is sent and all is given back.
-func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease, content io.ReadCloser) {
+// callRequestHook reports an attempt that is about to be sent, after it was asked for at the given time. Should the
+// hook panic, nothing is sent and all is given back.
+func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease) {
 	if x.hooks.Request == nil {
 		return
 	}
@@ -144,7 +148,6 @@ func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease, conten
 	defer func() {
 		if !returned {
 			lease.Return()
-			closeSoon(content)
 		}
 	}()
 	x.hooks.Request(x.request.Context(), RequestEvent{
@@ -153,43 +156,29 @@ func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease, conten
 	returned = true
 }
 
-// since returns how long ago an attempt was sent, if somebody wants to know.
-func (x *roundTrip) since(at time.Time) time.Duration {
-	if x.hooks.Response == nil && x.hooks.Done == nil {
-		return 0
-	}
-	return time.Since(at)
-}
-
-// times are how long a request has taken so far, if somebody wants to know.
+// times are how long a request has taken so far.
 type times struct {
-	began        time.Duration // since the transport was made
+	began        time.Time
 	waited, sent time.Duration
 }
 
-// measures reports that somebody wants to know how long what takes.
-func (x *roundTrip) measures() bool { return x.hooks.Done != nil }
-
-// measure adds how long something takes, until over is called, if somebody wants to know.
-func (x *roundTrip) measure(sum *time.Duration) (over func()) {
-	if !x.measures() {
-		return func() {}
-	}
-	began := x.sinceMade()
-	return func() { *sum += x.sinceMade() - began }
+// measure adds how long something takes, until over is called.
+func measure(sum *time.Duration) (over func()) {
+	began := time.Now()
+	return func() { *sum += time.Since(began) }
 }
 
 var tokenSeed = maphash.MakeSeed()
 
 // callDoneHook reports what became of the request. Should the hook panic, nobody gets the response, and it is closed.
 func (x *roundTrip) callDoneHook(response *http.Response, err error) {
-	if !x.measures() {
+	if x.hooks.Done == nil {
 		return
 	}
 	defer closeInPanic(response)
 	e := DoneEvent{
 		Route: x.route(), Major: x.major(), Attempts: x.retry.attempts,
-		Took: x.sinceMade() - x.times.began, Waited: x.times.waited, Sent: x.times.sent,
+		Took: time.Since(x.times.began), Waited: x.times.waited, Sent: x.times.sent,
 	}
 	if token := x.ask.Route.MajorToken(); token != "" {
 		e.TokenHash = maphash.String(tokenSeed, token) | 1
@@ -206,7 +195,9 @@ func (x *roundTrip) callDoneHook(response *http.Response, err error) {
 // callResponseHook reports the outcome of an attempt, whose header took that long.
 func (x *roundTrip) callResponseHook(took time.Duration, response *http.Response, class ratelimits.Class, err error) {
 	if x.hooks.Response != nil {
-		e := ResponseEvent{Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Took: took, Class: class, Retry: x.retry.reason}
+		e := ResponseEvent{
+			Route: x.route(), Major: x.major(), Attempt: x.retry.attempts, Took: took, Class: class, Retry: x.retry.reason,
+		}
 		if err != nil {
 			e.Err = x.redacted(err)
 		}
@@ -218,7 +209,9 @@ func (x *roundTrip) callResponseHook(took time.Duration, response *http.Response
 }
 
 // logFailure logs an attempt that failed, and what follows.
-func (x *roundTrip) logFailure(level slog.Level, response *http.Response, err error, pause time.Duration, reason error) {
+func (x *roundTrip) logFailure(
+	level slog.Level, response *http.Response, err error, pause time.Duration, reason error,
+) {
 	ctx := x.request.Context()
 	if !x.log.Enabled(ctx, level) {
 		return
@@ -229,7 +222,8 @@ func (x *roundTrip) logFailure(level slog.Level, response *http.Response, err er
 	}
 	class := strconv.Itoa(status)
 	attributes := []slog.Attr{
-		slog.String("route", x.route()), slog.String("major", x.major()), slog.Int("attempt", x.retry.attempts), slog.Int("status", status),
+		slog.String("route", x.route()), slog.String("major", x.major()),
+		slog.Int("attempt", x.retry.attempts), slog.Int("status", status),
 	}
 	if err != nil {
 		attributes = append(attributes, slog.String("error", x.redacted(err).Error()))

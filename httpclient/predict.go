@@ -1,7 +1,6 @@
 package httpclient
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,7 +8,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient/internal/message"
-	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/httpclient/internal/wait"
 )
 
 // Prediction is what Transport.Predict says of a request. String says it in a sentence. It contains no token.
@@ -67,26 +66,9 @@ func (t *Transport) Predict(request *http.Request) Prediction {
 	}
 	x.ask.Unproven = x.credential.unproven()
 	if p.Wait, p.Reason, p.Err = limiter.Predict(&x.ask); p.Err == nil {
-		p.Err = x.tooLong(request.Context(), p.Wait)
+		p.Err = wait.Check(request.Context(), route, p.Wait, x.maxRateLimit())
 	}
 	return p
-}
-
-// tooLong returns the error of a request that would wait that long, nil if it may.
-func (x *roundTrip) tooLong(ctx context.Context, wait time.Duration) error {
-	longest, isSet := buckets.MaxWait(ctx)
-	if !isSet {
-		longest = x.maxRateLimit()
-	}
-	deadline, ends := ctx.Deadline()
-	isDeadline := ends && time.Until(deadline) < longest
-	if isDeadline {
-		longest = time.Until(deadline)
-	}
-	if wait <= longest {
-		return nil
-	}
-	return &ratelimits.TooLongError{Route: x.route(), Wait: wait, Max: longest, Deadline: isDeadline}
 }
 
 // hint returns what may be wrong with the request's Authorization.

@@ -95,6 +95,37 @@ func TestAResponseThatNobodyReadsIsNotCutOff(t *testing.T) {
 	}
 }
 
+// A server may respond before it has the whole body. What is still sent then is nothing that the caller waits for.
+func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
+	forEachParent(t, func(t *testing.T, parent context.Context) {
+		source, writer := io.Pipe()
+		go func() {
+			for range 3 {
+				_, _ = writer.Write([]byte("piece"))
+				time.Sleep(10 * time.Second)
+			}
+			writer.Close()
+		}()
+		below := roundTripper(func(r *http.Request) (*http.Response, error) {
+			go func() {
+				defer r.Body.Close()
+				_, _ = io.Copy(io.Discard, r.Body)
+			}()
+			body := &fitful{context: r.Context(), waits: []time.Duration{time.Second, 20 * time.Second}}
+			return answerWith(http.StatusOK, func() io.ReadCloser { return body })(r)
+		})
+		transport := newTransport(t, below)
+		response, err := transport.RoundTrip(unreplayable(newMessage(t), source, 2<<20).WithContext(parent))
+		require.NoError(t, err)
+		time.Sleep(20 * time.Minute)
+		_, err = response.Body.Read(make([]byte, 1))
+		require.NoError(t, err)
+		_, err = response.Body.Read(make([]byte, 1))
+		assertAttemptTimeout(t, 15*time.Second, err)
+		require.NoError(t, response.Body.Close())
+	})
+}
+
 func TestClosingAResponseThatNobodyHasReadForLongLeavesNothing(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		below := newScript(answerSlowly(http.StatusOK, "done", time.Hour))
@@ -135,8 +166,8 @@ func TestClosingAResponseEndsItsReading(t *testing.T) {
 	})
 }
 
-// Attempts under way together share a timer. Each has bytes that come and reads that begin at moments of its own, and times out
-// exactly if one read waits longer than it may.
+// Each attempt has bytes that come and reads that begin at moments of its own, and times out exactly if one read waits
+// longer than it may.
 func TestEachAttemptIsCutOffExactlyWhenItHasWaitedTooLong(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

@@ -30,9 +30,11 @@ type refusalState struct {
 	lifted     <-chan struct{}     // closed by a LiftHolds after the latest
 }
 
-// handleRefusal takes in a 429: its headers at once, and then what its body adds. It is the last attempt if nobody knows when to come
-// back, or if the request cannot be repeated.
-func (x *roundTrip) handleRefusal(took time.Duration, response *http.Response, lease buckets.Lease) (*http.Response, outcome, error) {
+// handleRefusal takes in a 429: its headers at once, and then what its body adds. It is the last attempt if nobody
+// knows when to come back, or if the request cannot be repeated.
+func (x *roundTrip) handleRefusal(
+	took time.Duration, response *http.Response, lease buckets.Lease,
+) (*http.Response, outcome, error) {
 	lease.Refused(x.parse(response, nil))
 	if x.manager == nil {
 		if x.refusalState == nil {
@@ -40,7 +42,7 @@ func (x *roundTrip) handleRefusal(took time.Duration, response *http.Response, l
 		}
 		x.refusalState.at, x.refusalState.lifted = time.Now(), x.liftSignal.next()
 	}
-	read := x.measure(&x.times.sent)
+	read := measure(&x.times.sent)
 	refusal, whole, err := readRefusal(x.request.Context(), response.Body, !x.body.repeatable())
 	read()
 	limits := x.parse(response, message.Decoded(response.Header, refusal, maxRefusal))
@@ -65,8 +67,8 @@ func (x *roundTrip) handleRefusal(took time.Duration, response *http.Response, l
 	return nil, refused, nil
 }
 
-// waitAfterRefusal waits as long as a 429 asked for, and longer after several, unless a manager sees to that. With another limiter, or
-// none, the request would otherwise be sent again at once, and again.
+// waitAfterRefusal waits as long as a 429 asked for, and longer after several, unless a manager sees to that. With
+// another limiter, or none, the request would otherwise be sent again at once, and again.
 func (x *roundTrip) waitAfterRefusal() error {
 	d := x.refusalState
 	if d == nil {
@@ -85,9 +87,9 @@ func (x *roundTrip) waitAfterRefusal() error {
 	return err
 }
 
-// readRefusal reads the body of a 429, or the part of it that comes within refusalPatience and before the context ends. Only the
-// latter and a body that breaks off are errors. After that time the body is closed, unless it is to be kept: then whole is all of it,
-// however late it comes.
+// readRefusal reads the body of a 429, or the part of it that comes within refusalPatience and before the context
+// ends. Only the latter and a body that breaks off are errors. After that time the body is closed, unless it is to be
+// kept: then whole is all of it, however late it comes.
 func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byte, whole io.ReadCloser, err error) {
 	reading := start(func() (h head) {
 		h.text, h.err = io.ReadAll(io.LimitReader(body, maxRefusal))
@@ -128,7 +130,8 @@ type head struct {
 	err   error
 }
 
-// discard reads what is left of a small body, so that its connection can be used again, if it comes soon, and closes it.
+// discard reads what is left of a small body, so that its connection can be used again, if it comes soon, and closes
+// it.
 func discard(body io.ReadCloser) {
 	defer body.Close()
 	reading := start(func() error {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -16,7 +15,8 @@ import (
 )
 
 const (
-	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's default).
+	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's
+	// default).
 	DefaultRetries = 3
 	// DefaultBackoff and DefaultMaxBackoff are the first pause between attempts and the longest, unless WithBackoff says
 	// otherwise.
@@ -52,9 +52,9 @@ func WithRetries(n int) Option {
 	return func(s *settings) { s.retrySettings.times = max(n, 0) }
 }
 
-// WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a quarter of the first.
-// A longer Retry-After of a server error is obeyed up to the maximum. Zero or less means the default, which is
-// DefaultBackoff and DefaultMaxBackoff; a maximum below the first pause means the first pause.
+// WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a
+// quarter of the first. A longer Retry-After of a server error is obeyed up to the maximum. Zero or less means the
+// default, which is DefaultBackoff and DefaultMaxBackoff; a maximum below the first pause means the first pause.
 func WithBackoff(first, maximum time.Duration) Option {
 	return func(s *settings) {
 		if first <= 0 {
@@ -106,9 +106,11 @@ func (e *RetryError) Error() string {
 func (e *RetryError) Unwrap() []error { return []error{e.Err, e.Reason} }
 
 // Timeout reports whether the last attempt took too long.
-func (e *RetryError) Timeout() bool {
+func (e *RetryError) Timeout() bool { return isTimeout(e.Err) }
+
+func isTimeout(err error) bool {
 	var timeout interface{ Timeout() bool }
-	return errors.As(e.Err, &timeout) && timeout.Timeout()
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // Reasons why a request is not repeated, see RetryError.
@@ -140,18 +142,14 @@ type retry struct {
 	doubtful bool // Discord may have created the message, and repeats are safe only because it has a nonce
 }
 
-func (r *retry) begin() {
-	r.attempts++
-	r.again = false
-}
-
-func (r *retry) sent(now time.Time) {
-	r.latest = now
-}
-
 // nextRetry returns how long to pause before the next attempt after one failed, or the reason why there is none.
 func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration, error) {
 	r, s := &x.retry, &x.retrySettings
+	select {
+	case <-x.request.Cancel: //lint:ignore SA1019 the base transport may have heeded it
+		return 0, errOver
+	default:
+	}
 	switch {
 	case x.request.Context().Err() != nil || x.life.Err() != nil:
 		return 0, errOver
@@ -168,7 +166,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 		r.first = r.latest
 	}
 	if r.backoff == nil {
-		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // WithBackoff has seen to it that there is no error
+		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // no error: see WithBackoff
 	}
 	pause := r.backoff.Next()
 	if response != nil {
@@ -189,11 +187,10 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 
 // retryReason returns why a request is sent again after a failure.
 func retryReason(response *http.Response, err error) RetryReason {
-	var timeout interface{ Timeout() bool }
 	switch {
 	case response != nil:
 		return RetryServerError
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case isTimeout(err):
 		return RetryTimeout
 	}
 	return RetryConnection
@@ -216,7 +213,7 @@ func (x *roundTrip) newRetryError(reason, err error) error {
 }
 
 // acquireForRetry is acquireLease for an attempt after a failure, which must not begin after the time for retries.
-func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
+func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) {
 	longest := x.maxRateLimit()
 	if own, ok := buckets.MaxWait(ctx); ok {
 		longest = own
@@ -225,17 +222,16 @@ func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, io.Read
 	if left < longest {
 		ctx = buckets.ContextWithMaxWait(ctx, left)
 	}
-	lease, content, err := x.acquireLease(ctx)
+	lease, err := x.acquireLease(ctx)
 	var tooLong *ratelimits.TooLongError
 	switch {
 	case errors.As(err, &tooLong) && !tooLong.Deadline && left < longest:
-		return lease, nil, x.newRetryError(ErrMaxRetryDuration, err)
+		return lease, x.newRetryError(ErrMaxRetryDuration, err)
 	case err == nil && time.Since(x.retry.first) > retryTime: // it could not be predicted
 		lease.Return()
-		closeSoon(content)
-		return lease, nil, x.newRetryError(ErrMaxRetryDuration, errTooLate)
+		return lease, x.newRetryError(ErrMaxRetryDuration, errTooLate)
 	}
-	return lease, content, err
+	return lease, err
 }
 
 // safeToRepeat reports that nothing bad happens if the server carries out the request twice.
@@ -254,8 +250,8 @@ func (x *roundTrip) safeToRepeat(err error) bool {
 	return nonce
 }
 
-// repeatedBelow reports that the transport below may have sent the request before the error that it reports: net/http repeats some
-// requests by itself when a connection that was idle turns out to be dead.
+// repeatedBelow reports that the transport below may have sent the request before the error that it reports: net/http
+// repeats some requests by itself when a connection that was idle turns out to be dead.
 func (x *roundTrip) repeatedBelow() bool {
 	switch methodOf(x.request) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -264,8 +260,8 @@ func (x *roundTrip) repeatedBelow() bool {
 	return x.request.Header.Get("Idempotency-Key") != "" || x.request.Header.Get("X-Idempotency-Key") != ""
 }
 
-// enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so for webhooks
-// and interactions).
+// enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so
+// for webhooks and interactions).
 func (x *roundTrip) enforcesNonce() bool {
 	if x.ask.Route.Route() != routes.CreateMessage {
 		return false

@@ -2,7 +2,6 @@ package httpclient
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -25,7 +24,6 @@ type roundTrip struct {
 	header  http.Header // of the attempts: the request's without what must not be sent
 
 	credential credential
-	firstWait  waitContext
 
 	attemptTimeout time.Duration // the request's own, or the transport's
 
@@ -66,7 +64,7 @@ func (x *roundTrip) run() (*http.Response, error) {
 				return x.finish(response, reason, err)
 			}
 			if response != nil {
-				over := x.measure(&x.times.sent)
+				over := measure(&x.times.sent)
 				discard(response.Body)
 				over()
 			}
@@ -82,21 +80,22 @@ func (x *roundTrip) run() (*http.Response, error) {
 
 // try sends the request once. The response is nil if there is an error, or if the outcome is refused.
 func (x *roundTrip) try() (*http.Response, outcome, error) {
-	var asked time.Time
-	if x.hooks.Request != nil {
-		asked = time.Now()
+	if err := x.awaitBody(); err != nil {
+		return nil, done, err
 	}
-	lease, content, err := x.acquire()
+	asked := time.Now()
+	lease, err := x.acquire()
 	if err != nil {
 		return nil, done, err
 	}
 	defer lease.Release()
-	x.retry.begin()
-	x.callRequestHook(asked, lease, content)
+	x.retry.attempts++
+	x.retry.again = false
+	x.callRequestHook(asked, lease)
 	now := time.Now()
-	x.retry.sent(now)
-	response, err := x.sendAttempt(now, content)
-	took := x.since(now)
+	x.retry.latest = now
+	response, err := x.sendAttempt(now)
+	took := time.Since(now)
 	x.times.sent += took
 	defer closeInPanic(response)
 	if err != nil {
@@ -111,7 +110,7 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	switch response.StatusCode {
 	case http.StatusTooManyRequests:
 		return x.handleRefusal(took, response, lease)
-	case http.StatusProxyAuthRequired: // a proxy's on the way, which passes on nothing: the server has seen nothing, and said nothing
+	case http.StatusProxyAuthRequired: // from a proxy on the way: the server has not seen the request
 		lease.Return()
 	default:
 		x.credential.answered(response, now) // before those in the queue go on
@@ -124,25 +123,25 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	return response, done, nil
 }
 
-// acquire waits until the request may be sent, and returns what it needs for that.
-func (x *roundTrip) acquire() (buckets.Lease, io.ReadCloser, error) {
-	wait := x.waitContext()
-	defer wait.end()
+// acquire waits until the request may be sent.
+func (x *roundTrip) acquire() (buckets.Lease, error) {
+	ctx := x.credential.untilStopped(x.request.Context())
+	defer x.credential.endWait()
 	if x.manager == nil { // whatever it does counts as waiting
-		defer x.measure(&x.times.waited)()
+		defer measure(&x.times.waited)()
 	}
 	acquire := x.acquireLease
 	if x.retry.again || x.retry.doubtful {
 		acquire = x.acquireForRetry
 	}
-	lease, content, err := acquire(wait)
-	return lease, content, wait.reason(err)
+	lease, err := acquire(ctx)
+	return lease, whyStopped(ctx, err)
 }
 
 // acquireLease is acquire without a bound of its own.
-func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, io.ReadCloser, error) {
+func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, error) {
 	if err := x.credential.check(); err != nil {
-		return buckets.Lease{}, nil, err
+		return buckets.Lease{}, err
 	}
 	x.ask.Unproven = x.credential.unproven()
 	lease, err := x.limiter.AcquireRequest(ctx, &x.ask)
@@ -150,26 +149,13 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, io.ReadClo
 		x.times.waited += x.ask.Waited()
 	}
 	if err != nil {
-		return buckets.Lease{}, nil, err
+		return buckets.Lease{}, err
 	}
-	taken := false
-	defer func() { // also if the caller's GetBody panics
-		if !taken {
-			lease.Return()
-		}
-	}()
-	err = x.credential.check() // once more, as it may have waited long
-	var content io.ReadCloser
-	if err == nil {
-		if content, err = x.body.next(); err != nil && x.retry.failures > 0 {
-			err = x.newRetryError(ErrNotRepeatable, err)
-		}
+	if err := x.credential.check(); err != nil { // it may have been stopped meanwhile
+		lease.Return()
+		return buckets.Lease{}, err
 	}
-	if err != nil {
-		return buckets.Lease{}, nil, err
-	}
-	taken = true
-	return lease, content, nil
+	return lease, nil
 }
 
 // closeInPanic is deferred where hooks are called. It closes a response that nobody will get, and lets the panic go on.
@@ -191,10 +177,11 @@ func (x *roundTrip) parse(response *http.Response, refusal []byte) ratelimits.Re
 	return limits
 }
 
-// sleep waits, unless the request comes to an end before, or will not be sent any more. It is over early when a channel is closed.
+// sleep waits, unless the request comes to an end before, or will not be sent any more. It is over early when a
+// channel is closed.
 func (x *roundTrip) sleep(d time.Duration, early <-chan struct{}) error {
-	waiting := x.waitContext()
-	defer waiting.end()
-	defer x.measure(&x.times.waited)()
-	return waiting.reason(wait.For(waiting, x.life, d, early))
+	ctx := x.credential.untilStopped(x.request.Context())
+	defer x.credential.endWait()
+	defer measure(&x.times.waited)()
+	return whyStopped(ctx, wait.For(ctx, x.life, d, early))
 }

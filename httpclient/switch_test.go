@@ -18,8 +18,6 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-//lint:file-ignore SA1019 Request.Cancel is deprecated, and heeded.
-
 // echo switches to a protocol that says everything again.
 func echo(w http.ResponseWriter, _ *http.Request) {
 	conn, both, err := http.NewResponseController(w).Hijack()
@@ -75,18 +73,14 @@ func TestAConnectionThatWasSwitchedCanBeWrittenTo(t *testing.T) {
 func TestNoTimeoutCutsAConnectionThatWasSwitched(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		transport := newTransport(t, newServer(t, echo))
-		for _, channel := range []chan struct{}{nil, make(chan struct{})} {
-			r := newUpgrade(t).WithContext(parent)
-			r.Cancel = channel
-			response, err := transport.RoundTrip(r)
-			require.NoError(t, err)
-			assertNothingHeld(t, transport)
-			for range 3 {
-				time.Sleep(5 * time.Minute)
-				assertEcho(t, response, "hello")
-			}
-			require.NoError(t, response.Body.Close())
+		response, err := transport.RoundTrip(newUpgrade(t).WithContext(parent))
+		require.NoError(t, err)
+		assertNothingHeld(t, transport)
+		for range 3 {
+			time.Sleep(5 * time.Minute)
+			assertEcho(t, response, "hello")
 		}
+		require.NoError(t, response.Body.Close())
 	})
 }
 
@@ -106,29 +100,25 @@ func TestWhatCanBeWrittenToIsReturnedAsItIs(t *testing.T) {
 	for _, status := range []int{http.StatusSwitchingProtocols, http.StatusOK} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			forEachParent(t, func(t *testing.T, parent context.Context) {
-				for _, channel := range []chan struct{}{nil, make(chan struct{})} {
-					near, far := net.Pipe()
-					var body tied
-					transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-						body = tied{near, r.Context()}
-						return answerWith(status, func() io.ReadCloser { return body })(r)
-					}))
-					r := getChannel(t).WithContext(parent)
-					r.Cancel = channel
-					response, err := transport.RoundTrip(r)
-					require.NoError(t, err)
-					assert.Equal(t, body, response.Body)
-					go func() {
-						time.Sleep(20 * time.Minute)
-						_, _ = io.WriteString(far, "late")
-					}()
-					p := make([]byte, 4)
-					_, err = io.ReadFull(response.Body, p)
-					require.NoError(t, err)
-					assert.Equal(t, "late", string(p))
-					require.NoError(t, response.Body.Close())
-					synctest.Wait()
-				}
+				near, far := net.Pipe()
+				var body tied
+				transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+					body = tied{near, r.Context()}
+					return answerWith(status, func() io.ReadCloser { return body })(r)
+				}))
+				response, err := transport.RoundTrip(getChannel(t).WithContext(parent))
+				require.NoError(t, err)
+				assert.Equal(t, body, response.Body)
+				go func() {
+					time.Sleep(20 * time.Minute)
+					_, _ = io.WriteString(far, "late")
+				}()
+				p := make([]byte, 4)
+				_, err = io.ReadFull(response.Body, p)
+				require.NoError(t, err)
+				assert.Equal(t, "late", string(p))
+				require.NoError(t, response.Body.Close())
+				synctest.Wait()
 			})
 		})
 	}

@@ -15,7 +15,7 @@ import (
 
 // Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get one
 // from NewTransport; the zero value cannot be used. It is safe for concurrent use. In tests with testing/synctest make
-// one in each bubble, because all attempts share a timer.
+// one in each bubble, because its manager has timers.
 type Transport struct {
 	base     http.RoundTripper
 	ownsBase bool
@@ -25,7 +25,8 @@ type Transport struct {
 	behaviour
 	hooks        atomic.Pointer[Hooks] // never nil
 	credentials  *credentials
-	deadlines    deadlines
+	epoch        time.Time // when it was made
+	connections  connections
 	memoryBudget memoryBudget
 	liftSignal   liftSignal
 
@@ -54,7 +55,7 @@ func NewTransport(options ...Option) *Transport {
 		invalid: s.conflict(), requests: drain.New(),
 	}
 	t.hooks.Store(&s.hooks)
-	t.deadlines.epoch = time.Now()
+	t.epoch = time.Now()
 	t.memoryBudget.max = t.maxBufferedTotal
 	t.life, t.end = context.WithCancel(context.Background())
 	if t.base == nil {
@@ -110,7 +111,6 @@ func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 func (t *Transport) Close() error {
 	t.requests.Closing()
 	t.end()
-	t.deadlines.stop()
 	t.log.Flush(t.sinceMade(), true)
 	if t.ownsBase {
 		t.CloseIdleConnections()
@@ -142,7 +142,7 @@ func (t *Transport) Shutdown(ctx context.Context) error {
 }
 
 // sinceMade returns the monotonic time since the transport was made.
-func (t *Transport) sinceMade() time.Duration { return time.Since(t.deadlines.epoch) }
+func (t *Transport) sinceMade() time.Duration { return time.Since(t.epoch) }
 
 // ResetCredential lets an Authorization be used again at once that rests after 401s, on all routes. Pass the whole
 // value of the header ("Bot …"). Responses to requests in flight do not stop it again. It is not needed for a new
@@ -206,8 +206,9 @@ func (t *Transport) CloseIdleConnections() {
 //   - ErrOptions for options of NewTransport that exclude each other or cannot be used
 //
 // The request is not modified, and its body is always closed, even during a read if the context ends. If closing does
-// not end the read, RoundTrip returns before it ends, as the contract of http.RoundTripper allows. A response with
-// status 101, and one whose body is an io.Writer, is returned as the base transport returned it.
+// not end the read, RoundTrip returns before it ends, as the contract of http.RoundTripper allows. Only its context
+// ends a request that waits; the deprecated Request.Cancel is left to the base transport. A response with status 101,
+// and one whose body is an io.Writer, is returned as the base transport returned it.
 //
 // Requests whose bodies set the same fields share a hidden limit on those fields. The field names are read from bodies
 // whose Content-Type is JSON or missing.
@@ -216,16 +217,10 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		closeBody(request)
 		return nil, t.invalid
 	}
-	hooks, began := t.hooks.Load(), time.Duration(0)
-	if hooks.Done != nil {
-		began = t.sinceMade()
-	}
+	hooks, began := t.hooks.Load(), time.Now()
 	server, limited := t.serverOf(request, request.URL)
 	if !limited {
 		return sendBelow(t.base, t.withoutSecrets(request))
-	}
-	if hasCancel(request) {
-		return t.roundTripUntil(request)
 	}
 	route, err := t.match(request)
 	if err == nil && !t.requests.Enter() {
@@ -241,7 +236,8 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if requestConfig := requestConfigOf(request.Context()); requestConfig.hasTimeout {
 		x.attemptTimeout = requestConfig.timeout
 	}
-	x.ask = buckets.Request{Server: server, Route: route, Authorization: message.HeaderValue(request.Header, "Authorization")}
+	authorization := message.HeaderValue(request.Header, "Authorization")
+	x.ask = buckets.Request{Server: server, Route: route, Authorization: authorization}
 	x.body.reservation.of = &t.memoryBudget
 	defer x.body.close()
 	response, err := x.do()
@@ -264,15 +260,12 @@ func (x *roundTrip) do() (*http.Response, error) {
 		x.body.addNonce(x.request)
 	}
 	x.prepare()
-	if err := x.awaitBody(); err != nil {
-		return nil, err
-	}
 	return x.run()
 }
 
 func (x *roundTrip) takeBody() error {
 	if x.request.Body != nil && x.request.GetBody == nil { // it may have to be read
-		defer x.measure(&x.times.waited)()
+		defer measure(&x.times.waited)()
 	}
 	return x.body.take(x.life, x.request, x.maxBufferedBody)
 }

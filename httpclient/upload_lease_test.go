@@ -1,6 +1,7 @@
 package httpclient_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -10,15 +11,17 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // The first request of a route goes alone. An upload of which nothing has come yet is not that request.
 func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]httpclient.Option{
-		"large":    nil,
-		"not kept": {httpclient.WithMaxBufferedBody(0)},
-		"no room":  {httpclient.WithMaxBufferedTotal(0)},
+		"large":        nil,
+		"not kept":     {httpclient.WithMaxBufferedBody(0)},
+		"no room":      {httpclient.WithMaxBufferedTotal(0)},
+		"with GetBody": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,7 +32,11 @@ func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 				if name == "large" {
 					length = 3 << 20
 				}
-				upload := send(transport, unreplayable(newMessage(t), source, length))
+				r := unreplayable(newMessage(t), source, length)
+				if name == "with GetBody" {
+					r.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("it is not needed") }
+				}
+				upload := send(transport, r)
 				time.Sleep(time.Second)
 				next := send(transport, newMessage(t))
 				assertStatus(t, http.StatusOK, next)
@@ -39,6 +46,84 @@ func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The source is another one for the second attempt.
+func TestAnUploadThatHasNotBegunAgainHoldsNobody(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]func(*http.Request) (*http.Response, error){
+		"after a 429": refuse("user", "1"), "after a failure": answer(http.StatusBadGateway, ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport := newTransport(t, newScript(first, answer(http.StatusOK, "")))
+				source, writer := io.Pipe()
+				r := newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", "")
+				r = unreplayable(r, io.LimitReader(endless{}, 3<<20), 3<<20)
+				r.Header.Set("Content-Type", "multipart/form-data") // it is not looked at
+				r.GetBody = func() (io.ReadCloser, error) { return source, nil }
+				upload := send(transport, r)
+				time.Sleep(5 * time.Second)
+				next := send(transport, newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/3", "{}"))
+				assertStatus(t, http.StatusOK, next)
+				assert.Less(t, next.took, time.Second)
+				go func() { _, _ = writer.Write(make([]byte, 3<<20)); writer.Close() }()
+				assertStatus(t, http.StatusOK, upload)
+			})
+		})
+	}
+}
+
+// A credential that is stopped meanwhile ends that wait, too.
+func TestTheWaitForAnUploadEndsWhenItsCredentialIsStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(unauthorized))
+		source, writer := io.Pipe()
+		r := unreplayable(posting(t, 1), nil, 3<<20)
+		r.Body = source
+		upload := send(transport, r)
+		time.Sleep(time.Second)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+		assert.ErrorAs(t, upload.wait().err, new(*httpclient.CredentialError))
+		assert.Equal(t, time.Second, upload.took)
+		_, err := writer.Write([]byte("late"))
+		assert.ErrorIs(t, err, io.ErrClosedPipe)
+	})
+}
+
+// An upload that goes on slowly is the first request of its route. The others go without its outcome after 15 s.
+func TestAnUploadThatTricklesDelaysTheDiscoveryOfItsRouteABoundedTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		server := newDiscord(t, everything(discordsim.Fixed(5, 5*time.Second)))
+		below := &http.Transport{DialContext: server.DialContext}
+		defer below.CloseIdleConnections()
+		transport := newTransport(t, below)
+		source, writer := io.Pipe()
+		go func() {
+			defer writer.Close()
+			for range 60 {
+				time.Sleep(5 * time.Second)
+				_, _ = writer.Write(make([]byte, 64<<10))
+			}
+		}()
+		upload := send(transport, unreplayable(newMessage(t), source, 60*64<<10))
+		time.Sleep(5 * time.Second)
+		var others []*call
+		for range 10 {
+			time.Sleep(100 * time.Millisecond)
+			others = append(others, send(transport, newMessage(t)))
+		}
+		assertStatus(t, http.StatusOK, others...)
+		for _, c := range others {
+			assert.Less(t, c.took, 15*time.Second+2*(5*time.Second+slack))
+		}
+		assertStatus(t, http.StatusOK, upload)
+		assert.Greater(t, upload.took, 4*time.Minute)
+		assert.Zero(t, server.Report().Refused.Total())
+	})
 }
 
 func TestAnUploadThatNeverBeginsTimesOut(t *testing.T) {

@@ -60,11 +60,14 @@ const (
 //
 //	Done     nil
 //	Snooze   *ratelimits.TooLongError, *ratelimits.QueueFullError, *ratelimits.BudgetError, *ratelimits.EdgeError,
-//	         buckets.ErrClosed, and status 429
-//	Cancel   *httpclient.CredentialError (a token or webhook that Discord has refused), *routes.PathError,
-//	         rest.ErrPath, rest.ErrHeader; statuses 401, 404, 403 except code 40003 (direct messages opened too
-//	         fast), and 400 with code 50035 (invalid form)
-//	Retry    everything else: status 5xx, connection errors, errors unrelated to Discord
+//	         *httpclient.CredentialError of an Authorization (until it is used again), buckets.ErrClosed, and status 429
+//	Cancel   *httpclient.CredentialError of a webhook or interaction, *routes.PathError, rest.ErrPath, rest.ErrHeader;
+//	         statuses 404, 403 but for code 40003 (direct messages opened too fast), and 400 with code 50035 (invalid
+//	         form)
+//	Retry    everything else: statuses 401 and 5xx, connection errors, errors that have nothing to do with Discord
+//
+// A 401 may be a mistake, and a token may be replaced, so that a job outlives both. It uses up an attempt each time that
+// it gets a 401 itself.
 //
 // The status is that of a *rest.APIError, or the one that [WithStatus] finds. Call Decide once for each error, because
 // each snooze takes the next free time. It does not block and is safe for concurrent use.
@@ -92,7 +95,9 @@ func (p *Policy) judge(err error) (Action, time.Duration) {
 	if errors.Is(err, buckets.ErrClosed) { // the process is ending
 		return Snooze, p.after(slot{key: "closed", wait: p.settings.maxWait})
 	}
-	if is[*httpclient.CredentialError](err) || malformed(err) {
+	if e, ok := errors.AsType[*httpclient.CredentialError](err); ok && e.Kind == httpclient.CredentialAuthorization {
+		return Snooze, p.after(slot{key: "rest " + e.Route, wait: max(e.RetryAfter, time.Second)})
+	} else if ok || malformed(err) {
 		return Cancel, 0
 	}
 	return p.judgeStatus(p.settings.statusOf(err))
@@ -102,7 +107,7 @@ func (p *Policy) judgeStatus(s Status) (Action, time.Duration) {
 	switch s.Status {
 	case http.StatusTooManyRequests:
 		return Snooze, p.after(slot{key: "429 " + s.Route, wait: max(s.RetryAfter, time.Second)})
-	case http.StatusUnauthorized, http.StatusNotFound:
+	case http.StatusNotFound:
 		return Cancel, 0
 	case http.StatusForbidden:
 		if s.Code != codeOpeningDMsTooFast {

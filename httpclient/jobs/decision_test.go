@@ -46,6 +46,7 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 		}
 		return jobs.Status{}
 	}
+	const webhook, interaction = httpclient.CredentialWebhook, httpclient.CredentialInteraction
 	for name, c := range map[string]struct {
 		err   error
 		want  jobs.Action
@@ -61,8 +62,10 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 		"many invalid":       {&ratelimits.BudgetError{RetryAfter: time.Minute}, jobs.Snooze, time.Minute},
 		"the edge":           {&ratelimits.EdgeError{Hold: time.Minute}, jobs.Snooze, time.Minute},
 		"closed":             {buckets.ErrClosed, jobs.Snooze, 5 * time.Second},
-		"a stopped token":    {&httpclient.CredentialError{Status: 401}, jobs.Cancel, 0},
-		"a deleted webhook":  {&httpclient.CredentialError{Kind: httpclient.CredentialWebhook, Status: 404}, jobs.Cancel, 0},
+		"a resting token":    {&httpclient.CredentialError{Status: 401, RetryAfter: time.Minute}, jobs.Snooze, time.Minute},
+		"a webhook's token":  {&httpclient.CredentialError{Kind: webhook, Status: 401}, jobs.Cancel, 0},
+		"a deleted webhook":  {&httpclient.CredentialError{Kind: webhook, Status: 404}, jobs.Cancel, 0},
+		"an old interaction": {&httpclient.CredentialError{Kind: interaction, Status: 401}, jobs.Cancel, 0},
 		"a malformed path":   {errOf(routes.Match("", "/channels/1")), jobs.Cancel, 0},
 		"another one":        {fmt.Errorf("send: %w", rest.ErrPath), jobs.Cancel, 0},
 		"a malformed header": {rest.ErrHeader, jobs.Cancel, 0},
@@ -72,7 +75,7 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 		"a broken line":      {&httpclient.RetryError{Err: io.ErrUnexpectedEOF}, jobs.Retry, 0},
 		"an end":             {context.Canceled, jobs.Retry, 0},
 		"anything else":      {errors.New("disk full"), jobs.Retry, 0},
-		"by way of net/http": {&url.Error{Op: "Post", URL: "/", Err: &httpclient.CredentialError{}}, jobs.Cancel, 0},
+		"by way of net/http": {&url.Error{Op: "Post", URL: "/", Err: &httpclient.CredentialError{Kind: webhook}}, jobs.Cancel, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +98,7 @@ func TestWhatBecomesOfAJobThatDiscordAnswers(t *testing.T) {
 	}{
 		"400":                 {400, `{"code":30034}`, jobs.Retry},
 		"an invalid form":     {400, `{"code":50035}`, jobs.Cancel},
-		"401":                 {401, `{"code":0}`, jobs.Cancel},
+		"401":                 {401, `{"code":0}`, jobs.Retry},
 		"403":                 {403, `{"code":50013}`, jobs.Cancel},
 		"direct messages":     {403, `{"code":40003}`, jobs.Retry},
 		"404":                 {404, `{"code":10003}`, jobs.Cancel},
@@ -112,6 +115,60 @@ func TestWhatBecomesOfAJobThatDiscordAnswers(t *testing.T) {
 				none := jobs.WithStatus(func(error) jobs.Status { return jobs.Status{} })
 				for _, policy := range []*jobs.Policy{exact(t), exact(t, none)} {
 					assert.Equal(t, c.want, policy.Decide(fmt.Errorf("send: %w", err)).Action)
+				}
+			})
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Discord refuses a token for five minutes, or for good. Jobs are not lost by that, except those of a webhook.
+func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path  string
+		wrong time.Duration
+		want  jobs.Action
+		most  int // attempts that are used up
+	}{
+		"for a while":       {"/channels/1/messages", 5 * time.Minute, jobs.Done, 1},
+		"for good":          {"/channels/1/messages", 100 * time.Hour, jobs.Cancel, 3},
+		"the webhook's own": {"/webhooks/1/token", 5 * time.Minute, jobs.Cancel, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				const attempts = 3
+				start := time.Now()
+				base := roundTripper(func(r *http.Request) (*http.Response, error) {
+					status := http.StatusOK
+					if time.Since(start) < c.wrong {
+						status = http.StatusUnauthorized
+					}
+					header := http.Header{"Via": {"1.1 google"}}
+					return &http.Response{StatusCode: status, Header: header, Body: http.NoBody, Request: r}, nil
+				})
+				client := rest.New("token", rest.WithTransport(httpclient.WithBase(base)))
+				defer client.Close()
+				policy := exact(t)
+				for range 2 { // the second job finds that the token rests
+					used := 0
+					d := jobs.Decision{Action: jobs.Retry}
+					for d.Action == jobs.Retry || d.Action == jobs.Snooze {
+						_, err := client.Do(policy.Context(t.Context()), http.MethodPost, c.path, nil)
+						d = policy.Decide(err)
+						if d.Action == jobs.Retry {
+							if used++; used == attempts {
+								d.Action = jobs.Cancel // by the job queue
+							}
+						}
+						time.Sleep(max(d.After, time.Second))
+					}
+					assert.Equal(t, c.want, d.Action, "%v", d.Err)
+					assert.LessOrEqual(t, used, c.most)
 				}
 			})
 		})

@@ -97,25 +97,3 @@ func TestNobodyIsRememberedWhoDoesNotWaitAnyMore(t *testing.T) {
 		})
 	}
 }
-
-// A hook may keep the context of a wait.
-func TestTheContextOfAWaitThatIsOverRemembersNobody(t *testing.T) {
-	t.Parallel()
-	transport := NewTransport(WithLimiter(buckets.Unlimited{}))
-	defer transport.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	x := &roundTrip{Transport: transport, request: (&http.Request{}).WithContext(ctx)}
-	x.credential = *asking(t, transport.credentials, "Bot a", http.MethodGet, "/channels/1")
-	unused, used := x.waitContext(), x.waitContext()
-	assert.NotSame(t, unused, used)
-	assert.NotNil(t, used.Done())
-	assert.Equal(t, 1, transport.credentials.waiting.Size())
-	unused.end()
-	used.end()
-	assert.Zero(t, transport.credentials.waiting.Size())
-	assert.Equal(t, ctx.Done(), unused.Done())
-	assert.NoError(t, unused.Err())
-	assert.ErrorIs(t, used.Err(), context.Canceled)
-	assert.Zero(t, transport.credentials.waiting.Size())
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 )
 
@@ -130,4 +131,45 @@ func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 			})
 		})
 	}
+}
+
+// It is known already when the pause would begin.
+func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		failing := answer(http.StatusBadGateway, "", "Retry-After: 16")
+		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !strings.Contains(r.URL.Path, "/guilds/") {
+				return unauthorized(r)
+			}
+			time.Sleep(time.Second)
+			return failing(r)
+		}))
+		failed := send(transport, getting(t, "/guilds/1"))
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+		assert.ErrorAs(t, failed.wait().err, new(*httpclient.CredentialError))
+		assert.Equal(t, time.Second, failed.took)
+	})
+}
+
+// A limiter, or a hook, may keep the context of a wait.
+func TestTheContextOfAWaitEndsWithIt(t *testing.T) {
+	forEachParent(t, func(t *testing.T, parent context.Context) {
+		var kept context.Context
+		limiter := limiterFunc(func(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+			kept = ctx
+			assert.NoError(t, ctx.Err())
+			return buckets.Unlimited{}.AcquireRequest(ctx, r)
+		})
+		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))))
+		defer transport.Close()
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t).WithContext(parent)))
+		assert.ErrorIs(t, kept.Err(), context.Canceled)
+	})
+}
+
+type limiterFunc func(context.Context, *buckets.Request) (buckets.Lease, error)
+
+func (f limiterFunc) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	return f(ctx, r)
 }

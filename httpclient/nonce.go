@@ -1,0 +1,52 @@
+package httpclient
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/ratelight/ratelight/httpclient/internal/message"
+)
+
+// addNonce gives a message without a nonce one, if its body is JSON and can be sent again.
+func (b *body) addNonce(request *http.Request) {
+	encoding, known := message.EncodingOf(request.Header)
+	isJSON := message.IsJSON(message.HeaderValue(request.Header, "Content-Type"))
+	if !known || encoding != message.Plain || len(request.Trailer) > 0 || !isJSON {
+		return
+	}
+	text, ok := look(b, func(content io.Reader) ([]byte, bool) {
+		text, err := io.ReadAll(io.LimitReader(content, maxLooked+1))
+		return text, err == nil && len(text) <= maxLooked
+	})
+	if !ok {
+		return
+	}
+	text, ok = withNonce(text)
+	if !ok || !b.reservation.takeAll(max(int64(len(text))-b.reservation.taken, 0)) {
+		return
+	}
+	closeSoon(b.next) // another one is sent
+	b.next, b.length, b.measured = nil, int64(len(text)), true
+	b.get = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
+}
+
+// nonceLength is how long a nonce may be (Discord's documentation).
+const nonceLength = 25
+
+// withNonce returns a JSON object with a nonce that is enforced, and reports whether the text is one that has none.
+func withNonce(text []byte) ([]byte, bool) {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(text, &object) != nil || object == nil || object["nonce"] != nil || object["enforce_nonce"] != nil {
+		return nil, false
+	}
+	nonce := `"nonce":"` + rand.Text()[:nonceLength] + `","enforce_nonce":true`
+	if len(object) > 0 {
+		nonce += ","
+	}
+	brace := bytes.IndexByte(text, '{') + 1
+	return slices.Concat(text[:brace], []byte(nonce), text[brace:]), true
+}

@@ -1,0 +1,173 @@
+package httpclient
+
+import (
+	"context"
+	"net"
+	"net/http/httptrace"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// progress ends the context of an attempt when its caller has waited for too long and no bytes have been transferred.
+//
+// The caller waits for the headers of the response, and then in each read of its body. Between two reads it does not,
+// and no time counts. Bytes of an upload that are sent meanwhile start the time anew. The context's Deadline is the
+// request's, because its own end can be put off.
+type progress struct {
+	roundTrip *roundTrip
+	cancel    context.CancelCauseFunc // nil if the attempt has no end of its own
+	trace     httptrace.ClientTrace   // tells which connection the attempt uses
+
+	mu         sync.Mutex  // guards all fields below
+	timer      *time.Timer // nil if the attempt is over, or has no end of its own
+	waiting    bool
+	until      time.Time   // when the wait is over
+	connection *connection // nil if it is not known
+}
+
+// begin returns the context of an attempt whose caller waits from now on.
+func (p *progress) begin(ctx context.Context, now time.Time) context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ctx, p.cancel = context.WithCancelCause(ctx)
+	p.trace.GotConn = p.use
+	p.waiting, p.until = true, now.Add(p.patience())
+	p.timer = time.AfterFunc(p.patience(), p.expire)
+	return httptrace.WithClientTrace(ctx, &p.trace)
+}
+
+// patience is how long a wait may last.
+func (p *progress) patience() time.Duration { return p.roundTrip.attemptTimeout }
+
+// await starts the time of a wait.
+func (p *progress) await() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil {
+		p.awaitLocked()
+	}
+}
+
+func (p *progress) awaitLocked() {
+	p.waiting, p.until = true, time.Now().Add(p.patience())
+	p.timer.Reset(p.patience())
+}
+
+// transferred notes that bytes have been transferred: those that the caller waits for, or others.
+func (p *progress) transferred(awaited bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil {
+		return
+	}
+	if p.connection != nil {
+		p.connection.used.Store(int64(p.roundTrip.sinceMade()))
+	}
+	switch {
+	case awaited:
+		p.waiting = false
+		p.timer.Stop()
+	case p.waiting:
+		p.awaitLocked()
+	}
+}
+
+// expire is what the timer calls. Bytes may have come at the same time, in which case the timer runs again or is not
+// needed.
+func (p *progress) expire() {
+	p.mu.Lock()
+	if !p.waiting || time.Now().Before(p.until) {
+		p.mu.Unlock()
+		return
+	}
+	c := p.releaseLocked()
+	p.mu.Unlock()
+	p.cancel(&AttemptTimeoutError{Route: p.roundTrip.route(), After: p.patience()})
+	if c != nil && time.Duration(c.used.Load()) <= p.roundTrip.sinceMade()-p.patience() {
+		c.Close()
+	}
+}
+
+// end ends the context. It may be called more than once.
+func (p *progress) end() {
+	if p.release() {
+		p.cancel(nil)
+	}
+}
+
+// release leaves the end of the context to that of the request. It reports whether the context could still end.
+func (p *progress) release() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil {
+		return false
+	}
+	p.releaseLocked()
+	return true
+}
+
+func (p *progress) releaseLocked() *connection {
+	p.timer.Stop()
+	p.timer, p.waiting = nil, false
+	c := p.connection
+	p.roundTrip.connections.leave(c)
+	p.connection = nil
+	return c
+}
+
+// use notes that the attempt uses a connection, in place of an earlier one that was found to be broken.
+func (p *progress) use(got httptrace.GotConnInfo) {
+	if got.Conn == nil || !reflect.ValueOf(got.Conn).Comparable() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil {
+		return
+	}
+	p.roundTrip.connections.leave(p.connection)
+	p.connection = p.roundTrip.connections.use(got.Conn)
+}
+
+// connections knows which attempts use which connection. Over HTTP/2 many attempts share one, which stays in use after
+// one of them has timed out. So a connection is closed when an attempt on it times out and none has made progress on it
+// in that time: it is dead, and each further attempt would wait for it again.
+type connections struct {
+	mu    sync.Mutex // guards all fields below
+	inUse map[net.Conn]*connection
+}
+
+// connection is one that attempts use.
+type connection struct {
+	net.Conn
+	attempts int          // how many use it; guarded by connections.mu
+	used     atomic.Int64 // when bytes were last transferred, as of Transport.sinceMade
+}
+
+func (c *connections) use(conn net.Conn) *connection {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	used := c.inUse[conn]
+	if used == nil {
+		used = &connection{Conn: conn}
+		if c.inUse == nil {
+			c.inUse = make(map[net.Conn]*connection)
+		}
+		c.inUse[conn] = used
+	}
+	used.attempts++
+	return used
+}
+
+func (c *connections) leave(used *connection) {
+	if used == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if used.attempts--; used.attempts == 0 {
+		delete(c.inUse, used.Conn)
+	}
+}
