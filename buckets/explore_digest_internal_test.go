@@ -22,16 +22,30 @@ import (
 type digest struct {
 	sum   uint64
 	now   time.Duration
-	seen  map[unsafe.Pointer]uint64 // by the order in which they were met
-	plain bool                      // pointers are not followed
+	seen  [1 << 9]numbered // a hash table of the objects that were met
+	met   uint64
+	plain bool // pointers are not followed
 	counters
+}
+
+// numbered is an object and its number, by the order in which they were met. The first field of a struct has the address
+// of the struct, so the type counts, too.
+type numbered struct {
+	at     unsafe.Pointer
+	read   *reader
+	number uint64
 }
 
 // counters are what numbers of the same object count from: only the difference means anything.
 type counters struct{ answered, expired, sent, slots uint64 }
 
-func newDigest(now time.Duration) *digest {
-	return &digest{now: now, seen: make(map[unsafe.Pointer]uint64, 64)}
+// find returns the place of an object among those that were met, which is empty if it was not.
+func (d *digest) find(at unsafe.Pointer, read *reader) *numbered {
+	for i := uintptr(at)>>3 ^ uintptr(unsafe.Pointer(read))>>4; ; i++ {
+		if n := &d.seen[i%uintptr(len(d.seen))]; n.number == 0 || n.at == at && n.read == read {
+			return n
+		}
+	}
 }
 
 func (d *digest) add(v uint64) {
@@ -52,27 +66,35 @@ func (d *digest) addTime(v time.Duration) {
 }
 
 // addPointer adds what a pointer points to, the first time.
-func (d *digest) addPointer(p unsafe.Pointer, read reader) {
-	switch number := d.seen[p]; {
-	case p == nil:
+func (d *digest) addPointer(at unsafe.Pointer, read *reader) {
+	if at == nil {
 		d.add(0)
-	case number > 0:
-		d.add(number)
+		return
+	}
+	switch n := d.find(at, read); {
+	case n.number > 0:
+		d.add(n.number)
 	case d.plain:
 		d.add(1 << 40)
+	case d.met == uint64(len(d.seen)/2):
+		panic("too many objects")
 	default:
-		number = uint64(len(d.seen) + 1)
-		d.seen[p] = number
-		d.add(number)
-		read(p, d)
+		d.met++
+		*n = numbered{at, read, d.met}
+		d.add(d.met)
+		(*read)(at, d)
 	}
 }
 
-// numberOf returns the number of a pointer that was met, 0 if it was not.
-func (d *digest) numberOf(p unsafe.Pointer) uint64 { return d.seen[p] }
+// numberOf returns the number of an object that was met, 0 if it was not.
+func numberOf[T any](d *digest, at *T) uint64 {
+	return d.find(unsafe.Pointer(at), readerOf(reflect.TypeFor[T]())).number
+}
 
 // digestOf adds a value.
-func digestOf[T any](d *digest, value *T) { readerOf(reflect.TypeFor[T]())(unsafe.Pointer(value), d) }
+func digestOf[T any](d *digest, value *T) {
+	(*readerOf(reflect.TypeFor[T]()))(unsafe.Pointer(value), d)
+}
 
 // reader adds the value at an address.
 type reader func(p unsafe.Pointer, d *digest)
@@ -82,7 +104,7 @@ type reader func(p unsafe.Pointer, d *digest)
 // all states, and what is empty between two calls.
 var ignored = []string{
 	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after", "buckets.server.touched",
-	"buckets.server.free", "buckets.server.latest", "buckets.server.spare", "buckets.server.counts", "buckets.server.budget",
+	"buckets.server.free", "buckets.server.latest", "buckets.server.ranked", "buckets.bucket.arrived", "buckets.line.needed", "buckets.server.spare", "buckets.server.counts", "buckets.server.budget",
 	"buckets.held.generation", "buckets.grant.route", "buckets.grant.fields", "buckets.grant.ctx", "buckets.ask.ctx",
 	"buckets.waiter.reason", "buckets.waiter.ready", "buckets.opening", "buckets.limitRule", "buckets.Request", "buckets.bucket.sent",
 	"ratelimits.Window.answered", "ratelimits.Window.expired", "ratelimits.Global.samples",
@@ -96,10 +118,10 @@ var readers = struct {
 	of map[reflect.Type]*reader
 }{of: make(map[reflect.Type]*reader)}
 
-func readerOf(t reflect.Type) reader {
+func readerOf(t reflect.Type) *reader {
 	readers.Lock()
 	defer readers.Unlock()
-	return *makeReader(t)
+	return makeReader(t)
 }
 
 // makeReader returns where the reader of a type is, or will be: types contain each other.
@@ -150,7 +172,7 @@ func newReader(t reflect.Type) reader {
 	case reflect.Pointer:
 		elem := makeReader(t.Elem())
 		return func(p unsafe.Pointer, d *digest) {
-			d.addPointer(*(*unsafe.Pointer)(p), func(p unsafe.Pointer, d *digest) { (*elem)(p, d) })
+			d.addPointer(*(*unsafe.Pointer)(p), elem)
 		}
 	case reflect.Slice:
 		elem, size := makeReader(t.Elem()), t.Elem().Size()
@@ -211,9 +233,11 @@ func mapReader(t reflect.Type) reader {
 			e.key.Elem().SetIterKey(i)
 			e.value.Elem().SetIterValue(i)
 			if m.Len() > 1 {
-				plain := &digest{now: d.now, seen: d.seen, plain: true}
-				(*key)(e.key.UnsafePointer(), plain)
-				e.order = plain.sum
+				sum := d.sum
+				d.sum, d.plain = 0, true
+				(*key)(e.key.UnsafePointer(), d)
+				e.order = d.sum
+				d.sum, d.plain = sum, false
 			}
 			all = append(all, e)
 		}

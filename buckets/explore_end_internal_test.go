@@ -14,7 +14,7 @@ func (l *life) longest() time.Duration {
 		wait = max(wait, l.holds[s].until-now)
 	}
 	each := bucketPeriod + time.Second
-	if l.world.declared > 0 {
+	if l.world.declared {
 		each += declaredTime
 	}
 	if l.hidden { // it is obeyed as long as it was met
@@ -56,7 +56,7 @@ func (l *life) drain() {
 
 // window is the longest period of a limit.
 func (l *life) window() time.Duration {
-	if l.world.declared > 0 {
+	if l.world.declared {
 		return declaredTime + time.Second
 	}
 	return bucketPeriod + time.Second
