@@ -1,6 +1,8 @@
 package buckets
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // A digest stands for all that a server and its limits remember, read by reflection. So a field that is new counts
@@ -28,8 +31,8 @@ type digest struct {
 	counters
 }
 
-// numbered is an object and its number, by the order in which they were met. The first field of a struct has the address
-// of the struct, so the type counts, too.
+// numbered is an object and its number, by the order in which they were met. The first field of a struct has the
+// address of the struct, so the type counts, too.
 type numbered struct {
 	at     unsafe.Pointer
 	read   *reader
@@ -99,16 +102,17 @@ func digestOf[T any](d *digest, value *T) {
 // reader adds the value at an address.
 type reader func(p unsafe.Pointer, d *digest)
 
-// ignored are fields, or types with all of theirs, on which no decision depends: counters, what is only shown,
-// caches, what is the same for
-// all states, and what is empty between two calls.
+// ignored are fields, or types with all of theirs, on which no decision depends: counters, times that only tell an
+// order, what is only shown, caches (those queues need a limit that say so themselves), what is the same for all states,
+// and what is empty between two calls.
 var ignored = []string{
-	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after", "buckets.server.touched",
-	"buckets.server.free", "buckets.server.latest", "buckets.server.ranked", "buckets.bucket.arrived", "buckets.line.needed", "buckets.server.spare", "buckets.server.counts", "buckets.server.budget",
-	"buckets.held.generation", "buckets.grant.route", "buckets.grant.fields", "buckets.grant.ctx", "buckets.ask.ctx",
-	"buckets.waiter.reason", "buckets.waiter.ready", "buckets.opening", "buckets.limitRule", "buckets.Request", "buckets.bucket.sent",
-	"ratelimits.Window.answered", "ratelimits.Window.expired", "ratelimits.Global.samples",
-	"Queue.finger", "Queue.rank",
+	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after",
+	"buckets.server.touched", "buckets.server.free", "buckets.server.latest", "buckets.server.spare",
+	"buckets.server.counts", "buckets.server.budget", "buckets.server.ranked", "buckets.bucket.arrived",
+	"buckets.bucket.sent", "buckets.line.needed", "buckets.held.generation", "buckets.grant.route",
+	"buckets.grant.fields", "buckets.grant.ctx", "buckets.ask.ctx", "buckets.waiter.reason", "buckets.waiter.ready",
+	"buckets.opening", "buckets.limitRule", "buckets.Request", "ratelimits.Window.answered",
+	"ratelimits.Window.expired", "ratelimits.Global.samples", "Queue.finger", "Queue.rank",
 }
 
 func isIgnored(name string) bool { return slices.Contains(ignored, name) }
@@ -191,7 +195,7 @@ func newReader(t reflect.Type) reader {
 			}
 		}
 	case reflect.Map:
-		return mapReader(t)
+		return mapTypeOf(t).reader()
 	case reflect.Struct:
 		return structReader(t)
 	}
@@ -214,42 +218,101 @@ func bytesReader(size uintptr) reader {
 	}
 }
 
+// mapType is what the explorer does with maps of one type.
+type mapType struct {
+	reader func() reader
+	// save copies the map to which p points, lets a function look at the copies of its entries, and returns what makes the
+	// map that copy again.
+	save func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) (restore func())
+}
+
+// mapTypeOf returns what the explorer does with maps of a type. All types are named, as reflection would take too long.
+func mapTypeOf(t reflect.Type) mapType {
+	switch t {
+	case reflect.TypeFor[map[uint64]*account]():
+		return mapsOf[uint64, *account]()
+	case reflect.TypeFor[map[string]*server]():
+		return mapsOf[string, *server]()
+	case reflect.TypeFor[map[resource]time.Duration]():
+		return mapsOf[resource, time.Duration]()
+	case reflect.TypeFor[map[limitKey]*declaredLimit]():
+		return mapsOf[limitKey, *declaredLimit]()
+	case reflect.TypeFor[map[*declaredLimit]struct{}]():
+		return mapsOf[*declaredLimit, struct{}]()
+	case reflect.TypeFor[map[routes.Route]*routeEntry]():
+		return mapsOf[routes.Route, *routeEntry]()
+	case reflect.TypeFor[map[routes.Route]struct{}]():
+		return mapsOf[routes.Route, struct{}]()
+	case reflect.TypeFor[map[groupKey]*limitGroup]():
+		return mapsOf[groupKey, *limitGroup]()
+	case reflect.TypeFor[map[string]*family]():
+		return mapsOf[string, *family]()
+	case reflect.TypeFor[map[major][]*held]():
+		return mapsOf[major, []*held]()
+	case reflect.TypeFor[map[major]*bucket]():
+		return mapsOf[major, *bucket]()
+	case reflect.TypeFor[map[major]*limitGroup]():
+		return mapsOf[major, *limitGroup]()
+	case reflect.TypeFor[map[queueKey]*queue]():
+		return mapsOf[queueKey, *queue]()
+	case reflect.TypeFor[map[uint64]*queue]():
+		return mapsOf[uint64, *queue]()
+	case reflect.TypeFor[map[*queue]struct{}]():
+		return mapsOf[*queue, struct{}]()
+	case reflect.TypeFor[map[*queue]time.Duration]():
+		return mapsOf[*queue, time.Duration]()
+	case reflect.TypeFor[map[tenantKey]*tenant]():
+		return mapsOf[tenantKey, *tenant]()
+	}
+	panic("not a type of mapTypeOf: " + t.String())
+}
+
+func mapsOf[K comparable, V any]() mapType {
+	return mapType{mapReader[K, V], func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) func() {
+		m := *(*map[K]V)(p)
+		saved := maps.Clone(m)
+		for key, value := range saved {
+			look(unsafe.Pointer(&key), unsafe.Pointer(&value))
+		}
+		return func() {
+			clear(m)
+			maps.Copy(m, saved)
+		}
+	}}
+}
+
 // mapReader reads a map in the order of what its keys are without what they point to.
-func mapReader(t reflect.Type) reader {
-	key, elem := makeReader(t.Key()), makeReader(t.Elem())
+func mapReader[K comparable, V any]() reader {
+	readKey, readValue := makeReader(reflect.TypeFor[K]()), makeReader(reflect.TypeFor[V]())
 	type entry struct {
-		order      uint64
-		key, value reflect.Value
+		order uint64
+		key   K
+		value V
 	}
 	return func(p unsafe.Pointer, d *digest) {
-		m := reflect.NewAt(t, p).Elem()
-		d.add(uint64(m.Len()))
-		if m.Len() == 0 {
+		m := *(*map[K]V)(p)
+		d.add(uint64(len(m)))
+		if len(m) == 0 {
 			return
 		}
-		var all []entry
-		for i := m.MapRange(); i.Next(); {
-			e := entry{key: reflect.New(t.Key()), value: reflect.New(t.Elem())}
-			e.key.Elem().SetIterKey(i)
-			e.value.Elem().SetIterValue(i)
-			if m.Len() > 1 {
-				sum := d.sum
-				d.sum, d.plain = 0, true
-				(*key)(e.key.UnsafePointer(), d)
-				e.order = d.sum
-				d.sum, d.plain = sum, false
-			}
-			all = append(all, e)
+		all := make([]entry, 0, len(m))
+		for key, value := range m {
+			all = append(all, entry{0, key, value})
 		}
-		slices.SortFunc(all, func(a, b entry) int {
-			if a.order < b.order {
-				return -1
+		if len(m) > 1 {
+			sum := d.sum
+			d.plain = true
+			for i := range all {
+				d.sum = 0
+				(*readKey)(unsafe.Pointer(&all[i].key), d)
+				all[i].order = d.sum
 			}
-			return 1
-		})
-		for _, e := range all {
-			(*key)(e.key.UnsafePointer(), d)
-			(*elem)(e.value.UnsafePointer(), d)
+			d.sum, d.plain = sum, false
+			slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.order, b.order) })
+		}
+		for i := range all {
+			(*readKey)(unsafe.Pointer(&all[i].key), d)
+			(*readValue)(unsafe.Pointer(&all[i].value), d)
 		}
 	}
 }

@@ -76,10 +76,10 @@ func (l *life) checkEmpty() {
 	zero("places of the budget", s.budget.inFlight)
 	for _, a := range s.accounts {
 		zero("requests of the credential", a.inFlight+a.waiting+len(a.undiscovered))
-		zero("queues before the global limit", a.globalLine.queues.Len())
+		zero("queues before the global limit", a.globalLine.queues.Len()+len(a.globalLine.needed))
 		for _, d := range a.declared {
 			zero("requests in flight of the declared limit", d.window.InFlight())
-			zero("requests waiting for the declared limit", d.asked+d.queues.Len())
+			zero("requests waiting for the declared limit", d.asked+d.queues.Len()+len(d.needed))
 			if d.reserved != nil {
 				l.fail("in the end a declared limit is reserved")
 			}

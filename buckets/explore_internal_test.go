@@ -157,8 +157,8 @@ func (x *explorer) explore(depth int) (counterExample []event) {
 	return nil
 }
 
-// visit lets an event happen in a state. It returns nil if that leads to a state that is known. To look for somebody who
-// could leave may mend what is wrong, so it is done apart.
+// visit lets an event happen in a state. It returns nil if that leads to a state that is known. To look for somebody
+// who could leave may mend what is wrong, so it is done apart.
 func (x *explorer) visit(l *savedLife, e event) (child *node, fault bool) {
 	x.played.Add(1)
 	l.state.restore()

@@ -15,16 +15,11 @@ type savedState struct {
 	found   map[objectKey]struct{} // nil when all is saved
 	objects []savedObject
 	slices  []savedObject
-	maps    []savedMap
+	maps    []func() // each restores one
 }
 
 // savedObject is an object, or the elements of a slice, and a copy of it.
 type savedObject struct{ value, saved reflect.Value }
-
-type savedMap struct {
-	value        reflect.Value
-	keys, values []reflect.Value
-}
 
 // objectKey tells objects apart: the first field of a struct has the address of the struct.
 type objectKey struct {
@@ -49,12 +44,8 @@ func (s *savedState) restore() {
 	for i := range s.slices {
 		reflect.Copy(s.slices[i].value, s.slices[i].saved)
 	}
-	for i := range s.maps {
-		m := &s.maps[i]
-		m.value.Clear()
-		for j, key := range m.keys {
-			m.value.SetMapIndex(key, m.values[j])
-		}
+	for _, restoreMap := range s.maps {
+		restoreMap()
 	}
 }
 
@@ -84,6 +75,7 @@ func (s *savedState) save(p unsafe.Pointer, f *follower) {
 // follower saves the objects to which values of a type lead.
 type follower struct {
 	of       reflect.Type
+	maps     mapType
 	key      *follower                             // of a map
 	elem     *follower                             // of a map or a slice
 	constant bool                                  // no event changes what is in such a value
@@ -93,7 +85,7 @@ type follower struct {
 // Events change structs of the packages in changing, but for the constants.
 var (
 	changing  = []string{"", "buckets", "ratelimits", "internal/fifo"}
-	constants = []string{"settings", "smallWorld", "limitRule", "Hooks", "waiterPool"}
+	constants = []string{"settings", "smallWorld", "limitRule", "Hooks", "waiterPool", "SharedStats"}
 )
 
 // followers are made before the explorer starts.
@@ -126,11 +118,9 @@ func followerOf(t reflect.Type) *follower {
 		elem = followerOf(t.Elem())
 	case reflect.Array:
 		elem, size := followerOf(t.Elem()), t.Elem().Size()
-		if elem.follow != nil {
-			f.follow = func(p unsafe.Pointer, s *savedState) {
-				for i := range t.Len() {
-					elem.follow(unsafe.Add(p, uintptr(i)*size), s)
-				}
+		f.follow = func(p unsafe.Pointer, s *savedState) {
+			for i := 0; i < t.Len() && elem.follow != nil; i++ {
+				elem.follow(unsafe.Add(p, uintptr(i)*size), s)
 			}
 		}
 	case reflect.Slice:
@@ -138,7 +128,7 @@ func followerOf(t reflect.Type) *follower {
 		f.elem = followerOf(t.Elem())
 	case reflect.Map:
 		f.follow = func(p unsafe.Pointer, s *savedState) { s.saveMap(p, f) }
-		f.key, f.elem = followerOf(t.Key()), followerOf(t.Elem())
+		f.maps, f.key, f.elem = mapTypeOf(t), followerOf(t.Key()), followerOf(t.Elem())
 	}
 	return f
 }
@@ -150,13 +140,13 @@ func fieldsFollower(t reflect.Type) func(p unsafe.Pointer, s *savedState) {
 	}
 	var parts []part
 	for i := range t.NumField() {
-		if f := followerOf(t.Field(i).Type); f.follow != nil {
-			parts = append(parts, part{t.Field(i).Offset, f})
-		}
+		parts = append(parts, part{t.Field(i).Offset, followerOf(t.Field(i).Type)})
 	}
 	return func(p unsafe.Pointer, s *savedState) {
 		for _, part := range parts {
-			part.f.follow(unsafe.Add(p, part.offset), s)
+			if part.f.follow != nil {
+				part.f.follow(unsafe.Add(p, part.offset), s)
+			}
 		}
 	}
 }
@@ -181,19 +171,12 @@ func (s *savedState) saveMap(p unsafe.Pointer, f *follower) {
 	if !s.isNew(*(*unsafe.Pointer)(p), f, 0) {
 		return
 	}
-	m := savedMap{value: reflect.New(f.of).Elem()}
-	m.value.Set(reflect.NewAt(f.of, p).Elem())
-	for i := m.value.MapRange(); i.Next(); {
-		key, value := reflect.New(f.of.Key()), reflect.New(f.of.Elem())
-		key.Elem().SetIterKey(i)
-		value.Elem().SetIterValue(i)
-		m.keys, m.values = append(m.keys, key.Elem()), append(m.values, value.Elem())
+	s.maps = append(s.maps, f.maps.save(p, func(key, value unsafe.Pointer) {
 		if f.key.follow != nil {
-			f.key.follow(key.UnsafePointer(), s)
+			f.key.follow(key, s)
 		}
 		if f.elem.follow != nil {
-			f.elem.follow(value.UnsafePointer(), s)
+			f.elem.follow(value, s)
 		}
-	}
-	s.maps = append(s.maps, m)
+	}))
 }

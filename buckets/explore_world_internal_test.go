@@ -80,8 +80,8 @@ const (
 var answerNames = [answers]string{
 	"succeeds", "succeeds, and the route belongs to the other hash from now on",
 	"gets a 429 of its bucket, which others have used up",
-	"gets a 429 of its resource", "gets a 429 of a sub-limit", "gets a 429 of the global limit", "gets a 429 of the edge", "is lost",
-	"was never sent",
+	"gets a 429 of its resource", "gets a 429 of a sub-limit", "gets a 429 of the global limit",
+	"gets a 429 of the edge", "is lost", "was never sent",
 }
 
 // counted is a bucket of the server's: a fixed window.
@@ -412,7 +412,8 @@ func (l *life) end(i int, how answer) {
 	l.ask(a) // it comes back
 }
 
-// digest is what the state stands for: what the manager and the server know, and what the model has to know.
+// digest is what the state stands for: what the manager and the server know, and what the model has to know. What was
+// predicted is left out. So of two stories that lead to one state, only the predictions of the first one are checked.
 func (l *life) digest(d *digest) uint64 {
 	*d = digest{now: l.now()}
 	digestOf(d, l.server)
