@@ -103,7 +103,7 @@ func digestOf[T any](d *digest, value *T) {
 type reader func(p unsafe.Pointer, d *digest)
 
 // ignored are fields, or types with all of theirs, on which no decision depends: counters, times that only tell an
-// order, what is only shown, caches (those queues need a limit that say so themselves), what is the same for all states,
+// order, what is only shown, caches (queues say themselves which limits they need), what is the same for all states,
 // and what is empty between two calls.
 var ignored = []string{
 	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after",
