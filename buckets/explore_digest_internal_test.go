@@ -1,6 +1,8 @@
 package buckets
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // A digest stands for all that a server and its limits remember, read by reflection. So a field that is new counts
@@ -22,16 +25,30 @@ import (
 type digest struct {
 	sum   uint64
 	now   time.Duration
-	seen  map[unsafe.Pointer]uint64 // by the order in which they were met
-	plain bool                      // pointers are not followed
+	seen  [1 << 9]numbered // a hash table of the objects that were met
+	met   uint64
+	plain bool // pointers are not followed
 	counters
+}
+
+// numbered is an object and its number, by the order in which they were met. The first field of a struct has the
+// address of the struct, so the type counts, too.
+type numbered struct {
+	at     unsafe.Pointer
+	read   *reader
+	number uint64
 }
 
 // counters are what numbers of the same object count from: only the difference means anything.
 type counters struct{ answered, expired, sent, slots uint64 }
 
-func newDigest(now time.Duration) *digest {
-	return &digest{now: now, seen: make(map[unsafe.Pointer]uint64, 64)}
+// find returns the place of an object among those that were met, which is empty if it was not.
+func (d *digest) find(at unsafe.Pointer, read *reader) *numbered {
+	for i := uintptr(at)>>3 ^ uintptr(unsafe.Pointer(read))>>4; ; i++ {
+		if n := &d.seen[i%uintptr(len(d.seen))]; n.number == 0 || n.at == at && n.read == read {
+			return n
+		}
+	}
 }
 
 func (d *digest) add(v uint64) {
@@ -52,41 +69,50 @@ func (d *digest) addTime(v time.Duration) {
 }
 
 // addPointer adds what a pointer points to, the first time.
-func (d *digest) addPointer(p unsafe.Pointer, read reader) {
-	switch number := d.seen[p]; {
-	case p == nil:
+func (d *digest) addPointer(at unsafe.Pointer, read *reader) {
+	if at == nil {
 		d.add(0)
-	case number > 0:
-		d.add(number)
+		return
+	}
+	switch n := d.find(at, read); {
+	case n.number > 0:
+		d.add(n.number)
 	case d.plain:
 		d.add(1 << 40)
+	case d.met == uint64(len(d.seen)/2):
+		panic("too many objects")
 	default:
-		number = uint64(len(d.seen) + 1)
-		d.seen[p] = number
-		d.add(number)
-		read(p, d)
+		d.met++
+		*n = numbered{at, read, d.met}
+		d.add(d.met)
+		(*read)(at, d)
 	}
 }
 
-// numberOf returns the number of a pointer that was met, 0 if it was not.
-func (d *digest) numberOf(p unsafe.Pointer) uint64 { return d.seen[p] }
+// numberOf returns the number of an object that was met, 0 if it was not.
+func numberOf[T any](d *digest, at *T) uint64 {
+	return d.find(unsafe.Pointer(at), readerOf(reflect.TypeFor[T]())).number
+}
 
 // digestOf adds a value.
-func digestOf[T any](d *digest, value *T) { readerOf(reflect.TypeFor[T]())(unsafe.Pointer(value), d) }
+func digestOf[T any](d *digest, value *T) {
+	(*readerOf(reflect.TypeFor[T]()))(unsafe.Pointer(value), d)
+}
 
 // reader adds the value at an address.
 type reader func(p unsafe.Pointer, d *digest)
 
-// ignored are fields, or types with all of theirs, on which no decision depends: counters, what is only shown,
-// caches, what is the same for
-// all states, and what is empty between two calls.
+// ignored are fields, or types with all of theirs, on which no decision depends: counters, times that only tell an
+// order, what is only shown, caches (queues say themselves which limits they need), what is the same for all states,
+// and what is empty between two calls.
 var ignored = []string{
-	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after", "buckets.server.touched",
-	"buckets.server.free", "buckets.server.latest", "buckets.server.spare", "buckets.server.counts", "buckets.server.budget",
-	"buckets.held.generation", "buckets.grant.route", "buckets.grant.fields", "buckets.grant.ctx", "buckets.ask.ctx",
-	"buckets.waiter.reason", "buckets.waiter.ready", "buckets.opening", "buckets.limitRule", "buckets.Request", "buckets.bucket.sent",
-	"ratelimits.Window.answered", "ratelimits.Window.expired", "ratelimits.Global.samples",
-	"Queue.finger", "Queue.rank",
+	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after",
+	"buckets.server.touched", "buckets.server.free", "buckets.server.latest", "buckets.server.spare",
+	"buckets.server.counts", "buckets.server.budget", "buckets.server.ranked", "buckets.bucket.arrived",
+	"buckets.bucket.sent", "buckets.line.needed", "buckets.held.generation", "buckets.grant.route",
+	"buckets.grant.fields", "buckets.grant.ctx", "buckets.ask.ctx", "buckets.waiter.reason", "buckets.waiter.ready",
+	"buckets.opening", "buckets.limitRule", "buckets.Request", "ratelimits.Window.answered",
+	"ratelimits.Window.expired", "ratelimits.Global.samples", "Queue.finger", "Queue.rank",
 }
 
 func isIgnored(name string) bool { return slices.Contains(ignored, name) }
@@ -96,10 +122,10 @@ var readers = struct {
 	of map[reflect.Type]*reader
 }{of: make(map[reflect.Type]*reader)}
 
-func readerOf(t reflect.Type) reader {
+func readerOf(t reflect.Type) *reader {
 	readers.Lock()
 	defer readers.Unlock()
-	return *makeReader(t)
+	return makeReader(t)
 }
 
 // makeReader returns where the reader of a type is, or will be: types contain each other.
@@ -150,7 +176,7 @@ func newReader(t reflect.Type) reader {
 	case reflect.Pointer:
 		elem := makeReader(t.Elem())
 		return func(p unsafe.Pointer, d *digest) {
-			d.addPointer(*(*unsafe.Pointer)(p), func(p unsafe.Pointer, d *digest) { (*elem)(p, d) })
+			d.addPointer(*(*unsafe.Pointer)(p), elem)
 		}
 	case reflect.Slice:
 		elem, size := makeReader(t.Elem()), t.Elem().Size()
@@ -169,7 +195,7 @@ func newReader(t reflect.Type) reader {
 			}
 		}
 	case reflect.Map:
-		return mapReader(t)
+		return mapTypeOf(t).reader()
 	case reflect.Struct:
 		return structReader(t)
 	}
@@ -192,40 +218,101 @@ func bytesReader(size uintptr) reader {
 	}
 }
 
+// mapType is what the explorer does with maps of one type.
+type mapType struct {
+	reader func() reader
+	// save copies the map to which p points, lets a function look at the copies of its entries, and returns what makes the
+	// map that copy again.
+	save func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) (restore func())
+}
+
+// mapTypeOf returns what the explorer does with maps of a type. All types are named, as reflection would take too long.
+func mapTypeOf(t reflect.Type) mapType {
+	switch t {
+	case reflect.TypeFor[map[uint64]*account]():
+		return mapsOf[uint64, *account]()
+	case reflect.TypeFor[map[string]*server]():
+		return mapsOf[string, *server]()
+	case reflect.TypeFor[map[resource]time.Duration]():
+		return mapsOf[resource, time.Duration]()
+	case reflect.TypeFor[map[limitKey]*declaredLimit]():
+		return mapsOf[limitKey, *declaredLimit]()
+	case reflect.TypeFor[map[*declaredLimit]struct{}]():
+		return mapsOf[*declaredLimit, struct{}]()
+	case reflect.TypeFor[map[routes.Route]*routeEntry]():
+		return mapsOf[routes.Route, *routeEntry]()
+	case reflect.TypeFor[map[routes.Route]struct{}]():
+		return mapsOf[routes.Route, struct{}]()
+	case reflect.TypeFor[map[groupKey]*limitGroup]():
+		return mapsOf[groupKey, *limitGroup]()
+	case reflect.TypeFor[map[string]*family]():
+		return mapsOf[string, *family]()
+	case reflect.TypeFor[map[major][]*held]():
+		return mapsOf[major, []*held]()
+	case reflect.TypeFor[map[major]*bucket]():
+		return mapsOf[major, *bucket]()
+	case reflect.TypeFor[map[major]*limitGroup]():
+		return mapsOf[major, *limitGroup]()
+	case reflect.TypeFor[map[queueKey]*queue]():
+		return mapsOf[queueKey, *queue]()
+	case reflect.TypeFor[map[uint64]*queue]():
+		return mapsOf[uint64, *queue]()
+	case reflect.TypeFor[map[*queue]struct{}]():
+		return mapsOf[*queue, struct{}]()
+	case reflect.TypeFor[map[*queue]time.Duration]():
+		return mapsOf[*queue, time.Duration]()
+	case reflect.TypeFor[map[tenantKey]*tenant]():
+		return mapsOf[tenantKey, *tenant]()
+	}
+	panic("not a type of mapTypeOf: " + t.String())
+}
+
+func mapsOf[K comparable, V any]() mapType {
+	return mapType{mapReader[K, V], func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) func() {
+		m := *(*map[K]V)(p)
+		saved := maps.Clone(m)
+		for key, value := range saved {
+			look(unsafe.Pointer(&key), unsafe.Pointer(&value))
+		}
+		return func() {
+			clear(m)
+			maps.Copy(m, saved)
+		}
+	}}
+}
+
 // mapReader reads a map in the order of what its keys are without what they point to.
-func mapReader(t reflect.Type) reader {
-	key, elem := makeReader(t.Key()), makeReader(t.Elem())
+func mapReader[K comparable, V any]() reader {
+	readKey, readValue := makeReader(reflect.TypeFor[K]()), makeReader(reflect.TypeFor[V]())
 	type entry struct {
-		order      uint64
-		key, value reflect.Value
+		order uint64
+		key   K
+		value V
 	}
 	return func(p unsafe.Pointer, d *digest) {
-		m := reflect.NewAt(t, p).Elem()
-		d.add(uint64(m.Len()))
-		if m.Len() == 0 {
+		m := *(*map[K]V)(p)
+		d.add(uint64(len(m)))
+		if len(m) == 0 {
 			return
 		}
-		var all []entry
-		for i := m.MapRange(); i.Next(); {
-			e := entry{key: reflect.New(t.Key()), value: reflect.New(t.Elem())}
-			e.key.Elem().SetIterKey(i)
-			e.value.Elem().SetIterValue(i)
-			if m.Len() > 1 {
-				plain := &digest{now: d.now, seen: d.seen, plain: true}
-				(*key)(e.key.UnsafePointer(), plain)
-				e.order = plain.sum
-			}
-			all = append(all, e)
+		all := make([]entry, 0, len(m))
+		for key, value := range m {
+			all = append(all, entry{0, key, value})
 		}
-		slices.SortFunc(all, func(a, b entry) int {
-			if a.order < b.order {
-				return -1
+		if len(m) > 1 {
+			sum := d.sum
+			d.plain = true
+			for i := range all {
+				d.sum = 0
+				(*readKey)(unsafe.Pointer(&all[i].key), d)
+				all[i].order = d.sum
 			}
-			return 1
-		})
-		for _, e := range all {
-			(*key)(e.key.UnsafePointer(), d)
-			(*elem)(e.value.UnsafePointer(), d)
+			d.sum, d.plain = sum, false
+			slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.order, b.order) })
+		}
+		for i := range all {
+			(*readKey)(unsafe.Pointer(&all[i].key), d)
+			(*readValue)(unsafe.Pointer(&all[i].value), d)
 		}
 	}
 }

@@ -14,7 +14,7 @@ func (l *life) longest() time.Duration {
 		wait = max(wait, l.holds[s].until-now)
 	}
 	each := bucketPeriod + time.Second
-	if l.world.declared > 0 {
+	if l.world.declared {
 		each += declaredTime
 	}
 	if l.hidden { // it is obeyed as long as it was met
@@ -56,7 +56,7 @@ func (l *life) drain() {
 
 // window is the longest period of a limit.
 func (l *life) window() time.Duration {
-	if l.world.declared > 0 {
+	if l.world.declared {
 		return declaredTime + time.Second
 	}
 	return bucketPeriod + time.Second
@@ -76,10 +76,10 @@ func (l *life) checkEmpty() {
 	zero("places of the budget", s.budget.inFlight)
 	for _, a := range s.accounts {
 		zero("requests of the credential", a.inFlight+a.waiting+len(a.undiscovered))
-		zero("queues before the global limit", a.globalLine.queues.Len())
+		zero("queues before the global limit", a.globalLine.queues.Len()+len(a.globalLine.needed))
 		for _, d := range a.declared {
 			zero("requests in flight of the declared limit", d.window.InFlight())
-			zero("requests waiting for the declared limit", d.asked+d.queues.Len())
+			zero("requests waiting for the declared limit", d.asked+d.queues.Len()+len(d.needed))
 			if d.reserved != nil {
 				l.fail("in the end a declared limit is reserved")
 			}

@@ -45,8 +45,6 @@ type memory struct {
 	holds    [scopes]hold
 	forgiven [2]bool // LiftHolds has ended a hold of the bucket, and with it what was known of the window
 	moved    bool    // a route has changed its hash
-	refused  [2]int  // in the name of each hash: a bit for each route; -1 if it has named itself in another response, too
-	foreign  bool    // two routes were refused in the name of a hash that no other response has named
 	hidden   bool    // there was a 429 of a resource: such a limit is obeyed although nobody tells it
 	declared []time.Duration
 	second   []time.Duration // when each request counts no more for the global limit
@@ -81,10 +79,7 @@ func (l *life) forgetPredictions() {
 
 // scopesOf returns what holds back a request of a route.
 func (l *life) scopesOf(route int) []scope {
-	all := []scope{ofEdge, ofGlobal}
-	if l.strict || !l.foreign { // see knownFaults
-		all = append(all, ofSubLimit+scope(route))
-	}
+	all := []scope{ofEdge, ofGlobal, ofSubLimit + scope(route)}
 	if h := l.known[route]; h != nowhereYet && !l.moved { // else it may belong to either
 		all = append(all, ofBucket+scope(h))
 	}
@@ -116,15 +111,6 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 	if how != ok || r.Class != ratelimits.ClassOK {
 		l.forgetPredictions()
 	}
-	if r.Bucket != "" && how != notSent {
-		switch {
-		case r.Class == ratelimits.ClassOK:
-			l.refused[hash] = -1
-		case r.Class == ratelimits.ClassUser && l.refused[hash] >= 0:
-			l.refused[hash] |= 1 << a.kind.route
-			l.foreign = l.foreign || l.refused[hash] == 3
-		}
-	}
 	s := scopes
 	switch {
 	case r.Class == ratelimits.ClassUser, r.Class == ratelimits.ClassShared:
@@ -144,7 +130,7 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 		}
 	}
 	if how == lost || how == notSent {
-		if how == lost && l.world.declared > 0 {
+		if how == lost && l.world.declared {
 			l.declared = append(l.declared, now+declaredTime)
 		}
 		if i := slices.Index(l.second, a.sent+time.Second); how == notSent && i >= 0 {
@@ -169,7 +155,7 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 			l.holds[s].alone = false
 		}
 	}
-	if r.Class == ratelimits.ClassOK && l.world.declared > 0 {
+	if r.Class == ratelimits.ClassOK && l.world.declared {
 		l.declared = append(l.declared, now+declaredTime)
 	}
 }
@@ -207,7 +193,13 @@ func (l *life) check() {
 	if s := l.server.counts.inFlight(); s != l.count(flies) {
 		l.fail("%d are in flight, and the manager counts %d", l.count(flies), s)
 	}
-	for s := range l.holds { // who comes when nobody waits for a sub-limit that is over finds none
+	l.forgetHolds()
+}
+
+// forgetHolds forgets what does not matter any more.
+func (l *life) forgetHolds() {
+	over := func(until time.Duration) bool { return until <= l.now() }
+	for s := range l.holds { // a sub-limit that is over is forgotten when nobody needs it
 		r := s - int(ofSubLimit)
 		of := func(a actor) bool { return a.stage != absent && a.kind.route == r }
 		if r >= 0 && r < 2 && over(l.holds[s].until) && !slices.ContainsFunc(l.actors[:], of) {
@@ -278,16 +270,21 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 		}
 	}
 	flying := l.count(flies)
-	if n := flying + len(l.declared); l.world.declared > 0 && n > l.world.declared {
-		l.fail("%s is sent as number %d of %d of the declared limit", a, n, l.world.declared)
+	if n := flying + len(l.declared); l.world.declared && n > declaredMost {
+		l.fail("%s is sent as number %d of %d of the declared limit", a, n, declaredMost)
 	}
 	if n := len(l.second); l.world.global > 0 && n > l.world.global {
 		l.fail("%s is sent as number %d of %d in a second", a, n, l.world.global)
 	}
 	for i := range l.actors {
-		if o := &l.actors[i]; o.stage == waits && o.rank < a.rank && l.ahead(o, a) {
+		o := &l.actors[i]
+		if o.stage != waits || o.rank > a.rank {
+			continue
+		}
+		if l.ahead(o, a) {
 			l.fail("%s is sent before %s, which came earlier", a, o)
 		}
+		o.leaves = 0 // nobody could know that the other one would come
 	}
 }
 

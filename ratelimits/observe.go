@@ -1,6 +1,9 @@
 package ratelimits
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // observe records a response that carried limits.
 func (w *Window) observe(now time.Duration, p Permit, r *Response) {
@@ -11,8 +14,10 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	first := w.limit == 0 || w.origin != learnt
 	if first {
 		w.limit, w.origin = limit, learnt
-		if r.Class == ClassOK || r.Class == ClassUser { // the times of other classes are not the bucket's
+		if r.Class == ClassOK || r.Class == ClassUser {
 			w.longest = 0
+		} else { // its times are not the bucket's, and count only until a response has told those
+			w.origin, w.longest = recalled, cmp.Or(w.longest, s.after)
 		}
 		w.ledger.clear()
 		w.evidence = evidence{}
