@@ -85,13 +85,13 @@ func (p Prediction) String() string {
 	var text string
 	switch {
 	case p.Err != nil:
-		text = "would be refused: " + p.Err.Error()
+		text = "would be rejected: " + p.Err.Error()
 	case p.Route == "":
 		text = "would be sent at once"
 	case p.Reason == buckets.WaitsForNothing:
 		text = "would be sent at once, as far as is known"
 	case p.Wait == 0:
-		text = "would wait, nobody knows how long: " + reasonText(p.Reason)
+		text = "would wait for an unknown time: " + reasonText(p.Reason)
 	default:
 		text = fmt.Sprintf("would wait %v: %s", p.Wait.Round(time.Millisecond), reasonText(p.Reason))
 	}
@@ -112,7 +112,7 @@ func reasonText(reason buckets.WaitsFor) string {
 	case buckets.WaitsForSubLimit:
 		return "a hidden limit on fields of the body holds it after a 429"
 	case buckets.WaitsForShared:
-		return "the limit that all users of the channel or guild have together is used up"
+		return "the limit that all users of the channel or guild share is used up"
 	case buckets.WaitsForDeclared:
 		return "a declared limit is used up"
 	case buckets.WaitsForGlobal:
@@ -120,11 +120,11 @@ func reasonText(reason buckets.WaitsFor) string {
 	case buckets.WaitsForEdge:
 		return "the network in front of Discord has refused this address"
 	case buckets.WaitsForProbe:
-		return "the response to a request that was sent first is awaited"
+		return "an earlier request has no response yet"
 	case buckets.WaitsForOrdered:
 		return "requests of its bucket are sent one at a time, and one is in flight"
 	case buckets.WaitsForOutage:
-		return "the other processes that share the limits have to be asked, or cannot be reached"
+		return "the other processes that share the limits have not answered yet, or cannot be reached"
 	}
 	return string(reason)
 }

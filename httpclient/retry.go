@@ -125,7 +125,7 @@ var (
 	// or WithMaxBufferedTotal.
 	ErrNotRepeatable = errors.New("its body can be sent only once")
 
-	errTooLate = errors.New("it spent that time waiting for its limit")
+	errTooLate = errors.New("the wait for its limit took too long")
 	errUnsafe  = errors.New("it may have been processed")
 	errOver    = errors.New("its context has ended or will end before the next attempt, or the transport is closed")
 	errLasting = errors.New("it would fail again")
