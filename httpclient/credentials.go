@@ -39,10 +39,10 @@ const never time.Duration = math.MinInt64
 // between them it rests everywhere. A refused token in a path rests everywhere. A rest ends the waits of its requests.
 type credentials struct {
 	epoch   time.Time
-	secret  wire.Secret                // of WithStateKey
-	key     atomic.Pointer[wire.Key]   // of the hashes
+	secret  wire.Secret                // from WithStateKey
+	key     atomic.Pointer[wire.Key]   // hashes credentials
 	manager *buckets.RESTBucketManager // hashes an Authorization to show it; nil: none
-	seed    maphash.Seed               // of the hashes of major parameters
+	seed    maphash.Seed               // hashes major parameters
 	known   *xsync.Map[credentialID, *credentialState]
 	waiting *xsync.Map[*credential, context.CancelCauseFunc] // end the waits of requests
 	latest  atomic.Int64                                     // when the latest successful request was sent, or never

@@ -109,7 +109,7 @@
 //	*ratelimits.TooLongError     the predicted wait is too long. If it exceeds a deadline, the error also matches
 //	                             context.DeadlineExceeded, and Timeout() is true
 //	*ratelimits.QueueFullError   the queue is full
-//	*ratelimits.EdgeError        refused in front of Discord, without a time to come back
+//	*ratelimits.EdgeError        refused in front of Discord, without a time to retry
 //	*ratelimits.BudgetError      the budget of invalid requests is used up
 //	*CredentialError             Discord has refused the credential within ten minutes
 //	*AttemptTimeoutError         an attempt made no progress for too long; Timeout() is true
@@ -131,7 +131,8 @@
 //   - Each process counts only its own requests unless [buckets.WithShared] is used. It notices other processes with
 //     the same token only in X-RateLimit-Remaining. A restart forgets what was sent before and may cause a 429 in the
 //     first seconds, unless package statefile keeps the state ([Transport.WriteState], [Transport.RestoreState]).
-//   - With [WithLimiter] there is no budget of invalid requests, and [Transport.Manager] returns nil.
+//   - With a limiter of [WithLimiter] that is no manager there is no budget of invalid requests, and
+//     [Transport.Manager] returns nil.
 //   - The transport sets no User-Agent. Discord wants "DiscordBot (url, version)", and may refuse others.
 //
 // # Shutdown

@@ -102,7 +102,7 @@ func isNil(l Limiter) bool {
 	return l == nil || ok && m == nil
 }
 
-// Manager returns the manager that decides when requests may be sent, nil if WithLimiter was used.
+// Manager returns the manager that decides when requests may be sent, nil if WithLimiter set a limiter of another type.
 func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 
 // Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
@@ -183,8 +183,8 @@ func (t *Transport) CloseIdleConnections() {
 //
 // This applies to limited hosts: Discord's own except its media hosts, and those of WithHosts and WithAPI. Requests to
 // other hosts, their responses and errors are passed on unchanged, also after Close, and do not affect what is known
-// about Discord. Only if a limited host redirected a request there, credentials, cookies and the Referer are removed
-// from it.
+// about Discord. If a limited host redirected a request to another host, credentials, cookies and the Referer are
+// removed from it.
 //
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response
 // is returned unchanged and without waiting for its body. The first 4 KiB of the body of a 401 without the header Via,
