@@ -223,7 +223,7 @@ func TestAPanicOfPerKeyIsAnErrorOfThatRequest(t *testing.T) {
 		return r.Group
 	})))
 	keys, err := keysOf(t, m, asked{path: "GET /gateway"})
-	assert.EqualError(t, err, `the function of PerKey of the declared limit "mine" panicked: no group`)
+	assert.EqualError(t, err, `the PerKey function of the declared limit "mine" panicked: no group`)
 	assert.Nil(t, keys)
 	keys, err = keysOf(t, m, asked{path: "GET /gateway", inContext: "g"})
 	assert.NoError(t, err)

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// errNoResponse is the error for a transport below that breaks the contract of http.RoundTripper.
+// errNoResponse is returned when the base transport breaks the contract of http.RoundTripper.
 var errNoResponse = errors.New("the base transport returned neither a response nor an error")
 
-// attempt is one time that a request is sent. All that has to live until its response is read is one piece of memory.
+// attempt sends a request once. It holds, in one allocation, everything that must live until the response is read.
 type attempt struct {
 	progress
 	request http.Request
-	body    io.ReadCloser // of the response, as it came
+	body    io.ReadCloser // the response's body, as the base transport returned it
 }
 
-// sendAttempt sends the request once. It ends when there is no progress for too long.
+// sendAttempt sends the request once. The attempt ends when it makes no progress for the attempt timeout.
 func (x *roundTrip) sendAttempt(now time.Time) (*http.Response, error) {
 	a := x.newAttempt(now)
 	response, err := a.send()
@@ -48,17 +48,17 @@ func (x *roundTrip) sendAttempt(now time.Time) (*http.Response, error) {
 	return response, nil
 }
 
-// send sends the request. A body that is not in memory may come from a source whose reads nothing can end, and
-// net/http waits for them even when the context has ended: then this returns without it.
+// send sends the request. A read of a body that is not in memory may never end, and net/http waits for the read even
+// after the context has ended. In this case send returns without waiting for net/http.
 func (a *attempt) send() (*http.Response, error) {
 	content := a.roundTrip.body.next
-	a.roundTrip.body.next = nil // it is given away
+	a.roundTrip.body.next = nil // the base transport closes it
 	a.prepare(content)
 	ctx := a.request.Context()
 	if content == nil || inMemory(content) || ctx.Done() == nil {
 		return sendBelow(a.roundTrip.base, &a.request)
 	}
-	address := *a.request.URL // the caller's are its own again when this returns
+	address := *a.request.URL // the caller may change URL and header after the return
 	a.request.URL, a.request.Header = &address, a.request.Header.Clone()
 	type answer struct {
 		response *http.Response
@@ -80,8 +80,7 @@ func (a *attempt) send() (*http.Response, error) {
 	return got.response, got.err
 }
 
-// sendBelow sends a request through the transport below. Nobody looks at a response that comes with an error, so that
-// is closed.
+// sendBelow sends a request through the base transport, and closes a response that comes with an error.
 func sendBelow(base http.RoundTripper, request *http.Request) (*http.Response, error) {
 	response, err := base.RoundTrip(request)
 	if err != nil && response != nil {
@@ -93,14 +92,14 @@ func sendBelow(base http.RoundTripper, request *http.Request) (*http.Response, e
 	return response, err
 }
 
-// isSwitched reports that a connection is the caller's from now on: net/http gives a body that can be written to then.
+// isSwitched reports whether the caller now owns the connection: net/http then returns a body that is an io.Writer.
 func isSwitched(response *http.Response) bool {
 	_, ok := response.Body.(io.Writer)
 	return ok || response.StatusCode == http.StatusSwitchingProtocols
 }
 
-// newAttempt begins an attempt. The memory of the first is part of its roundTrip; that of others is new, as the
-// transport below may still hold on to what it was sent before.
+// newAttempt begins an attempt. The first one is part of its roundTrip; later ones need new memory, because the base
+// transport may still use the earlier request.
 func (x *roundTrip) newAttempt(now time.Time) *attempt {
 	a := &x.first
 	if x.retry.attempts > 1 {
@@ -114,8 +113,8 @@ func (x *roundTrip) newAttempt(now time.Time) *attempt {
 	return a
 }
 
-// prepare prepares the request as it is sent. The transport below may ask for the body again, if a connection turns
-// out to be dead before anything was sent.
+// prepare sets the header and the body that are sent. It sets GetBody, too, because the base transport asks for the
+// body again if a connection turns out to be dead before anything was sent.
 func (a *attempt) prepare(content io.ReadCloser) {
 	x := a.roundTrip
 	a.request.Header, a.request.Body, a.request.GetBody = x.header, content, x.body.get
@@ -131,7 +130,7 @@ func (a *attempt) prepare(content io.ReadCloser) {
 	}
 }
 
-// explain distinguishes an attempt that took too long from a caller who gave up.
+// explain returns the *AttemptTimeoutError that ended the attempt, if one did, and err otherwise.
 func (a *attempt) explain(err error) error {
 	if late, ok := context.Cause(a.request.Context()).(*AttemptTimeoutError); ok && err != io.EOF {
 		return late
@@ -139,10 +138,10 @@ func (a *attempt) explain(err error) error {
 	return err
 }
 
-// timedBody is the body of a response none of whose reads may take too long.
+// timedBody is the body of a response. Each read of it is bounded by the attempt timeout.
 type timedBody attempt
 
-// Format hides the request from fmt: callers print responses.
+// Format hides the request from fmt, because callers print responses.
 func (b *timedBody) Format(state fmt.State, verb rune) {
 	fmt.Fprintf(state, fmt.FormatString(state, verb), "body of "+b.roundTrip.route())
 }
@@ -164,7 +163,7 @@ func (b *timedBody) Close() error {
 	return b.body.Close()
 }
 
-// watchUpload sees to the request's body, also if the transport below asks for it again.
+// watchUpload makes reads of the request's body count as progress, also if the base transport gets it again by GetBody.
 func (a *attempt) watchUpload() {
 	a.request.Body = a.newUpload(a.request.Body)
 	get := a.request.GetBody
@@ -180,8 +179,8 @@ func (a *attempt) watchUpload() {
 	}
 }
 
-// upload is the body of a request whose bytes are progress. It is closed when the context of the attempt ends, which
-// ends most reads, as from a pipe that nobody writes to any more: net/http does not return before.
+// upload is the body of a request whose reads count as progress. It is closed when the context of the attempt ends,
+// because net/http waits for a read that is under way. Close ends most reads, such as those of a pipe without a writer.
 type upload struct {
 	io.ReadCloser
 	attempt *attempt
@@ -201,7 +200,7 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.attempt.transferred(false)
 	}
 	if ctx := u.attempt.request.Context(); err != nil && err != io.EOF && ctx.Err() != nil {
-		err = context.Cause(ctx) // not that it was closed
+		err = context.Cause(ctx) // instead of the error of reading a closed body
 	}
 	return n, err
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/wait"
 )
 
-// body gives a request's body again for each attempt.
+// body provides a request's body for each attempt.
 type body struct {
 	get  func() (io.ReadCloser, error) // nil if there is no body, or if it can be sent only once
 	next io.ReadCloser                 // the body of the next attempt, nil if get returns it
-	gone bool                          // it can be sent only once
+	gone bool                          // the body can be sent only once
 
-	measured    bool // length is that of a body whose request does not say it
+	measured    bool // length, in bytes, is sent as the Content-Length
 	length      int64
-	reservation reservation // what it takes in memory
+	reservation reservation // of memory for the body
 }
 
-// take prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping up to limit
-// bytes of it in memory, if there is room, which it gives up when the request's context or life ends. It takes over
-// the request's body.
+// take takes over the request's body and prepares it for more than one attempt: by its GetBody, or by reading up to
+// limit bytes into memory, if there is room. Otherwise the body can be sent only once. The read ends with the request's
+// context or with life.
 func (b *body) take(life context.Context, request *http.Request, limit int64) error {
-	declared := max(request.ContentLength, 0) // 0: not known, as there is a body
+	declared := max(request.ContentLength, 0) // 0: unknown, if there is a body
 	switch {
 	case request.Body == nil || request.Body == http.NoBody:
 		return nil
@@ -48,7 +48,7 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 	}
 	length := int64(len(kept))
 	switch {
-	case declared > 0 && length != declared: // net/http would say so when it has sent it
+	case declared > 0 && length != declared: // net/http would notice only after sending
 		closeSoon(request.Body)
 		err = fmt.Errorf("http: ContentLength=%d with Body length %d", declared, length)
 		if !whole {
@@ -59,9 +59,9 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 		b.next, b.gone = withHead(kept, request.Body), true
 		return nil
 	}
-	b.length, b.measured = length, len(request.Trailer) == 0 // trailers are sent only behind chunks
+	b.length, b.measured = length, len(request.Trailer) == 0 // net/http sends trailers only after chunks
 	b.get = func() (io.ReadCloser, error) {
-		if length == 0 && len(request.Trailer) == 0 { // trailers follow a body
+		if length == 0 && len(request.Trailer) == 0 { // http.NoBody would drop trailers
 			return http.NoBody, nil
 		}
 		return io.NopCloser(bytes.NewReader(kept)), nil
@@ -69,9 +69,9 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 	return request.Body.Close()
 }
 
-// awaitBody gets the body of the next attempt, and waits for its first byte if it is not in memory: a source that gives
-// nothing may not hold a lease for which others wait. A request that would be refused does not ask for its body, which
-// its client may wait for.
+// awaitBody gets the body of the next attempt. If the body is not in memory, awaitBody waits for its first byte, so
+// that a source that blocks does not hold a lease. It does not read the body of a request that would be rejected at
+// once: in a proxy, the first read tells the client to upload the body (100-continue).
 func (x *roundTrip) awaitBody() error {
 	b := &x.body
 	if b.next == nil && b.get != nil {
@@ -98,14 +98,14 @@ func (x *roundTrip) awaitBody() error {
 	}
 	first, _, err := b.reservation.readWhile(x.life, ctx, b.next, 0)
 	if err != nil {
-		b.next = nil // which is closed
+		b.next = nil // readWhile has closed it
 		return err
 	}
 	b.next = withHead(first, b.next)
 	return nil
 }
 
-// wouldBeRefused reports that the limiter, or what is known of the credential, refuses the request at once.
+// wouldBeRefused reports whether the request would be rejected at once: by its context, its credential or the limiter.
 func (x *roundTrip) wouldBeRefused() bool {
 	if x.request.Context().Err() != nil || x.credential.check() != nil {
 		return true
@@ -117,22 +117,22 @@ func (x *roundTrip) wouldBeRefused() bool {
 	return err != nil || wait.Check(x.request.Context(), x.ask.Route, predicted, x.maxRateLimit()) != nil
 }
 
-// smallBody is how large a body is in bytes that is sent in one piece, or in two.
+// smallBody is the largest body in bytes that the base transport sends in one piece or two.
 const smallBody = 32 << 10
 
-// sentInOnePiece reports that there is nothing to be seen of the progress of a body. net/http sends one that it can
-// see to be in memory together with the headers, so it is better left as it is.
+// sentInOnePiece reports whether a body in memory is too small to show any progress. Such a body is not wrapped:
+// net/http sends it together with the headers only if it can see that the body is in memory.
 func sentInOnePiece(content io.Reader, length int64) bool {
 	return 0 < length && length <= smallBody && inMemory(content)
 }
 
-// What io.NopCloser returns.
+// The types that io.NopCloser returns.
 var (
 	nopCloser         = reflect.TypeOf(io.NopCloser(nil))
 	nopCloserWriterTo = reflect.TypeOf(io.NopCloser(new(bytes.Reader)))
 )
 
-// inMemory reports a body that is known to be in memory, so that reading it takes no time.
+// inMemory reports whether a body is known to be in memory, so that reading it does not block.
 func inMemory(content io.Reader) bool {
 	switch t := reflect.TypeOf(content); {
 	case content == http.NoBody:
@@ -150,18 +150,17 @@ func inMemory(content io.Reader) bool {
 // repeatable reports whether another attempt can send the same body.
 func (b *body) repeatable() bool { return !b.gone }
 
-// close closes what was not sent, and gives back the room of what was kept.
+// close closes a body that was not sent, and ends the reservation.
 func (b *body) close() {
 	b.reservation.end()
 	closeSoon(b.next)
 	b.next = nil
 }
 
-// maxLooked is how much of a body is looked at, in bytes. Discord's JSON is smaller.
+// maxLooked bounds how many bytes of a request's body are inspected. Discord's JSON is smaller.
 const maxLooked = 1 << 20
 
-// closeSoon closes a body, if there is one. It waits only a moment for that: the Close of a server's request reads
-// what is left of it.
+// closeSoon closes body, if any. It waits at most briefWait, because Close of a server's request reads the rest of it.
 func closeSoon(body io.ReadCloser) {
 	switch {
 	case body == nil:
@@ -175,8 +174,7 @@ func closeSoon(body io.ReadCloser) {
 	}
 }
 
-// look looks at a body that can be read again, and reports whether that succeeded, and what was looked for came in a
-// moment.
+// look reads from a repeatable body. ok reports whether read succeeded, within briefWait if the body is not in memory.
 func look[T any](b *body, read func(io.Reader) (T, bool)) (seen T, ok bool) {
 	if b.get == nil {
 		return seen, false
@@ -203,8 +201,7 @@ func look[T any](b *body, read func(io.Reader) (T, bool)) (seen T, ok bool) {
 	return r.seen, r.ok
 }
 
-// decode decodes the beginning of a body that can be read again as JSON, and reports whether that is what it is, and
-// came in a moment.
+// decode decodes the beginning of a repeatable body. ok reports whether it is JSON and came within briefWait.
 func decode[T any](b *body) (decoded T, ok bool) {
 	v, ok := look(b, func(content io.Reader) (v *T, ok bool) {
 		err := json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(&v)
@@ -216,7 +213,7 @@ func decode[T any](b *body) (decoded T, ok bool) {
 	return *v, true
 }
 
-// fields returns the names of the top-level fields of a JSON body, nil if it has none or cannot be read twice.
+// fields returns the top-level field names of a JSON body, nil if the body is not JSON or can be sent only once.
 func (b *body) fields(header http.Header) []string {
 	contentType := message.HeaderValue(header, "Content-Type")
 	if contentType != "" && !strings.Contains(strings.ToLower(contentType), "json") {

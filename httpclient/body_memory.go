@@ -11,19 +11,19 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// memoryBudget is how much memory the bodies take that the requests of a transport keep, all together.
+// memoryBudget bounds the memory, in bytes, of all request bodies that a transport keeps.
 type memoryBudget struct {
 	max  int64
 	used atomic.Int64
 }
 
-// reservation is what one request has taken of it. Only its own goroutine uses it.
+// reservation is the part of the budget, in bytes, that one request has taken. It is not safe for concurrent use.
 type reservation struct {
 	of    *memoryBudget
 	taken int64
 }
 
-// take takes up to so many bytes, and returns how many it got.
+// take takes up to most bytes, and returns how many it took.
 func (r *reservation) take(most int64) int64 {
 	for {
 		used := r.of.used.Load()
@@ -38,7 +38,7 @@ func (r *reservation) take(most int64) int64 {
 	}
 }
 
-// takeAll takes so many bytes, or none.
+// takeAll takes n bytes or none, and reports whether it took them.
 func (r *reservation) takeAll(n int64) bool {
 	got := r.take(n)
 	if got == n {
@@ -55,11 +55,10 @@ func (r *reservation) giveBack(n int64) {
 	}
 }
 
-// end gives back all of it.
+// end returns all bytes to the budget.
 func (r *reservation) end() { r.giveBack(r.taken) }
 
-// endWith gives back all of it when the response has been read or closed: until then the transport below holds on to
-// the request.
+// endWith ends the reservation when the response is read or closed: until then the base transport keeps the request.
 func (r *reservation) endWith(response *http.Response) {
 	if r.taken == 0 || response.Body == http.NoBody || isSwitched(response) {
 		return
@@ -69,10 +68,10 @@ func (r *reservation) endWith(response *http.Response) {
 	response.Body = &bodyWithEnd{response.Body, sync.OnceFunc(own.end)}
 }
 
-// bodyWithEnd is the body of a response with which something ends: when it has been read, or is closed.
+// bodyWithEnd is the body of a response. It calls end when it has been read or is closed.
 type bodyWithEnd struct {
 	io.ReadCloser
-	end func() // may be called often
+	end func() // may be called more than once
 }
 
 func (b *bodyWithEnd) Read(p []byte) (int, error) {
@@ -88,13 +87,13 @@ func (b *bodyWithEnd) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// firstPiece is how much memory a body of unknown length gets at first, in bytes. Most are smaller.
+// firstPiece is the memory, in bytes, that a body of unknown length gets at first. Most bodies are smaller.
 const firstPiece = 4 << 10
 
-// readWhile reads a body until one of the contexts ends, and reports whether it came to its end: it stops after limit
-// bytes, and where there is no more room. After an error it closes the body. When a context ends it does so meanwhile,
-// which ends a read from a pipe; one that goes on all the same is left alone. It takes room as it goes, unless that of
-// limit bytes has been taken.
+// readWhile reads up to limit bytes of a body until one of the contexts ends. whole is false if the body is longer than
+// limit or than the memory left. After an error the body is closed. The end of a context closes it, too, which ends a
+// read from a pipe; a read that still blocks is abandoned. readWhile reserves memory as it reads, unless limit bytes
+// are reserved already.
 func (r *reservation) readWhile(
 	life, ctx context.Context, body io.ReadCloser, limit int64,
 ) (kept []byte, whole bool, err error) {
@@ -105,9 +104,9 @@ func (r *reservation) readWhile(
 	defer end()
 	defer context.AfterFunc(life, end)()
 	stop := context.AfterFunc(alive, func() { body.Close() })
-	defer stop() // should the body panic
+	defer stop() // if a read panics
 
-	own := *r // until it has been read
+	own := *r // for the goroutine that reads
 	r.taken = 0
 	reading := start(func() (h head) {
 		h.text, h.whole, h.err = own.read(body, limit)
@@ -134,14 +133,14 @@ func (r *reservation) readWhile(
 	return h.text, h.whole, h.err
 }
 
-// read is readWhile without an end from outside.
+// read is readWhile without contexts.
 func (r *reservation) read(body io.Reader, limit int64) (kept []byte, whole bool, err error) {
 	taken := r.taken > 0
 	size := min(limit, DefaultMaxBufferedBody)
 	if !taken {
 		size = r.take(min(limit, firstPiece))
 	}
-	kept = make([]byte, 0, size+1) // the last byte shows that the body goes on
+	kept = make([]byte, 0, size+1) // one byte more shows whether the body is longer
 	for {
 		n, err := body.Read(kept[len(kept):cap(kept)])
 		kept = kept[:len(kept)+n]

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// requestConfig is what a context says about the requests made with it.
+// requestConfig holds the options that a context sets for its requests.
 type requestConfig struct {
 	retry      retryMode
 	timeout    time.Duration
@@ -19,7 +19,7 @@ func requestConfigOf(ctx context.Context) requestConfig {
 	return t
 }
 
-// retryMode is what a context says about repeating requests.
+// retryMode says which requests of a context are repeated after failures.
 type retryMode int
 
 const (
@@ -28,16 +28,17 @@ const (
 	retryNever
 )
 
-// ContextWithUnsafeRetries lets the requests made with the context be repeated after failures whatever their method.
-// Use it where it does no harm if Discord processes them twice. Of this and ContextWithoutRetries the later one counts.
+// ContextWithUnsafeRetries lets the requests made with the context be repeated after failures, whatever their method.
+// Use it where it does no harm if Discord processes them twice. If ContextWithoutRetries is used as well, the later one
+// counts.
 func ContextWithUnsafeRetries(ctx context.Context) context.Context {
 	t := requestConfigOf(ctx)
 	t.retry = retryAlways
 	return context.WithValue(ctx, requestConfigKey{}, t)
 }
 
-// ContextWithoutRetries lets the requests made with the context not be repeated after failures. They are still repeated
-// after a 429; see buckets.ContextWithMaxWait for those.
+// ContextWithoutRetries stops the requests made with the context from being repeated after failures. They are still
+// repeated after a 429; see buckets.ContextWithMaxWait for those.
 func ContextWithoutRetries(ctx context.Context) context.Context {
 	t := requestConfigOf(ctx)
 	t.retry = retryNever

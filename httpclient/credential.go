@@ -16,13 +16,13 @@ import (
 
 const codeUnknownWebhook = 10015
 
-// CredentialKind says what a credential is for.
+// CredentialKind is the kind of a credential.
 type CredentialKind int
 
 const (
 	// CredentialAuthorization is the value of an Authorization header, such as a bot's token.
 	CredentialAuthorization CredentialKind = iota
-	// CredentialWebhook is a webhook, by its id and token.
+	// CredentialWebhook is the id and token of a webhook.
 	CredentialWebhook
 	// CredentialInteraction is the token of an interaction.
 	CredentialInteraction
@@ -45,10 +45,10 @@ type CredentialError struct {
 	Kind CredentialKind
 	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
 	Status int
-	// Everywhere reports for an Authorization that nothing is sent with it. Otherwise it is only not sent to this route
+	// Everywhere reports whether an Authorization is not used for any request. If false, it is not used on this route
 	// with this channel, guild or webhook.
 	Everywhere bool
-	// RetryAfter is how long the credential is not used. See Transport.ResetCredential and Transport.LiftCredential.
+	// RetryAfter is how long the credential still rests. See Transport.ResetCredential and Transport.LiftCredential.
 	RetryAfter time.Duration
 }
 
@@ -64,17 +64,18 @@ func (e *CredentialError) Error() string {
 // RestingCredential is a credential that is not used for now, because Discord has refused it.
 type RestingCredential struct {
 	Kind CredentialKind
-	// Hash stands for it: a part of a keyed hash. That of an Authorization is buckets.BucketSnapshot.Authentication.
+	// Hash identifies the credential: a part of a keyed hash. For an Authorization it is
+	// buckets.BucketSnapshot.Authentication.
 	Hash string
 	// Route is the method and template of the route on which an Authorization rests, "" if it rests everywhere.
 	Route string
-	// Status is that of the refusal.
+	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
 	Status int
-	// RetryAfter is how long it rests.
+	// RetryAfter is how long the credential still rests.
 	RetryAfter time.Duration
 }
 
-// MarshalJSON encodes it with descriptive names, times in seconds.
+// MarshalJSON encodes the credential with descriptive names, times in seconds.
 func (r RestingCredential) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Kind   string  `json:"kind"`
@@ -85,20 +86,19 @@ func (r RestingCredential) MarshalJSON() ([]byte, error) {
 	}{r.Kind.String(), r.Hash, r.Route, r.Status, r.RetryAfter.Seconds()})
 }
 
-// mostResting is how many credentials RestingCredentials returns.
+// mostResting bounds how many rests RestingCredentials returns.
 const mostResting = 100
 
-// RestingCredentials returns the credentials that are not used for now, at most a hundred, with those first that rest
-// longest.
+// RestingCredentials returns the credentials that are not used for now, at most a hundred, the longest rests first.
 func (t *Transport) RestingCredentials() []RestingCredential {
 	return t.credentials.resting(mostResting)
 }
 
-// LiftCredential lets a credential be used again at once, on all routes, and returns how many there are with that
-// RestingCredential.Hash. Responses to requests in flight do not stop it again.
+// LiftCredential lets the credentials with this RestingCredential.Hash be used again at once, on all routes, and
+// returns their number. Responses to requests in flight do not make them rest again.
 func (t *Transport) LiftCredential(hash string) int { return t.credentials.lift(hash) }
 
-// credential is that of one request.
+// credential is the credential of one request.
 type credential struct {
 	*credentials
 	ask *buckets.Request
@@ -120,7 +120,7 @@ func (c *credentials) of(ask *buckets.Request) credential {
 	return x
 }
 
-// shown returns what stands for the credential where it is shown: a part of a keyed hash.
+// shown returns the credential's RestingCredential.Hash.
 func (c *credential) shown() string {
 	if c.id.kind == CredentialAuthorization && c.manager != nil {
 		return c.manager.Authentication(c.ask.Authorization)
@@ -128,13 +128,13 @@ func (c *credential) shown() string {
 	return "#" + strconv.FormatUint(c.id.hash&0xffffff, 16)
 }
 
-// unproven reports that nothing has succeeded with the credential of late, though something has with others.
+// unproven reports whether the credential had no success within provenFor, although another credential had one.
 func (c *credential) unproven() bool {
 	this, any := c.proven(c.id)
 	return c.ask.Server == "" && any && !this
 }
 
-// check returns the error for a request whose credential rests.
+// check returns a *CredentialError if the credential rests, nil otherwise.
 func (c *credential) check() error {
 	if c.id == (credentialID{}) {
 		return nil
@@ -147,28 +147,28 @@ func (c *credential) check() error {
 	return &CredentialError{Route: route, Kind: c.id.kind, Status: r.status, Everywhere: everywhere, RetryAfter: left}
 }
 
-// untilStopped returns a context for a wait, which has to be ended: it ends with the request's, and with a
-// *CredentialError as its cause when the credential is stopped, because the request would not be sent any more.
+// untilStopped returns a context for a wait; endWait must be called after the wait. The context ends with the request's
+// context. It also ends, with a *CredentialError as its cause, when the credential starts to rest for this request.
 func (c *credential) untilStopped(request context.Context) context.Context {
 	if c.id == (credentialID{}) {
 		return request
 	}
 	ctx, stop := context.WithCancelCause(request)
 	c.waiting.Store(c, stop)
-	if err := c.check(); err != nil { // it was stopped before
+	if err := c.check(); err != nil { // the credential rested before Store
 		stop(err)
 	}
 	return ctx
 }
 
-// endWait ends the context of untilStopped.
+// endWait ends the context that untilStopped returned.
 func (c *credential) endWait() {
 	if stop, ok := c.waiting.LoadAndDelete(c); ok {
 		stop(nil)
 	}
 }
 
-// whyStopped returns the error of a wait, or the *CredentialError that ended it.
+// whyStopped returns the *CredentialError that ended a wait, if one did, and err otherwise.
 func whyStopped(waiting context.Context, err error) error {
 	if stopped, ok := context.Cause(waiting).(*CredentialError); ok && err != nil {
 		return stopped
@@ -176,8 +176,8 @@ func whyStopped(waiting context.Context, err error) error {
 	return err
 }
 
-// answered records what a response says of the credential. It does not wait for the body: what only that says is
-// recorded when it comes.
+// answered records what a response says about the credential. It does not wait for the body: an error code in the body
+// is recorded when it arrives.
 func (c *credential) answered(response *http.Response, at time.Time) {
 	if c.id == (credentialID{}) {
 		return
@@ -204,33 +204,33 @@ func (c *credential) answered(response *http.Response, at time.Time) {
 	}
 }
 
-// cameByDiscord reports that a response is Discord's by its header. Other proxies that set Via answer with pages.
+// cameByDiscord reports whether the header shows that a response is Discord's. Other proxies that set Via send HTML.
 func cameByDiscord(header http.Header) bool {
 	return header.Get("Via") != "" && !strings.Contains(strings.ToLower(header.Get("Content-Type")), "html")
 }
 
-// place is where the credential rests after a refusal of this request.
+// place returns the place where a refusal of this request makes the credential rest.
 func (c *credential) place() place {
 	if c.id.kind != CredentialAuthorization {
 		return place{}
 	}
 	route := c.ask.Route.Route()
-	switch route { // the age of a message changes its limit, and not who may delete it
+	switch route { // the age of a message changes its limit, but not the required permissions
 	case routes.DeleteYoungMessage, routes.DeleteOldMessage:
 		route = routes.DeleteMessage
 	}
 	return place{route, maphash.String(c.seed, c.ask.Route.MajorID())}
 }
 
-// public are routes that succeed without an Authorization.
+// public contains the routes that succeed without an Authorization.
 var public = map[routes.Route]bool{
 	routes.GetGateway: true, routes.ListVoiceRegions: true, routes.InviteResolve: true, routes.GetGuildTemplate: true,
 	routes.ListStickerPacks: true, routes.GetStickerPack: true, routes.GetGuildWidget: true,
 	routes.GetGuildWidgetPNG: true,
 }
 
-// proves reports that the request succeeds only if its credential is valid, as far as is known. Tokens of interactions
-// are used for a few requests only.
+// proves reports whether a success of the request shows that its credential is valid. Tokens of interactions do not
+// count, because each is used for a few requests only.
 func (c *credential) proves() bool {
 	r := c.ask.Route.Route()
 	return c.id.kind == CredentialWebhook || c.id.kind == CredentialAuthorization && r.Name() != "" && !public[r]

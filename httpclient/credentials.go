@@ -18,70 +18,68 @@ import (
 )
 
 const (
-	// restTime is for how long a credential is not used after Discord has refused it. The refusal may be about a
-	// permission, or be a mistake.
+	// restTime is how long a credential rests after Discord has refused it. A rest ends because the refusal may be
+	// about a permission, or a mistake.
 	restTime = 10 * time.Minute
-	// provenFor is for how long a credential counts as one that works: a bot may be at work on one day of the week.
+	// provenFor is how long a credential counts as valid after a success. Some bots work on only one day of the week.
 	provenFor = 7 * 24 * time.Hour
-	// maxCredentials is of how many credentials it is known how they fare, and maxPlaces in how many places one of them
-	// rests.
+	// maxCredentials bounds how many credentials have a state, and maxPlaces in how many places one of them rests.
 	maxCredentials = 20_000
 	maxPlaces      = 1_000
 )
 
-// never is the time of what has not happened.
+// never is the time of an event that has not happened.
 const never time.Duration = math.MinInt64
 
 // credentials remembers which credentials Discord has refused and accepted. It keeps only hashes of them.
 //
-// A credential is proven by a success that it was needed for. While there are any, all others are unproven together.
+// A success of a request that needs a credential proves it. While any is proven, all others count as unproven.
 //
-// A refused credential rests in one place: an Authorization on the route with its major parameter, a token in a path
-// altogether. After refusals on two routes without a success between them an Authorization rests everywhere. A rest
-// ends the waits of its requests at once.
+// A refused Authorization rests on the route with its major parameter. After refusals on two routes without a success
+// between them it rests everywhere. A refused token in a path rests everywhere. A rest ends the waits of its requests.
 type credentials struct {
 	epoch   time.Time
-	secret  wire.Secret                // of WithStateKey
-	key     atomic.Pointer[wire.Key]   // of the hashes
-	manager *buckets.RESTBucketManager // tells how an Authorization is shown, nil if there is none
-	seed    maphash.Seed               // of the hashes of major parameters
+	secret  wire.Secret                // from WithStateKey
+	key     atomic.Pointer[wire.Key]   // hashes credentials
+	manager *buckets.RESTBucketManager // hashes an Authorization to show it; nil: none
+	seed    maphash.Seed               // hashes major parameters
 	known   *xsync.Map[credentialID, *credentialState]
-	waiting *xsync.Map[*credential, context.CancelCauseFunc] // ends the wait of a request
-	latest  atomic.Int64                                     // when the latest request that succeeded was sent, or never
+	waiting *xsync.Map[*credential, context.CancelCauseFunc] // end the waits of requests
+	latest  atomic.Int64                                     // when the latest successful request was sent, or never
 
 	mu sync.Mutex // guards the fields of all states that are not atomic, and additions to known
 }
 
-// credentialID is one credential, by a keyed hash. The zero value is none.
+// credentialID identifies a credential by a keyed hash. The zero value is no credential.
 type credentialID struct {
 	kind CredentialKind
 	hash uint64
 }
 
-// place is where an Authorization rests. For a token in a path it is the zero value.
+// place is where an Authorization rests. Tokens in paths have the zero value.
 type place struct {
 	route routes.Route
 	major uint64
 }
 
-// credentialState is how a credential fares. Answers are ordered by when their requests were sent, in time since the
-// epoch: the answer to a request that left before another one succeeded is out of date.
+// credentialState records the outcomes of one credential's requests. They are ordered by when the requests were sent,
+// as time since the epoch: a refusal does not count if a request that was sent later has succeeded.
 type credentialState struct {
-	accepted atomic.Int64 // when the latest request that succeeded was sent, or never
-	doubtful atomic.Bool  // something is known against it: nobody takes the lock otherwise
-	shown    string       // what stands for it where it is shown, "" until it is refused
+	accepted atomic.Int64 // when the latest successful request was sent, or never
+	doubtful atomic.Bool  // it may have been refused; otherwise mu is not needed
+	shown    string       // its RestingCredential.Hash, "" until it is refused
 
 	refused map[place]rest
-	rests   time.Duration // when the last of all rests is over
+	rests   time.Duration // when the latest rest ends
 
-	latest     time.Duration // when the latest refused request was sent that no success has put out of date
-	route      routes.Route  // its route
-	everywhere rest          // sent is that of the earlier one of two routes
+	latest     time.Duration // when the latest refused request was sent; outdated if before accepted
+	route      routes.Route  // of the request of latest
+	everywhere rest          // its sent is the earlier one of the refusals on two routes
 
-	since time.Duration // of the latest reset. What was sent before counts for nothing
+	since time.Duration // the latest reset; refusals of requests sent before are ignored
 }
 
-// rest is a time in which a credential is not used.
+// rest is a period in which a credential is not used.
 type rest struct {
 	status      int
 	sent, until time.Duration
@@ -99,7 +97,7 @@ func newCredentials(secret wire.Secret, manager *buckets.RESTBucketManager) *cre
 
 func (c *credentials) now() time.Duration { return time.Since(c.epoch) }
 
-// idOf returns what stands for a credential.
+// idOf returns the id of a credential, the zero value for an empty text.
 func (c *credentials) idOf(kind CredentialKind, text string) credentialID {
 	if text == "" {
 		return credentialID{}
@@ -107,7 +105,7 @@ func (c *credentials) idOf(kind CredentialKind, text string) credentialID {
 	return credentialID{kind, c.key.Load().Sum(text)}
 }
 
-// rest returns the rest of a credential in a place, and for how much longer it lasts, 0 if there is none.
+// rest returns a credential's rest in a place, whether it applies everywhere, and the time left, 0 without a rest.
 func (c *credentials) rest(id credentialID, p place) (r rest, everywhere bool, left time.Duration) {
 	s, ok := c.known.Load(id)
 	if !ok || !s.doubtful.Load() {
@@ -124,7 +122,7 @@ func (c *credentials) rest(id credentialID, p place) (r rest, everywhere bool, l
 	return r, everywhere, max(r.until-now, 0)
 }
 
-// proven reports that a credential has succeeded of late, and whether any has.
+// proven reports whether a credential has succeeded within provenFor, and whether any has.
 func (c *credentials) proven(id credentialID) (this, any bool) {
 	lately := int64(c.now() - provenFor)
 	if c.latest.Load() <= lately {
@@ -134,7 +132,7 @@ func (c *credentials) proven(id credentialID) (this, any bool) {
 	return ok && s.accepted.Load() > lately, true
 }
 
-// succeed records that Discord has accepted a credential with a request that was sent at that time.
+// succeed records that Discord accepted the credential of a request that was sent at the given time.
 func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
 	s := c.state(id)
 	raise(&s.accepted, sent)
@@ -153,7 +151,7 @@ func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
 	s.settle(c.now())
 }
 
-// raise makes a time later, if it is earlier.
+// raise sets at to the given time if that is later.
 func raise(at *atomic.Int64, to time.Duration) {
 	for before := at.Load(); before < int64(to); before = at.Load() {
 		if at.CompareAndSwap(before, int64(to)) {
@@ -162,8 +160,8 @@ func raise(at *atomic.Int64, to time.Duration) {
 	}
 }
 
-// refuse records that Discord has refused a credential with a request that was sent at that time, and ends the waits
-// that are over by that.
+// refuse records that Discord refused the credential of a request that was sent at the given time. It ends the waits of
+// requests that are rejected from now on.
 func (c *credentials) refuse(id credentialID, shown string, p place, status int, sent time.Duration) {
 	s := c.state(id)
 	c.mu.Lock()
@@ -191,7 +189,7 @@ func (s *credentialState) refuse(p place, r rest) {
 	if r.sent <= accepted || p == (place{}) {
 		return
 	}
-	// A rest everywhere after which nothing has succeeded begins again with one refusal.
+	// After a rest everywhere without a success since then, one refusal begins it again.
 	again := s.everywhere.until > 0 && s.everywhere.sent > accepted
 	if again || s.latest > accepted && s.route != p.route {
 		s.everywhere = rest{r.status, min(r.sent, s.latest), r.until}
@@ -201,7 +199,7 @@ func (s *credentialState) refuse(p place, r rest) {
 	}
 }
 
-// wake ends the waits of a credential's requests that would not be sent any more.
+// wake ends the waits of a credential's requests that are rejected from now on.
 func (c *credentials) wake(id credentialID) {
 	for waiting, stop := range c.waiting.All() {
 		if waiting.id != id {
@@ -213,7 +211,7 @@ func (c *credentials) wake(id credentialID) {
 	}
 }
 
-// settle forgets what is over.
+// settle removes the rests in places once all rests are over, and updates doubtful.
 func (s *credentialState) settle(now time.Duration) {
 	if now >= s.rests {
 		clear(s.refused)
@@ -221,7 +219,7 @@ func (s *credentialState) settle(now time.Duration) {
 	}
 }
 
-// reset forgets what is known against a credential, and what the answers to requests that are under way will say.
+// reset ends all rests of a credential, and ignores refusals of requests that are in flight.
 func (c *credentials) reset(id credentialID) {
 	s := c.state(id)
 	c.mu.Lock()
@@ -235,7 +233,6 @@ func (s *credentialState) reset(now time.Duration) {
 	s.doubtful.Store(false)
 }
 
-// resetAll does the same for all credentials.
 func (c *credentials) resetAll() {
 	now := c.now()
 	c.mu.Lock()
@@ -245,7 +242,7 @@ func (c *credentials) resetAll() {
 	}
 }
 
-// resting returns credentials that rest, and where, with those first that rest longest.
+// resting returns at most that many rests of credentials, the longest first.
 func (c *credentials) resting(most int) (all []RestingCredential) {
 	now := c.now()
 	for id, s := range c.known.All() {
@@ -274,7 +271,7 @@ func (s *credentialState) resting(now time.Duration, kind CredentialKind) (all [
 	return all
 }
 
-// lift forgets what is known against the credentials that are shown so, and returns how many there are.
+// lift resets the credentials with this RestingCredential.Hash, and returns their number.
 func (c *credentials) lift(shown string) (lifted int) {
 	now := c.now()
 	c.mu.Lock()
@@ -288,14 +285,14 @@ func (c *credentials) lift(shown string) (lifted int) {
 	return lifted
 }
 
-// state returns the state of a credential.
+// state returns the state of a credential, and adds it if necessary.
 func (c *credentials) state(id credentialID) *credentialState {
 	if s, ok := c.known.Load(id); ok {
 		return s
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s, ok := c.known.Load(id); ok { // in the meantime
+	if s, ok := c.known.Load(id); ok { // another goroutine has added it
 		return s
 	}
 	if c.known.Size() >= maxCredentials {
@@ -304,7 +301,7 @@ func (c *credentials) state(id credentialID) *credentialState {
 	return c.add(id, never)
 }
 
-// add begins to know a credential that succeeded at that time.
+// add adds the state of a credential. accepted is when its latest successful request was sent.
 func (c *credentials) add(id credentialID, accepted time.Duration) *credentialState {
 	s := &credentialState{refused: make(map[place]rest), latest: never, since: never}
 	s.accepted.Store(int64(accepted))
@@ -312,8 +309,7 @@ func (c *credentials) add(id credentialID, accepted time.Duration) *credentialSt
 	return s
 }
 
-// makeRoom forgets some credentials: first those of which nothing is known, then those that Discord has not accepted,
-// then any.
+// makeRoom removes some states: first those without an outcome, then those without a success, then any.
 func (c *credentials) makeRoom() {
 	for least := 1; least <= 3; least++ {
 		for id, s := range c.known.All() {
@@ -327,7 +323,7 @@ func (c *credentials) makeRoom() {
 	}
 }
 
-// worth says how much is lost if the state is forgotten.
+// worth ranks a state by how much is lost without it.
 func (s *credentialState) worth() int {
 	switch {
 	case s.accepted.Load() != int64(never):

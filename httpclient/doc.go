@@ -1,82 +1,90 @@
-// Package httpclient has a [Transport]: an http.RoundTripper that sends each request to Discord when Discord is certain to
-// accept it, and repeats it if it is refused all the same. Put it under any library that takes an *http.Client.
+// Package httpclient has a [Transport]: an http.RoundTripper that sends each request to Discord as soon as the known
+// limits allow it, and repeats it after a 429. Put it under any library that takes an *http.Client.
 //
 //	transport := httpclient.NewTransport(httpclient.WithMaxRateLimit(time.Minute))
 //	defer transport.Close()
 //	client := &http.Client{Transport: transport}
 //
-// Package [github.com/ratelight/ratelight/httpclient/rest] is a small REST client on top of it, for programs without a library.
+// Package [github.com/ratelight/ratelight/httpclient/rest] is a small REST client on top of it, if you use no library.
 //
 // # Which requests are limited
 //
-// Those to discord.com, discordapp.com and their subdomains except the media hosts, by the host of the request's URL, and
-// those to the hosts that [WithHosts] adds: a proxy, a test, a compatible server. All other requests pass untouched, so one
-// client can be used for attachments and other services, too. A proxy that forwards to Discord shares Discord's limits:
-// say so there. It may be mounted below a path: the part before /api/v10 is ignored.
+// Requests to discord.com, discordapp.com and their subdomains are limited, except those to the media hosts.
+// [WithHosts] adds other hosts: a proxy, a test, a compatible server. The host is that of the request's URL. All other
+// requests pass unchanged, so one client can be used for attachments and other services, too. A proxy that forwards to
+// Discord shares Discord's limits: say so in WithHosts. A proxy may be mounted below a path: the part of the path
+// before /api/v10 is ignored.
 //
 // # Timeouts
 //
-// Leave http.Client.Timeout at 0: it counts the time in queues. Bound requests by their contexts. A request whose deadline
-// lies before its predicted wait fails at once. The prediction counts the queue, but no round trips, so that nothing is
-// refused that could have been in time: a request that it lets in may still wait a round trip longer for each window. [WithAttemptTimeout] ends attempts that make no
-// progress; nothing but the context bounds how long an attempt takes in all, so a server that sends a byte now and then
-// keeps it alive, and so does a response that is neither read nor closed. As long as no wait can be predicted, because the
-// first request of a route is still under way, requests wait for that request, however small the max rate limit is.
+// Leave http.Client.Timeout at 0, because it includes the time in queues. Bound requests by their contexts. A request
+// whose deadline lies before the end of its predicted wait fails at once. The prediction includes the queue but no
+// round trips, so that no request is rejected that could have been in time. The real wait may be longer by a round trip
+// for each window. While the first request of a route is in flight, the wait of the others cannot be predicted: they
+// wait for its response, however small the max rate limit is.
+//
+// [WithAttemptTimeout] ends attempts that make no progress. Only the context bounds the whole time of an attempt: a
+// server that sends a byte now and then keeps it going, and so does a response that is neither read nor closed.
 //
 // # Options for one request
 //
-// They are values of its context: [buckets.ContextWithMaxWait] (0: do not wait at all), [buckets.ContextWithOrdered],
-// [buckets.ContextWithPriority] (ahead of what came to its bucket up to 3 s earlier), [buckets.ContextWithGroup]
-// (groups take turns), [ContextWithUnsafeRetries], [ContextWithoutRetries] and [ContextWithAttemptTimeout].
+// The options of a request are values of its context: [buckets.ContextWithMaxWait] (0: do not wait at all),
+// [buckets.ContextWithOrdered], [buckets.ContextWithPriority] (ahead of requests that came to its bucket up to 3 s
+// earlier), [buckets.ContextWithGroup] (groups take turns), [ContextWithUnsafeRetries], [ContextWithoutRetries] and
+// [ContextWithAttemptTimeout].
 //
 // # What a 429 does
 //
-//	class      told by                                        what waits
-//	user       scope user and nothing remaining, or no scope  the bucket
-//	shared     scope shared                                   the bucket; how much went through is remembered
+//	class      shown by                                       what waits
+//	user       scope user and nothing remaining, or no scope  the bucket's requests
+//	shared     scope shared                                   the bucket's requests; the limit is remembered
 //	sub-limit  scope user although the bucket has room        requests with the same route, parameters and body fields
-//	global     scope global, or global: true                  everything with that Authorization, but interactions
-//	edge       Cloudflare's page, or JSON without             everything to this server, interactions too
+//	global     scope global, or global: true                  all with that Authorization, except interactions
+//	edge       Cloudflare's page, or JSON without             all to this server, also interactions
 //	           retry_after; no scope
 //
-// The request is repeated when the wait is over, first and alone; the others follow when it has succeeded. Only an edge
-// refusal without a time to come back is returned, as *[ratelimits.EdgeError]. The wait is the precise one of the body, of
-// which the header is a rounded copy. If the two contradict each other, the longer one counts, but a body above its header
-// is ignored if it is in milliseconds or the response has no scope. Everything the headers may apply to waits while the body is
-// read. If a limit refuses several times in a row, the wait grows, up to about a minute. A wait above a day is cut to a day.
-// [Transport.LiftHolds] ends all holds but those that processes share. A wait above the max rate limit is a
-// *[ratelimits.TooLongError]. Nothing but the request's context bounds the number of such retries. A request whose body
-// can be sent only once, see Bodies, gets the 429 as it came.
+// After the wait the request is repeated first and alone; the others follow when it has succeeded. Only an edge refusal
+// that does not say when to retry is returned, as *[ratelimits.EdgeError]. The wait is the retry_after of the body; the
+// header is a rounded copy of it. If they contradict each other, the longer one counts, but a body above its header is
+// ignored if it is in milliseconds or the response has no scope. While the body is read, all requests wait that the
+// headers may apply to.
+//
+// If a limit refuses several times in a row, the wait grows, up to about a minute. A wait above a day is cut to a day.
+// [Transport.LiftHolds] ends all holds except those that processes share. A wait above the max rate limit is a
+// *[ratelimits.TooLongError]. Only the request's context bounds the number of such retries. If the body can be sent
+// only once (see Bodies), the 429 is returned as it came.
 //
 // # What is retried after a failure
 //
-// Transient failures: broken connections, attempts without progress, and the statuses 500, 502, 503, 504, 520 to 524 and
-// 529. Only requests are retried that do no harm when they are carried out twice: GET, HEAD, OPTIONS, PUT, DELETE,
-// messages with a nonce and enforce_nonce (see [WithNonce]), and requests that certainly never left. [WithUnsafeRetries] and
-// [ContextWithUnsafeRetries] allow the others. Permanent errors are returned at once: untrusted certificates, unusable
-// URLs and headers, bodies whose length is not what their request says. A library above that retries by itself retries
-// POSTs as well, and so sends messages twice: turn that off.
+// Temporary failures are retried: broken connections, attempts without progress, and the statuses 500, 502, 503, 504,
+// 520 to 524 and 529. A request is repeated only if it does no harm when it is processed twice: GET, HEAD, OPTIONS,
+// PUT, DELETE, messages with a nonce and enforce_nonce (see [WithNonce]), and requests that were certainly not sent.
+// [WithUnsafeRetries] and [ContextWithUnsafeRetries] allow the others. Permanent errors are returned at once: untrusted
+// certificates, unusable URLs and headers, bodies whose length is not what their request says. Turn off the retries of
+// a library above the transport: if it repeats POSTs, messages are sent twice.
 //
-// On HTTP/1.1, which proxies and other servers speak, net/http itself repeats a GET when a kept connection breaks, so the
-// server may count two requests where one was sent. With HTTP/2, and so with Discord, this does not happen.
+// On HTTP/1.1, which proxies and other servers speak, net/http itself repeats a GET when a kept connection breaks. The
+// server may then count two requests for one attempt. Over HTTP/2, and so with Discord, this does not happen.
 //
 // # Bodies
 //
 // A body without GetBody is read into memory before its request is queued, up to [WithMaxBufferedBody], and sent with
-// its length; [WithMaxBufferedTotal] bounds all of them together. One that is larger, or for which there is no room, is
-// sent once, and its request is queued when its first byte is there. A body that is not in memory is sent by a
-// goroutine of its own. If its source gives nothing more and Close does not end the read, that goroutine stays until
-// the source gives something; the request fails in time all the same.
+// its length. [WithMaxBufferedTotal] bounds the memory of all bodies together. A body that is larger, or for which
+// there is no room, is sent once, and its request is queued when the first byte of the body has come. A body that is
+// not in memory is sent by a separate goroutine. If its source blocks and Close does not end the read, that goroutine
+// stays blocked, but the request still fails in time.
 //
-// Bodies of responses are not read, with these exceptions: a 429's (up to 64 KiB, for at most 5 s), and the first 4 KiB of
-// a 401's without Via and of a webhook's 404, which are looked at as they come; Close may then take up to 100 ms.
-// A request that sets Accept-Encoding itself gets bodies as they came. For that look only, gzip and deflate are undone.
+// The transport reads the body of a 429 (up to 64 KiB, for at most 5 s). It inspects the first 4 KiB of a 401 without
+// Via, and of a webhook's 404, as they arrive; closing such a body may take up to 100 ms. No other body of a returned
+// response is read. If a request sets Accept-Encoding, the body of its response is returned as it came. Only for the
+// inspection gzip and deflate are decoded.
 //
 // # Credentials
 //
-// The Authorization header separates buckets. Only keyed hashes of it are kept, and no log, error, hook or snapshot
-// shows it. It is not sent where the path has a token, which is then the credential. A credential that Discord has
-// refused rests for ten minutes; its requests, also those that wait, fail with *[CredentialError]:
+// Requests with different Authorization headers have different buckets. Only keyed hashes of the header are kept, and
+// no log, error, hook or snapshot shows it. It is not sent where the path has a token, which is then the credential. A
+// credential that Discord has refused rests for ten minutes. Its requests, also those that wait, fail with
+// *[CredentialError]:
 //
 //	answer                                      what rests
 //	401                                         the Authorization on that route, with that channel, guild or webhook
@@ -85,69 +93,74 @@
 //	401 about a token in the path               that token
 //	404 with code 10015 of a webhook            that webhook
 //
-// An answer counts if it is Discord's: it has the header Via and is no page of HTML, or is JSON with a code. Other
-// servers than Discord stop nothing. A success of a request that left later ends a rest of its route, and one
-// everywhere. Nothing is stopped for ever, and a new process knows of no rest. A single 401 proves nothing: some routes
-// answer it to every bot. All of them count for the budget of invalid requests. Credentials that have worked within a
-// week have shares of it of their own; all others have one together ([buckets.Request.Unproven]), so that invented ones
-// stop nobody. A 407 is a proxy's. [Transport.ResetCredential] lets an Authorization be used again at once,
-// [Transport.LiftCredential] what [Transport.RestingCredentials] lists. Redirects never carry credentials, cookies or
-// the address of a limited host to another.
+// A response counts if it is Discord's: it has the header Via and is not HTML, or it is JSON with a code. Other servers
+// than Discord make no credential rest. The success of a request that was sent later than the refused one ends the rest
+// on its route and the rest everywhere. No rest is permanent, and a new process begins without any. A single 401 proves
+// nothing, because some routes refuse every bot with it. A 407 comes from a proxy and does not count.
+//
+// All 401s count for the budget of invalid requests. Each credential that has worked within a week has its own share of
+// the budget. All others have one share together ([buckets.Request.Unproven]), so that invented credentials do not use
+// up the shares of real ones. [Transport.ResetCredential] lets an Authorization be used again at once, and
+// [Transport.LiftCredential] a credential that [Transport.RestingCredentials] lists. Redirects from a limited host
+// never carry credentials, cookies or its address to another host.
 //
 // # Errors
 //
-//	*ratelimits.TooLongError     the predicted wait is too long. If a deadline was the bound, it also matches
+//	*ratelimits.TooLongError     the predicted wait is too long. If it exceeds a deadline, the error also matches
 //	                             context.DeadlineExceeded, and Timeout() is true
-//	*ratelimits.QueueFullError   as many requests wait as may
-//	*ratelimits.EdgeError        refused in front of Discord, without a time to come back
-//	*ratelimits.BudgetError      too many invalid responses of late
-//	*CredentialError             this credential has been refused within ten minutes
+//	*ratelimits.QueueFullError   the queue is full
+//	*ratelimits.EdgeError        refused in front of Discord, without a time to retry
+//	*ratelimits.BudgetError      the budget of invalid requests is used up
+//	*CredentialError             Discord has refused the credential within ten minutes
 //	*AttemptTimeoutError         an attempt made no progress for too long; Timeout() is true
-//	*RetryError                  no response after all retries, or the body can be sent only once; wraps the last error.
-//	                             A 5xx that stays is returned as it came
+//	*RetryError                  no response after all retries, or the body can be sent only once; wraps the last
+//	                             error. A 5xx that stays is returned as it came
 //	buckets.ErrClosed            the transport is closed
 //	*routes.PathError            a malformed path or method; endpoints that are not in the catalogue are fine
 //	context.Canceled and         the context ended while the request waited
 //	context.DeadlineExceeded
 //
-// http.Client wraps them in a *url.Error, whose text has the whole address, and so a webhook's token. Log what [Redact]
-// makes of it; errors.As and errors.Is go on working.
+// http.Client wraps these errors in a *url.Error. Its text has the whole address, and so the token of a webhook. Log
+// [Redact] of the error instead; errors.As and errors.Is still work on it.
 //
 // # Limits
 //
-//   - Requests leave in the order in which they came, but several are in flight, and the network may reorder them. Where
-//     they must arrive in sequence, use the ordered mode ([buckets.WithOrdered]).
+//   - Requests are sent in the order in which they came, but several are in flight, and the network may reorder them.
+//     If they must arrive in that order, use the ordered mode ([buckets.WithOrdered]).
 //   - A slot of the global limit is kept for two seconds at most: with longer round trips global 429s are possible.
-//   - Limits are kept per process unless [buckets.WithShared] is used: other processes with the same token are noticed by
-//     what they leave over. A restart forgets what was sent before it, and may draw a 429 in the first seconds, unless package statefile
-//     keeps it ([Transport.WriteState], [Transport.RestoreState]).
-//   - With [WithLimiter] there is no budget of invalid requests, and [Transport.Manager] returns nil.
+//   - Each process counts only its own requests unless [buckets.WithShared] is used. It notices other processes with
+//     the same token only in X-RateLimit-Remaining. A restart forgets what was sent before and may cause a 429 in the
+//     first seconds, unless package statefile keeps the state ([Transport.WriteState], [Transport.RestoreState]).
+//   - With a limiter of [WithLimiter] that is no manager there is no budget of invalid requests, and
+//     [Transport.Manager] returns nil.
 //   - The transport sets no User-Agent. Discord wants "DiscordBot (url, version)", and may refuse others.
 //
 // # Shutdown
 //
-// [Transport.Shutdown] takes no new requests, lets those finish that wait or are in flight, and closes the transport.
+// [Transport.Shutdown] rejects new requests, waits until the others have finished, and closes the transport.
 //
 // # Metrics
 //
-// Package httpclient/metrics shows the transport and its manager to Prometheus:
+// Package httpclient/metrics exports the transport and its manager to Prometheus:
 //
 //	prometheus.MustRegister(metrics.New(transport.Manager(), transport))
 //
-// Without it, transport.Manager().Stats() has counters (granted, waited, wait time, 429s by class, refusals by reason, lost, evicted,
-// invalid requests) and gauges (waiting, in flight, buckets, routes), and can be given to expvar as it is:
+// Without that package, transport.Manager().Stats() has counters (granted, waited, wait time, 429s by class, refusals
+// by reason, lost, evicted, invalid requests) and gauges (waiting, in flight, buckets, routes). It can be published
+// with expvar:
 //
 //	expvar.Publish("ratelight", expvar.Func(func() any { return transport.Manager().Stats() }))
 //
-// transport.Manager().Buckets() iterates over snapshots of all buckets, which say what each waits for; Status() has those with the longest
-// waits, and package status makes a page of it.
+// transport.Manager().Buckets() iterates over snapshots of all buckets, which say why each bucket waits. Status() has
+// the buckets with the longest waits, and package status shows it as a page.
 //
-// Package httpclient/trace records requests for "bench tune", which chooses the max rate limit. A Grafana dashboard and alert rules for
-// Prometheus are in httpclient/proxy/monitoring. None of all this contains tokens; for errors of http.Client see [Redact].
+// Package httpclient/trace records requests for "bench tune", which chooses the max rate limit. A Grafana dashboard and
+// alert rules for Prometheus are in httpclient/proxy/monitoring. None of these contain tokens; for errors of
+// http.Client see [Redact].
 //
 // # Trying it without Discord
 //
-// Package httpclient/discordtest is a fake Discord, also for programs:
+// Package httpclient/discordtest is a fake Discord for tests, examples and programs:
 //
 //	fake := discordtest.NewServer(nil)
 //	defer fake.Close()

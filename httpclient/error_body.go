@@ -10,12 +10,12 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
-// maxExamined is how much of the body of an error is looked at, in bytes.
+// maxExamined bounds how many bytes of an error's body are inspected.
 const maxExamined = 4 << 10
 
-// inspect calls judge with the code in the body of an error, and whether there is one, as soon as its beginning has
-// come. The response waits for nothing. Its reader gets what was read; closing waits a moment for what may be about to
-// come.
+// inspect calls judge in another goroutine, as soon as the beginning of the body has come, with the code in it and
+// whether there is one. The response is not delayed. Its reader gets the inspected bytes, too, and its Close waits up
+// to briefWait for bytes that are about to come.
 func inspect(response *http.Response, judge func(code int, ok bool)) {
 	body := response.Body
 	encoding, known := message.EncodingOf(response.Header)
@@ -32,7 +32,7 @@ func inspect(response *http.Response, judge func(code int, ok bool)) {
 	})}, reading}
 }
 
-// inspectedBody is a body whose beginning is read by somebody else.
+// inspectedBody is a body whose beginning inspect reads.
 type inspectedBody struct {
 	partlyRead
 	reading *task[head]
@@ -43,7 +43,7 @@ func (b *inspectedBody) Close() error {
 	return b.Closer.Close()
 }
 
-// codeIn returns the code in the JSON object that a text begins with, and whether there is one.
+// codeIn returns the code in the JSON object at the beginning of a text, and whether there is one.
 func codeIn(text []byte) (code int, ok bool) {
 	var object struct {
 		Code json.RawMessage `json:"code"`

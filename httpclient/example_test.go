@@ -193,7 +193,7 @@ func ExampleRedact() {
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, buckets.ErrClosed))
 	// Output:
-	// Post "https://discord.com/api/v10/webhooks/1/…?…": closed: the rest bucket manager, or the transport
+	// Post "https://discord.com/api/v10/webhooks/1/…?…": rest bucket manager or transport is closed
 	// true
 }
 

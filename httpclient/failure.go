@@ -12,28 +12,30 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
-// permanentFailure reports an error that the next attempt would meet again. That there is no such host is none: Discord's hosts exist, and
-// resolvers say so while a network comes up. Neither is an alert of TLS, whose types net/http does not tell.
+// permanentFailure reports whether the next attempt would fail with the same error. A host that does not exist is not
+// permanent, because Discord's hosts exist and resolvers report this while a network comes up. A TLS alert is not
+// permanent either, because net/http does not export its type.
 func (x *roundTrip) permanentFailure(err error) bool {
 	return err != nil && (untrusted(err) || misconfigured(err) || x.unsendable(err) || ofWrongLength(err))
 }
 
-// untrusted reports that the server did not prove who it is, or does not speak TLS. No request was sent to it.
+// untrusted reports whether the server did not prove its identity, or does not speak TLS. No request was sent to it.
 func untrusted(err error) bool {
 	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return record.Conn != nil // instead of a handshake; otherwise it is a connection that broke
+		return record.Conn != nil // not TLS; if nil, the connection broke
 	}
-	return errors.Is(err, http.ErrSchemeMismatch) || // what http.Client makes of that
+	return errors.Is(err, http.ErrSchemeMismatch) || // http.Client returns this instead
 		is[*tls.CertificateVerificationError](err) || is[*tls.ECHRejectionError](err) ||
 		is[x509.UnknownAuthorityError](err) || is[x509.HostnameError](err) || is[x509.CertificateInvalidError](err) ||
 		is[x509.ConstraintViolationError](err) || is[x509.UnhandledCriticalExtension](err) ||
 		is[x509.InsecureAlgorithmError](err) || is[x509.SystemRootsError](err)
 }
 
-// misconfigured reports an address or feature that there cannot be, and redirects that lead in a circle.
+// misconfigured reports whether an address is invalid, a feature is not supported, or there are too many redirects.
 func misconfigured(err error) bool {
 	for outer, ok := errors.AsType[*url.Error](err); ok; outer, ok = errors.AsType[*url.Error](outer.Err) {
-		if outer.Op == "parse" || outer.Err != nil && outer.Err.Error() == "stopped after 10 redirects" { // which has no type
+		// The error after too many redirects has no type.
+		if outer.Op == "parse" || outer.Err != nil && outer.Err.Error() == "stopped after 10 redirects" {
 			return true
 		}
 	}
@@ -41,8 +43,9 @@ func misconfigured(err error) bool {
 		is[*net.AddrError](err) || is[*net.ParseError](err) || is[net.UnknownNetworkError](err) || is[net.InvalidAddrError](err)
 }
 
-// unsendable reports a request that http.Transport refuses before it sends anything. Its errors have no types, so this looks at what it
-// looks at; except for what depends on the scheme, which may be one that was registered, and on the protocol of the connection.
+// unsendable reports whether http.Transport rejects the request before it sends anything. Its errors have no types, so
+// unsendable makes the same checks. It reads the text of errors that depend on the scheme, which may be registered, or
+// on the protocol of the connection.
 func (x *roundTrip) unsendable(err error) bool {
 	r := x.request
 	if r.URL == nil || r.URL.Host == "" || x.header == nil || r.Method != "" && !message.IsHeaderName(r.Method) ||
@@ -53,14 +56,14 @@ func (x *roundTrip) unsendable(err error) bool {
 		return strings.Contains(err.Error(), "unsupported protocol scheme")
 	}
 	trailer := r.Trailer
-	if !x.body.repeatable() { // whoever still reads the body may be filling them in
+	if !x.body.repeatable() { // the reader of the body may be setting them
 		trailer = nil
 	}
 	return !isHeader(x.header) || !isHeader(trailer) ||
 		strings.Contains(err.Error(), "http2: invalid ") || strings.Contains(err.Error(), "http2: request header list larger than")
 }
 
-// ofWrongLength reports a body that is shorter or longer than its request says. net/http notices when it has sent some of it.
+// ofWrongLength reports whether a body is not as long as its request says. net/http notices this after sending a part.
 func ofWrongLength(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "http: ContentLength=") && strings.Contains(text, " with Body length ") ||
@@ -87,7 +90,7 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// temporaryStatus reports a status of a failure that will pass: those of Discord and of Cloudflare in front of it.
+// temporaryStatus reports whether a status is a temporary failure of Discord or of Cloudflare in front of it.
 func temporaryStatus(status int) bool {
 	switch status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
@@ -96,7 +99,7 @@ func temporaryStatus(status int) bool {
 	return 520 <= status && status <= 524
 }
 
-// neverSent reports an error from before anything was sent: no connection came about.
+// neverSent reports whether the request was not sent: no connection was made, or the server is untrusted.
 func neverSent(err error) bool {
 	var operation *net.OpError
 	return errors.As(err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect") || untrusted(err)

@@ -14,21 +14,20 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Hooks are functions that are called for every request, and every attempt. All are optional. They are called on the
-// goroutine of the request, which they delay, with no lock held. The context is the request's. Waits and holds are
-// reported to those of the manager, see buckets.Hooks, with a context that has the request's values and ends with its
-// wait.
+// Hooks are functions that are called for each request and each attempt. All are optional. They run on the goroutine of
+// the request, which they delay, with no lock held. The context is the request's. Waits and holds are reported to the
+// hooks of the manager, see buckets.Hooks. Their context has the request's values and ends with its wait.
 type Hooks struct {
 	// Request is called before each attempt, after the limiter has granted it.
 	Request func(context.Context, RequestEvent)
 	// Response is called after each attempt.
 	Response func(context.Context, ResponseEvent)
-	// Done is called once for each request to a limited host, just before RoundTrip returns: also for one that was never
-	// sent, but not for a malformed path or after Close.
+	// Done is called once for each request to a limited host, just before RoundTrip returns, also if the request was
+	// not sent. It is not called for a malformed path or after Close.
 	Done func(context.Context, DoneEvent)
 }
 
-// RequestEvent is one attempt that is about to be sent.
+// RequestEvent describes an attempt that is about to be sent.
 type RequestEvent struct {
 	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
 	Route, Major string
@@ -36,7 +35,7 @@ type RequestEvent struct {
 	Attempt int
 	// Queued is how long this attempt waited for the limiter.
 	Queued time.Duration
-	// Retry is why it is made, RetryNone if it is the first one.
+	// Retry is why the attempt is made, RetryNone if it is the first one.
 	Retry RetryReason
 }
 
@@ -48,57 +47,58 @@ type ResponseEvent struct {
 	Attempt int
 	// Took is the time from sending the request until the headers of the response.
 	Took time.Duration
-	// Status is that of the response, 0 if there was none. Class says which limit refused it.
+	// Status is the status of the response, 0 if there was none. Class is the limit that refused the request.
 	Status int
 	Class  ratelimits.Class
-	// Err is why there was no response, without the token and the credential of the request, see Redact.
+	// Err is why there was no response, or why the body of a 429 could not be read. It contains neither the token nor
+	// the credential of the request, see Redact.
 	Err error
 	// Retry is why the attempt was made, RetryNone if it was the first one.
 	Retry RetryReason
 }
 
-// RetryReason is why a request is sent again: how the attempt before ended.
+// RetryReason is why a request is sent again: how its previous attempt ended.
 type RetryReason string
 
 const (
-	RetryNone        RetryReason = ""             // it is sent for the first time
-	RetryRateLimited RetryReason = "rate_limited" // by a 429
-	RetryServerError RetryReason = "server_error" // by a status of a failure that will pass, see WithRetries
-	RetryTimeout     RetryReason = "timeout"      // without progress for too long
-	RetryConnection  RetryReason = "connection"   // without a response, otherwise
+	RetryNone        RetryReason = ""             // the first attempt
+	RetryRateLimited RetryReason = "rate_limited" // after a 429
+	RetryServerError RetryReason = "server_error" // after a status of a temporary failure, see WithRetries
+	RetryTimeout     RetryReason = "timeout"      // after too long without progress
+	RetryConnection  RetryReason = "connection"   // after another failure without a response
 )
 
-// DoneEvent is what became of one request, with all its attempts.
+// DoneEvent is the outcome of one request, with all its attempts.
 type DoneEvent struct {
 	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
 	Route, Major string
-	// TokenHash is a hash of the token in the path, by a key that no other process has, 0 if there is none. It tells
-	// requests apart that Discord counts apart, such as the follow-ups to different interactions, whose Major is the
-	// same.
+	// TokenHash is a hash of the token in the path, with a key of this process; 0 if there is no token. It
+	// distinguishes requests that Discord counts separately although their Major is the same, such as follow-ups to
+	// different interactions.
 	TokenHash uint64
-	// Attempts is how often it was sent, 0 if never.
+	// Attempts is how often the request was sent, 0 if never.
 	Attempts int
-	// Status is that of the response that is returned, 0 if there is none. Err is why, without the token and the
-	// credential of the request, see Redact.
+	// Status is the status of the returned response, 0 if there is none. Err is then the reason, without the token and
+	// the credential of the request, see Redact.
 	Status int
 	Err    error
 	// Took is the time from the call of RoundTrip. Waited is the part of it in which the request waited: for limits,
-	// between attempts, and for its body. Sent is the part in which it was in flight, until the headers of each response,
-	// or the end of a 429.
+	// between attempts, and for its body. Sent is the part in which it was in flight, until the headers of each
+	// response, or the end of a 429.
 	Took, Waited, Sent time.Duration
 }
 
-// Overhead is the time that the transport itself has taken: neither waiting nor in flight.
+// Overhead returns the time that the transport itself took: neither waiting nor in flight.
 func (e DoneEvent) Overhead() time.Duration { return max(e.Took-e.Waited-e.Sent, 0) }
 
-// WithHooks sets what is called for each request. AddHooks adds more.
+// WithHooks sets the hooks of the transport. AddHooks adds more.
 func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
 }
 
-// AddHooks adds functions to those that there are, for whoever observes a transport that somebody else has made, such
-// as httpclient/metrics. All are called, in the order in which they were added, for requests that begin from now on.
-// They cannot be removed. It does not block, and is safe for concurrent use.
+// AddHooks adds hooks to the existing ones. It is for packages that observe a transport of another package, such as
+// httpclient/metrics. For requests that begin from now on, all hooks are called in the order in which they were added.
+// They cannot be removed. AddHooks does not block, and is safe for concurrent use.
 func (t *Transport) AddHooks(hooks Hooks) {
 	for {
 		before := t.hooks.Load()
@@ -126,8 +126,8 @@ func inTurn[T any](first, second func(context.Context, T)) func(context.Context,
 
 // WithLogger sets where the transport and its own manager log. The transport itself logs failed attempts, at debug
 // level, and warns if it returns a 429 because the request's body can be sent only once. Nil turns logging off. See
-// buckets.WithLogger for the attributes, and how often a line is logged; the transport has no garbage collector, and
-// logs omitted lines with a later line or by Close.
+// buckets.WithLogger for the attributes, and how often a line is logged. The transport has no garbage collector, so it
+// logs omitted lines with a later line or in Close.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) {
 		s.log = nil
@@ -138,8 +138,8 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// callRequestHook reports an attempt that is about to be sent, after it was asked for at the given time. Should the
-// hook panic, nothing is sent and all is given back.
+// callRequestHook reports an attempt that is about to be sent. asked is when the request asked for its lease. If the
+// hook panics, nothing is sent and the lease is returned.
 func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease) {
 	if x.hooks.Request == nil {
 		return
@@ -156,13 +156,12 @@ func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease) {
 	returned = true
 }
 
-// times are how long a request has taken so far.
 type times struct {
 	began        time.Time
 	waited, sent time.Duration
 }
 
-// measure adds how long something takes, until over is called.
+// measure adds to sum the time until over is called.
 func measure(sum *time.Duration) (over func()) {
 	began := time.Now()
 	return func() { *sum += time.Since(began) }
@@ -170,7 +169,7 @@ func measure(sum *time.Duration) (over func()) {
 
 var tokenSeed = maphash.MakeSeed()
 
-// callDoneHook reports what became of the request. Should the hook panic, nobody gets the response, and it is closed.
+// callDoneHook reports the outcome of the request. If the hook panics, no caller gets the response, so it is closed.
 func (x *roundTrip) callDoneHook(response *http.Response, err error) {
 	if x.hooks.Done == nil {
 		return
@@ -192,7 +191,7 @@ func (x *roundTrip) callDoneHook(response *http.Response, err error) {
 	x.hooks.Done(x.request.Context(), e)
 }
 
-// callResponseHook reports the outcome of an attempt, whose header took that long.
+// callResponseHook reports the outcome of an attempt. took is the time until the headers of its response.
 func (x *roundTrip) callResponseHook(took time.Duration, response *http.Response, class ratelimits.Class, err error) {
 	if x.hooks.Response != nil {
 		e := ResponseEvent{
@@ -208,7 +207,7 @@ func (x *roundTrip) callResponseHook(took time.Duration, response *http.Response
 	}
 }
 
-// logFailure logs an attempt that failed, and what follows.
+// logFailure logs a failed attempt, with the pause before the next one or the reason why there is none.
 func (x *roundTrip) logFailure(
 	level slog.Level, response *http.Response, err error, pause time.Duration, reason error,
 ) {
@@ -239,14 +238,14 @@ func (x *roundTrip) logFailure(
 	x.log.Flush(now, false)
 }
 
-// redacted returns an error without the credential of the request and the secrets of its URL.
+// redacted returns an error without the credential of the request and the secrets in its URL.
 func (x *roundTrip) redacted(err error) error {
 	return redact.Error(err, redact.Secrets(x.request.URL, x.ask.Authorization)...)
 }
 
 func (x *roundTrip) route() string { return x.ask.Route.Route().String() }
 
-// major is asked for more than once if there are hooks.
+// major keeps the redacted parameter, because hooks ask for it more than once.
 func (x *roundTrip) major() string {
 	if x.redactedMajor == "" {
 		x.redactedMajor = x.ask.Route.RedactedMajor()

@@ -10,27 +10,26 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// WithHosts adds hosts that are limited besides Discord's own: a proxy in front of Discord, a test, a server that is
-// compatible with Discord. The function returns whether a host is limited, and the server behind it. Hosts of one
-// server share all limits and holds; different servers share nothing. Discord itself is "", so for a proxy that only
-// forwards to Discord return "", and for a server of its own the host. Only what Discord refuses is known of
-// credentials.
+// WithHosts adds limited hosts to those of Discord: a proxy in front of Discord, a test, a server that is compatible
+// with Discord. The function reports whether a host is limited, and returns the server behind it. Hosts of one server
+// share all limits and holds; different servers share nothing. The name of Discord itself is "": return it for a proxy
+// that only forwards to Discord, and the host for a separate server. Only refusals by Discord make a credential rest.
 //
-// Requests to all other hosts are passed on unchanged. The function is called for each request except those to
-// Discord, whose API is always limited and whose media hosts (routes.IsMediaHost) never are, and those to an API of
-// WithAPI. Nil adds none.
+// Requests to all other hosts are sent unchanged. The function is called for each request, with two exceptions: hosts
+// of Discord, whose API is always limited and whose media hosts (routes.IsMediaHost) never are, and hosts of an API of
+// WithAPI. Nil adds no hosts.
 //
-// The host is that of the request's URL, not of its Host header: in lower case, without a trailing dot, with the port
-// unless it is the scheme's default, such as "localhost:8080", "example.com" or "[::1]:8080". A non-ASCII host is
-// passed as it is in the URL. The function must be safe for concurrent use, and should be fast.
+// The host is the one of the request's URL, not of its Host header. It is in lower case, without a trailing dot, with
+// the port unless it is the scheme's default, such as "localhost:8080", "example.com" or "[::1]:8080". A non-ASCII host
+// is passed as it is in the URL. The function must be safe for concurrent use, and should be fast.
 func WithHosts(server func(host string) (server string, limited bool)) Option {
 	return func(s *settings) { s.hosts.server = server }
 }
 
-// WithAPI adds the base URL of another API that is limited, such as that of a proxy that is mounted below a path. Its
-// host is limited like those of WithHosts, and the route of a request is matched to what follows the base URL's path.
-// The server is what is behind it: "" for Discord, base.Host for a server of its own; it is spelled as hosts are. Of
-// several APIs at one host the server of the last one counts. A nil base, and one without a host, add none.
+// WithAPI adds the base URL of another limited API, such as a proxy that is mounted below a path. Its host is limited
+// like those of WithHosts. The route of a request is matched to the rest of its path after that of the base URL. server
+// is the server behind the API, spelled as a host: "" for Discord, base.Host for a separate server. If several APIs
+// have the same host, the server of the last one counts. A nil base, or one without a host, adds nothing.
 func WithAPI(base *url.URL, server string) Option {
 	return func(s *settings) {
 		if base != nil && hostOf(base) != "" {
@@ -41,16 +40,16 @@ func WithAPI(base *url.URL, server string) Option {
 	}
 }
 
-// hosts are those that are limited besides Discord's.
+// hosts finds the limited hosts besides Discord's.
 type hosts struct {
 	apis   []api
-	server func(host string) (server string, limited bool) // nil: no others
+	server func(host string) (server string, limited bool) // nil: no other hosts
 }
 
-// api is where an API is, and the server behind it.
+// api is the address of an API and the server behind it.
 type api struct{ host, path, server string }
 
-// find returns the server that limits apply to, and whether there is one.
+// find returns the server whose limits apply to a URL, and whether its host is limited.
 func (h *hosts) find(u *url.URL) (server string, limited bool) {
 	if routes.IsAPIHost(u.Host) {
 		return "", true
@@ -59,7 +58,7 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 		return "", false
 	}
 	host := hostOf(u)
-	if host == "" { // or it would be taken for Discord
+	if host == "" { // the function might return "" for it, which is Discord
 		return "", false
 	}
 	for _, a := range slices.Backward(h.apis) {
@@ -73,7 +72,7 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 	return h.server(host)
 }
 
-// belowAPI returns the path that is sent, without that of the API that it belongs to: of several, the longest.
+// belowAPI returns the path of a URL without the path of its API. If several APIs match, the longest path counts.
 func (h *hosts) belowAPI(u *url.URL) string {
 	path := message.Path(u)
 	rest := path
@@ -85,8 +84,8 @@ func (h *hosts) belowAPI(u *url.URL) string {
 	return rest
 }
 
-// serverOf returns the server whose limits are those of a URL, and whether there is one. Should a function of the caller's panic, the
-// body of the request that this is about is closed.
+// serverOf returns the server whose limits apply to a URL, and whether its host is limited. If the function of
+// WithHosts panics, serverOf closes the body of the request.
 func (t *Transport) serverOf(request *http.Request, u *url.URL) (server string, limited bool) {
 	if u == nil {
 		return "", false
@@ -102,7 +101,7 @@ func (t *Transport) serverOf(request *http.Request, u *url.URL) (server string, 
 	return server, limited
 }
 
-// hostOf returns a URL's host as WithHosts has it, empty if there is only a port or nothing at all.
+// hostOf returns a URL's host as WithHosts passes it, empty if the URL has none.
 func hostOf(u *url.URL) string {
 	name, port := strings.ToLower(u.Host), ""
 	if colon := strings.LastIndexByte(name, ':'); colon > strings.LastIndexByte(name, ']') {

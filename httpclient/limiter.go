@@ -8,17 +8,17 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// Limiter decides when requests may leave. *buckets.RESTBucketManager is one, buckets.Unlimited is one that does nothing, and
-// package limitertest tests others.
+// Limiter decides when requests may be sent. *buckets.RESTBucketManager implements it, and so does buckets.Unlimited,
+// which never waits. Package limitertest tests other implementations.
 //
-// What a context asks for is read with buckets.MaxWait, buckets.Ordered and buckets.Priority. A bucket is identified by the
-// request's Server, the response's hash and the route's major parameter: different servers share nothing. The lease ends with the response, or
-// with that it was lost, in which case the server may have counted the request. The invalid request budget is the manager's: with another
-// limiter there is none.
+// buckets.MaxWait, buckets.Ordered and buckets.Priority return the options of a context. A bucket is identified by the
+// request's Server, the bucket hash of the response and the route's major parameter: different servers share nothing.
+// The lease ends with the response, or with the report that the request was lost; the server may have counted a lost
+// request. Only a manager has a budget of invalid requests.
 type Limiter interface {
-	// AcquireRequest waits until the request may be sent, and returns its lease. The request is then sent at once, and
-	// the lease is always ended. After a 429 it is called again with the same Request. It must be safe for concurrent
-	// use and return when the context ends.
+	// AcquireRequest waits until the request may be sent, and returns its lease. The transport then sends the request
+	// at once, and always ends the lease. After a 429 it calls AcquireRequest again with the same Request.
+	// AcquireRequest must be safe for concurrent use and return when the context ends.
 	AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error)
 }
 
@@ -27,7 +27,7 @@ var (
 	_ Limiter = buckets.Unlimited{}
 )
 
-// edgeWait asks the limiter how long everything is held back after a refusal at the edge, 0 if it does not know.
+// edgeWait returns how long the limiter holds all requests after a refusal at the edge, 0 if the limiter does not tell.
 func edgeWait(l Limiter, server string) time.Duration {
 	if e, ok := l.(interface{ EdgeWait(string) time.Duration }); ok {
 		return e.EdgeWait(server)
@@ -35,13 +35,13 @@ func edgeWait(l Limiter, server string) time.Duration {
 	return 0
 }
 
-// liftSignal ends the waits after 429s that the limiter does not see to when the holds are lifted.
+// liftSignal ends the waits of waitAfterRefusal when holds are lifted.
 type liftSignal struct {
 	mu     sync.Mutex
-	lifted chan struct{} // nil if nobody has asked for it
+	lifted chan struct{} // nil until next is called
 }
 
-// next returns a channel that is closed when holds are lifted for the next time.
+// next returns a channel that is closed at the next lift.
 func (l *liftSignal) next() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

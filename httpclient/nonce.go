@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/message"
 )
 
-// addNonce gives a message without a nonce one, if its body is JSON and can be sent again.
+// addNonce adds a nonce to a message without one, if its body is JSON and can be sent again.
 func (b *body) addNonce(request *http.Request) {
 	encoding, known := message.EncodingOf(request.Header)
 	isJSON := message.IsJSON(message.HeaderValue(request.Header, "Content-Type"))
@@ -29,15 +29,16 @@ func (b *body) addNonce(request *http.Request) {
 	if !ok || !b.reservation.takeAll(max(int64(len(text))-b.reservation.taken, 0)) {
 		return
 	}
-	closeSoon(b.next) // another one is sent
+	closeSoon(b.next) // get returns the new text instead
 	b.next, b.length, b.measured = nil, int64(len(text)), true
 	b.get = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
 }
 
-// nonceLength is how long a nonce may be (Discord's documentation).
+// nonceLength is the longest nonce that Discord allows, in characters (its documentation).
 const nonceLength = 25
 
-// withNonce returns a JSON object with a nonce that is enforced, and reports whether the text is one that has none.
+// withNonce adds a nonce that is enforced to a JSON object. It reports whether the text is a JSON object that has
+// neither nonce nor enforce_nonce.
 func withNonce(text []byte) ([]byte, bool) {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil || object == nil || object["nonce"] != nil || object["enforce_nonce"] != nil {

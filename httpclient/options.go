@@ -14,30 +14,29 @@ import (
 // unless WithMaxBufferedBody sets another size.
 const DefaultMaxBufferedBody = 1 << 20
 
-// DefaultMaxBufferedTotal is the largest total size, in bytes, of such bodies in all requests together, unless
-// WithMaxBufferedTotal sets another one.
+// DefaultMaxBufferedTotal is the largest total size, in bytes, of such bodies of all requests, unless
+// WithMaxBufferedTotal sets another size.
 const DefaultMaxBufferedTotal = 64 << 20
 
-// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, or one of them
-// would have no effect or cannot be used. It is that of package buckets.
+// ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, have no effect or
+// cannot be used. It is the same error as buckets.ErrOptions.
 var ErrOptions = buckets.ErrOptions
 
 // Option configures a Transport.
 type Option func(*settings)
 
-// settings are what the options say.
 type settings struct {
 	base     http.RoundTripper
 	manager  *buckets.RESTBucketManager
 	limiter  Limiter
 	buckets  []buckets.Option
 	stateKey wire.Secret
-	ofOwn    string // the latest option that configures a manager of the transport's own
+	ofOwn    string // the latest option for the transport's own manager, "" if there is none
 	hooks    Hooks
 	behaviour
 }
 
-// behaviour is what a transport does with requests.
+// behaviour is the part of the settings that a transport keeps.
 type behaviour struct {
 	hosts               hosts
 	maxBufferedBody     int64
@@ -74,26 +73,26 @@ func defaults() settings {
 	}}
 }
 
-// WithBase sets the transport that sends the requests. The default, also for nil, is a copy of http.DefaultTransport
-// that pings an HTTP/2 connection on which nothing has come for 15 s, and closes it if no answer comes within 5 s. A
-// base of the caller's is used as it is: set http.Transport.HTTP2 to &http.HTTP2Config{SendPingTimeout: 15 *
-// time.Second, PingTimeout: 5 * time.Second} for the same. Without pings a dead connection is found when an attempt
-// times out on it.
+// WithBase sets the transport that sends the requests. The default, also for nil, is a copy of http.DefaultTransport.
+// It pings an HTTP/2 connection on which nothing has come for 15 s, and closes it if no answer comes within 5 s.
+// Another base is used unchanged: for the same pings set the field HTTP2 of an http.Transport to
+// &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}. Without pings a dead connection
+// is found only when an attempt on it times out.
 func WithBase(base http.RoundTripper) Option {
 	return func(s *settings) { s.base = base }
 }
 
-// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit; the later of the two
-// options counts. Zero or less means that no request ever waits. The default is buckets.DefaultMaxRateLimit. Together
-// with WithManager or WithLimiter, which have their own bound, every request fails with ErrOptions.
+// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. If both are used,
+// the later one counts. Zero or less means that no request ever waits. The default is buckets.DefaultMaxRateLimit.
+// WithManager and WithLimiter have their own bound: together with them every request fails with ErrOptions.
 func WithMaxRateLimit(d time.Duration) Option {
 	return func(s *settings) {
 		s.buckets, s.ofOwn = append(s.buckets, buckets.WithMaxRateLimit(d)), "WithMaxRateLimit"
 	}
 }
 
-// WithBuckets passes options to the transport's own bucket manager. Together with WithManager or WithLimiter, with
-// which it has none, every request fails with ErrOptions.
+// WithBuckets passes options to the transport's own bucket manager. With WithManager or WithLimiter the transport has
+// no manager of its own, and every request fails with ErrOptions.
 func WithBuckets(options ...buckets.Option) Option {
 	return func(s *settings) {
 		if len(options) > 0 {
@@ -108,29 +107,31 @@ func WithManager(manager *buckets.RESTBucketManager) Option {
 	return func(s *settings) { s.manager = manager }
 }
 
-// WithLimiter makes the transport use another limiter than a bucket manager. Nil is ignored. Together with WithManager every request
-// fails with ErrOptions.
+// WithLimiter makes the transport use a limiter other than a bucket manager. Nil is ignored. Together with WithManager
+// every request fails with ErrOptions.
 func WithLimiter(limiter Limiter) Option {
 	return func(s *settings) { s.limiter = limiter }
 }
 
-// WithoutRateLimitHeaders removes the rate limit headers from the responses that the transport returns, so that a limiter in the
-// library above does not act on them: X-RateLimit-*, and the Retry-After of a 429 that could not be repeated.
+// WithoutRateLimitHeaders removes the rate limit headers from the responses that the transport returns, so that a
+// limiter in the library above does not act on them: X-RateLimit-*, and the Retry-After of a 429 that could not be
+// repeated.
 func WithoutRateLimitHeaders() Option {
 	return func(s *settings) { s.withoutLimitHeaders = true }
 }
 
-// WithMaxBufferedBody sets up to which size, in bytes, a body without GetBody is kept in memory so that its request can be
-// repeated. A larger one is sent once. Zero or less keeps none. The default is DefaultMaxBufferedBody. See also WithMaxBufferedTotal.
+// WithMaxBufferedBody sets the largest size, in bytes, of a body without GetBody that is kept in memory so that its
+// request can be repeated. A larger body is sent once. Zero or less keeps none. The default is DefaultMaxBufferedBody.
+// See also WithMaxBufferedTotal.
 func WithMaxBufferedBody(bytes int64) Option {
 	return func(s *settings) { s.maxBufferedBody = max(bytes, 0) }
 }
 
-// WithMaxBufferedTotal bounds the memory, in bytes, of the bodies of WithMaxBufferedBody for all requests together:
-// those that wait, and those whose response has not been read or closed yet. A body that exceeds it is not kept; its
-// request is not refused or delayed, but sent once, like one whose body is too large. If it would have to be repeated,
-// a 429 is returned as it came, and any other failure is a *RetryError with ErrNotRepeatable. Zero or less keeps none.
-// The default is DefaultMaxBufferedTotal.
+// WithMaxBufferedTotal bounds the memory, in bytes, of the bodies of WithMaxBufferedBody for all requests together. It
+// counts requests that wait, and requests whose response has not been read or closed yet. A body for which there is no
+// room is not kept. Its request is neither refused nor delayed, but its body is sent once. If it would have to be
+// repeated, a 429 is returned as it came, and any other failure is a *RetryError with ErrNotRepeatable. Zero or less
+// keeps none. The default is DefaultMaxBufferedTotal.
 func WithMaxBufferedTotal(bytes int64) Option {
 	return func(s *settings) { s.maxBufferedTotal = max(bytes, 0) }
 }

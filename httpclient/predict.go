@@ -11,27 +11,27 @@ import (
 	"github.com/ratelight/ratelight/httpclient/internal/wait"
 )
 
-// Prediction is what Transport.Predict says of a request. String says it in a sentence. It contains no token.
+// Prediction is the result of Transport.Predict. String returns it as a sentence. It contains no token.
 type Prediction struct {
 	// Route is the method and template, empty if the request is not limited or malformed.
 	Route string
-	// Wait is how long the request would wait, 0 if it would leave at once or if that cannot be told.
+	// Wait is how long the request would wait, 0 if it would be sent at once or if the wait cannot be predicted.
 	Wait time.Duration
-	// Reason is what it would wait for, buckets.WaitsForNothing if it would leave at once.
+	// Reason is what the request would wait for, buckets.WaitsForNothing if it would be sent at once.
 	Reason buckets.WaitsFor
-	// Err is the error with which it would be refused at once, nil if it would not be.
+	// Err is the error with which the request would be rejected at once, nil if it would not be rejected.
 	Err error
-	// Hint says what may be wrong with the request, empty if nothing is known to be.
+	// Hint says what may be wrong with the request, empty if no problem is known.
 	Hint string
 }
 
-// Predict returns how long a request that came now would wait, and why, without sending it. It counts those that wait
-// already; requests that come later may be ahead if they have priority. The max rate limit, the request's max wait and
-// the deadline of its context count, the bounds of queues do not.
+// Predict returns how long a request that came now would wait, and why, without sending it. It counts the requests that
+// wait already; later ones with priority may still go ahead. It applies the max rate limit, the request's max wait and
+// the deadline of its context, but not the bounds of queues.
 //
-// The request is not changed and its body is not closed. Limits on fields of the body are only found if it has a
-// GetBody. A limiter of WithLimiter predicts if it has the method Predict of a buckets.RESTBucketManager. Predict does
-// not wait, except up to 100 ms for a GetBody that reads from elsewhere.
+// Predict does not change the request or close its body. It finds limits on fields of the body only if the request has
+// a GetBody. A limiter of WithLimiter predicts if it has the method Predict of a buckets.RESTBucketManager. Predict
+// waits only for a GetBody that reads from elsewhere, up to 100 ms.
 func (t *Transport) Predict(request *http.Request) Prediction {
 	if t.invalid != nil {
 		return Prediction{Err: t.invalid}
@@ -71,7 +71,7 @@ func (t *Transport) Predict(request *http.Request) Prediction {
 	return p
 }
 
-// hint returns what may be wrong with the request's Authorization.
+// hint returns what may be wrong with the request's Authorization, empty if no problem is known.
 func (x *roundTrip) hint() string {
 	authorization := x.ask.Authorization
 	if x.ask.Server == "" && authorization != "" && !strings.Contains(authorization, " ") {
@@ -80,18 +80,18 @@ func (x *roundTrip) hint() string {
 	return ""
 }
 
-// String says it in a sentence.
+// String returns the prediction as a sentence.
 func (p Prediction) String() string {
 	var text string
 	switch {
 	case p.Err != nil:
-		text = "would be refused: " + p.Err.Error()
+		text = "would be rejected: " + p.Err.Error()
 	case p.Route == "":
 		text = "would be sent at once"
 	case p.Reason == buckets.WaitsForNothing:
 		text = "would be sent at once, as far as is known"
 	case p.Wait == 0:
-		text = "would wait, nobody knows how long: " + reasonText(p.Reason)
+		text = "would wait for an unknown time: " + reasonText(p.Reason)
 	default:
 		text = fmt.Sprintf("would wait %v: %s", p.Wait.Round(time.Millisecond), reasonText(p.Reason))
 	}
@@ -105,7 +105,6 @@ func (p Prediction) String() string {
 	return subject + " " + text
 }
 
-// reasonText says what a request waits for.
 func reasonText(reason buckets.WaitsFor) string {
 	switch reason {
 	case buckets.WaitsForWindow:
@@ -113,7 +112,7 @@ func reasonText(reason buckets.WaitsFor) string {
 	case buckets.WaitsForSubLimit:
 		return "a hidden limit on fields of the body holds it after a 429"
 	case buckets.WaitsForShared:
-		return "the limit that all users of the channel or guild have together is used up"
+		return "the limit that all users of the channel or guild share is used up"
 	case buckets.WaitsForDeclared:
 		return "a declared limit is used up"
 	case buckets.WaitsForGlobal:
@@ -121,11 +120,11 @@ func reasonText(reason buckets.WaitsFor) string {
 	case buckets.WaitsForEdge:
 		return "the network in front of Discord has refused this address"
 	case buckets.WaitsForProbe:
-		return "the response to a request that was sent first is awaited"
+		return "an earlier request has no response yet"
 	case buckets.WaitsForOrdered:
 		return "requests of its bucket are sent one at a time, and one is in flight"
 	case buckets.WaitsForOutage:
-		return "the other processes that share the limits have to be asked, or cannot be reached"
+		return "the other processes that share the limits have not answered yet, or cannot be reached"
 	}
 	return string(reason)
 }

@@ -54,7 +54,7 @@ func TestPredictSaysWhyARequestWaits(t *testing.T) {
 			var tooLong *ratelimits.TooLongError
 			require.ErrorAs(t, p.Err, &tooLong, name)
 			assert.Equal(t, name == "deadline", tooLong.Deadline)
-			assert.Contains(t, p.String(), "would be refused: rate limit too long")
+			assert.Contains(t, p.String(), "would be rejected: rate limit too long")
 		}
 
 		again := send(transport, message())
@@ -87,7 +87,7 @@ func TestPredictSaysWhatIsWrongWithARequest(t *testing.T) {
 		malformed.Method = "GET /"
 		p = transport.Predict(malformed)
 		assert.Error(t, p.Err)
-		assert.True(t, strings.HasPrefix(p.String(), "the request would be refused: "), p)
+		assert.True(t, strings.HasPrefix(p.String(), "the request would be rejected: "), p)
 
 		assertStatus(t, http.StatusUnauthorized, send(transport, as(getting(t, "/users/@me"), "Bot canary")))
 		p = transport.Predict(as(getting(t, "/users/@me"), "Bot canary"))

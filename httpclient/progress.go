@@ -10,24 +10,25 @@ import (
 	"time"
 )
 
-// progress ends the context of an attempt when its caller has waited for too long and no bytes have been transferred.
+// progress ends the context of an attempt when its caller has waited for the attempt timeout and no bytes have been
+// transferred in that time.
 //
-// The caller waits for the headers of the response, and then in each read of its body. Between two reads it does not,
-// and no time counts. Bytes of an upload that are sent meanwhile start the time anew. The context's Deadline is the
-// request's, because its own end can be put off.
+// The caller waits for the headers of the response, and then in each read of its body. The time between two reads does
+// not count. Bytes of an upload that are sent during a wait start its time anew. The context's Deadline is the
+// request's, because the attempt's own end can be put off.
 type progress struct {
 	roundTrip *roundTrip
-	cancel    context.CancelCauseFunc // nil if the attempt has no end of its own
-	trace     httptrace.ClientTrace   // tells which connection the attempt uses
+	cancel    context.CancelCauseFunc // nil if the attempt has no timeout
+	trace     httptrace.ClientTrace   // reports which connection the attempt uses
 
 	mu         sync.Mutex  // guards all fields below
-	timer      *time.Timer // nil if the attempt is over, or has no end of its own
+	timer      *time.Timer // nil if the attempt is over, or has no timeout
 	waiting    bool
-	until      time.Time   // when the wait is over
-	connection *connection // nil if it is not known
+	until      time.Time   // when the wait times out
+	connection *connection // nil: not known
 }
 
-// begin returns the context of an attempt whose caller waits from now on.
+// begin starts the wait for the headers, and returns the context of the attempt.
 func (p *progress) begin(ctx context.Context, now time.Time) context.Context {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -38,10 +39,10 @@ func (p *progress) begin(ctx context.Context, now time.Time) context.Context {
 	return httptrace.WithClientTrace(ctx, &p.trace)
 }
 
-// patience is how long a wait may last.
+// patience returns how long a wait may last without progress.
 func (p *progress) patience() time.Duration { return p.roundTrip.attemptTimeout }
 
-// await starts the time of a wait.
+// await starts the time of a wait, unless the attempt has no timeout any more.
 func (p *progress) await() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +56,8 @@ func (p *progress) awaitLocked() {
 	p.timer.Reset(p.patience())
 }
 
-// transferred notes that bytes have been transferred: those that the caller waits for, or others.
+// transferred records that bytes have been transferred. They end the wait if the caller waits for them (awaited), and
+// start its time anew otherwise.
 func (p *progress) transferred(awaited bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,8 +76,7 @@ func (p *progress) transferred(awaited bool) {
 	}
 }
 
-// expire is what the timer calls. Bytes may have come at the same time, in which case the timer runs again or is not
-// needed.
+// expire is the function of the timer. If bytes came when the timer fired, the wait is over or has a later end.
 func (p *progress) expire() {
 	p.mu.Lock()
 	if !p.waiting || time.Now().Before(p.until) {
@@ -97,7 +98,7 @@ func (p *progress) end() {
 	}
 }
 
-// release leaves the end of the context to that of the request. It reports whether the context could still end.
+// release turns off the timeout, so that only the request's context ends the attempt. It reports whether it was on.
 func (p *progress) release() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +118,7 @@ func (p *progress) releaseLocked() *connection {
 	return c
 }
 
-// use notes that the attempt uses a connection, in place of an earlier one that was found to be broken.
+// use records which connection the attempt uses now. An earlier one was found to be broken.
 func (p *progress) use(got httptrace.GotConnInfo) {
 	if got.Conn == nil || !reflect.ValueOf(got.Conn).Comparable() {
 		return
@@ -131,18 +132,17 @@ func (p *progress) use(got httptrace.GotConnInfo) {
 	p.connection = p.roundTrip.connections.use(got.Conn)
 }
 
-// connections knows which attempts use which connection. Over HTTP/2 many attempts share one, which stays in use after
-// one of them has timed out. So a connection is closed when an attempt on it times out and none has made progress on it
-// in that time: it is dead, and each further attempt would wait for it again.
+// connections counts the attempts on each connection. Over HTTP/2 many attempts share one, which stays in use after one
+// of them has timed out. A connection is closed when an attempt on it times out and no attempt on it has made progress
+// in that time. It is then dead, and each further attempt on it would time out, too.
 type connections struct {
 	mu    sync.Mutex // guards all fields below
 	inUse map[net.Conn]*connection
 }
 
-// connection is one that attempts use.
 type connection struct {
 	net.Conn
-	attempts int          // how many use it; guarded by connections.mu
+	attempts int          // number of attempts that use it; guarded by connections.mu
 	used     atomic.Int64 // when bytes were last transferred, as of Transport.sinceMade
 }
 

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// maxRefusal is how much of a 429's body is read, in bytes. Discord's are a few hundred.
+	// maxRefusal bounds how many bytes of a 429's body are read. Discord's are a few hundred.
 	maxRefusal = 64 << 10
-	// refusalPatience is how long.
+	// refusalPatience bounds how long that read takes.
 	refusalPatience = 5 * time.Second
 )
 
-// refusalState is what 429s ask for, which a limiter that is no manager may not know.
+// refusalState is what 429s ask for. It is kept only for a limiter that is no manager, because that may not wait.
 type refusalState struct {
-	at         time.Time           // when the header of the latest came
-	retryAfter time.Duration       // of that
-	inRow      ratelimits.Refusals // how many there were
-	lifted     <-chan struct{}     // closed by a LiftHolds after the latest
+	at         time.Time           // when the headers of the latest 429 came
+	retryAfter time.Duration       // of the latest 429
+	inRow      ratelimits.Refusals // 429s in a row
+	lifted     <-chan struct{}     // closed by a LiftHolds after the latest 429
 }
 
-// handleRefusal takes in a 429: its headers at once, and then what its body adds. It is the last attempt if nobody
-// knows when to come back, or if the request cannot be repeated.
+// handleRefusal reports a 429 to the lease: its headers at once, and then what its body adds. The attempt is the last
+// one if an edge refusal does not say when to retry, or if the body can be sent only once.
 func (x *roundTrip) handleRefusal(
 	took time.Duration, response *http.Response, lease buckets.Lease,
 ) (*http.Response, outcome, error) {
@@ -67,8 +67,8 @@ func (x *roundTrip) handleRefusal(
 	return nil, refused, nil
 }
 
-// waitAfterRefusal waits as long as a 429 asked for, and longer after several, unless a manager sees to that. With
-// another limiter, or none, the request would otherwise be sent again at once, and again.
+// waitAfterRefusal waits as long as a 429 asked for, and longer after several. With a manager it does nothing, because
+// the manager waits. Another limiter might let the request be sent again at once, and again.
 func (x *roundTrip) waitAfterRefusal() error {
 	d := x.refusalState
 	if d == nil {
@@ -87,9 +87,9 @@ func (x *roundTrip) waitAfterRefusal() error {
 	return err
 }
 
-// readRefusal reads the body of a 429, or the part of it that comes within refusalPatience and before the context
-// ends. Only the latter and a body that breaks off are errors. After that time the body is closed, unless it is to be
-// kept: then whole is all of it, however late it comes.
+// readRefusal reads the body of a 429, or the part that comes within refusalPatience and before the context ends. err
+// is the end of the context or of a broken body; the end of refusalPatience is no error. A late body is closed. With
+// keep it is closed only if the context ends, and whole is all of it, however late it comes.
 func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byte, whole io.ReadCloser, err error) {
 	reading := start(func() (h head) {
 		h.text, h.err = io.ReadAll(io.LimitReader(body, maxRefusal))
@@ -115,7 +115,7 @@ func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byt
 	})}, err
 }
 
-// partlyRead is a body whose beginning has been read, or will have been.
+// partlyRead is a body whose beginning another goroutine reads. Its first Read waits for that goroutine.
 type partlyRead struct {
 	io.Closer
 	whole func() io.Reader
@@ -123,15 +123,14 @@ type partlyRead struct {
 
 func (b *partlyRead) Read(p []byte) (int, error) { return b.whole().Read(p) }
 
-// head is what was read of the beginning of a body.
+// head is the result of reading the beginning of a body.
 type head struct {
 	text  []byte
 	whole bool
 	err   error
 }
 
-// discard reads what is left of a small body, so that its connection can be used again, if it comes soon, and closes
-// it.
+// discard closes a body. First it reads a small rest that comes within briefWait, so that the connection can be reused.
 func discard(body io.ReadCloser) {
 	defer body.Close()
 	reading := start(func() error {
@@ -143,7 +142,7 @@ func discard(body io.ReadCloser) {
 	}
 }
 
-// withHead returns a body that begins with what was read of it.
+// withHead returns a body that begins with head, which was read from rest before.
 func withHead(head []byte, rest io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries says otherwise (hikari's
-	// default).
+	// DefaultRetries is how often a request is repeated after a failure, unless WithRetries sets another number
+	// (hikari's default).
 	DefaultRetries = 3
-	// DefaultBackoff and DefaultMaxBackoff are the first pause between attempts and the longest, unless WithBackoff says
-	// otherwise.
+	// DefaultBackoff and DefaultMaxBackoff are the first and the longest pause between attempts, unless WithBackoff
+	// sets others.
 	DefaultBackoff    = 500 * time.Millisecond
 	DefaultMaxBackoff = 16 * time.Second
 
-	// retryTime is for how long after the first attempt that failed others may begin. Discord remembers the nonce of a
-	// message for "a few minutes" (its documentation), which the last attempt's way is part of.
+	// retryTime bounds the time from the first failed attempt to the start of the last one. Discord remembers the nonce
+	// of a message for "a few minutes" (its documentation), and the last attempt must arrive within them.
 	retryTime = 2 * time.Minute
 )
 
-// retrySettings are the settings of what is repeated after a failure.
+// retrySettings say which requests are repeated after a failure, and when.
 type retrySettings struct {
 	times   int
 	unit    time.Duration
@@ -40,10 +40,11 @@ type retrySettings struct {
 // WithRetries sets how often a request is repeated after a temporary failure: a broken connection, an attempt without
 // progress, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
 //
-// Repeated are requests that do no harm when Discord processes them twice: GET, HEAD, OPTIONS, PUT and DELETE; messages
-// with a nonce and enforce_nonce; requests that were certainly not sent; and those of ContextWithUnsafeRetries and
-// WithUnsafeRetries. No retry begins more than two minutes after the first attempt that failed. A request is always
-// repeated after a 429, which does not count as a retry. The default is DefaultRetries.
+// A request is repeated only if it does no harm when Discord processes it twice: GET, HEAD, OPTIONS, PUT and DELETE;
+// messages with a nonce and enforce_nonce; requests that were certainly not sent; and requests that
+// ContextWithUnsafeRetries or WithUnsafeRetries allows. No retry begins more than two minutes after the first attempt
+// that failed. A request is always repeated after a 429, which does not count as a retry. The default is
+// DefaultRetries.
 //
 // The http.Transport below also repeats a GET, HEAD or OPTIONS by itself when a kept HTTP/1.1 connection turns out to
 // be broken; that counts here as one attempt, and as one request for the limits. Over HTTP/2 it does so only for
@@ -79,14 +80,14 @@ func WithNonce() Option {
 	return func(s *settings) { s.retrySettings.nonce = true }
 }
 
-// WithUnsafeRetries repeats POST and PATCH after failures like all other methods. Discord may then process them twice:
-// a message may appear twice.
+// WithUnsafeRetries lets POST and PATCH be repeated after failures like all other methods. Discord may then process
+// them twice: a message may appear twice.
 func WithUnsafeRetries() Option {
 	return func(s *settings) { s.retrySettings.unsafe = true }
 }
 
-// RetryError is the error of a request that got no response after all repetitions, or because its body can be sent only
-// once. A response is returned as it came, whatever its status. It wraps the cause.
+// RetryError is the error of a request that got no response after all retries, or whose body can be sent only once. It
+// wraps the cause. A response is returned as it came, whatever its status, and not as a RetryError.
 type RetryError struct {
 	// Route is the method and template, without parameters.
 	Route string
@@ -124,7 +125,7 @@ var (
 	// or WithMaxBufferedTotal.
 	ErrNotRepeatable = errors.New("its body can be sent only once")
 
-	errTooLate = errors.New("it spent that time waiting for its limit")
+	errTooLate = errors.New("the wait for its limit took too long")
 	errUnsafe  = errors.New("it may have been processed")
 	errOver    = errors.New("its context has ended or will end before the next attempt, or the transport is closed")
 	errLasting = errors.New("it would fail again")
@@ -133,16 +134,16 @@ var (
 // retry counts the attempts of one request.
 type retry struct {
 	first    time.Time // when the first attempt that failed was sent
-	latest   time.Time // when the latest was
+	latest   time.Time // when the latest attempt was sent
 	attempts int
 	failures int
 	backoff  *ratelimits.Backoff
-	again    bool // the next attempt is one after a failure
+	again    bool // the next attempt follows a failure
 	reason   RetryReason
 	doubtful bool // Discord may have created the message, and repeats are safe only because it has a nonce
 }
 
-// nextRetry returns how long to pause before the next attempt after one failed, or the reason why there is none.
+// nextRetry returns the pause before the next attempt, or the reason why there is none.
 func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration, error) {
 	r, s := &x.retry, &x.retrySettings
 	select {
@@ -166,7 +167,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 		r.first = r.latest
 	}
 	if r.backoff == nil {
-		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // no error: see WithBackoff
+		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // WithBackoff excludes errors
 	}
 	pause := r.backoff.Next()
 	if response != nil {
@@ -178,7 +179,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 		return 0, ErrMaxRetryDuration
 	}
 	if deadline, ok := x.request.Context().Deadline(); ok && time.Until(deadline) < pause {
-		return 0, errOver // there is no point in waiting for it
+		return 0, errOver // it would end during the pause
 	}
 	r.failures++
 	r.again = true
@@ -196,7 +197,8 @@ func retryReason(response *http.Response, err error) RetryReason {
 	return RetryConnection
 }
 
-// finish returns the outcome of the last attempt: its response untouched, or its error with what was tried.
+// finish returns the outcome of the last attempt: its response unchanged, or its error, with the number of attempts and
+// the reason if the request was or could have been repeated.
 func (x *roundTrip) finish(response *http.Response, reason, err error) (*http.Response, error) {
 	if err == nil {
 		return response, nil
@@ -212,7 +214,7 @@ func (x *roundTrip) newRetryError(reason, err error) error {
 	return &RetryError{Route: x.route(), Attempts: x.retry.attempts, Reason: reason, Err: err}
 }
 
-// acquireForRetry is acquireLease for an attempt after a failure, which must not begin after the time for retries.
+// acquireForRetry is acquireLease for an attempt after a failure. The attempt must begin within retryTime.
 func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) {
 	longest := x.maxRateLimit()
 	if own, ok := buckets.MaxWait(ctx); ok {
@@ -227,14 +229,14 @@ func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) 
 	switch {
 	case errors.As(err, &tooLong) && !tooLong.Deadline && left < longest:
 		return lease, x.newRetryError(ErrMaxRetryDuration, err)
-	case err == nil && time.Since(x.retry.first) > retryTime: // it could not be predicted
+	case err == nil && time.Since(x.retry.first) > retryTime: // its wait could not be predicted
 		lease.Return()
 		return lease, x.newRetryError(ErrMaxRetryDuration, errTooLate)
 	}
 	return lease, err
 }
 
-// safeToRepeat reports that nothing bad happens if the server carries out the request twice.
+// safeToRepeat reports whether the server may process the request twice, without harm or because an option allows it.
 func (x *roundTrip) safeToRepeat(err error) bool {
 	switch requestConfigOf(x.request.Context()).retry {
 	case retryNever:
@@ -250,8 +252,8 @@ func (x *roundTrip) safeToRepeat(err error) bool {
 	return nonce
 }
 
-// repeatedBelow reports that the transport below may have sent the request before the error that it reports: net/http
-// repeats some requests by itself when a connection that was idle turns out to be dead.
+// repeatedBelow reports whether the base transport may have sent the request before the attempt that its error
+// describes: net/http repeats some requests by itself when an idle connection turns out to be dead.
 func (x *roundTrip) repeatedBelow() bool {
 	switch methodOf(x.request) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -260,13 +262,13 @@ func (x *roundTrip) repeatedBelow() bool {
 	return x.request.Header.Get("Idempotency-Key") != "" || x.request.Header.Get("X-Idempotency-Key") != ""
 }
 
-// enforcesNonce reports a message of which Discord keeps only one with the same nonce (Discord's documentation; not so
-// for webhooks and interactions).
+// enforcesNonce reports whether Discord creates the message only once because of its nonce (Discord's documentation; it
+// does not for webhooks and interactions).
 func (x *roundTrip) enforcesNonce() bool {
 	if x.ask.Route.Route() != routes.CreateMessage {
 		return false
 	}
-	fields, ok := decode[map[string]json.RawMessage](&x.body) // not a struct, which takes the names in any case
+	fields, ok := decode[map[string]json.RawMessage](&x.body) // for a struct the case of names would not matter
 	nonce := string(fields["nonce"])
 	return ok && string(fields["enforce_nonce"]) == "true" && nonce != "" && nonce != "null" && nonce != `""`
 }

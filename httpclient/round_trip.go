@@ -11,17 +11,17 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// roundTrip is one request on its way, with all its attempts. It ends with a response or an error.
+// roundTrip is one request with all its attempts. It ends with a response or an error.
 //
 //	wait for a lease ── send ──┬── done
 //	     ▲                     ├── refused by a limit: again, as soon as the limiter says
-//	     └─────────────────────┴── failed: again after a pause, if that can do no harm
+//	     └─────────────────────┴── failed: again after a pause, if that does no harm
 type roundTrip struct {
 	*Transport
-	hooks   *Hooks // as they were when it began
+	hooks   *Hooks // the hooks at the start of the request
 	request *http.Request
 	ask     buckets.Request
-	header  http.Header // of the attempts: the request's without what must not be sent
+	header  http.Header // the headers that are sent, without withheld ones
 
 	credential credential
 
@@ -34,16 +34,16 @@ type roundTrip struct {
 	refusalState *refusalState // nil before a 429, and with a manager
 	times        times
 
-	redactedMajor string // "" before somebody asks for it
+	redactedMajor string // "" until major is called
 }
 
-// outcome is what became of one attempt.
+// outcome says how an attempt ended.
 type outcome int
 
 const (
 	done    outcome = iota
-	refused         // by a limit
-	failed          // a server error, or none at all
+	refused         // a 429 after which the request is sent again
+	failed          // a temporary server error, or no response
 )
 
 // run makes attempts until one of them is the last.
@@ -78,7 +78,8 @@ func (x *roundTrip) run() (*http.Response, error) {
 	}
 }
 
-// try sends the request once. The response is nil if there is an error, or if the outcome is refused.
+// try waits for a lease and sends the request once. The response is nil if there is an error, or if the outcome is
+// refused.
 func (x *roundTrip) try() (*http.Response, outcome, error) {
 	if err := x.awaitBody(); err != nil {
 		return nil, done, err
@@ -110,10 +111,10 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	switch response.StatusCode {
 	case http.StatusTooManyRequests:
 		return x.handleRefusal(took, response, lease)
-	case http.StatusProxyAuthRequired: // from a proxy on the way: the server has not seen the request
+	case http.StatusProxyAuthRequired: // from a proxy: the server has not seen the request
 		lease.Return()
 	default:
-		x.credential.answered(response, now) // before those in the queue go on
+		x.credential.answered(response, now) // before Update lets waiting requests be sent
 		lease.Update(x.parse(response, nil))
 	}
 	x.callResponseHook(took, response, ratelimits.ClassOK, nil)
@@ -127,7 +128,7 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 func (x *roundTrip) acquire() (buckets.Lease, error) {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()
-	if x.manager == nil { // whatever it does counts as waiting
+	if x.manager == nil { // all time in another limiter counts as waiting
 		defer measure(&x.times.waited)()
 	}
 	acquire := x.acquireLease
@@ -138,7 +139,7 @@ func (x *roundTrip) acquire() (buckets.Lease, error) {
 	return lease, whyStopped(ctx, err)
 }
 
-// acquireLease is acquire without a bound of its own.
+// acquireLease is acquire without the bound of retryTime. It also checks the credential before and after the wait.
 func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, error) {
 	if err := x.credential.check(); err != nil {
 		return buckets.Lease{}, err
@@ -151,14 +152,14 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, error) {
 	if err != nil {
 		return buckets.Lease{}, err
 	}
-	if err := x.credential.check(); err != nil { // it may have been stopped meanwhile
+	if err := x.credential.check(); err != nil { // it may have been refused during the wait
 		lease.Return()
 		return buckets.Lease{}, err
 	}
 	return lease, nil
 }
 
-// closeInPanic is deferred where hooks are called. It closes a response that nobody will get, and lets the panic go on.
+// closeInPanic is deferred where hooks are called. If one panics, it closes the response and lets the panic continue.
 func closeInPanic(response *http.Response) {
 	if problem := recover(); problem != nil {
 		if response != nil {
@@ -168,17 +169,16 @@ func closeInPanic(response *http.Response) {
 	}
 }
 
-// parse reads what a response says about limits.
 func (x *roundTrip) parse(response *http.Response, refusal []byte) ratelimits.Response {
 	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
-	if x.manager == nil || x.manager.Shares() { // who else limits may need it
+	if x.manager == nil || x.manager.Shares() { // other limiters and processes need it
 		limits.Stamp = ratelimits.ParseStamp(response.Header)
 	}
 	return limits
 }
 
-// sleep waits, unless the request comes to an end before, or will not be sent any more. It is over early when a
-// channel is closed.
+// sleep waits for d or until early is closed. It returns an error if the request or the transport ends before, or if
+// the credential starts to rest.
 func (x *roundTrip) sleep(d time.Duration, early <-chan struct{}) error {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/internal/wire"
 )
 
-// errUsed is returned by RestoreState when it is too late.
+// errUsed is returned by RestoreState after the first request.
 var errUsed = errors.New("transport has sent requests already: restore the state before the first request")
 
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // WithStateKey sets a secret that WriteState uses to hash credentials and tokens, see buckets.WithStateKey. The
-// transport's own manager has it, too.
+// transport's own manager gets it, too.
 func WithStateKey(secret []byte) Option {
 	kept := wire.NewSecret(secret)
 	return func(s *settings) {
@@ -30,15 +30,15 @@ func WithStateKey(secret []byte) Option {
 	}
 }
 
-// WriteState writes all that the next transport needs to go on from here: the state of the transport's own manager, see
-// buckets.RESTBucketManager.WriteState, and which credentials have worked within a week, so that invented ones do not
-// stop them. A manager of WithManager is not part of it, and neither are credentials that Discord has refused.
-// RestoreState reads it. Package statefile keeps it in a file.
+// WriteState writes everything that the next transport needs to continue. It includes the state of the transport's own
+// manager, see buckets.RESTBucketManager.WriteState, but not of one of WithManager. It includes the credentials that
+// have worked within a week, so that invented ones do not use up their budget, but not those that Discord has refused.
+// RestoreState reads the state. Package statefile keeps it in a file.
 //
-// Write it after Close or Shutdown, for the next transport to go on exactly there; and now and then before, also
-// because only then the manager knows at Close that its state is wanted: a transport that is not closed may send more
-// after it was written. The state contains no credential and no token, only keyed hashes, see WithStateKey. The errors
-// are those of w, and buckets.ErrClosed.
+// Write the state after Close or Shutdown: then the next transport continues exactly there. Write it now and then
+// before that, too. Only then does the manager keep its state at Close; and the last state written is used if the
+// transport is never closed, though more requests may have been sent since. The state contains no credential and no
+// token, only keyed hashes, see WithStateKey. The errors are those of w, and buckets.ErrClosed.
 func (t *Transport) WriteState(w io.Writer) error {
 	b := bytes.NewBuffer(t.credentials.encode(t.owned))
 	if t.owned {
@@ -52,8 +52,8 @@ func (t *Transport) WriteState(w io.Writer) error {
 	return nil
 }
 
-// RestoreState goes on from a state of WriteState. Call it before the first request. The errors are those of r;
-// buckets.ErrState if the state cannot be used; buckets.ErrClosed, and one for a transport that is in use. With an
+// RestoreState continues from a state of WriteState. Call it before the first request. The errors are those of r,
+// buckets.ErrState if the state cannot be used, buckets.ErrClosed, and one for a transport that is in use. After an
 // error nothing has changed.
 func (t *Transport) RestoreState(r io.Reader) error {
 	data, err := wire.ReadBlock(r, stateKind, stateVersion)
@@ -75,10 +75,9 @@ func (t *Transport) RestoreState(r io.Reader) error {
 	return nil
 }
 
-// used reports that something is known already.
 func (c *credentials) used() bool { return c.known.Size() > 0 }
 
-// encode returns which credentials have worked, and when. managed says that the state of a manager follows.
+// encode returns the credentials that have worked, and when. managed says whether the state of a manager follows.
 func (c *credentials) encode(managed bool) []byte {
 	key := c.key.Load()
 	b := append(wire.BeginBlock(stateKind, stateVersion), key.Salt[:]...)
@@ -93,7 +92,7 @@ func (c *credentials) encode(managed bool) []byte {
 	return wire.EndBlock(wire.AppendFlag(b, false))
 }
 
-// credentialsState is what was read of a state.
+// credentialsState is a decoded state of credentials.
 type credentialsState struct {
 	key      *wire.Key
 	managed  bool
@@ -111,7 +110,7 @@ func (c *credentials) decode(data []byte) (*credentialsState, error) {
 	s.managed = r.Flag()
 	for r.Flag() && len(s.accepted) < maxCredentials {
 		id := credentialID{CredentialKind(r.Byte()), r.Fixed()}
-		age := time.Duration(max(c.epoch.Unix()-int64(min(r.Number(), 1<<40)), 0)) // as far as clocks can be believed
+		age := time.Duration(max(c.epoch.Unix()-int64(min(r.Number(), 1<<40)), 0)) // seconds; clocks may go back
 		if age < provenFor/time.Second {
 			s.accepted[id] = -age * time.Second
 		}
@@ -119,7 +118,6 @@ func (c *credentials) decode(data []byte) (*credentialsState, error) {
 	return s, r.Err
 }
 
-// restore goes on from a state.
 func (c *credentials) restore(s *credentialsState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// briefWait is for how long something is waited for that comes at once or not at all.
+// briefWait bounds waits for calls that return at once or not at all.
 const briefWait = 100 * time.Millisecond
 
-// task is a call in a goroutine of its own, so that whoever waits for it can leave: a read or a round trip of somebody else's that does
-// not end when it is closed or its context ends.
+// task is a call in a separate goroutine, so that its caller can stop waiting. It is used for calls of other code that
+// may not return when their body is closed or their context ends: reads and round trips.
 type task[T any] struct {
 	over     chan struct{}
 	returned bool
 	result   T
-	problem  any // what it panicked with
+	problem  any // the value of its panic
 }
 
 func start[T any](call func() T) *task[T] {
@@ -33,7 +33,7 @@ func start[T any](call func() T) *task[T] {
 	return t
 }
 
-// wait waits for the end of the call until the context ends, and reports whether it has come.
+// wait waits for the end of the call until the context ends, and reports whether the call has ended.
 func (t *task[T]) wait(ctx context.Context) bool {
 	select {
 	case <-t.over:
@@ -43,7 +43,7 @@ func (t *task[T]) wait(ctx context.Context) bool {
 	}
 }
 
-// waitBriefly is wait for a call that should end now.
+// waitBriefly is wait for at most briefWait.
 func (t *task[T]) waitBriefly() bool {
 	select {
 	case <-t.over:
@@ -53,20 +53,20 @@ func (t *task[T]) waitBriefly() bool {
 	}
 }
 
-// get returns what the call returned, when it is over. A panic goes on here.
+// get waits for the call and returns its result. It panics if the call has panicked.
 func (t *task[T]) get() T {
 	<-t.over
 	switch {
 	case t.returned:
 	case t.problem != nil:
 		panic(t.problem)
-	default: // as a test that fails does
+	default: // the call has called Goexit, as t.FailNow does
 		runtime.Goexit()
 	}
 	return t.result
 }
 
-// leave lets the call go on alone. What it returns in the end is for late, or nothing if it panics.
+// leave lets the call go on without a waiter. late is called with its result, the zero value after a panic.
 func (t *task[T]) leave(late func(T)) {
 	go func() {
 		<-t.over

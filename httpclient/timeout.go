@@ -19,18 +19,19 @@ const DefaultAttemptTimeout = 15 * time.Second
 //     memory (see below) of a known length up to 32 KiB is one part
 //   - each read of the response's body. While the body is not being read, there is no timeout
 //
-// A body that is not in memory has as long to give its first byte, for each attempt; its request waits for its limits
-// after that.
+// A body that is not in memory must give its first byte within the same time, in each attempt; its request waits for
+// its limits after that.
 //
 // The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no
 // timeout.
 //
-// Closing a body may not end a blocked read of its source. So a request whose body is not known to be in memory is sent
-// by a separate goroutine, which stays blocked in such a read after the timeout. In memory are bodies that
-// http.NewRequest makes of a bytes.Buffer, bytes.Reader or strings.Reader, and those that the transport keeps.
+// Closing a body may not end a blocked read of its source. A request whose body is not known to be in memory is
+// therefore sent by a separate goroutine, which stays blocked in such a read after the timeout. Bodies in memory are
+// those that http.NewRequest makes of a bytes.Buffer, bytes.Reader or strings.Reader, and those that the transport
+// keeps.
 //
-// This finds connections that are broken, and no more: a server that sends a byte now and then keeps an attempt going.
-// How long a request may take in all is for the deadline of its context to say.
+// The timeout only finds broken connections: a server that sends a byte now and then keeps an attempt going. To bound
+// the whole time of a request, give its context a deadline.
 func WithAttemptTimeout(d time.Duration) Option {
 	return func(s *settings) { s.attemptTimeout = max(d, 0) }
 }

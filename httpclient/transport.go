@@ -20,7 +20,7 @@ type Transport struct {
 	base     http.RoundTripper
 	ownsBase bool
 	limiter  Limiter
-	manager  *buckets.RESTBucketManager // the limiter, if it is one
+	manager  *buckets.RESTBucketManager // the limiter if it is a manager, otherwise nil
 	owned    bool
 	behaviour
 	hooks        atomic.Pointer[Hooks] // never nil
@@ -30,7 +30,7 @@ type Transport struct {
 	memoryBudget memoryBudget
 	liftSignal   liftSignal
 
-	invalid error // what is wrong with the options, nil if nothing is
+	invalid error // the error for unusable options, nil if there are none
 
 	requests *drain.Drain
 	life     context.Context // ends with Close
@@ -38,7 +38,7 @@ type Transport struct {
 }
 
 // NewTransport returns a transport that is ready for use. Close it when you no longer need it: until then its manager
-// runs a goroutine that removes idle buckets. Options are applied in order; a later one of the same name replaces an
+// runs a goroutine that evicts idle buckets. Options are applied in order; a later one of the same name replaces an
 // earlier one, except WithBuckets, WithMaxRateLimit and WithAPI, which add to it.
 //
 // NewTransport does not fail. With options that exclude each other or that the manager cannot use, every request fails
@@ -66,7 +66,7 @@ func NewTransport(options ...Option) *Transport {
 	} else {
 		if t.manager == nil {
 			t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
-			if err := t.manager.Start(); err != nil { // for its options
+			if err := t.manager.Start(); err != nil { // its options are invalid
 				t.invalid = errors.Join(t.invalid, err)
 			}
 		}
@@ -76,14 +76,14 @@ func NewTransport(options ...Option) *Transport {
 	return t
 }
 
-// Pings find an HTTP/2 connection on which nothing comes any more before the next request is lost on it.
+// Pings find a dead HTTP/2 connection before the next request is lost on it.
 const (
 	pingAfter   = 15 * time.Second // without anything from the server
 	pingTimeout = 5 * time.Second
 )
 
-// newBase returns a transport like http.DefaultTransport that finds dead connections, and true; or what is there in its
-// place.
+// newBase returns a copy of http.DefaultTransport that finds dead connections, and true. If a program has replaced
+// http.DefaultTransport by another type, newBase returns that, and false.
 func newBase() (base http.RoundTripper, isOwn bool) {
 	usual, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -96,16 +96,16 @@ func newBase() (base http.RoundTripper, isOwn bool) {
 	return own, true
 }
 
-// isNil reports whether there is no limiter, or a manager that is none.
+// isNil reports whether the limiter is nil or a nil manager.
 func isNil(l Limiter) bool {
 	m, ok := l.(*buckets.RESTBucketManager)
 	return l == nil || ok && m == nil
 }
 
-// Manager returns the manager that decides when requests may be sent, nil if WithLimiter was used.
+// Manager returns the manager that decides when requests may be sent, nil if WithLimiter set a limiter of another type.
 func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 
-// Close ends waiting requests with buckets.ErrClosed, and refuses new ones. Requests in flight are not cut off. A
+// Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
 // manager of WithManager stays open, and requests that wait there go on waiting. Closing again does nothing; the error
 // is always nil.
 func (t *Transport) Close() error {
@@ -121,15 +121,15 @@ func (t *Transport) Close() error {
 	return t.manager.Close()
 }
 
-// Shutdown refuses new requests, with an error that matches buckets.ErrClosed, waits until all earlier calls of
+// Shutdown rejects new requests, with an error that matches buckets.ErrClosed, waits until all earlier calls of
 // RoundTrip have returned, and closes the transport. Requests that wait, for a limit or for another attempt, may still
-// be sent. When the context ends first, it closes the transport at once, as Close does, and returns the context's
+// be sent. When the context ends first, Shutdown closes the transport at once, as Close does, and returns the context's
 // error. It does not wait for the bodies of responses; Close does not cut them off. Requests to hosts that are not
-// limited are neither refused nor waited for. A redirect that http.Client follows is a new request.
+// limited are neither rejected nor waited for. A redirect that http.Client follows is a new request.
 //
-// Then the manager is shut down, too, see buckets.RESTBucketManager.Shutdown, unless it is one of WithManager. Shutdown
-// can be called more than once, also at the same time; if Close or another call cuts off a request while it waits, it
-// returns buckets.ErrClosed.
+// Then Shutdown shuts down the manager, too, see buckets.RESTBucketManager.Shutdown, unless it is one of WithManager.
+// Shutdown can be called more than once, also at the same time. If Close or another call cuts off a waiting request,
+// Shutdown returns buckets.ErrClosed.
 func (t *Transport) Shutdown(ctx context.Context) error {
 	err := t.requests.Wait(ctx, t.life.Done())
 	if err == nil && t.owned {
@@ -144,9 +144,8 @@ func (t *Transport) Shutdown(ctx context.Context) error {
 // sinceMade returns the monotonic time since the transport was made.
 func (t *Transport) sinceMade() time.Duration { return time.Since(t.epoch) }
 
-// ResetCredential lets an Authorization be used again at once that rests after 401s, on all routes. Pass the whole
-// value of the header ("Bot …"). Responses to requests in flight do not stop it again. It is not needed for a new
-// token.
+// ResetCredential lets an Authorization that rests after 401s be used again at once, on all routes. Pass the whole
+// value of the header ("Bot …"). Responses to requests in flight do not make it rest again. A new token needs no reset.
 func (t *Transport) ResetCredential(authorization string) {
 	if authorization != "" {
 		t.credentials.reset(t.credentials.idOf(CredentialAuthorization, authorization))
@@ -154,16 +153,15 @@ func (t *Transport) ResetCredential(authorization string) {
 }
 
 // HasSucceeded reports whether Discord has accepted this Authorization within a week, for a request that needs one, in
-// this process or in one whose state was restored. What has not has one share of the budget of invalid requests with
-// all else that has not, while anything has: see buckets.Request.Unproven.
+// this process or in one whose state was restored. While any credential has succeeded, all others together have one
+// share of the budget of invalid requests: see buckets.Request.Unproven.
 func (t *Transport) HasSucceeded(authorization string) bool {
 	this, _ := t.credentials.proven(t.credentials.idOf(CredentialAuthorization, authorization))
 	return this
 }
 
-// LiftHolds ends all effects of earlier refusals: of credentials, tokens in paths and webhooks, the waits after 429s,
-// and the holds of the limiter if it has a LiftHolds method, as a manager has, including one of WithManager. New
-// responses count as usual.
+// LiftHolds ends all effects of earlier refusals: the rests of credentials, the waits after 429s, and the holds of the
+// limiter if it has a LiftHolds method. A manager has one, also a manager of WithManager. New responses count as usual.
 func (t *Transport) LiftHolds() {
 	t.credentials.resetAll()
 	if l, ok := t.limiter.(interface{ LiftHolds() }); ok {
@@ -172,7 +170,7 @@ func (t *Transport) LiftHolds() {
 	t.liftSignal.lift()
 }
 
-// CloseIdleConnections calls the method of the same name of the base transport, if there is one. http.Client calls it.
+// CloseIdleConnections calls the method of the same name of the base transport, if it has one. http.Client calls it.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -185,8 +183,8 @@ func (t *Transport) CloseIdleConnections() {
 //
 // This applies to limited hosts: Discord's own except its media hosts, and those of WithHosts and WithAPI. Requests to
 // other hosts, their responses and errors are passed on unchanged, also after Close, and do not affect what is known
-// about Discord. Only if a limited host redirected a request there, credentials, cookies and the Referer are removed
-// from it.
+// about Discord. If a limited host redirected a request to another host, credentials, cookies and the Referer are
+// removed from it.
 //
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response
 // is returned unchanged and without waiting for its body. The first 4 KiB of the body of a 401 without the header Via,
@@ -195,7 +193,7 @@ func (t *Transport) CloseIdleConnections() {
 // came; only for the inspection gzip and deflate are decoded, and other encodings are not inspected. A 407 comes from a
 // proxy, and does not affect credentials.
 //
-// The errors are those of the transport below, in a *RetryError if the request was repeated or should have been, and
+// The errors are those of the base transport, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, for requests that wait too long
 //   - *ratelimits.EdgeError after a refusal that does not say when to retry
 //   - *AttemptTimeoutError if an attempt made no progress for too long
@@ -251,7 +249,6 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// do prepares the request and sends it.
 func (x *roundTrip) do() (*http.Response, error) {
 	if err := x.takeBody(); err != nil {
 		return nil, err
@@ -264,13 +261,13 @@ func (x *roundTrip) do() (*http.Response, error) {
 }
 
 func (x *roundTrip) takeBody() error {
-	if x.request.Body != nil && x.request.GetBody == nil { // it may have to be read
+	if x.request.Body != nil && x.request.GetBody == nil { // take may have to read it
 		defer measure(&x.times.waited)()
 	}
 	return x.body.take(x.life, x.request, x.maxBufferedBody)
 }
 
-// prepare works out what is asked of the limiter, and what leaves out what must not be sent.
+// prepare sets what the limiter is asked for, the credential, and the headers that are sent.
 func (x *roundTrip) prepare() {
 	if x.body.get != nil {
 		x.ask.Fields = x.fields
@@ -285,7 +282,7 @@ func (x *roundTrip) prepare() {
 
 func (x *roundTrip) fields() []string { return x.body.fields(x.request.Header) }
 
-// maxRateLimit is how long a request may wait.
+// maxRateLimit returns the longest predicted wait that is accepted.
 func (t *Transport) maxRateLimit() time.Duration {
 	if t.manager == nil {
 		return buckets.DefaultMaxRateLimit
@@ -293,7 +290,7 @@ func (t *Transport) maxRateLimit() time.Duration {
 	return t.manager.MaxRateLimit()
 }
 
-// match returns the request's route, and no error if the transport is open.
+// match returns the request's route, or buckets.ErrClosed after Close.
 func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 	if t.life.Err() != nil {
 		return routes.CompiledRoute{}, buckets.ErrClosed
@@ -302,7 +299,7 @@ func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 	return routes.Match(methodOf(request), path)
 }
 
-// methodOf returns the request's method; for a client, none means GET.
+// methodOf returns the request's method. An empty one means GET, as in net/http.
 func methodOf(request *http.Request) string {
 	if request.Method == "" {
 		return http.MethodGet
