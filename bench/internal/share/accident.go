@@ -99,7 +99,7 @@ func (r *run) affects(place int) {
 }
 
 // replaceFrom replaces the processes from the place first on: end ends each of them, and a new process takes its work.
-// The replacements begin apart after each other; 0: all at once.
+// apart is the time between two replacements; 0: all at once.
 func (r *run) replaceFrom(ctx context.Context, first int, apart time.Duration, end func(*process)) error {
 	var group errgroup.Group
 	for i := range r.places[first:] {
