@@ -102,8 +102,8 @@ func explained(err error, arguments []string, model *kong.Application) error {
 	return errors.New(text)
 }
 
-// unexpectedArgument returns the error for an argument that is not expected. It repeats only a lower-case word, such as
-// a mistyped command, because any other argument may be secret.
+// unexpectedArgument returns the error for an unexpected argument. It repeats only a lower-case word, such as a
+// mistyped command, because any other argument may be secret.
 func unexpectedArgument(i int, argument string, model *kong.Application) error {
 	which := fmt.Sprintf("argument %d", i+1)
 	if strings.Trim(argument, "abcdefghijklmnopqrstuvwxyz") == "" {

@@ -37,8 +37,7 @@ func (c *loadCommand) check(given map[string]bool) error {
 	return c.Network.Check()
 }
 
-// checkTarget validates the flags for a real server. Its errors repeat nothing that may be secret, such as the address
-// of a webhook.
+// checkTarget validates the flags for a real server. Its errors repeat no secrets, such as the address of a webhook.
 func (c *loadCommand) checkTarget() error {
 	u, err := url.Parse(c.Target)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

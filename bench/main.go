@@ -1,7 +1,6 @@
 // Command bench measures Ratelight. It sends a load through the transport to a simulated or a real server, judges the
 // limiter by scenarios, judges processes that share limits, runs a soak, and searches for the max rate limit to set.
-//
-// Run it with -h for its flags, and run `go test -bench . ./bench` for the cost of a request.
+// Run it with -h for its flags, and `go test -bench . ./bench` for the cost of a request.
 package main
 
 import (
@@ -96,9 +95,8 @@ func (o *output) progress(p *program, requests int) *report.Progress {
 	return report.NewProgress(p.stderr, requests)
 }
 
-// show writes the page, if there is to be one, and then the report as text or JSON. The page comes first, because the
-// second output may end the program: Ctrl-C also ends the program that it is piped into. The error says which exit
-// status to use.
+// show writes the page, if there is to be one, and then the report as text or JSON. The page comes first, because
+// Ctrl-C may end the program that the report is piped into. The error says which exit status to use.
 func (o *output) show(p *program, r *report.Report) error {
 	var unwritten error
 	if o.Report != "" {

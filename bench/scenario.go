@@ -72,8 +72,7 @@ func (c *scenarioCommand) Run(p *program) error {
 	return c.show(p, &report.Report{Title: title, Parts: parts, Verdict: report.Together(parts)})
 }
 
-// runAll runs scenarios concurrently in real time. They hardly compete, because together they make only a few hundred
-// requests per second.
+// runAll runs scenarios concurrently in real time. They hardly compete: together they make few requests per second.
 func (j *judged) runAll(p *program, seed uint64, scenarios ...load.Scenario) ([]*report.Report, error) {
 	requests := 0
 	for i := range scenarios {

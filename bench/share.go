@@ -72,8 +72,7 @@ func (c *shareCommand) Run(p *program) error {
 	return c.show(p, r)
 }
 
-// child runs the program as one of the processes that share limits. It ignores interrupts: Ctrl-C in a terminal reaches
-// all processes, but the parent ends the children.
+// child runs the program as one of the processes. It ignores Ctrl-C, which reaches all of them: the parent ends it.
 func child() int {
 	signal.Ignore(os.Interrupt)
 	if err := share.Child(os.Stdin, os.Stdout); err != nil {

@@ -74,8 +74,7 @@ func (c *tuneCommand) check(given map[string]bool) error {
 	return c.readRoutes()
 }
 
-// readRoutes parses -route and -rule. Its errors do not repeat the values, because they may contain the token of a
-// webhook.
+// readRoutes parses -route and -rule. Its errors do not repeat the values, which may contain the token of a webhook.
 func (c *tuneCommand) readRoutes() error {
 	if len(c.Route) == 0 {
 		c.Mix = []tune.Share{{Route: routes.CreateMessage, Weight: 1}}

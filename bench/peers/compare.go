@@ -48,7 +48,7 @@ func compare(ctx context.Context, o options, progress io.Writer) (*report.Report
 }
 
 // overview returns a table with a row for each contender and a column for each scenario that was run. A contender that
-// failed once has no sum of 429s, because some of them were not counted.
+// failed has no sum of 429s, because not all were counted.
 func overview(o options, all [][]result) report.Table {
 	t := report.Table{Title: "Ideal time as a share of the time taken (and the number of 429s)", Columns: []report.Column{{Name: "contender", Left: true}}}
 	for _, s := range o.scenarios[:len(all[0])] {
@@ -71,8 +71,7 @@ func overview(o options, all [][]result) report.Table {
 	return t
 }
 
-// runAll runs a scenario with all contenders: concurrently, each in its own process, or one after the other in this
-// one.
+// runAll runs a scenario with all contenders: concurrently, each in its own process, or in turn in this one.
 func runAll(ctx context.Context, o options, s scenario, ideal time.Duration) ([]result, error) {
 	results := make([]result, len(o.contenders))
 	var running errgroup.Group

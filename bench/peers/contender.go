@@ -24,13 +24,11 @@ type contender struct {
 	name string
 	// ratelight reports whether Ratelight is the limiter. open then gets its transport.
 	ratelight bool
-	// mutex reports whether calls wait in a sync.Mutex. testing/synctest does not advance its virtual time during such
-	// waits.
+	// mutex reports whether calls wait in a sync.Mutex, during which virtual time in testing/synctest stands still.
 	mutex bool
 	// racy reports whether the race detector finds races in the library when calls are concurrent.
 	racy bool
-	// open returns a caller that sends its requests through base. Only a limiter that is told the limits reads the
-	// scenario.
+	// open returns a caller that sends through base. Only limiters that are told the limits read the scenario.
 	open func(base http.RoundTripper, s scenario) caller
 }
 
@@ -117,8 +115,8 @@ func preparedDiscordgo(base http.RoundTripper) *discordgo.Session {
 	return s
 }
 
-// plainDisgo creates the limiter before any testing/synctest bubble begins. The limiter starts a goroutine that never
-// ends, and a bubble would wait for it. Each new client resets the limiter.
+// plainDisgo creates the limiter outside any testing/synctest bubble, which would wait for the limiter's goroutine that
+// never ends. Each new client resets the limiter.
 func plainDisgo() func(http.RoundTripper, scenario) caller {
 	limiter := rest.NewRateLimiter(
 		rest.WithRateLimiterLogger(slog.New(slog.DiscardHandler)),
@@ -126,8 +124,7 @@ func plainDisgo() func(http.RoundTripper, scenario) caller {
 		rest.WithCleanupInterval(24*time.Hour), // a cleanup would compare virtual times with real time
 	)
 	return func(base http.RoundTripper, _ scenario) caller {
-		// This client has no timeout, unlike disgo's: disgo closes no body, and for each a goroutine would wait for the
-		// timeout.
+		// Not disgo's client, which has a timeout: disgo closes no body, so for each a goroutine would wait for it.
 		return newDisgo(rest.WithHTTPClient(&http.Client{Transport: base}), rest.WithRateLimiter(limiter))
 	}
 }

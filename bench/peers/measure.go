@@ -63,8 +63,8 @@ const grace = time.Second
 // longest returns the time after which a run ends, even if calls have not returned.
 func longest(ideal time.Duration) time.Duration { return 2*ideal + 5*time.Second }
 
-// measure makes all calls of a scenario, each in its own goroutine. It returns when all calls have ended, or when the
-// time of longest is over. Then it abandons the goroutines of calls that never end.
+// measure makes all calls of a scenario, each in its own goroutine. It returns when all have ended, or abandons the
+// goroutines of calls that have not returned after longest.
 func measure(ctx context.Context, by contender, s scenario, seed uint64, tolerance time.Duration) (result, error) {
 	ideal, err := s.ideal()
 	if err != nil {
@@ -125,8 +125,7 @@ func measure(ctx context.Context, by contender, s scenario, seed uint64, toleran
 	return r, nil
 }
 
-// makeOne makes one call and gives it up at the time given if the call says so. It returns a panic of the library as an
-// error.
+// makeOne makes one call, and gives it up at the given time if the call says so. A panic of the library is an error.
 func makeOne(ctx context.Context, c call, given time.Time, with caller) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -147,8 +146,7 @@ func makeOne(ctx context.Context, c call, given time.Time, with caller) (err err
 	return with(ctx, c)
 }
 
-// note records the outcome of a call. took is the time since the start of the run, late the time since the call was
-// given up.
+// note records the outcome of a call: took counts from the start of the run, late from the time it was given up.
 func (r *result) note(c call, err error, took, late time.Duration) {
 	r.NeverEnded--
 	switch {

@@ -43,8 +43,7 @@ func (p plain) call(ctx context.Context, c call) error {
 	}
 }
 
-// attempt sends a request once. It returns the wait that a 429 asks for, at least a second to avoid a busy loop, and 0
-// after other responses.
+// attempt sends a request once. After a 429 it returns the wait, at least a second to avoid a busy loop; 0: no 429.
 func (p plain) attempt(ctx context.Context, c call) (again time.Duration, err error) {
 	request, err := newRequest(ctx, c)
 	if err != nil {
@@ -88,8 +87,7 @@ func newRequest(ctx context.Context, c call) (*http.Request, error) {
 }
 
 // configured is the best that limiters without feedback can do. It knows the limits in advance and has a rate.Limiter
-// for the global limit and for each route and channel. It does not know which routes share a limit, nor which other
-// clients use it.
+// for the global limit and each route and channel, but not which routes share a limit, nor other clients.
 type configured struct {
 	limits limits
 	make   func(requests int, period time.Duration) *rate.Limiter

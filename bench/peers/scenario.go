@@ -124,7 +124,7 @@ func scenarios(quick bool) []scenario {
 		{"mixed", "all seven kinds of calls, on 3 channels", slices.Concat(
 			repeated(3, times(10), send, edit), repeated(3, times(5), upload, remove, react, reply, execute),
 		), usual, false},
-		// 38 calls in all, not a multiple of 5: then the loss of one place would cost a whole window.
+		// The number of calls is no multiple of 5: otherwise the loss of one place would cost a whole window.
 		{"one-limit", "messages and edits in one channel, whose routes share an undocumented limit of 5 a second", inOne(19, send, edit), usual, true},
 		{"sliding", "messages to one channel; each takes 1 of 5 places for 1 s", inOne(40, send), messages(discordsim.Sliding(5, time.Second)), false},
 		{"leaky", "messages to one channel; 1 of 5 places is free every 0.2 s", inOne(40, send), messages(discordsim.Leaky(5, time.Second)), false},
@@ -147,8 +147,7 @@ func repeated(channels, times int, kinds ...kind) (calls []call) {
 	return calls
 }
 
-// givenUp returns messages. The first use up a window, the next are given up before the second window, and the others
-// follow.
+// givenUp returns messages: the first use up a window, the next are given up before the second window, others follow.
 func givenUp(count int) []call {
 	const window, hopeless = 5, 8
 	all := repeated(1, count+hopeless, send)

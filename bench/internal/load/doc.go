@@ -1,11 +1,9 @@
 // Package load sends requests through Ratelight's transport to a simulated or real server, and measures the result. It
-// runs one of the [Scenarios] that judge the limiter, or a burst described by flags ([Config.Scenario]), which is a
-// scenario without a name.
+// runs one of the [Scenarios] that judge the limiter, or a burst that flags describe ([Config.Scenario]).
 //
 // A scenario puts the whole transport in a situation that is known to be hard, before a simulated Discord, and compares
-// the result with that of an ideal client. [Scenario.Run] runs in real time in `go run ./bench`. In this package's
-// tests it runs in a testing/synctest bubble: there all scenarios together take a second or two, and no scheduler blurs
-// the result.
+// the result with that of an ideal client. [Scenario.Run] runs in real time in `go run ./bench`. This package's tests
+// run it in a testing/synctest bubble: all scenarios together take a second or two, and no scheduler blurs the result.
 //
 // # The two ideals
 //
@@ -16,6 +14,6 @@
 //
 // # A machine that stalls
 //
-// Every run measures how late timers and responses came ([Stalls]). A run that missed only what stalls can explain is
-// not judged.
+// Every run measures how late timers and responses came ([Stalls]). A run is not judged if stalls explain all it
+// missed.
 package load

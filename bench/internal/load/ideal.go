@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// largestPlan bounds the requests times channels for which an ideal is computed. The largest plan takes about three
-	// seconds.
+	// largestPlan bounds requests times channels for which an ideal is computed; the largest takes about three seconds.
 	largestPlan = 100_000_000
 	// An ideal must last at least shortestIdeal, and jittersInIdeal times the jitter. In shorter runs luck with round
 	// trips would decide, because the ideal clients always have the smallest one.
@@ -24,9 +23,8 @@ type Ideal struct {
 	Missing string
 }
 
-// Ideal returns the ideals for the scenario's work, offered when it is due. They have the simulation's smallest round
-// trip, and have to discover the route of the messages. Foreign requests that the run saw are part of the work, because
-// they took places.
+// Ideal returns the ideals for the scenario's work, offered when it is due, with the smallest round trip and an unknown
+// route. Foreign requests that the run saw are part of the work, because they took places.
 func (s *Scenario) Ideal(seen discordsim.Report) (Ideal, error) {
 	switch {
 	case s.config.Server != nil:
@@ -69,8 +67,7 @@ func (s *Scenario) certainly(seen discordsim.Report) (Ideal, error) {
 //
 // A fixed window that no header shows costs the certain client two round trips for each further window instead of one.
 // A refusal tells it when the window closes, but not how many requests will be accepted then, so it sends one first. A
-// client that sends one request at a time needs a round trip for each request of the last window, instead of one for
-// all.
+// client that sends one at a time needs a round trip for each request of the last window.
 func slower(roundTrips int) func(*Scenario, discordsim.Report) (Ideal, error) {
 	return func(s *Scenario, seen discordsim.Report) (Ideal, error) {
 		ideal, err := s.planned(seen)

@@ -28,9 +28,8 @@ func (r *Result) verdict(demand report.Demand) report.Verdict {
 	return report.Judge(line, reasons...)
 }
 
-// explained reports whether stalls of the machine may be why something was missed. All stalls together may explain a
-// longer run. Only the longest may explain a longer wait of a single request, or an avoidable 429. No stall explains
-// overtaken requests.
+// explained reports whether stalls of the machine may be why something was missed. All together may explain a longer
+// run, but only the longest may explain a longer wait or an avoidable 429. None explains overtaken requests.
 func (r *Result) explained(demand report.Demand) bool {
 	least := r.scenario.Targets
 	least.Certain = max(least.Certain, demand.MinEfficiency)
@@ -49,8 +48,7 @@ func (r *Result) explained(demand report.Demand) bool {
 	return !wanted || r.Avoidable.Total() == 0 || r.Stalls.Longest > stallTolerated
 }
 
-// missed lists the targets of a scenario that were missed, and by how much. It is empty if all were reached or the run
-// was interrupted.
+// missed lists the targets of a scenario that were missed, and by how much; none if the run was interrupted.
 func (r *Result) missed() (missed []string) {
 	targets := r.scenario.Targets
 	miss := func(when bool, format string, values ...any) {

@@ -14,8 +14,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Config has the flags of a load: a burst of requests to a Discord that is simulated in this process, or to a real
-// server.
+// Config has the flags of a load: a burst of requests to a Discord simulated in this process, or to a real server.
 type Config struct {
 	Requests     int           `group:"Load" range:"1..1000000" placeholder:"NUMBER" help:"Requests to make: 500 unless given, 20 with -target."`
 	Concurrency  int           `group:"Load" range:"0..1000000" default:"0" placeholder:"NUMBER" help:"Requests in progress at the same time, 0 for all at once."`
@@ -25,8 +24,7 @@ type Config struct {
 	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"Channels to which the requests are sent in turn, each with its own bucket."`
 	Bucket  `embed:"" set:"window=1s"`
 	Network `embed:"" set:"jitter=10ms"`
-	// Measured reports whether the simulated Discord has the limits measured at the real one. Bucket then has no
-	// effect.
+	// Measured reports whether the simulated limits are those measured at Discord. Bucket then has no effect.
 	Measured bool `kong:"-"`
 
 	Target string   `group:"Real server, in place of the simulated one" placeholder:"URL" secret:"" help:"SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits."`

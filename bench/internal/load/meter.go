@@ -12,9 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Meter records the times of each request on both sides of a transport. Watch records when a request was handed over.
-// The round tripper from Below, which goes below the transport under test, records when it was sent and answered. A
-// Meter is safe for concurrent use. Use NewMeter.
+// Meter records the times of each request on both sides of a transport: Watch when it was handed over, the round
+// tripper from Below when it was sent and answered. A Meter is safe for concurrent use. Use NewMeter.
 type Meter struct {
 	log   *report.Log // nil: none
 	start time.Time
@@ -41,11 +40,10 @@ func Quantiles(times []time.Duration) Queued {
 	return Queued{at(50), at(90), at(99), at(100)}
 }
 
-// Reading is what a meter has measured so far.
+// Reading has the measurements of a meter so far.
 type Reading struct {
-	// Queued is about the requests that were sent and not given up: the time from the handover to the client until a
-	// request was sent and, if it was sent again, from each response until the next attempt. Round trips are not
-	// included.
+	// Queued is about requests that were sent and not given up: the time from the handover until the first attempt, and
+	// from each response until the next attempt, without round trips.
 	Queued Queued
 	// LargestInFlight is the largest number of requests in flight at once.
 	LargestInFlight int

@@ -8,9 +8,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
-// mix lists the requests of a load to a Discord with measured limits, which are sent in turn. They meet token buckets,
-// fixed windows, a bucket of one request that opens later than it says (reactions), and routes with the global limit
-// only.
+// mix lists the requests of a load to a Discord with measured limits, sent in turn: to token buckets, fixed windows, a
+// bucket of one that opens later than it says (reactions), and routes with only the global limit.
 var mix = [...]string{
 	"POST /channels/$/messages",
 	"GET /channels/$",
@@ -24,8 +23,7 @@ var mix = [...]string{
 	"PUT /channels/$/messages/900000000000000001/reactions/a/@me",
 }
 
-// mixed makes a load of the mix to a Discord with measured limits. Each round of the mix goes to the next channel or
-// guild.
+// mixed makes a load of the mix to a Discord with measured limits. Each round is for the next channel or guild.
 func (s *Scenario) mixed(requests, channels int) {
 	s.server.Rules = measured.Rules(measured.Options{})
 	s.offers, s.work = make([]offer, requests), nil

@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// Report returns and judges the measurements. It contains neither the token nor the parameters of the path.
+// Report returns the measurements with a verdict. It contains neither the token nor the parameters of the path.
 func (r *Result) Report(demand report.Demand) *report.Report {
 	s := r.scenario
 	described := &report.Report{

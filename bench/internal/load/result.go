@@ -22,8 +22,7 @@ type Result struct {
 	scenario *Scenario
 
 	Requests int
-	// Answered counts the requests that got a response, Statuses these by status. A 429 followed by another attempt
-	// does not count.
+	// Answered counts requests with a response, Statuses these by status. A 429 before another attempt does not count.
 	Answered int
 	Statuses map[int]int
 	// RefusedEarly counts requests that the client rejected, because the predicted wait exceeded the max rate limit.
@@ -32,8 +31,7 @@ type Result struct {
 	Errors map[string]int
 	// Took is the time from the start until the last outcome. Requests that were given up have none.
 	Took time.Duration
-	// Refused counts 429s by class. Avoidable and Excused are set only if Judged, which is true if a simulator judged
-	// the 429s.
+	// Refused counts 429s by class. Avoidable and Excused need Judged: a simulator judged the 429s.
 	Refused, Avoidable, Excused discordsim.ByClass
 	Judged                      bool
 	Inversions                  int // requests of a scenario that were overtaken in their bucket

@@ -47,7 +47,7 @@ type Settings struct {
 // run is a scenario in progress.
 type run struct {
 	*Scenario
-	base      string // of all addresses
+	base      string // prefix of all addresses
 	start     time.Time
 	transport *httpclient.Transport
 	client    *http.Client
@@ -57,9 +57,8 @@ type run struct {
 	result Result
 }
 
-// Run makes all requests and waits for their outcomes. When the context ends, it makes no more, waits briefly for
-// requests in flight, and returns the measurements so far with Result.Interrupted set. The error reports an invalid
-// scenario.
+// Run makes all requests and waits for their outcomes. When the context ends, it makes no more, waits briefly for those
+// in flight, and returns with Result.Interrupted set. The error reports an invalid scenario.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err error) {
 	log := report.NewLog(settings.Record)
 	r := &run{Scenario: s, done: settings.Done, base: discordsim.BaseURL, result: newResult(s, log)}

@@ -12,8 +12,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Scenario is a list of requests to a server, with targets for the client that makes them. A scenario without a name is
-// a load described by flags.
+// Scenario is a list of requests to a server, and the targets of the client. Without a name it is a load from flags.
 type Scenario struct {
 	Name string
 	// About says what happens, in one line or several.
@@ -67,8 +66,7 @@ func (t Targets) List() []string {
 // Requests returns how many requests the scenario makes.
 func (s *Scenario) Requests() int { return len(s.offers) }
 
-// burst returns a scenario of messages to one channel, all at once. There are no retries and no timeouts, so that it
-// judges the limiter alone.
+// burst returns a scenario of messages to one channel, all at once, without retries and timeouts to judge the limiter.
 func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 	return Scenario{
 		Name: name, About: about, Targets: Targets{Certain: leastCertain, Omniscient: 0.95},
@@ -94,7 +92,7 @@ func (s Scenario) but(change func(*Scenario)) Scenario {
 	return s
 }
 
-// toChannels makes as many requests to each of n channels, which take turns.
+// toChannels makes the scenario's requests to each of n channels, which take turns.
 func (s *Scenario) toChannels(n int) {
 	s.offers = messages(s.Requests()*n, n)
 	s.work = slices.Repeat(s.work, n)

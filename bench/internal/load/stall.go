@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Pause waits for d, or until the context ends, and then returns its error. It does not wait if d is zero or less.
+// Pause waits for d, and returns the context's error if that ends first. It does not wait if d is zero or less.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

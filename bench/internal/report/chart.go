@@ -55,7 +55,7 @@ func newFigure(c Chart, lasted time.Duration, sync string) figure {
 	return f
 }
 
-// thinned returns the finite points. If they are more than most, it returns the first and the highest point in each of
+// thinned returns the finite points. If there are more than most, it returns the first and the highest point of each of
 // most equal parts of the X axis, and the last point.
 func thinned(points []Point, most int) (result []Point) {
 	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return math.IsNaN(p.X+p.Y) || math.IsInf(p.X+p.Y, 0) })

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// WriteJSON writes one object, or an array of them if the report has parts. Times are in seconds; values that are not
-// stated are null.
+// WriteJSON writes one object, or an array if the report has parts. Times are in seconds; missing values are null.
 func (r *Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

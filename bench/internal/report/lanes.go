@@ -126,9 +126,9 @@ func (l *lane) note() string {
 type laneData struct {
 	Label   string            `json:"label"`
 	Note    string            `json:"note"`
-	Top     float64           `json:"top"`               // of heights
+	Top     float64           `json:"top"`               // largest height
 	Windows []number          `json:"windows,omitempty"` // from, to, from, to, …
-	Marks   map[kind][]number `json:"marks"`             // time, height, how many; time, height, how many; …
+	Marks   map[kind][]number `json:"marks"`             // time, height, count; time, height, count; …
 }
 
 func (l *lane) data(end time.Duration) laneData {
@@ -155,8 +155,7 @@ func (l *lane) data(end time.Duration) laneData {
 	return data
 }
 
-// busiest returns the lanes of other limits, then those of the buckets with the most marks, and the number of all
-// buckets.
+// busiest returns the lanes of other limits, those of the buckets with most marks, and the number of all buckets.
 func (l *Log) busiest() (lanes []*lane, all int) {
 	if l.Calls == 0 {
 		return []*lane{l.sent()}, 1

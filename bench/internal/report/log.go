@@ -36,8 +36,7 @@ type Passage struct {
 	GivenUp          bool // its context ended before it had an outcome
 }
 
-// Queued returns how long the request was held back: before it was first sent, and from each response until the next
-// attempt. Round trips are not included.
+// Queued returns how long the request was held back before its attempts: since the handover or the last response.
 func (p Passage) Queued() (d time.Duration) {
 	since := p.HandedOver
 	for _, send := range p.Sends {
@@ -54,14 +53,13 @@ type Send struct {
 	Class    ratelimits.Class
 }
 
-// limit identifies a limit of the simulator. Limits that are not buckets have no hash, and limits for all requests have
-// no major.
+// limit identifies a limit of the simulator. Only buckets have a hash; a limit for all requests has no major.
 type limit struct {
 	class       discordsim.Class
 	hash, major string
 }
 
-// refusal is why a request was answered with 429.
+// refusal says why a request was answered with 429.
 type refusal struct{ class, judged, because string }
 
 // NewLog returns a log, nil if none is wanted.
@@ -90,16 +88,14 @@ func (l *Log) Add(p Passage) {
 	l.Passages = append(l.Passages, p)
 }
 
-// Observe makes a simulator with this configuration report to the log. The times of its blocks count from the start of
-// the run.
+// Observe makes a simulator report to the log. The times of its blocks count from the start of the run.
 func (l *Log) Observe(config *discordsim.Config) {
 	if l != nil {
 		config.Observe, config.ObserveLimit, l.blocks = l.event, l.use, config.Blocks
 	}
 }
 
-// use draws a request in the lane of a limit that has counted it. It draws no client's request in its bucket, because
-// event does, with the outcome.
+// use draws a request in the lane of a limit. It leaves the client's requests in their buckets to event.
 func (l *Log) use(u discordsim.LimitUse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -131,8 +131,7 @@ func (v Verdict) Sentence() string {
 	return ""
 }
 
-// CheckFile returns an error if a page cannot be written to a path, as far as that is known beforehand. It leaves no
-// file behind.
+// CheckFile returns an error if a page cannot be written to a path, as far as is known now. It leaves no file behind.
 func CheckFile(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s exists and is not a file: expected the name of a file to write", path)
@@ -144,8 +143,7 @@ func CheckFile(path string) error {
 	return errors.Join(err, file.Close(), os.Remove(file.Name()))
 }
 
-// WriteFile writes the page to a path. It replaces an existing file when the new one is complete, and leaves it as it
-// is after an error.
+// WriteFile writes the page to a path. A complete page replaces an existing file, and an error leaves it unchanged.
 func (r *Report) WriteFile(path string) error {
 	if err := CheckFile(path); err != nil {
 		return err

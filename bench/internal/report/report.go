@@ -135,8 +135,7 @@ type Fact struct {
 	Name   string // "": it is only in JSON
 	Value  Value
 	Remark string
-	// Key is the field in JSON, such as "seconds", or "queued_seconds.median" in a nested object. "": it is not in
-	// JSON.
+	// Key is the field in JSON, such as "seconds", or "queued_seconds.median" in a nested object. "": not in JSON.
 	Key string
 	// Main marks the most important facts. They stand on top of the page in large letters.
 	Main bool
@@ -170,14 +169,12 @@ type Chart struct {
 	Summary string `json:"-"` // the chart in words
 	X       Axis   `json:"x"`
 	Y       Axis   `json:"y"`
-	// Names replace the numbers 0, 1, 2, … on the X axis. Marked is the number of the name to highlight, counted from
-	// 1; 0: none.
+	// Names replace the numbers 0, 1, … on the X axis. Marked is one of them to highlight, counted from 1; 0: none.
 	Names  []string `json:"names,omitempty"`
 	Marked int      `json:"marked,omitempty"`
 	Series []Series `json:"series,omitempty"` // four at most; without any the chart is left out
 	Events []Event  `json:"events,omitempty"`
-	// Run reports whether X is the time since the start of the run in the report's Log. Such charts share their cursor
-	// and zoom.
+	// Run reports whether X is the time since the start of the run. Such charts share their cursor and zoom.
 	Run bool `json:"-"`
 }
 
@@ -197,8 +194,7 @@ type Series struct {
 // Point is a place in a chart.
 type Point struct{ X, Y float64 }
 
-// Event is a period that is shaded in a chart, or a line if it has no length. The part of its name before a colon is
-// the short name.
+// Event is a shaded period in a chart, or a line if it has no length. Before a colon, Name has the short name.
 type Event struct {
 	From float64 `json:"from"`
 	To   float64 `json:"to"`

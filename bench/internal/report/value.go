@@ -10,8 +10,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Value is a measurement or a setting, as a text for people and as data for JSON. The zero value means that there is
-// none: – and null.
+// Value is a measurement or a setting, as text for people and data for JSON. The zero value is shown as – and null.
 type Value struct {
 	Text   string
 	Data   any

@@ -14,8 +14,7 @@ import (
 type accident struct {
 	name      string
 	at, until time.Duration // since the start; equal if the accident is over at once
-	// allowed bounds the unavoidable 429s after the accident, allowedBuckets the buckets in which they are; 0 buckets:
-	// any number.
+	// allowed bounds the unavoidable 429s after the accident, allowedBuckets their buckets; 0 buckets: any number.
 	allowed, allowedBuckets int
 	// begin starts the accident, and calls affects for each process that it affects. end ends an accident of the
 	// engine, which affects all processes; nil for accidents of processes.

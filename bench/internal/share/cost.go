@@ -51,7 +51,7 @@ func (r *run) history() *history {
 }
 
 // expected returns how many requests should be accepted between two times, and the fraction of them that counts as
-// recovered. If callers wait for answers, that number follows from the rate. The fraction is smaller then, because the
+// recovered. If callers wait for answers, the number follows from the rate. The fraction is smaller then, because the
 // number varies by up to a window.
 func (h *history) expected(rate float64, from, to time.Duration) (n, enough float64) {
 	if len(h.planned) > 0 {
@@ -74,9 +74,8 @@ func (h *history) cost(a accident, affected []affected, next time.Duration) cost
 // wholeWindows rounds d down to whole windows, at least one.
 func wholeWindows(d, window time.Duration) time.Duration { return max(d.Truncate(window), window) }
 
-// back returns the time from the end of an accident until the rate is back: until the first accepted request from which
-// on there are enough. Requests accepted during the accident count, too. It returns -1 if the rate was not back before
-// the next accident.
+// back returns the time from the end of an accident until the first accepted request from which on the rate is back.
+// Requests accepted during the accident count, too. -1: it was not back before the next accident.
 func (h *history) back(a accident, rate float64, next time.Duration) time.Duration {
 	settled := wholeWindows(3*time.Second, h.window)
 	for _, from := range h.processed[first(h.processed, a.at):] {
@@ -152,11 +151,9 @@ func (c *cost) missed(t targets) (missed []string) {
 }
 
 const (
-	// simultaneous requests have no order. It takes about that long to tell the engine of a request, and longer by the
-	// time that the machine is behind.
+	// simultaneous requests have no order: telling the engine takes so long, plus the time that the machine is behind.
 	simultaneous = 5 * time.Millisecond
-	// blur exceeds the differences of the times that requests take to the server. Requests sent at the same time may be
-	// processed in any order.
+	// blur exceeds the differences of ways to the server, which may process simultaneous requests in any order.
 	blur = 100 * time.Millisecond
 )
 

@@ -77,7 +77,7 @@ func Child(stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	_, _ = io.Copy(io.Discard, stdin)
-	_ = said.Encode(calls(transport)) // before Close returns what was lent, for which no request calls
+	_ = said.Encode(calls(transport)) // before Close returns leases: no request causes those calls
 	return errors.Join(transport.Close(), server.Close())
 }
 

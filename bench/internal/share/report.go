@@ -100,8 +100,7 @@ func (r *result) facts() []report.Fact {
 		report.Fact{Name: "their time", Key: "engine.seconds", Value: report.Time(r.calls.Time), Remark: "until the processes had the replies"})
 }
 
-// perSecond returns a table of the accepted requests, the 429s and the failed requests of each second, and a chart of
-// these with the accidents.
+// perSecond returns a table of accepted requests, 429s and failures in each second, and a chart with the accidents.
 func (r *result) perSecond() (report.Table, report.Chart) {
 	table := report.Table{Key: "per_second", Columns: []report.Column{{Key: "served"}, {Key: "refused"}, {Key: "errors"}}}
 	lines := []report.Series{{Name: "requests", Step: true}, {Name: "429s", Step: true}, {Name: "errors", Step: true}}

@@ -19,7 +19,7 @@ type result struct {
 	length   time.Duration
 	requests int // without those given up at the planned end
 	answered int
-	errors   map[string]int // errors of the others, and how often they occurred
+	errors   map[string]int // errors of the other requests, with their numbers
 	took     time.Duration  // from the common start until the last answer, or until the planned end
 	ideal    discordsim.Plan
 	queued   load.Queued // how long requests were held back
@@ -141,8 +141,8 @@ func (r *result) missed() (missed []string) {
 }
 
 // explained reports whether a stall of the machine may be why targets were missed. Only the longest stall is known, so
-// it excuses no more than its own time. It explains no missing answers, no calls to the engine, and no inverted pairs,
-// whose count allows for it already.
+// it excuses no more than its own time. It excuses no missing answers, no calls to the engine, and no inverted pairs,
+// whose count allows for stalls already.
 func (r *result) explained(demand report.Demand) bool {
 	t := r.targets
 	certain := max(t.certain, demand.MinEfficiency)

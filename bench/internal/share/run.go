@@ -21,8 +21,7 @@ import (
 const (
 	// authorization is the credential of all requests.
 	authorization = "Bot simulated"
-	// afterFailure is how long a caller pauses after a failure. Otherwise requests that fail at once would make a busy
-	// loop.
+	// afterFailure is how long a caller pauses after a failure, so that immediate failures make no busy loop.
 	afterFailure = 100 * time.Millisecond
 	// patience is added to twice the length of a run. Requests without an answer by then count as never answered;
 	// without this bound the benchmark might not end.
@@ -48,7 +47,7 @@ type run struct {
 	stalled  time.Duration // the longest that the simulator was behind
 }
 
-// place holds a process, and later its replacement. Its lock is held while there is none.
+// place holds a process, and later its replacement. It is locked while there is no process.
 type place struct {
 	sync.RWMutex
 	process *process
@@ -70,8 +69,7 @@ type refusal struct {
 	avoidable bool
 }
 
-// runScenario runs a scenario. It stops early when the context ends. The error reports a process or an engine that
-// failed.
+// runScenario runs a scenario, until the context ends at most. The error reports a process or an engine that failed.
 func runScenario(parent context.Context, s Scenario, o Options) (*result, error) {
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
@@ -135,7 +133,7 @@ func (r *run) simulate() (*discordsim.Server, error) {
 		return nil, err
 	}
 	if r.shared.Discord, err = discord.Listen(); err != nil {
-		_ = discord.Close() // the reason is err
+		_ = discord.Close() // err is returned instead
 	}
 	return discord, err
 }
@@ -162,8 +160,7 @@ func (r *run) launch(i int) (err error) {
 	return err
 }
 
-// replace ends a process with the function, and starts another one in its place. Requests made in the meantime wait for
-// the new one.
+// replace ends a process with the function, and starts another one in its place. Requests in between wait for it.
 func (r *run) replace(i int, end func(*process)) error {
 	r.places[i].Lock()
 	defer r.places[i].Unlock()

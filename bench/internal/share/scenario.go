@@ -111,8 +111,7 @@ func (o Options) all() []Scenario {
 
 // disturbed returns the scenarios with accidents.
 func (o Options) disturbed() []Scenario {
-	// No request waits longer than until a session ends and the next window opens. The second more is for network and
-	// timers.
+	// No request waits longer than for the end of a session and the next window. The second is for network and timers.
 	within := func(q discordsim.Quota) time.Duration { return sessionTime + q.Period + time.Second }
 	fast, slow := targets{backWithin: within(quota), servedWithin: within(quota)}, targets{servedWithin: within(longWindow)}
 	if o.Outage != "" && o.Outage != shared.OutageWait.String() {
@@ -174,15 +173,14 @@ type caller struct {
 const (
 	// each is the number of callers on the one bucket, and of own buckets, for each process.
 	each = 10
-	// apart is the time between the first requests of two callers. Requests made at the same moment have no order
-	// between processes.
+	// apart is the time between the first requests of two callers. Simultaneous requests would have no order.
 	apart = 10 * time.Millisecond
 	// offered is the number of requests per second in an own bucket: two thirds of its limit.
 	offered = 3.25
 )
 
 // contested returns work on one bucket. The first requests come from the processes in turn. Together the callers make
-// the given number of requests; 0: as many as they can.
+// that many requests; 0: as many as they can.
 func contested(processes, requests int) []work {
 	works := make([]work, processes)
 	callers := processes * each
@@ -254,10 +252,9 @@ func (w work) planned() (at []time.Duration) {
 	return at
 }
 
-// idealOf plans work with a fixed number of requests for one client. It does the work of all processes, must be sure
-// before it sends, and always has the smallest round trip. Later requests of a caller are planned as if they were made
-// at its start, which can only make the ideal faster. MeanWait is 0 then, because it depends on when callers make their
-// next requests.
+// idealOf plans work with a fixed number of requests for one certain client, which does it for all processes with the
+// smallest round trip. It plans all requests of a caller for its start, which can only make the ideal faster. MeanWait
+// is 0 then, because it depends on when callers make their next requests.
 func idealOf(all work, quota discordsim.Quota) (discordsim.Plan, error) {
 	arrivals := make(map[int][]time.Duration) // by bucket
 	again := false

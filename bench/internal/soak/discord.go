@@ -17,8 +17,7 @@ const (
 	forbiddenFrom, forbiddenEnd = 0.10, 0.40
 )
 
-// versionOfB returns the version of the second bot's token. The token is replaced in every fourth round, from the
-// second one on.
+// versionOfB returns the version of the second bot's token, which is replaced in each fourth round from the second on.
 func (r *Round) versionOfB(at time.Duration) int {
 	version := (r.number + 2) / len(kinds)
 	if r.Kind == tokenRevoked && at >= r.part(replacedAt) {

@@ -21,7 +21,7 @@ type Result struct {
 	Made     int
 	Longest  time.Duration
 	Outcomes map[string]int
-	// Unexpected counts outcomes that their requests should not have had; some of many are left out.
+	// Unexpected counts outcomes that their requests should not have had, mostUnexpected kinds at most.
 	Unexpected map[string]int
 	Rounds     []Round
 	// Left is what the manager still kept at the end.
@@ -95,8 +95,7 @@ func (r *Result) judge() {
 // runtime keep memory for reuse. In a soak of a day that is 5 bytes for each request of a third.
 const heapSlack = 2 << 20
 
-// heaps returns the mean heap of the second and of the last third in bytes, or zeros if there were fewer than three
-// rounds.
+// heaps returns the mean heap of the second and the last third in bytes, or zeros after fewer than three rounds.
 func (r *Result) heaps() (middle, last uint64) {
 	n := len(r.Rounds)
 	if n < 3 {

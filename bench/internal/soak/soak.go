@@ -1,14 +1,13 @@
-// Package soak keeps one transport busy for a long time under all kinds of failures, and looks for leaks: memory,
-// goroutines, requests without an outcome.
+// Package soak keeps one transport busy for a long time under all kinds of failures, and looks for leaks of memory and
+// goroutines, and for requests without an outcome.
 //
 // A soak is a number of rounds. Each has its own simulated Discord, so that the server's memory is not taken for the
-// client's, and a load of 1,000 requests a minute. After a round the soak waits until all requests have ended, and
-// measures. Most rounds are disturbed: errors, lost connections, wrong headers, bans, cancelled requests. Every fourth
-// round and the last one are undisturbed.
+// client's, and a load of 1,000 requests a minute. The soak measures when all requests of a round have ended. Most
+// rounds are disturbed by errors, lost connections, wrong headers, bans and cancelled requests; every fourth and the
+// last are not.
 //
-// The simulator says of every 429 whether the client could have avoided it, and assumes that the client reads every
-// response. In disturbed rounds responses are lost, so avoidable 429s are only counted. In undisturbed rounds none is
-// allowed.
+// The simulator judges whether the client could have avoided a 429, as if the client had read every response. In
+// disturbed rounds responses are lost, so avoidable 429s are only counted. In the others none is allowed.
 //
 // The soak speaks HTTP over connections in memory. The package's test runs it in a testing/synctest bubble, where a day
 // takes minutes, and searches everything that is logged, returned or remembered for tokens.
@@ -100,8 +99,7 @@ func (r *Round) part(fraction float64) time.Duration {
 	return time.Duration(float64(r.length) * fraction)
 }
 
-// budgetPeriod returns the period of the invalid request budget: Discord's ten minutes, or less so that a short soak
-// uses the budget up, too.
+// budgetPeriod returns the period of the invalid request budget: Discord's, or less in a soak that is too short for it.
 func (o Options) budgetPeriod() time.Duration { return min(10*time.Minute, o.Length/5) }
 
 // budget returns how many invalid responses are allowed in the period. Disturbed rounds would have more.
@@ -120,8 +118,8 @@ type soak struct {
 	result Result
 }
 
-// Run runs a soak and returns its result. It stops early when the context ends, with Result.Interrupted set. The error
-// reports an invalid configuration.
+// Run runs a soak. When the context ends, it stops early with Result.Interrupted set. The error reports invalid
+// Options.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	s := &soak{Options: o, result: Result{
 		Options: o, Outcomes: make(map[string]int), Unexpected: make(map[string]int), Goroutines: [2]int{runtime.NumGoroutine(), 0},

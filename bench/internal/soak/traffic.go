@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// operations lists the operations of requests; of a thousand requests, weight are for each. Names after $ are drawn.
+// operations lists the operations of requests. weight is their number in a thousand. Names after $ are drawn.
 var operations = []struct {
 	weight             int
 	method, path, body string
@@ -77,8 +77,7 @@ func (p plan) once() bool { return p.body == upload }
 // mark is in every token several times, so that every useful part of a token contains it. No hash or number does.
 const mark = "zQ7xK9"
 
-// interactionPrefix begins the tokens of interactions and is no secret. expiredToken begins the tokens of interactions
-// that have expired.
+// interactionPrefix begins the tokens of interactions and is no secret; expiredToken begins those of expired ones.
 const (
 	interactionPrefix = "aW50ZXJhY3Rpb246"
 	expiredToken      = interactionPrefix + "Expired"
@@ -128,9 +127,9 @@ func (r *Round) draw(seed, n uint64, at time.Duration) plan {
 }
 
 // authorization returns the credential of a bot, another bot or a user, or none, which is usual where the path has a
-// token. It avoids two cases that no client can get right by Discord's documentation. Interactions with a credential
-// count for the global limit, although they need not wait for it. And the simulator assumes that all clients know a
-// shared limit once one credential has met it.
+// token. It avoids two cases that no client can get right by Discord's documentation: interactions with a credential
+// count for the global limit without waiting for it, and the simulator takes a shared limit for known to all
+// credentials.
 func (c chance) authorization(path, botB string) string {
 	x, none := c.IntN(100), c.IntN(2) == 0
 	switch {
@@ -146,8 +145,7 @@ func (c chance) authorization(path, botB string) string {
 	return ""
 }
 
-// among draws one of count current ids, the first ones far more often. All ids are replaced in the course of life
-// requests.
+// among draws one of count current ids, the first ones far more often. In life requests all ids are replaced.
 func (c chance) among(base, count, life uint64) uint64 {
 	x := c.Float64()
 	return base + c.n*count/life + uint64(float64(count)*x*x*x*x*x)
@@ -184,8 +182,7 @@ func (c chance) values() func(name string) string {
 	}
 }
 
-// offer makes the requests of a round: Rate a minute at random times, with about two bursts a minute that exceed the
-// global limit.
+// offer makes a round's requests: Rate a minute at random times, with some two bursts a minute above the global limit.
 func (s *soak) offer(ctx context.Context, r *Round) {
 	const size, perMinute = 150, 2
 	began, moments := time.Now(), rand.New(rand.NewPCG(s.Seed, ^uint64(r.number)))
@@ -242,7 +239,7 @@ func (s *soak) send(ctx context.Context, p plan) (*http.Response, error) {
 	response, err := s.client.Do(request)
 	if err == nil {
 		_, err = io.Copy(io.Discard, response.Body)
-		_ = response.Body.Close() // it was read
+		_ = response.Body.Close() // the body was read
 	}
 	return response, err
 }

@@ -91,8 +91,7 @@ func (t *timer) Reset(d time.Duration) bool {
 
 func (t *timer) Chan() <-chan time.Time { return nil }
 
-// NewTicker returns the only ticker of the clock. It is for the manager's garbage collector, a goroutine that calls
-// Chan each time it waits.
+// NewTicker returns the only ticker, for the manager's garbage collector, a goroutine that calls Chan before each wait.
 func (c *clock) NewTicker(d time.Duration) clockwork.Ticker {
 	c.ticks = &ticker{timer{clock: c}, d, make(chan time.Time), make(chan struct{}, 1)}
 	c.ticks.call = c.ticks.tick

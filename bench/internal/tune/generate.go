@@ -25,7 +25,7 @@ type Traffic struct {
 	Seed uint64  `kong:"-"`
 }
 
-// Share is a route with its share of the requests, in proportion to the other weights.
+// Share is a route and its weight: its number of requests in proportion to the other weights.
 type Share struct {
 	Route  routes.Route
 	Weight float64
@@ -71,7 +71,7 @@ func Generate(t Traffic) (*Load, error) {
 
 const firstID = 900_000_000_000_000_000
 
-// compile fills in the parameters of a route. The first one is the number of a channel, guild or webhook.
+// compile fills in the parameters of a route. The first one is the id of a channel, guild or webhook.
 func compile(route routes.Route, channel int) (routes.CompiledRoute, error) {
 	parameters := make([]string, strings.Count(route.Template(), "{"))
 	for i := range parameters {

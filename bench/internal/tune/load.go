@@ -33,8 +33,7 @@ type arrival struct {
 	queue int
 }
 
-// queue is a route with one major parameter, which has its own limit. Other parameters of a path make no difference to
-// a limit.
+// queue is a route with one major parameter, which has its own limit. Other parameters make no difference to it.
 type queue struct {
 	route    routes.CompiledRoute
 	name     string
@@ -93,8 +92,7 @@ func (l *Load) sort() {
 	slices.SortStableFunc(l.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 }
 
-// nameOf returns a route with its channel, guild or webhook, without tokens. It leaves out interactions, because each
-// of them is different.
+// nameOf returns a route with its channel, guild or webhook, without tokens and without the ids of interactions.
 func nameOf(route routes.CompiledRoute) string {
 	r := route.Route()
 	name := r.Method() + " " + r.Template()
@@ -106,8 +104,7 @@ func nameOf(route routes.CompiledRoute) string {
 	return name + " of " + kind + " " + id
 }
 
-// CheckRules returns an error for a rule without effect: it applies to no request, or earlier rules apply to all of its
-// requests.
+// CheckRules returns an error for a rule that applies to no request, or only to requests of earlier rules.
 func (l *Load) CheckRules(rules []discordsim.Rule) error {
 	for i, rule := range rules {
 		queues := slices.DeleteFunc(slices.Clone(l.queues), func(q queue) bool { return !q.matches(rule) })

@@ -30,8 +30,7 @@ type replay struct {
 	arrival event
 	next    int // index of the next arrival
 	asking  int // requests that have arrived and that the manager has not answered
-	// undisturbed is set by events that cannot have made the manager answer a request. The replay then does not ask the
-	// manager.
+	// undisturbed is set by events that cannot have made the manager answer a request, so that it need not be asked.
 	undisturbed bool
 
 	mu      sync.Mutex
@@ -219,8 +218,7 @@ func (x *exchange) way() time.Duration {
 	return max(latency.RoundTrip/2+time.Duration(spread*float64(latency.Jitter)), 0)
 }
 
-// proceed handles the arrival of the request at the server and, when called again, of the response at the client. After
-// a 429 it acquires the request again.
+// proceed handles the arrival of the request at the server, then of the response. After a 429 it acquires again.
 func (x *exchange) proceed() {
 	if x.sent {
 		x.undisturbed = true

@@ -13,11 +13,9 @@ import (
 type Result struct {
 	MaxRateLimit      time.Duration
 	Requests, Refused int
-	// Queued has quantiles of how long the requests that were not rejected were held back. Round trips are not
-	// included.
+	// Queued has quantiles of how long requests that were not rejected were held back, without round trips.
 	load.Queued
-	// LongestQueue is the largest number of requests that waited at once for one route and channel, guild or webhook.
-	// MostWaiting is the same for all queues together.
+	// LongestQueue is the largest number of requests that waited in one queue at once, MostWaiting in all together.
 	LongestQueue, MostWaiting int
 	// Makespan is the time from the beginning until the last answer.
 	Makespan time.Duration
@@ -113,14 +111,12 @@ func (r *record) result(maxRateLimit time.Duration) Result {
 	return r.Result
 }
 
-// Bottleneck is the limit because of which the most requests are rejected or, if none is, requests wait the longest
-// time in total.
+// Bottleneck is the limit that causes most rejections or, if there are none, the longest wait in total.
 type Bottleneck struct {
 	// Name is the route with its channel, guild or webhook, without tokens; empty: the global limit.
 	Name string
 	tally
-	// Asked is the average number of requests per second that needed the limit, over the whole load; 0 if the load
-	// takes no time.
+	// Asked is the average of requests per second that needed the limit; 0 if the load takes no time.
 	Asked float64
 	// Lasting reports whether the load as a whole, not only for a while, needs more than the limit allows.
 	Lasting bool

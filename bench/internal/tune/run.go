@@ -1,13 +1,11 @@
 // Package tune answers an operator's question: which max rate limit should I set? It replays a load against a simulated
-// Discord once for each value, in virtual time, and measures how many requests are rejected and how long the others
-// wait.
+// Discord once for each value, in virtual time, and measures how many requests are rejected and how long others wait.
 //
 // # How a replay works
 //
 // A replay is a simulation of discrete events: the library's bucket manager and the simulated Discord share a clock
 // that jumps from one event to the next. Each waiting request has a goroutine. When the manager answers requests, the
-// replay waits for their goroutines before it goes on. The load, the round trips and the server are the same for every
-// value, so that only the value makes a difference.
+// replay waits for their goroutines before it goes on. Load, round trips and server are the same for every value.
 package tune
 
 import (
@@ -41,9 +39,8 @@ type Report struct {
 	Smallest int
 	// Free is the index of the smallest value that rejects nothing; -1: there is none.
 	Free int
-	// Recommended is the index of the recommended value. It is Free if the longest wait there is at most cheapWait, or
-	// cheapTimes the smallest value. Otherwise it is Smallest. It is -1 if there is no such value, or no reason to
-	// prefer one.
+	// Recommended is the index of the recommended value: Free if the longest wait there is at most cheapWait, or
+	// cheapTimes the smallest value, and Smallest otherwise. -1: there is none, or no reason to prefer one.
 	Recommended int
 	// Bottleneck is the worst limit with the recommended value, or with the largest one if none is recommended. It is
 	// nil if no request is rejected or waits for a limit.

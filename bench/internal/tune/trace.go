@@ -26,7 +26,7 @@ const (
 	latestSecond = 1e11
 )
 
-// columnNames are those of CSV, and the members of JSON objects.
+// columnNames has the names of the columns in CSV and of the members in JSON.
 var columnNames = [3]string{"time", "method", "path"}
 
 const (
