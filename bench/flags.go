@@ -23,7 +23,7 @@ type commands struct {
 	Soak     soakCommand     `cmd:"" form:"soak -length DURATION" help:"Send requests for a long time, with all kinds of failures, and look for leaks."`
 }
 
-// command is one command of the command line.
+// command is the interface of the commands.
 type command interface {
 	// check validates the flags. given contains the names of the flags that were set.
 	check(given map[string]bool) error

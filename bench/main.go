@@ -1,6 +1,6 @@
-// Command bench measures Ratelight. It sends a load through the transport to a simulated or a real server, judges the
-// limiter by scenarios, judges processes that share limits, runs a soak, and searches for the max rate limit to set.
-// Run it with -h for its flags, and `go test -bench . ./bench` for the cost of a request.
+// Command bench measures Ratelight. It sends a load through the transport to a simulated or a real server, or judges
+// the limiter by scenarios. It also judges processes that share limits, runs a soak, and searches for the max rate
+// limit to set. Run it with -h for its flags, and `go test -bench . ./bench` for the cost of a request.
 package main
 
 import (

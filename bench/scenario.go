@@ -72,7 +72,7 @@ func (c *scenarioCommand) Run(p *program) error {
 	return c.show(p, &report.Report{Title: title, Parts: parts, Verdict: report.Together(parts)})
 }
 
-// runAll runs scenarios concurrently in real time. They hardly compete: together they make few requests per second.
+// runAll runs scenarios concurrently in real time. They make so few requests per second that they hardly compete.
 func (j *judged) runAll(p *program, seed uint64, scenarios ...load.Scenario) ([]*report.Report, error) {
 	requests := 0
 	for i := range scenarios {

@@ -99,7 +99,7 @@ Exit status of the built program (go run itself exits with 1 for all but 0): 0 t
 result, 1 it could not run, 2 invalid flags, 130 interrupted.
 `
 
-// parse parses the arguments after the program's name. The error is flag.ErrHelp if help was written.
+// parse parses the arguments after the program's name. The error is flag.ErrHelp if it has written help.
 func parse(arguments []string, help io.Writer) (o options, err error) {
 	set := flag.NewFlagSet("peers", flag.ContinueOnError)
 	scenarioNames := set.String("scenario", "all", "`names`, separated by commas: "+listed(scenarios(false)))

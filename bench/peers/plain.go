@@ -86,8 +86,9 @@ func newRequest(ctx context.Context, c call) (*http.Request, error) {
 	return request, nil
 }
 
-// configured is the best that limiters without feedback can do. It knows the limits in advance and has a rate.Limiter
-// for the global limit and each route and channel, but not which routes share a limit, nor other clients.
+// configured is the best that limiters without feedback can do. It knows the limits in advance: it has a rate.Limiter
+// for the global limit and for each route and channel. It does not know which routes share a limit, nor what other
+// clients send.
 type configured struct {
 	limits limits
 	make   func(requests int, period time.Duration) *rate.Limiter

@@ -1,14 +1,15 @@
 // Package load sends requests through Ratelight's transport to a simulated or real server, and measures the result. It
 // runs one of the [Scenarios] that judge the limiter, or a burst that flags describe ([Config.Scenario]).
 //
-// A scenario puts the whole transport in a situation that is known to be hard, before a simulated Discord, and compares
-// the result with that of an ideal client. [Scenario.Run] runs in real time in `go run ./bench`. This package's tests
-// run it in a testing/synctest bubble: all scenarios together take a second or two, and no scheduler blurs the result.
+// A scenario confronts the whole transport with a simulated Discord in a situation that is known to be hard. It
+// compares the result with that of an ideal client. [Scenario.Run] runs in real time in `go run ./bench`. This
+// package's tests run it in a testing/synctest bubble: all scenarios together take a second or two, and no scheduler
+// blurs the result.
 //
 // # The two ideals
 //
 // The omniscient client knows the server's state. The certain client sends only when it is sure. It learns of a reset
-// one way late, and its next request arrives one way later, so a cycle takes the window and the smallest round trip. It
+// one way late, and its next request arrives one way later: a cycle takes the window and the smallest round trip. It
 // also has to discover routes that it does not know. Both clients always have the smallest round trip of the latency,
 // which no real client has. Efficiency is the time of the ideal client divided by ours.
 //

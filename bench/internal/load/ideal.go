@@ -57,7 +57,7 @@ func (s *Scenario) planned(seen discordsim.Report) (Ideal, error) {
 	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
 }
 
-// certainly is planned without the omniscient ideal, for scenarios in which no client can come near it.
+// certainly returns the plan without the omniscient ideal, for scenarios in which no client can come near it.
 func (s *Scenario) certainly(seen discordsim.Report) (Ideal, error) {
 	ideal, err := s.planned(seen)
 	return Ideal{Certain: ideal.Certain}, err

@@ -42,8 +42,8 @@ func Quantiles(times []time.Duration) Queued {
 
 // Reading has the measurements of a meter so far.
 type Reading struct {
-	// Queued is about requests that were sent and not given up: the time from the handover until the first attempt, and
-	// from each response until the next attempt, without round trips.
+	// Queued is the time from the handover until the first attempt, and from each response until the next attempt.
+	// Round trips are not included, nor are requests that were given up or never sent.
 	Queued Queued
 	// LargestInFlight is the largest number of requests in flight at once.
 	LargestInFlight int

@@ -8,8 +8,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
-// mix lists the requests of a load to a Discord with measured limits, sent in turn: to token buckets, fixed windows, a
-// bucket of one that opens later than it says (reactions), and routes with only the global limit.
+// mix lists the requests of a load to a Discord with measured limits, sent in turn. Their limits are token buckets,
+// fixed windows, a bucket of one that opens later than it says (reactions), or only the global limit.
 var mix = [...]string{
 	"POST /channels/$/messages",
 	"GET /channels/$",

@@ -101,8 +101,8 @@ func (r *Result) note(status int, err error, took time.Duration) bool {
 	return true
 }
 
-// textOf returns the text of an error without secrets: without the address that http.Client puts in front, the tokens
-// in any address, and the token of the Authorization header.
+// textOf returns the text of an error without secrets. It removes the address that http.Client puts in front, the
+// tokens in other addresses, and the token of the Authorization header.
 func (c *Config) textOf(err error) string {
 	err = httpclient.Redact(err)
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {

@@ -55,8 +55,8 @@ func newFigure(c Chart, lasted time.Duration, sync string) figure {
 	return f
 }
 
-// thinned returns the finite points. If there are more than most, it returns the first and the highest point of each of
-// most equal parts of the X axis, and the last point.
+// thinned returns the finite points. If there are more than most, it divides the X axis into most equal parts. It
+// returns the first and the highest point of each part, and the last point.
 func thinned(points []Point, most int) (result []Point) {
 	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return math.IsNaN(p.X+p.Y) || math.IsInf(p.X+p.Y, 0) })
 	if len(points) <= most {

@@ -15,7 +15,7 @@ const (
 	mostLanes   = 20  // buckets that are shown
 	mostParts   = 600 // parts of a lane; marks of one kind, part and step are drawn as one
 	mostSteps   = 10  // steps of height in a lane
-	mostWindows = 400 // windows that are shaded in a lane; more could not be told apart
+	mostWindows = 400 // windows to shade in a lane; more could not be told apart, so none is shaded
 )
 
 // kind is the outcome of a request. The script and the style sheet use the names.

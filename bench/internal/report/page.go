@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	mostReasons = 5   // reasons that are shown at once; others are folded
-	mostListed  = 100 // reasons that are on the page at all
+	mostReasons = 5   // reasons shown at once; others are folded
+	mostListed  = 100 // reasons on the page, with the folded ones
 	longestText = 300 // characters of a text that came from a server or the network
 )
 

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows requests done, their rate, and times taken and left. Without a terminal it shows the lines of Begin.
+// Progress shows the requests done, their rate, the time taken and the time left. Without a terminal it shows only the
+// lines of Begin.
 type Progress struct {
 	bar   *progressbar.ProgressBar
 	plain io.Writer

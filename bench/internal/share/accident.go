@@ -97,7 +97,7 @@ func (r *run) affects(place int) {
 	*latest = append(*latest, affected{time.Since(r.start), place})
 }
 
-// replaceFrom replaces the processes from the place first on: end ends each of them, and a new process takes its work.
+// replaceFrom replaces the processes from the place first on. end ends a process, and a new one takes over its work.
 // apart is the time between two replacements; 0: all at once.
 func (r *run) replaceFrom(ctx context.Context, first int, apart time.Duration, end func(*process)) error {
 	var group errgroup.Group

@@ -157,8 +157,8 @@ const (
 	blur = 100 * time.Millisecond
 )
 
-// inversions counts pairs of requests that different processes made in one bucket one after the other, and the pairs
-// that the server accepted in reverse order. Requests made within atOnce have no order.
+// inversions counts pairs of requests that different processes made in one bucket one after the other. inverted counts
+// those that the server accepted in reverse order. Requests made within atOnce have no order.
 //
 // A bucket's first window does not count. Until its hash is known, requests wait in each process separately. The
 // process that discovers the hash is lent the bucket, because no other process has asked for it yet.

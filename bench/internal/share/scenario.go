@@ -77,7 +77,7 @@ func (t targets) ofLongRuns() (list []string) {
 	return list
 }
 
-// shortestJudged is how long a run must be for its efficiency and its calls to mean something.
+// shortestJudged is how long a run must be for its efficiency and its calls to be meaningful.
 const shortestJudged = 10 * time.Second
 
 // all returns the scenarios for these options, in the order in which they are run.

@@ -1,12 +1,13 @@
-// Package share measures how well several processes share limits. It starts real ones, each with its own transport,
-// which share limits through a Redis or Valkey server and send to one simulated Discord on the loopback interface.
+// Package share measures how well several processes share limits. It starts real processes, each with its own
+// transport. They share limits through a Redis or Valkey server, and send to one simulated Discord on the loopback
+// interface.
 //
 // The processes run this program with [ChildVariable] set. Each is a proxy at an address that it writes to its standard
 // output. The parent makes all requests, each through one of the processes, and ends the processes. A child also ends
 // when its input ends, so that none outlives its parent. After an accident a new process replaces one that has ended.
 //
-// A client that must be sure learns of a reset one way late, and its next request arrives one way later. The ideal for
-// efficiency is that of discordsim.Certain with the smallest round trip, for one client that does the work of all.
+// A client that must be sure learns of a reset one way late, and its next request arrives one way later. Efficiency is
+// measured against the ideal of discordsim.Certain, for one client with the smallest round trip and the work of all.
 package share
 
 import (

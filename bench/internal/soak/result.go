@@ -91,8 +91,8 @@ func (r *Result) judge() {
 	}
 }
 
-// heapSlack is how many bytes the heap may grow from one third of the soak to the next, because maps, pools and the
-// runtime keep memory for reuse. In a soak of a day that is 5 bytes for each request of a third.
+// heapSlack is how many bytes the heap may grow from one third of the soak to the next. Maps, pools and the runtime
+// keep memory for reuse. In a soak of a day that is 5 bytes for each request of a third.
 const heapSlack = 2 << 20
 
 // heaps returns the mean heap of the second and the last third in bytes, or zeros after fewer than three rounds.

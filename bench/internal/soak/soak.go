@@ -1,4 +1,4 @@
-// Package soak keeps one transport busy for a long time under all kinds of failures, and looks for leaks of memory and
+// Package soak keeps one transport busy for a long time under all kinds of failures. It looks for leaks of memory and
 // goroutines, and for requests without an outcome.
 //
 // A soak is a number of rounds. Each has its own simulated Discord, so that the server's memory is not taken for the

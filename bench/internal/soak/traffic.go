@@ -127,9 +127,9 @@ func (r *Round) draw(seed, n uint64, at time.Duration) plan {
 }
 
 // authorization returns the credential of a bot, another bot or a user, or none, which is usual where the path has a
-// token. It avoids two cases that no client can get right by Discord's documentation: interactions with a credential
-// count for the global limit without waiting for it, and the simulator takes a shared limit for known to all
-// credentials.
+// token. It avoids two cases that no client can get right by Discord's documentation. Interactions with a credential
+// count for the global limit, although they need not wait for it. And the simulator takes a shared limit for known to
+// all credentials once one has met it.
 func (c chance) authorization(path, botB string) string {
 	x, none := c.IntN(100), c.IntN(2) == 0
 	switch {
@@ -145,7 +145,7 @@ func (c chance) authorization(path, botB string) string {
 	return ""
 }
 
-// among draws one of count current ids, the first ones far more often. In life requests all ids are replaced.
+// among draws one of count current ids, the first ones far more often. All ids are replaced over life requests.
 func (c chance) among(base, count, life uint64) uint64 {
 	x := c.Float64()
 	return base + c.n*count/life + uint64(float64(count)*x*x*x*x*x)

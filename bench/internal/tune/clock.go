@@ -46,7 +46,7 @@ func (c *clock) place(e *event) (int, bool) {
 	return slices.BinarySearchFunc(c.due, e, func(a, b *event) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.order, a.order)) })
 }
 
-// after schedules an event, which must not be in due, for when d has passed.
+// after schedules an event for d from now. The event must not be in due.
 func (c *clock) after(d time.Duration, e *event) {
 	c.asked++
 	e.at, e.order = c.now+max(d, 0), c.asked

@@ -57,7 +57,7 @@ func newCounter(quota discordsim.Quota) discordsim.Counter {
 	return counter
 }
 
-// handle processes a request that arrives at a time. It counts the request for the global limit first.
+// handle processes a request that arrives at now, and counts it for the global limit first.
 func (s *server) handle(now time.Time, queue int) ratelimits.Response {
 	if s.global != nil && !s.global.Take(now, discordsim.Own) {
 		return refusal(ratelimits.ClassGlobal, s.global.State(now))

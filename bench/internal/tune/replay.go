@@ -152,8 +152,8 @@ type exchangeKey struct{}
 // atOnce is the context of requests that must not wait.
 var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
 
-// acquire asks the manager for a lease, and reports whether it was granted at once. It tries that only if no other
-// request waits in the queue, because otherwise it would hardly succeed.
+// acquire asks the manager for a lease, and reports whether it was granted at once. It expects that only if no other
+// request waits in the queue.
 func (x *exchange) acquire() bool {
 	x.asked = x.clock.now
 	if x.record.waiting[x.queue] == 0 {

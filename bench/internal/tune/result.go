@@ -122,7 +122,7 @@ type Bottleneck struct {
 	Lasting bool
 }
 
-// lastingPeriods is how many periods a load must take for its average to mean something.
+// lastingPeriods is how many periods a load must take for its average to be meaningful.
 const lastingPeriods = 10
 
 // findBottleneck returns nil if no request is rejected or waits for a limit.

@@ -1,9 +1,9 @@
 // Package tune answers an operator's question: which max rate limit should I set? It replays a load against a simulated
-// Discord once for each value, in virtual time, and measures how many requests are rejected and how long others wait.
+// Discord once for each value, in virtual time. It measures how many requests are rejected and how long others wait.
 //
 // # How a replay works
 //
-// A replay is a simulation of discrete events: the library's bucket manager and the simulated Discord share a clock
+// A replay is a simulation of discrete events. The library's bucket manager and the simulated Discord share a clock
 // that jumps from one event to the next. Each waiting request has a goroutine. When the manager answers requests, the
 // replay waits for their goroutines before it goes on. Load, round trips and server are the same for every value.
 package tune
@@ -30,7 +30,7 @@ type Config struct {
 	Done func(requests int)
 }
 
-// Report is the comparison of the values.
+// Report compares the max rate limits.
 type Report struct {
 	Config
 	// Results has one result for each max rate limit, in ascending order.
@@ -39,8 +39,8 @@ type Report struct {
 	Smallest int
 	// Free is the index of the smallest value that rejects nothing; -1: there is none.
 	Free int
-	// Recommended is the index of the recommended value: Free if the longest wait there is at most cheapWait, or
-	// cheapTimes the smallest value, and Smallest otherwise. -1: there is none, or no reason to prefer one.
+	// Recommended is the index of the recommended value; -1: there is none, or no reason to prefer one. It is Free if
+	// the longest wait there is at most cheapWait, or cheapTimes the smallest value. Otherwise it is Smallest.
 	Recommended int
 	// Bottleneck is the worst limit with the recommended value, or with the largest one if none is recommended. It is
 	// nil if no request is rejected or waits for a limit.
