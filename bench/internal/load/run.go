@@ -113,7 +113,7 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err er
 }
 
 // sendAll makes all requests, and returns when each has an outcome or is given up. In a named scenario it makes a
-// request only when the previous one has entered its queue, so that the scheduler cannot change their order.
+// request only when the previous one is granted or queued, so that the scheduler cannot change their order.
 func (r *run) sendAll(ctx context.Context, meter *Meter) {
 	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()

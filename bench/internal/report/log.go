@@ -11,8 +11,8 @@ import (
 )
 
 // Log records a run request by request: on the client's side, and what the simulator did with each. Times count from
-// the start of the run. Each request costs some hundred bytes and a lock. Methods are safe for concurrent use; read the
-// fields when the run is over. Start and Observe do nothing on a nil log.
+// the start of the run. Each request costs some hundred bytes and a lock. Requests may be recorded concurrently; read
+// the fields when the run is over. Start and Observe do nothing on a nil log.
 type Log struct {
 	Lasted   time.Duration // until the last entry
 	Passages []Passage
