@@ -14,7 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// commands are the command line. There is no shell completion: what is typed is `go run ./bench`, and no shell completes that.
+// commands declares the command line. There is no shell completion, because shells do not complete `go run ./bench`.
 type commands struct {
 	Load     loadCommand     `cmd:"" default:"withargs" set:"latency=20ms" help:"Send a burst of requests to a simulated or a real server (the default)."`
 	Scenario scenarioCommand `cmd:"" help:"Judge the limiter in difficult situations."`
@@ -23,16 +23,16 @@ type commands struct {
 	Soak     soakCommand     `cmd:"" form:"soak -length DURATION" help:"Send requests for a long time, with all kinds of failures, and look for leaks."`
 }
 
-// command is one of them.
+// command is the interface of the commands.
 type command interface {
-	// check looks at what was given, by the names of the flags.
+	// check validates the flags. given contains the names of the flags that were set.
 	check(given map[string]bool) error
-	// checkReport complains before the run if the page could not be written after it.
+	// checkReport returns an error before the run if the page could not be written after it.
 	checkReport() error
 	Run(*program) error
 }
 
-// parse returns the command, or nil after help.
+// parse returns the selected command, or nil if it printed help.
 func (p *program) parse(arguments []string) (command, error) {
 	var all commands
 	helped := false
@@ -41,7 +41,7 @@ func (p *program) parse(arguments []string) (command, error) {
 		mapper("a whole number", strconv.Atoi), mapper("a duration with its unit", time.ParseDuration),
 		mapper("a number", func(given string) (float64, error) { return strconv.ParseFloat(given, 64) }))
 	if err != nil {
-		panic("bench: " + err.Error()) // of the tags above
+		panic("bench: " + err.Error()) // invalid tags above
 	}
 	parsed, err := parser.Parse(asKongWants(arguments))
 	if helped {
@@ -67,7 +67,7 @@ func (p *program) parse(arguments []string) (command, error) {
 	return selected, nil
 }
 
-// asKongWants lets flags have one dash, too, as those of the go tool do, and has help as a command.
+// asKongWants rewrites flags with one dash, as the go tool has them, to two dashes, and the command help to --help.
 func asKongWants(arguments []string) []string {
 	arguments = slices.Clone(arguments)
 	if len(arguments) > 0 && arguments[0] == "help" {
@@ -84,7 +84,7 @@ func asKongWants(arguments []string) []string {
 	return arguments
 }
 
-// explained is an error of kong's that names flags as people write them, and repeats nothing that may be secret.
+// explained rewrites an error of kong. It names flags as users write them and repeats nothing that may be secret.
 func explained(err error, arguments []string, model *kong.Application) error {
 	text := strings.ReplaceAll(err.Error(), "--", "-")
 	if _, argument, unexpected := strings.Cut(text, "unexpected argument "); unexpected {
@@ -102,7 +102,8 @@ func explained(err error, arguments []string, model *kong.Application) error {
 	return errors.New(text)
 }
 
-// unexpectedArgument repeats only what is a word, such as a mistyped command.
+// unexpectedArgument returns the error for an unexpected argument. It repeats only a lower-case word, such as a
+// mistyped command, because any other argument may be secret.
 func unexpectedArgument(i int, argument string, model *kong.Application) error {
 	which := fmt.Sprintf("argument %d", i+1)
 	if strings.Trim(argument, "abcdefghijklmnopqrstuvwxyz") == "" {
@@ -118,9 +119,10 @@ func unexpectedArgument(i int, argument string, model *kong.Application) error {
 	return fmt.Errorf("%s is no command: expected one of %s, or a flag", which, strings.Join(names, ", "))
 }
 
-// unknownFlag tells commands that were flags once, and the commands that have the flag. Its argument is what kong says behind the dashes.
+// unknownFlag returns the error for an unknown flag. It points out a command that was a flag once, and commands that
+// have the flag. rest is the text of kong's error after the dash.
 func unknownFlag(rest string, model *kong.Application) error {
-	name, _, _ := strings.Cut(rest, ",") // and what it may mean
+	name, _, _ := strings.Cut(rest, ",") // kong's suggestion follows the comma
 	var having []string
 	for _, command := range model.Children {
 		if command.Name == name {
@@ -141,7 +143,7 @@ func unknownFlag(rest string, model *kong.Application) error {
 	return fmt.Errorf("unknown flag -%s", rest)
 }
 
-// mapper reads a flag with a tag such as range:"1..64", and says what was given and what is expected otherwise.
+// mapper parses flags with a tag such as range:"1..64". Its errors say which values are expected.
 func mapper[T int | float64 | time.Duration](what string, parse func(string) (T, error)) kong.Option {
 	return kong.TypeMapper(reflect.TypeFor[T](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		from, to, _ := strings.Cut(ctx.Value.Tag.Get("range"), "..")
@@ -163,7 +165,7 @@ func mapper[T int | float64 | time.Duration](what string, parse func(string) (T,
 	}))
 }
 
-// noEffect refuses a flag beside another one that leaves it without effect.
+// noEffect returns an error if one of flags is set, because they have no effect together with the flag beside.
 func noEffect(given map[string]bool, beside string, flags ...string) error {
 	for _, name := range flags {
 		if given[name] {
@@ -183,7 +185,7 @@ var (
 	tuneHelp string
 )
 
-// help is kong's, with examples or what else there is to say.
+// help prints kong's help, followed by an explanation for tune, or by examples and the help of load without a command.
 func help(options kong.HelpOptions, ctx *kong.Context) error {
 	selected, text := ctx.Selected(), ""
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {

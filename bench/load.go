@@ -37,7 +37,7 @@ func (c *loadCommand) check(given map[string]bool) error {
 	return c.Network.Check()
 }
 
-// checkTarget looks at where real requests would go. It repeats nothing that may be secret, as the address of a webhook is.
+// checkTarget validates the flags for a real server. Its errors repeat no secrets, such as the address of a webhook.
 func (c *loadCommand) checkTarget() error {
 	u, err := url.Parse(c.Target)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -63,7 +63,7 @@ func (c *loadCommand) checkTarget() error {
 	return nil
 }
 
-// Run runs a load and shows what came of it.
+// Run runs the load and shows the result.
 func (c *loadCommand) Run(p *program) error {
 	results, err := c.runAll(p, c.Seed, c.Scenario())
 	if err != nil {

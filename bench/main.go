@@ -1,6 +1,6 @@
-// Command bench measures Ratelight: a load through its transport to a simulated or a real server, the scenarios that
-// judge its limiter, a soak, and a search for the max rate limit to set. See its -h, and `go test -bench . ./bench` for what
-// a request costs.
+// Command bench measures Ratelight. It sends a load through the transport to a simulated or a real server, or judges
+// the limiter by scenarios. It also judges processes that share limits, runs a soak, and searches for the max rate
+// limit to set. Run it with -h for its flags, and `go test -bench . ./bench` for the cost of a request.
 package main
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/share"
 )
 
-// The exit statuses, beside 0.
+// Exit statuses other than 0.
 const (
-	statusFailed      = 1   // a verdict failed, or the machine did not let us work
+	statusFailed      = 1   // a verdict failed, the machine stalled, or there was an error
 	statusUsage       = 2   // invalid flags
 	statusInterrupted = 130 // as shells report SIGINT
 )
@@ -33,14 +33,14 @@ func main() {
 	os.Exit(p.run(os.Args[1:]))
 }
 
-// program is what the commands need of the world around them.
+// program holds the context and the streams that the commands use.
 type program struct {
 	ctx            context.Context
 	stdin          io.Reader
 	stdout, stderr io.Writer
 }
 
-// run is the whole program. It returns the exit status.
+// run runs the program and returns its exit status.
 func (p *program) run(arguments []string) int {
 	command, err := p.parse(arguments)
 	if err == nil && command != nil {
@@ -61,17 +61,17 @@ func (p *program) run(arguments []string) int {
 	return statusFailed
 }
 
-// statusError ends the program when all is said.
+// statusError ends the program with an exit status and without a message.
 type statusError int
 
 func (s statusError) Error() string { return fmt.Sprintf("status %d", int(s)) }
 
-// misuseError is about the command line.
+// misuseError reports an invalid command line.
 type misuseError struct{ error }
 
 func misused(format string, values ...any) error { return misuseError{fmt.Errorf(format, values...)} }
 
-// output is how a command shows what it measured.
+// output has the flags for how a command shows its result.
 type output struct {
 	JSON   bool   `group:"Output and verdict" help:"Print JSON and nothing else to standard output."`
 	Report string `group:"Output and verdict" placeholder:"FILE" help:"Write a page of charts to this file, to open in a browser; it needs no other files and no network."`
@@ -87,7 +87,7 @@ func (o *output) checkReport() error {
 	return nil
 }
 
-// progress shows how far a run has come, unless there is to be JSON and nothing else.
+// progress starts to show the progress of a run on standard error. With -json it shows nothing.
 func (o *output) progress(p *program, requests int) *report.Progress {
 	if o.JSON {
 		return report.NewProgress(io.Discard, requests)
@@ -95,8 +95,8 @@ func (o *output) progress(p *program, requests int) *report.Progress {
 	return report.NewProgress(p.stderr, requests)
 }
 
-// show writes the page if one is wanted, and says where. It comes before other output, which may end the program: Ctrl-C also ends
-// whatever that is piped into. The error is the exit status.
+// show writes the page, if there is to be one, and then the report as text or JSON. The page comes first, because
+// Ctrl-C may end the program that the report is piped into. The error says which exit status to use.
 func (o *output) show(p *program, r *report.Report) error {
 	var unwritten error
 	if o.Report != "" {
@@ -122,7 +122,7 @@ func (o *output) show(p *program, r *report.Report) error {
 	return nil
 }
 
-// judged is an output with a verdict on what the caller asks of a run.
+// judged is an output with flags for what the caller demands of a run.
 type judged struct {
 	report.Demand `embed:""`
 	output        `embed:""`

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// scenarioCommand judges the limiter.
+// scenarioCommand judges the limiter by scenarios.
 type scenarioCommand struct {
 	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them at once without a name (about 20 s), or list for their names."`
 	Seed  uint64   `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
@@ -22,7 +22,7 @@ type scenarioCommand struct {
 
 func (c *scenarioCommand) check(map[string]bool) error { return checkList(c.Names, c.Report) }
 
-// checkList refuses names of scenarios beside list, and a page of a list.
+// checkList returns an error if the name list is given together with other names or with a page.
 func checkList(names []string, page string) error {
 	switch {
 	case !slices.Contains(names, "list"):
@@ -35,7 +35,7 @@ func checkList(names []string, page string) error {
 	return nil
 }
 
-// find finds scenarios by their names; each one once, and all of them without a name.
+// find returns the named scenarios, each once and in their usual order. Without names it returns all.
 func find(names []string) (found []load.Scenario, err error) {
 	all, known := load.Scenarios(), []string{"all", "list"}
 	for _, s := range all {
@@ -72,7 +72,7 @@ func (c *scenarioCommand) Run(p *program) error {
 	return c.show(p, &report.Report{Title: title, Parts: parts, Verdict: report.Together(parts)})
 }
 
-// runAll runs scenarios side by side in real time. They hardly compete: together they make a few hundred requests a second.
+// runAll runs scenarios concurrently in real time. They make so few requests per second that they hardly compete.
 func (j *judged) runAll(p *program, seed uint64, scenarios ...load.Scenario) ([]*report.Report, error) {
 	requests := 0
 	for i := range scenarios {

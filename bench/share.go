@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/share"
 )
 
-// shareCommand has several processes share limits, and judges how well.
+// shareCommand runs processes that share limits, and judges how well they do.
 type shareCommand struct {
 	share.Options `embed:""`
 	output        `embed:""`
@@ -20,7 +20,7 @@ type shareCommand struct {
 
 func (c *shareCommand) check(given map[string]bool) error {
 	if c.Redis != "" {
-		// What was given is not repeated, as it may contain a password.
+		// The error does not repeat the URL, because it may contain a password.
 		u, err := url.Parse(c.Redis)
 		if err != nil || u.Scheme == "" || u.Host == "" && u.Path == "" {
 			return errors.New("-redis is not the URL of a server: expected one such as redis://127.0.0.1:6379")
@@ -72,8 +72,7 @@ func (c *shareCommand) Run(p *program) error {
 	return c.show(p, r)
 }
 
-// child is the program when it is one of several processes. Ctrl-C in a terminal reaches all of them; it is the parent who ends
-// the others.
+// child runs the program as one of the processes. It ignores Ctrl-C, which reaches all of them: the parent ends it.
 func child() int {
 	signal.Ignore(os.Interrupt)
 	if err := share.Child(os.Stdin, os.Stdout); err != nil {

@@ -2,7 +2,7 @@ package main
 
 import "github.com/ratelight/ratelight/bench/internal/soak"
 
-// soakCommand soaks in real time and shows what it saw.
+// soakCommand runs a soak in real time and shows its result.
 type soakCommand struct {
 	soak.Options `embed:""`
 	output       `embed:""`
@@ -10,7 +10,7 @@ type soakCommand struct {
 
 func (c *soakCommand) check(map[string]bool) error { return nil }
 
-// Run soaks.
+// Run runs the soak and shows the result.
 func (c *soakCommand) Run(p *program) error {
 	progress := c.progress(p, c.Requests())
 	c.Done = progress.Step

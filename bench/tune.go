@@ -40,7 +40,7 @@ type tuneCommand struct {
 	rules []discordsim.Rule
 }
 
-// mostRequests bounds what a replay holds in memory.
+// mostRequests bounds the requests of a load, because a replay holds all of them in memory.
 const mostRequests = 10_000_000
 
 func (c *tuneCommand) check(given map[string]bool) error {
@@ -74,7 +74,7 @@ func (c *tuneCommand) check(given map[string]bool) error {
 	return c.readRoutes()
 }
 
-// readRoutes reads -route and -rule. What was given is not repeated, as it may contain the token of a webhook.
+// readRoutes parses -route and -rule. Its errors do not repeat the values, which may contain the token of a webhook.
 func (c *tuneCommand) readRoutes() error {
 	if len(c.Route) == 0 {
 		c.Mix = []tune.Share{{Route: routes.CreateMessage, Weight: 1}}
@@ -105,7 +105,7 @@ func (c *tuneCommand) readRoutes() error {
 	}))
 }
 
-// eachRoute reads what was given, and says which of them is wrong.
+// eachRoute parses the values of a flag with read. An error gives the number of the first invalid value.
 func eachRoute(flag string, given []string, read func(route routes.Route, rest string) error) error {
 	for i, text := range given {
 		route, rest, err := cutRoute(text)
@@ -119,7 +119,7 @@ func eachRoute(flag string, given []string, read func(route routes.Route, rest s
 	return nil
 }
 
-// cutRoute reads "METHOD /template=rest".
+// cutRoute parses "METHOD /template=rest".
 func cutRoute(text string) (route routes.Route, rest string, err error) {
 	end := strings.LastIndexByte(text, '=')
 	method, template, ok := strings.Cut(text[:max(end, 0)], " ")
@@ -132,13 +132,13 @@ func cutRoute(text string) (route routes.Route, rest string, err error) {
 		return route, "", errors.New("it contains a token: expected a parameter instead, such as /webhooks/{webhook_id}/{webhook_token}")
 	}
 	route, err = routes.New(method, template)
-	if err == nil && route.Method() != strings.ToUpper(method) { // Discord has none of those that routes does not know
+	if err == nil && route.Method() != strings.ToUpper(method) { // Discord has no others
 		err = errors.New("unknown method, expected GET, POST, PATCH, PUT, DELETE or the like")
 	}
 	return route, strings.TrimSpace(text[end+1:]), err
 }
 
-// load reads the trace, or makes a load up.
+// load reads the trace, or generates a load if there is no trace.
 func (c *tuneCommand) load(p *program) (*tune.Load, error) {
 	switch c.Trace {
 	case "":
@@ -155,7 +155,7 @@ func (c *tuneCommand) load(p *program) (*tune.Load, error) {
 	return tune.ReadTrace(c.Trace, file, c.SkipBadLines)
 }
 
-// Run compares the values.
+// Run compares the max rate limits and shows the result.
 func (c *tuneCommand) Run(p *program) error {
 	load, err := c.load(p)
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *tuneCommand) Run(p *program) error {
 	if err := discord.Validate(); err != nil {
 		return misuseError{err}
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // replays make much garbage and keep little
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a replay makes much garbage and keeps little
 	progress := c.progress(p, load.Requests()*len(c.MaxRateLimits))
 	config := tune.Config{Load: load, Discord: discord, MaxRateLimits: c.MaxRateLimits, Acceptable: c.Refused, Done: progress.Steps}
 	result, err := tune.Run(p.ctx, config)

@@ -18,13 +18,13 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// compare runs one scenario after the other. What was done before the context ended is shown.
+// compare runs the scenarios one after the other. When the context ends, it returns the scenarios completed so far.
 func compare(ctx context.Context, o options, progress io.Writer) (*report.Report, error) {
 	described := &report.Report{Title: "Limiters compared", Facts: []report.Fact{
 		{Key: "seed", Value: report.Data(o.seed)}, {Key: "quick", Value: report.Data(o.quick)},
 		{Key: "go", Value: report.Data(runtime.Version())}, {Key: "cpus", Value: report.Data(runtime.NumCPU())},
 	}}
-	all := make([][]result, len(o.contenders)) // of each contender, in the order of the scenarios
+	all := make([][]result, len(o.contenders)) // results of each contender, in the order of the scenarios
 	for i, s := range o.scenarios {
 		ideal, err := s.ideal()
 		if err != nil {
@@ -47,7 +47,8 @@ func compare(ctx context.Context, o options, progress io.Writer) (*report.Report
 	return described, nil
 }
 
-// overview has a row for each contender, and a column for each scenario that was run. Nobody takes 429s that were not counted for none.
+// overview returns a table with a row for each contender and a column for each scenario that was run. A contender that
+// failed has no sum of 429s, because not all were counted.
 func overview(o options, all [][]result) report.Table {
 	t := report.Table{Title: "Ideal time as a share of the time taken (and the number of 429s)", Columns: []report.Column{{Name: "contender", Left: true}}}
 	for _, s := range o.scenarios[:len(all[0])] {
@@ -70,7 +71,7 @@ func overview(o options, all [][]result) report.Table {
 	return t
 }
 
-// runAll runs a scenario with all contenders: each in a process of its own and all at once, or one after the other in this one.
+// runAll runs a scenario with all contenders: concurrently, each in its own process, or in turn in this one.
 func runAll(ctx context.Context, o options, s scenario, ideal time.Duration) ([]result, error) {
 	results := make([]result, len(o.contenders))
 	var running errgroup.Group
@@ -93,11 +94,11 @@ func runAll(ctx context.Context, o options, s scenario, ideal time.Duration) ([]
 // childVariable is the environment variable that makes this program measure one contender and write the result as JSON.
 const childVariable = "PEERS_CHILD"
 
-// beyond is how much longer than a run its process may take to start and to end.
+// beyond bounds the time that a process takes in addition to its run, to start and to end.
 const beyond = 15 * time.Second
 
-// apart measures in a process of its own: a library that crashes, hangs or eats memory takes only itself away. What happens to
-// the process is in the result's note. It is killed when the limit is over.
+// apart measures in a separate process, so that a library that crashes, hangs or exhausts the memory affects no other.
+// It kills the process after limit. If the process fails, the note of the result says how.
 func apart(ctx context.Context, r result, s scenario, o options, limit time.Duration) result {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -122,7 +123,7 @@ func apart(ctx context.Context, r result, s scenario, o options, limit time.Dura
 	return r
 }
 
-// table shows one scenario's results.
+// table returns the results of one scenario as a table.
 func table(s scenario, results []result) report.Table {
 	t := report.Table{Key: "scenarios." + s.name, Columns: []report.Column{
 		{Name: "contender", Key: "contender", Left: true}, {Key: "calls"}, {Key: "given_up"}, {Name: "calls ok", Key: "ok"},
@@ -150,13 +151,13 @@ func table(s scenario, results []result) report.Table {
 	return t
 }
 
-// known are the fields of a contender that failed, which measured nothing.
+// known lists the columns that have a value even if a contender failed and measured nothing.
 var known = []string{"contender", "calls", "given_up", "note", "ideal_seconds", ""}
 
-// noticeable is how late a call that is given up may end without a remark.
+// noticeable is how long a call may continue after its caller gave it up, without a remark.
 const noticeable = 200 * time.Millisecond
 
-// remarks say what went wrong.
+// remarks returns what went wrong, for the last column.
 func (r *result) remarks() string {
 	var list []string
 	say := func(when bool, format string, values ...any) {
@@ -171,7 +172,7 @@ func (r *result) remarks() string {
 	return strings.Join(list, "; ")
 }
 
-// shortened is the beginning of the first line of a text.
+// shortened returns the first line of a text, cut to length characters.
 func shortened(text string, length int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if runes := []rune(line); len(runes) > length {
@@ -180,7 +181,7 @@ func shortened(text string, length int) string {
 	return line
 }
 
-// summary is a result in one cell.
+// summary returns a result as the text of one cell.
 func summary(r result) string {
 	text := fmt.Sprintf("%.2f", r.efficiency())
 	switch {

@@ -19,20 +19,20 @@ import (
 	"github.com/ratelight/ratelight/httpclient/disgolimit"
 )
 
-// contender is who makes the calls: a library or a plain HTTP client, with one limiter or another.
+// contender is a library or a plain HTTP client, with the limiter that it uses.
 type contender struct {
 	name string
-	// ratelight: it is us who limit. Then open is given our transport.
+	// ratelight reports whether Ratelight is the limiter. open then gets its transport.
 	ratelight bool
-	// mutex: calls wait in a sync.Mutex, which the virtual time of testing/synctest does not see through.
+	// mutex reports whether calls wait in a sync.Mutex, during which virtual time in testing/synctest stands still.
 	mutex bool
-	// racy: the race detector complains about the library when several calls are made at once.
+	// racy reports whether the race detector finds races in the library when calls are concurrent.
 	racy bool
-	// open returns what makes calls that are sent through base in the end. Only who is told the limits looks at the scenario.
+	// open returns a caller that sends through base. Only limiters that are told the limits read the scenario.
 	open func(base http.RoundTripper, s scenario) caller
 }
 
-// start opens a contender. It must be ended before it is started again.
+// start opens a contender. Call end before the next start.
 func (c contender) start(base http.RoundTripper, s scenario) (with caller, end func()) {
 	if !c.ratelight {
 		return c.open(base, s), func() {}
@@ -41,7 +41,7 @@ func (c contender) start(base http.RoundTripper, s scenario) (with caller, end f
 	return c.open(transport, s), func() { _ = transport.Close() }
 }
 
-// limiters returns those that limit in ways of their own.
+// limiters returns the contenders that differ in their limiters, and one without a limiter.
 func limiters() []contender {
 	return []contender{
 		{name: "ratelight", ratelight: true, open: func(base http.RoundTripper, _ scenario) caller {
@@ -67,7 +67,7 @@ func limiters() []contender {
 	}
 }
 
-// hooks returns the libraries as they are and with Ratelight under them.
+// hooks returns the libraries with their own limiters and with Ratelight in place of these.
 func hooks() []contender {
 	all := limiters()
 	return []contender{
@@ -96,16 +96,16 @@ func hooks() []contender {
 	}
 }
 
-// contenders are all of them.
+// contenders returns all contenders, each once.
 func contenders() []contender {
 	return append(limiters(), slices.DeleteFunc(hooks(), func(c contender) bool { return !c.ratelight })...)
 }
 
-// moreRetries lets the libraries that give up after some 429s go on. discordgo has no such bound.
+// moreRetries keeps libraries from giving up after a few 429s. discordgo has no such bound.
 const moreRetries = 1000
 
 func newDiscordgo() *discordgo.Session {
-	s, _ := discordgo.New("Bot " + token) // no token is refused before it is sent
+	s, _ := discordgo.New("Bot " + token) // New accepts any token
 	return s
 }
 
@@ -115,16 +115,16 @@ func preparedDiscordgo(base http.RoundTripper) *discordgo.Session {
 	return s
 }
 
-// plainDisgo makes the limiter ahead of everything: it starts a goroutine that never ends, which a testing/synctest bubble
-// would wait for. A client that is made resets it.
+// plainDisgo creates the limiter outside any testing/synctest bubble, which would wait for the limiter's goroutine that
+// never ends. Each new client resets the limiter.
 func plainDisgo() func(http.RoundTripper, scenario) caller {
 	limiter := rest.NewRateLimiter(
 		rest.WithRateLimiterLogger(slog.New(slog.DiscardHandler)),
 		rest.WithMaxRetries(moreRetries),
-		rest.WithCleanupInterval(24*time.Hour), // it would look at virtual times in real time
+		rest.WithCleanupInterval(24*time.Hour), // a cleanup would compare virtual times with real time
 	)
 	return func(base http.RoundTripper, _ scenario) caller {
-		// Without disgo's timeout: it closes no body, and a goroutine for each would wait for the timeout to pass.
+		// Not disgo's client, which has a timeout: disgo closes no body, so for each a goroutine would wait for it.
 		return newDisgo(rest.WithHTTPClient(&http.Client{Transport: base}), rest.WithRateLimiter(limiter))
 	}
 }
@@ -134,7 +134,7 @@ func newDisgo(options ...rest.ClientConfigOpt) caller {
 	return inDisgo(rest.New(rest.NewClient(token, append(options, quiet)...)))
 }
 
-// withRate is a plain client that is told the limits.
+// withRate returns the open function of a plain client with limiters that are told the limits.
 func withRate(limiter func(int, time.Duration) *rate.Limiter) func(http.RoundTripper, scenario) caller {
 	return func(base http.RoundTripper, s scenario) caller {
 		return plain{Client: &http.Client{Transport: base}, before: newConfigured(s, limiter).wait, repeats: true}.call

@@ -18,10 +18,10 @@ import (
 	"github.com/disgoorg/snowflake/v2"
 )
 
-// caller makes a call with a library. It ends with the context, as far as the library knows how to.
+// caller makes a call with a library. It returns when the context ends, as far as the library supports that.
 type caller func(context.Context, call) error
 
-// What all libraries are given.
+// Values that all libraries use.
 const (
 	token            = "simulated" // the bot's
 	webhookToken     = "webhook-token"
@@ -35,7 +35,7 @@ func (c call) interaction() uint64 { return c.channel + uint64(c.n)*1000 }
 
 func text(id uint64) string { return strconv.FormatUint(id, 10) }
 
-// inDiscordgo makes each call with the session that it is given.
+// inDiscordgo returns a caller that calls session for each call and uses the session returned.
 func inDiscordgo(session func() *discordgo.Session) caller {
 	return func(ctx context.Context, c call) (err error) {
 		s, with, channel, message := session(), discordgo.WithContext(ctx), text(c.channel), text(c.message())
@@ -111,7 +111,7 @@ func inArikawa(client *api.Client) caller {
 				Type: api.MessageInteractionWithSource, Data: &api.InteractionResponseData{Content: option.NewNullableString(c.content())},
 			})
 		case execute:
-			through := webhook.FromAPI(arikawa.WebhookID(c.channel), webhookToken, a) // limiter included, if there is one
+			through := webhook.FromAPI(arikawa.WebhookID(c.channel), webhookToken, a) // with any limiter of a
 			_, err = through.ExecuteAndWait(webhook.ExecuteData{Content: c.content()})
 		}
 		return err

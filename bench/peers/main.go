@@ -1,9 +1,9 @@
-// Command peers sends the same work through Ratelight, through discordgo, disgo and arikawa with their own limiters, through
-// golang.org/x/time/rate and through no limiter at all, against a simulated Discord, and compares what becomes of it.
+// Command peers sends the same requests through several limiters to a simulated Discord and compares the results. The
+// limiters are Ratelight, those of discordgo, disgo and arikawa, golang.org/x/time/rate, and none at all.
 //
 //	cd bench/peers && go run .
 //
-// See its -h.
+// Run it with -h for its flags.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"syscall"
 )
 
-// The exit statuses, beside 0.
+// Exit statuses other than 0.
 const (
 	statusFailed      = 1
 	statusUsage       = 2   // invalid flags
@@ -35,7 +35,7 @@ func main() {
 	os.Exit(program(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// program is the whole program. It returns the exit status.
+// program runs the command and returns its exit status.
 func program(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
 	o, err := parse(arguments, stdout)
 	switch {
@@ -76,14 +76,14 @@ func show(ctx context.Context, o options, stdout, progress io.Writer) error {
 	return r.WriteText(stdout)
 }
 
-// options are what the command line says.
+// options holds the parsed command line.
 type options struct {
 	scenarios  []scenario
 	contenders []contender
 	quick      bool
 	seed       uint64
 	json       bool
-	here       bool // all in this process, for tests
+	here       bool // run all contenders in this process, for tests
 }
 
 const introduction = `Usage: go run . [flags]
@@ -99,7 +99,7 @@ Exit status of the built program (go run itself exits with 1 for all but 0): 0 t
 result, 1 it could not run, 2 invalid flags, 130 interrupted.
 `
 
-// parse reads the arguments after the program's name. The error is flag.ErrHelp, when help has been written, or says what is wrong.
+// parse parses the arguments after the program's name. The error is flag.ErrHelp if it has written help.
 func parse(arguments []string, help io.Writer) (o options, err error) {
 	set := flag.NewFlagSet("peers", flag.ContinueOnError)
 	scenarioNames := set.String("scenario", "all", "`names`, separated by commas: "+listed(scenarios(false)))
@@ -141,7 +141,7 @@ func parse(arguments []string, help io.Writer) (o options, err error) {
 func (s scenario) String() string  { return s.name }
 func (c contender) String() string { return c.name }
 
-// find returns what has the names, which are separated by commas, in the order of the list.
+// find returns the entries of list with the wanted names, which are separated by commas, in the order of the list.
 func find[T fmt.Stringer](wanted string, list []T) ([]T, error) {
 	if wanted == "all" {
 		return list, nil
@@ -155,7 +155,7 @@ func find[T fmt.Stringer](wanted string, list []T) ([]T, error) {
 	return slices.DeleteFunc(list, func(one T) bool { return !slices.Contains(names, one.String()) }), nil
 }
 
-// listed are the names of scenarios or contenders.
+// listed returns the names of scenarios or contenders, separated by commas.
 func listed[T any](list []T) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(list), "[]"), " ", ", ")
 }

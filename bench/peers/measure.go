@@ -10,26 +10,26 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// result is what became of a scenario with one contender.
+// result is the outcome of a scenario with one contender.
 type result struct {
 	Contender string
 	Calls     int
-	GivenUp   int // calls that were given up by their callers, which have no other outcome
+	GivenUp   int // calls that their callers give up; they count neither as OK nor as Failed
 	OK        int
 	Failed    int
-	// NeverEnded calls had not returned when the run was over.
+	// NeverEnded counts calls that had not returned when the run was over.
 	NeverEnded int
-	// Error is that of the first call that failed.
+	// Error is the error of the first call that failed.
 	Error string
-	// Took is the time until the last call succeeded.
+	// Took is the time until the last call succeeded, Ideal the time of an ideal client.
 	Took, Ideal time.Duration
-	// Late is how long a call went on at most after it had been given up.
+	// Late is the longest time that a call took to return after its caller had given it up.
 	Late time.Duration
-	// Refused and Avoidable count 429s. Avoidable are those that what had been told would have prevented.
+	// Refused counts all 429s, Avoidable those that a client could have avoided with what earlier responses told it.
 	Refused, Avoidable discordsim.ByClass
 	Queued             load.Queued
 	LargestInFlight    int
-	// Note is what else there is to say: that the process crashed, or had to be killed.
+	// Note says why nothing was measured, such as a crash of the process; empty if it was measured.
 	Note string
 }
 
@@ -43,10 +43,10 @@ func newResult(by contender, s scenario, ideal time.Duration) result {
 	return r
 }
 
-// wanted is how many calls have to succeed.
+// wanted returns how many calls have to succeed.
 func (r *result) wanted() int { return r.Calls - r.GivenUp }
 
-// efficiency is the ideal's part of the time, 0 if not everything was done.
+// efficiency returns the ideal time divided by the time taken, or 0 if a call did not succeed.
 func (r *result) efficiency() float64 {
 	if r.OK < r.wanted() || r.Took == 0 {
 		return 0
@@ -54,17 +54,17 @@ func (r *result) efficiency() float64 {
 	return r.Ideal.Seconds() / r.Took.Seconds()
 }
 
-// realTime is how late the judge allows the machine to be in real time.
+// realTime is how late a response may reach a library in real time before the judge assumes that it was read.
 const realTime = 20 * time.Millisecond
 
-// grace is for those that end late, once the simulated Discord has closed.
+// grace is how long calls may still take to return after the simulated Discord has closed.
 const grace = time.Second
 
-// longest is when a run is over, whatever has not ended by then.
+// longest returns the time after which a run ends, even if calls have not returned.
 func longest(ideal time.Duration) time.Duration { return 2*ideal + 5*time.Second }
 
-// measure makes all calls of a scenario, each in a goroutine of its own. It returns when all have ended, or after a time in
-// which they should have. What ends never is left behind.
+// measure makes all calls of a scenario, each in its own goroutine. It returns when all have ended, or abandons the
+// goroutines of calls that have not returned after longest.
 func measure(ctx context.Context, by contender, s scenario, seed uint64, tolerance time.Duration) (result, error) {
 	ideal, err := s.ideal()
 	if err != nil {
@@ -79,7 +79,7 @@ func measure(ctx context.Context, by contender, s scenario, seed uint64, toleran
 	with, end := by.start(m.Below(discord.RoundTripper()), s)
 	defer end()
 
-	ctx, stop := context.WithCancel(ctx) // without a deadline: limiters would look at it
+	ctx, stop := context.WithCancel(ctx) // no deadline, because limiters would take it into account
 	defer stop()
 	defer time.AfterFunc(longest(ideal), stop).Stop()
 	watched := func(ctx context.Context, c call) (err error) {
@@ -99,7 +99,7 @@ func measure(ctx context.Context, by contender, s scenario, seed uint64, toleran
 			err := makeOne(ctx, c, given, watched)
 			mu.Lock()
 			defer mu.Unlock()
-			if ctx.Err() == nil { // what the end of the run ends has no outcome
+			if ctx.Err() == nil { // calls that the end of the run cuts off have no outcome
 				r.note(c, err, time.Since(began), time.Since(given))
 			}
 		})
@@ -114,7 +114,7 @@ func measure(ctx context.Context, by contender, s scenario, seed uint64, toleran
 	case <-ctx.Done():
 	}
 	report := discord.Report()
-	_ = discord.Close() // takes away what they wait for
+	_ = discord.Close() // ends calls that wait for a response
 	select {
 	case <-ended:
 	case <-time.After(grace):
@@ -125,7 +125,7 @@ func measure(ctx context.Context, by contender, s scenario, seed uint64, toleran
 	return r, nil
 }
 
-// makeOne makes one call, which is given up then if it is one of those. A panic of the library is an error of the call.
+// makeOne makes one call, and gives it up at the given time if the call says so. A panic of the library is an error.
 func makeOne(ctx context.Context, c call, given time.Time, with caller) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -146,7 +146,7 @@ func makeOne(ctx context.Context, c call, given time.Time, with caller) (err err
 	return with(ctx, c)
 }
 
-// note takes in the outcome of a call, after so long, and so long after it was given up.
+// note records the outcome of a call: took counts from the start of the run, late from the time it was given up.
 func (r *result) note(c call, err error, took, late time.Duration) {
 	r.NeverEnded--
 	switch {

@@ -17,12 +17,12 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// plain makes calls with an http.Client and nothing else.
+// plain makes calls with an http.Client.
 type plain struct {
 	*http.Client
-	// before is called before each attempt; nil: nothing is.
+	// before is called before each attempt; it may be nil.
 	before func(context.Context, call) error
-	// repeats: what is answered with 429 is sent again after its Retry-After, as often as it takes.
+	// repeats reports whether to send a request again after each 429, when its Retry-After is over.
 	repeats bool
 }
 
@@ -43,7 +43,7 @@ func (p plain) call(ctx context.Context, c call) error {
 	}
 }
 
-// attempt sends a request once, and returns the wait that a 429 asks for; at least a second, as nobody is helped by spinning.
+// attempt sends a request once. After a 429 it returns the wait, at least a second to avoid a busy loop; 0: no 429.
 func (p plain) attempt(ctx context.Context, c call) (again time.Duration, err error) {
 	request, err := newRequest(ctx, c)
 	if err != nil {
@@ -86,8 +86,9 @@ func newRequest(ctx context.Context, c call) (*http.Request, error) {
 	return request, nil
 }
 
-// configured is the best that limiters without feedback can do: it knows the limits in advance, one for everything and one for each
-// route and channel, each a rate.Limiter. It knows neither which routes share a limit nor who else uses it.
+// configured is the best that limiters without feedback can do. It knows the limits in advance: it has a rate.Limiter
+// for the global limit and for each route and channel. It does not know which routes share a limit, nor what other
+// clients send.
 type configured struct {
 	limits limits
 	make   func(requests int, period time.Duration) *rate.Limiter
@@ -97,17 +98,17 @@ type configured struct {
 	routes map[string]*rate.Limiter
 }
 
-// bursts lets as many go at once as the limit allows, and the others as the places come back one by one. That is exactly a leaky
-// bucket; a fixed window sees up to twice its limit.
+// bursts returns a limiter that lets a whole limit of requests pass at once, and then one request each time a place is
+// free. That matches a leaky bucket exactly, but may send twice the limit into a fixed window.
 func bursts(requests int, period time.Duration) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(float64(requests)/period.Seconds()), requests)
 }
 
-// late is how much later than it should a goroutine may wake.
+// late bounds how late a goroutine may wake.
 const late = 20 * time.Millisecond
 
-// evenly spreads requests over the period, and over the time by which one may catch up with another on its way, so that no
-// window of that length sees more than the limit.
+// evenly returns a limiter that spreads requests evenly, so that no window of the period sees more than the limit. It
+// adds jitter and delay to the period, because a request may catch up with an earlier one on its way.
 func evenly(requests int, period time.Duration) *rate.Limiter {
 	return rate.NewLimiter(rate.Every((period+travel.Jitter+late)/time.Duration(requests)), 1)
 }
@@ -116,8 +117,8 @@ func newConfigured(s scenario, limiter func(int, time.Duration) *rate.Limiter) *
 	return &configured{limits: s.limits, make: limiter, global: limiter(globalRequests, globalPeriod), routes: make(map[string]*rate.Limiter)}
 }
 
-// wait waits until a request may be sent. It fails at once when the context ends before that. The other order draws more 429s:
-// what one channel has let through would age in the queue of all.
+// wait blocks until a request may be sent. It fails at once if the context would end earlier. It waits for the global
+// limit first: in the other order, requests that a channel has let pass would queue again and cause more 429s.
 func (l *configured) wait(ctx context.Context, c call) error {
 	if c.kind.authorized() {
 		if err := l.global.Wait(ctx); err != nil {

@@ -8,45 +8,45 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// scenario is a number of calls and the limits that they meet.
+// scenario is a list of calls and the limits that apply to them.
 type scenario struct {
 	name, about string
-	calls       []call // in the order of at
+	calls       []call // ordered by at
 	limits      limits
-	// oneLimit: the routes of send and edit have one limit together, which only the bucket hash shows.
+	// oneLimit reports whether the routes of send and edit share one limit, which only the bucket hash shows.
 	oneLimit bool
 }
 
-// call is one call to a library. The channel's number is the webhook's and the interaction's as well.
+// call is one call to a library. channel is also the id of the webhook, and the ids of interactions derive from it.
 type call struct {
 	kind    kind
 	channel uint64
 	n       int
-	at      time.Duration // when it is made
+	at      time.Duration // since the start of the run
 	end     end
 }
 
 func (c call) message() uint64 { return firstMessage + uint64(c.n) }
 
-// firstChannel and firstMessage are ids as Discord gives them out.
+// firstChannel and firstMessage are as large as ids of Discord.
 const (
 	firstChannel = 900_000_000_000_000_000
 	firstMessage = 1_000_000_000_000_000_000
 )
 
-// end is what the caller does after patience.
+// end says what the caller does after patience.
 type end int
 
 const (
 	waits end = iota
 	cancelled
-	deadline // it is known from the beginning
+	deadline // the library knows it from the beginning
 )
 
-// patience is after how long calls are given up that are.
+// patience is how long after its start a call is cancelled or has its deadline, if it is given up.
 const patience = time.Second
 
-// kind is what is called. It decides about the limit.
+// kind is the operation of a call. It determines the limit.
 type kind int
 
 const (
@@ -60,10 +60,10 @@ const (
 	kinds
 )
 
-// authorized: the call counts for the bot. The others have their token in the path.
+// authorized reports whether the call carries the bot's token. The others have a token in the path.
 func (k kind) authorized() bool { return k != reply && k != execute }
 
-// endpoints are where calls go, and what is sent. What is in braces is replaced.
+// endpoints has the method, path and body of each kind of call. Names in braces are replaced by values.
 var endpoints = [kinds]struct{ method, path, body string }{
 	send:    {"POST", "/channels/{channel}/messages", `{"content":"{text}"}`},
 	edit:    {"PATCH", "/channels/{channel}/messages/{message}", `{"content":"{text}"}`},
@@ -76,7 +76,7 @@ var endpoints = [kinds]struct{ method, path, body string }{
 
 const uploaded = "--x\r\nContent-Disposition: form-data; name=f; filename=" + fileName + "\r\n\r\n{text}\r\n--x--\r\n"
 
-// What the libraries insist on in a message.
+// message has the fields that the libraries require.
 const message = `{"id":"1000000000000000001","channel_id":"900000000000000000","content":"hello","type":0,
 "timestamp":"2026-01-01T00:00:00.000000+00:00","edited_timestamp":null,"tts":false,"pinned":false,"mention_everyone":false,"mentions":[],
 "mention_roles":[],"embeds":[],"attachments":[],"author":{"id":"80351110224678912","username":"bot","discriminator":"0","avatar":null}}`
@@ -86,12 +86,12 @@ const (
 	globalPeriod   = time.Second
 )
 
-// travel is how far away Discord is: round trips of 20 to 100 ms.
+// travel is the latency of the simulated Discord: round trips of 20 to 100 ms.
 var travel = discordsim.Latency{RoundTrip: 60 * time.Millisecond, Jitter: 40 * time.Millisecond}
 
 type limits [kinds]discordsim.Quota
 
-// usual are limits of the sizes of Discord's own, some with shorter periods.
+// usual has limits as large as Discord's, some with shorter periods.
 var usual = limits{
 	send:    discordsim.Fixed(5, time.Second),
 	edit:    discordsim.Fixed(5, time.Second),
@@ -102,14 +102,14 @@ var usual = limits{
 	execute: discordsim.Fixed(5, 2*time.Second),
 }
 
-// messages are the usual limits, with another one for messages.
+// messages returns the usual limits with another quota for messages.
 func messages(quota discordsim.Quota) limits {
 	all := usual
 	all[send], all[upload] = quota, quota
 	return all
 }
 
-// scenarios are what is compared; quick ones take about a third of the time.
+// scenarios returns all scenarios. Quick ones have fewer calls and take about a third of the time.
 func scenarios(quick bool) []scenario {
 	times := func(n int) int {
 		if quick {
@@ -124,7 +124,7 @@ func scenarios(quick bool) []scenario {
 		{"mixed", "all seven kinds of calls, on 3 channels", slices.Concat(
 			repeated(3, times(10), send, edit), repeated(3, times(5), upload, remove, react, reply, execute),
 		), usual, false},
-		// 19 is no multiple of 5: one place lost would cost a whole window.
+		// The number of calls is no multiple of 5: otherwise the loss of one place would cost a whole window.
 		{"one-limit", "messages and edits in one channel, whose routes share an undocumented limit of 5 a second", inOne(19, send, edit), usual, true},
 		{"sliding", "messages to one channel; each takes 1 of 5 places for 1 s", inOne(40, send), messages(discordsim.Sliding(5, time.Second)), false},
 		{"leaky", "messages to one channel; 1 of 5 places is free every 0.2 s", inOne(40, send), messages(discordsim.Leaky(5, time.Second)), false},
@@ -135,7 +135,7 @@ func scenarios(quick bool) []scenario {
 	}
 }
 
-// repeated returns so many calls of each kind in each of the channels.
+// repeated returns the given number of calls of each kind in each channel.
 func repeated(channels, times int, kinds ...kind) (calls []call) {
 	for n := range times {
 		for _, k := range kinds {
@@ -147,7 +147,7 @@ func repeated(channels, times int, kinds ...kind) (calls []call) {
 	return calls
 }
 
-// givenUp are messages of which the first use a window up. Then come those that are given up before the next one, then the others.
+// givenUp returns messages: the first use up a window, the next are given up before the second window, others follow.
 func givenUp(count int) []call {
 	const window, hopeless = 5, 8
 	all := repeated(1, count+hopeless, send)
@@ -166,7 +166,7 @@ func givenUp(count int) []call {
 	return all
 }
 
-// hash names the limit of a kind of call, apart from its channel.
+// hash returns the bucket hash of a kind of call; empty: the route has its own.
 func (s scenario) hash(k kind) string {
 	if s.oneLimit && (k == send || k == edit) {
 		return "messages"
@@ -174,7 +174,7 @@ func (s scenario) hash(k kind) string {
 	return ""
 }
 
-// config is the simulated Discord. Its seconds, in which the global limit is counted, begin now.
+// config returns the simulated Discord. The aligned seconds of its global limit begin now.
 func (s scenario) config(seed uint64, tolerance time.Duration) discordsim.Config {
 	config := discordsim.Config{
 		Global:    discordsim.Aligned(globalRequests, globalPeriod, time.Duration(time.Now().UnixNano())%globalPeriod),
@@ -192,8 +192,8 @@ func (s scenario) config(seed uint64, tolerance time.Duration) discordsim.Config
 	return config
 }
 
-// ideal is how long a client takes that risks no 429, when every round trip is as short as any. Nobody has to make the calls
-// that are given up.
+// ideal returns how long a client takes that risks no 429 and always has the smallest round trip. Calls that are given
+// up do not count.
 func (s scenario) ideal() (time.Duration, error) {
 	type bucket struct {
 		name    string

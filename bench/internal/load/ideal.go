@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// largestPlan bounds the effort of working out an ideal, in requests times channels: about three seconds.
+	// largestPlan bounds requests times channels for which an ideal is computed; the largest takes about three seconds.
 	largestPlan = 100_000_000
-	// The ideal clients have the smallest round trip all the time. An ideal must be that long and so many times as long as
-	// the jitter, or else the luck with round trips would be all that is measured.
+	// An ideal must last at least shortestIdeal, and jittersInIdeal times the jitter. In shorter runs luck with round
+	// trips would decide, because the ideal clients always have the smallest one.
 	shortestIdeal  = time.Second
 	jittersInIdeal = 40
 )
@@ -19,12 +19,12 @@ const (
 // Ideal is how long the ideal clients take for a load; zero if it is not stated.
 type Ideal struct {
 	Certain, Omniscient time.Duration
-	// Missing says why none is stated.
+	// Missing says why no ideal is stated.
 	Missing string
 }
 
-// Ideal is that of the work, all of it offered when it is due. The conditions are the simulation's with the smallest of its round trips; the
-// route of the messages has to be discovered. The places that others took in a run were not there for us, so theirs is work, too.
+// Ideal returns the ideals for the scenario's work, offered when it is due, with the smallest round trip and an unknown
+// route. Foreign requests that the run saw are part of the work, because they took places.
 func (s *Scenario) Ideal(seen discordsim.Report) (Ideal, error) {
 	switch {
 	case s.config.Server != nil:
@@ -45,7 +45,7 @@ func (s *Scenario) conditions() discordsim.Conditions {
 	return discordsim.Conditions{RoundTrip: s.server.Latency.Smallest(), Global: s.server.Global}
 }
 
-// planned is the ideal of the scenario's work and that of others, by the simulator's plans.
+// planned returns the ideals for the scenario's work and the foreign requests, by the simulator's plans.
 func (s *Scenario) planned(seen discordsim.Report) (Ideal, error) {
 	all := slices.Clone(s.work)
 	all[0].Count += seen.Foreign
@@ -57,17 +57,17 @@ func (s *Scenario) planned(seen discordsim.Report) (Ideal, error) {
 	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
 }
 
-// certainly is planned where no client can come near the omniscient ideal.
+// certainly returns the plan without the omniscient ideal, for scenarios in which no client can come near it.
 func (s *Scenario) certainly(seen discordsim.Report) (Ideal, error) {
 	ideal, err := s.planned(seen)
 	return Ideal{Certain: ideal.Certain}, err
 }
 
-// slower has the certain client take so many round trips more than planned.
+// slower adds the given number of round trips to the planned time of the certain client.
 //
-// In a bucket behind which a fixed window lies that no header shows, it needs two for each further window instead of one: it is refused and
-// told when the window closes. Then it knows that one request will be accepted, but not how many more, and sends that one first. Where it
-// sends one request at a time, those of the last window follow each other by a round trip each, instead of leaving together.
+// A fixed window that no header shows costs the certain client two round trips for each further window instead of one.
+// A refusal tells it when the window closes, but not how many requests will be accepted then, so it sends one first. A
+// client that sends one at a time needs a round trip for each request of the last window.
 func slower(roundTrips int) func(*Scenario, discordsim.Report) (Ideal, error) {
 	return func(s *Scenario, seen discordsim.Report) (Ideal, error) {
 		ideal, err := s.planned(seen)
@@ -76,10 +76,10 @@ func slower(roundTrips int) func(*Scenario, discordsim.Report) (Ideal, error) {
 	}
 }
 
-// blocked is the ideal when nothing is accepted from one moment to another. What an undisturbed client would have had
-// processed before the block is done; the rest is work that starts when the block ends, with all windows empty, as the
-// block is longer than they are. The omniscient client has its requests arrive at that moment. The certain one was told
-// the end by an answer to what it sent into the block, and sends when it is sure: one way later.
+// blocked returns the ideals when the server accepts nothing during a block. Requests that an undisturbed client would
+// have had processed before the block are done. The rest is work that starts when the block ends, with all windows
+// empty, because the block is longer than they are. The omniscient client's requests arrive at that moment. The certain
+// client knows the end from a response during the block, and sends when it is sure: one way later.
 func (s *Scenario) blocked(discordsim.Report) (Ideal, error) {
 	conditions, block := s.conditions(), s.server.Blocks[0]
 	oneWay := conditions.RoundTrip / 2

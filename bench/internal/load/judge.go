@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// verdict fails a run for a reason, unless all that was missed is no more than what this machine took away.
+// verdict fails a run that missed a target or a demand, unless stalls of this machine explain all that was missed.
 func (r *Result) verdict(demand report.Demand) report.Verdict {
 	line, cutOff, reasons := "it reached its targets", "it was cut off and is not judged", r.missed()
 	failed := r.Answered < r.Requests
@@ -28,8 +28,8 @@ func (r *Result) verdict(demand report.Demand) report.Verdict {
 	return report.Judge(line, reasons...)
 }
 
-// explained reports that stalls of the machine may be why something was missed: all of them together why the whole took longer, but only the
-// longest why a single request waited longer, or was refused although that could have been avoided. No stall makes requests overtake others.
+// explained reports whether stalls of the machine may be why something was missed. All together may explain a longer
+// run, but only the longest may explain a longer wait or an avoidable 429. None explains overtaken requests.
 func (r *Result) explained(demand report.Demand) bool {
 	least := r.scenario.Targets
 	least.Certain = max(least.Certain, demand.MinEfficiency)
@@ -48,7 +48,7 @@ func (r *Result) explained(demand report.Demand) bool {
 	return !wanted || r.Avoidable.Total() == 0 || r.Stalls.Longest > stallTolerated
 }
 
-// missed says which targets of a scenario were missed and by how much. Empty: all were reached, or the run was interrupted.
+// missed lists the targets of a scenario that were missed, and by how much; none if the run was interrupted.
 func (r *Result) missed() (missed []string) {
 	targets := r.scenario.Targets
 	miss := func(when bool, format string, values ...any) {
@@ -76,7 +76,7 @@ func (r *Result) missed() (missed []string) {
 	return missed
 }
 
-// failures says what is wrong with a load: it wants no request to fail, and one at least to succeed.
+// failures returns why a load failed: no request may fail, and at least one must succeed.
 func (r *Result) failures(demand report.Demand) []string {
 	all := report.Counted(r.Requests, "request")
 	switch n := r.Failed(); {
@@ -93,7 +93,7 @@ func (r *Result) failures(demand report.Demand) []string {
 	return nil
 }
 
-// remarks are what else there is to say of a load that is good.
+// remarks returns further remarks on a load, for the line of its verdict.
 func (r *Result) remarks() (line string) {
 	if n := r.rejected(); n > 0 {
 		line += fmt.Sprintf(", %d of them no success", n)

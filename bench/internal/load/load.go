@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Config is a load that flags describe: a burst of requests, to a Discord that is simulated in this process, or to a real server.
+// Config has the flags of a load: a burst of requests to a Discord simulated in this process, or to a real server.
 type Config struct {
 	Requests     int           `group:"Load" range:"1..1000000" placeholder:"NUMBER" help:"Requests to make: 500 unless given, 20 with -target."`
 	Concurrency  int           `group:"Load" range:"0..1000000" default:"0" placeholder:"NUMBER" help:"Requests in progress at the same time, 0 for all at once."`
@@ -24,7 +24,7 @@ type Config struct {
 	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"Channels to which the requests are sent in turn, each with its own bucket."`
 	Bucket  `embed:"" set:"window=1s"`
 	Network `embed:"" set:"jitter=10ms"`
-	// Measured: the simulated Discord has the limits that were measured at the real one, and Bucket has no effect.
+	// Measured reports whether the simulated limits are those measured at Discord. Bucket then has no effect.
 	Measured bool `kong:"-"`
 
 	Target string   `group:"Real server, in place of the simulated one" placeholder:"URL" secret:"" help:"SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits."`
@@ -33,14 +33,14 @@ type Config struct {
 	Server *url.URL `kong:"-"` // the target; nil: none
 }
 
-// Bucket is how a simulated Discord limits.
+// Bucket has the flags for the limits of a simulated Discord.
 type Bucket struct {
 	Limit  int           `group:"Simulated Discord" range:"1..1000000" default:"5" help:"Requests per window in each bucket."`
 	Window time.Duration `group:"Simulated Discord" range:"1ms..24h" default:"${window}" help:"Length of the window."`
 	Kind   string        `group:"Simulated Discord" enum:"fixed,sliding,leaky" default:"fixed" help:"How buckets refill: fixed (all places when the window ends), sliding (each place a window after its request), or leaky (one place every window/limit)."`
 }
 
-// Quota is a limit of the kind.
+// Quota returns a limit of the kind.
 func (b *Bucket) Quota(limit int, window time.Duration) discordsim.Quota {
 	switch b.Kind {
 	case "sliding":
@@ -51,14 +51,14 @@ func (b *Bucket) Quota(limit int, window time.Duration) discordsim.Quota {
 	return discordsim.Fixed(limit, window)
 }
 
-// Network is the way to a simulated Discord.
+// Network has the flags for the round trips to a simulated Discord.
 type Network struct {
 	Latency time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${latency}" help:"Mean round trip."`
 	Jitter  time.Duration `group:"Simulated Discord" range:"0s..1m" default:"${jitter}" help:"Largest difference of a round trip from the mean; at most the latency."`
 	Seed    uint64        `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
 }
 
-// Check says whether there are such round trips.
+// Check returns an error if the jitter exceeds the latency.
 func (n *Network) Check() error {
 	if n.Jitter > n.Latency {
 		return fmt.Errorf("-jitter is %v: expected at most the latency, which is %v", n.Jitter, n.Latency)
@@ -66,12 +66,12 @@ func (n *Network) Check() error {
 	return nil
 }
 
-// RoundTrips are those of the network.
+// RoundTrips returns the latency for the simulator.
 func (n *Network) RoundTrips() discordsim.Latency {
 	return discordsim.Latency{RoundTrip: n.Latency, Jitter: n.Jitter}
 }
 
-// Scenario is the load as a scenario that wants nothing but answers.
+// Scenario returns the load as a scenario without targets.
 func (c Config) Scenario() Scenario {
 	quota := c.Quota(c.Limit, c.Window)
 	s := burst("", strings.Join(c.about(), "\n"), quota, c.Requests)
@@ -81,7 +81,7 @@ func (c Config) Scenario() Scenario {
 	if c.Server != nil {
 		s.offers = slices.Repeat([]offer{{method: http.MethodGet, path: c.Path}}, c.Requests)
 		s.options = append(s.options,
-			// The target is Discord, or stands in for it.
+			// Limit every host: the target is Discord or stands in for it.
 			httpclient.WithHosts(func(string) (string, bool) { return "", true }))
 		return s
 	}
@@ -97,7 +97,7 @@ func (c Config) Scenario() Scenario {
 	return s
 }
 
-// about says what was asked for. It contains neither the token nor the parameters of the path.
+// about describes the load. It contains neither the token nor the parameters of the path.
 func (c *Config) about() []string {
 	atOnce := "at once"
 	if c.Concurrency > 0 {
@@ -125,7 +125,7 @@ func (c *Config) about() []string {
 	}
 }
 
-// LimitsText says how a simulated Discord limits.
+// LimitsText describes the limits of a simulated Discord.
 func LimitsText(quota discordsim.Quota, each string, globalLimit int) string {
 	how := map[discordsim.Kind]string{
 		discordsim.KindFixed: "fixed window", discordsim.KindSliding: "sliding window", discordsim.KindLeaky: "leaky bucket",
@@ -140,7 +140,7 @@ func globalText(limit int) string {
 	return fmt.Sprintf("at most %d per second in all", limit)
 }
 
-// LatencyText says how far away it is.
+// LatencyText describes the round trips to a simulated Discord.
 func LatencyText(l discordsim.Latency) string {
 	return fmt.Sprintf("round trip %s ± %s", report.Setting(l.RoundTrip), report.Setting(l.Jitter))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Meter notes each request's way through a transport, from both sides: Watch when it was handed over; the round tripper from Below, which
-// goes below the transport under test, when it came out. A Meter is safe for concurrent use. Use NewMeter.
+// Meter records the times of each request on both sides of a transport: Watch when it was handed over, the round
+// tripper from Below when it was sent and answered. A Meter is safe for concurrent use. Use NewMeter.
 type Meter struct {
 	log   *report.Log // nil: none
 	start time.Time
@@ -22,15 +22,15 @@ type Meter struct {
 	passages []report.Passage
 }
 
-// NewMeter returns a meter that has seen nothing. Each request is recorded in the log, too, which may be nil.
+// NewMeter returns an empty meter. It records each request in the log, too; the log may be nil.
 func NewMeter(log *report.Log) *Meter { return &Meter{log: log, start: time.Now()} }
 
-// Queued is how long requests were held back. All zero if none was sent.
+// Queued has quantiles of how long requests were held back. All are zero if no request was sent.
 type Queued struct {
 	Median, P90, P99, Max time.Duration
 }
 
-// Quantiles sorts the times.
+// Quantiles returns the quantiles of times, and sorts times in place.
 func Quantiles(times []time.Duration) Queued {
 	if len(times) == 0 {
 		return Queued{}
@@ -40,18 +40,18 @@ func Quantiles(times []time.Duration) Queued {
 	return Queued{at(50), at(90), at(99), at(100)}
 }
 
-// Reading is what a meter has measured so far.
+// Reading has the measurements of a meter so far.
 type Reading struct {
-	// Queued counts, for each request that was sent and not given up, the time from handing it to the client until it was sent, and, if
-	// it was sent again, from each refusal until the next sending. Round trips are no part of it.
+	// Queued is the time from the handover until the first attempt, and from each response until the next attempt.
+	// Round trips are not included, nor are requests that were given up or never sent.
 	Queued Queued
-	// LargestInFlight is the largest number of requests that were under way at once.
+	// LargestInFlight is the largest number of requests in flight at once.
 	LargestInFlight int
-	// SlowestRoundTrip is the longest time from a sending until its response.
+	// SlowestRoundTrip is the longest time from sending a request until its response.
 	SlowestRoundTrip time.Duration
 }
 
-// Read returns the measurements of the requests that are over.
+// Read returns the measurements of the requests that have ended.
 func (m *Meter) Read() (reading Reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,11 +84,11 @@ func (m *Meter) Read() (reading Reading) {
 
 type sendsKey struct{}
 
-// Watch has f make one request, with a client that stands on a round tripper from Below and under the context that f is given, and return
-// when the request is over.
+// Watch calls f, which must make one request and return when it has ended. The request must have the context that f
+// gets, and go through a round tripper from Below.
 func (m *Meter) Watch(ctx context.Context, f func(context.Context)) {
 	passage := report.Passage{HandedOver: time.Since(m.start)}
-	f(context.WithValue(ctx, sendsKey{}, &passage.Sends)) // sent one time after the other, so it needs no lock
+	f(context.WithValue(ctx, sendsKey{}, &passage.Sends)) // attempts follow one another, so it needs no lock
 	passage.Done, passage.GivenUp = time.Since(m.start), ctx.Err() != nil
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +98,7 @@ func (m *Meter) Watch(ctx context.Context, f func(context.Context)) {
 	}
 }
 
-// Below wraps the round tripper that really sends.
+// Below wraps the round tripper that sends to the server.
 func (m *Meter) Below(base http.RoundTripper) http.RoundTripper { return &below{m, base} }
 
 type below struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
-// mix is what a load sends to a Discord with measured limits, in turn: to token buckets, fixed windows, a bucket of one
-// request that opens later than it says (reactions), and routes that only the global limit holds.
+// mix lists the requests of a load to a Discord with measured limits, sent in turn. Their limits are token buckets,
+// fixed windows, a bucket of one that opens later than it says (reactions), or only the global limit.
 var mix = [...]string{
 	"POST /channels/$/messages",
 	"GET /channels/$",
@@ -23,7 +23,7 @@ var mix = [...]string{
 	"PUT /channels/$/messages/900000000000000001/reactions/a/@me",
 }
 
-// mixed sends the mix, each round of it to another of some channels (or guilds), of a Discord with measured limits.
+// mixed makes a load of the mix to a Discord with measured limits. Each round is for the next channel or guild.
 func (s *Scenario) mixed(requests, channels int) {
 	s.server.Rules = measured.Rules(measured.Options{})
 	s.offers, s.work = make([]offer, requests), nil
@@ -43,7 +43,7 @@ func (s *Scenario) mixed(requests, channels int) {
 	}
 }
 
-// quotaOf is the limit of a request's bucket.
+// quotaOf returns the limit of a request's bucket.
 func (s *Scenario) quotaOf(o offer) discordsim.Quota {
 	for i := range s.server.Rules {
 		if rule := &s.server.Rules[i]; rule.Matches(o.method, o.path) {

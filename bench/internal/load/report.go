@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// Report describes what was measured, and judges it. It contains neither the token nor the parameters of the path.
+// Report returns the measurements with a verdict. It contains neither the token nor the parameters of the path.
 func (r *Result) Report(demand report.Demand) *report.Report {
 	s := r.scenario
 	described := &report.Report{
@@ -39,7 +39,7 @@ func (r *Result) Report(demand report.Demand) *report.Report {
 	return described
 }
 
-// facts are what loads and scenarios have in common.
+// facts returns what loads and scenarios have in common.
 func (r *Result) facts() []report.Fact {
 	targets := r.scenario.Targets
 	answered := report.Count(r.Answered).As(fmt.Sprintf("%d/%d", r.Answered, r.Requests)).Bad(r.Failed()+r.rejected() > 0)
@@ -75,7 +75,7 @@ func (r *Result) facts() []report.Fact {
 	return append(facts, r.times()...)
 }
 
-// times are how long requests waited, what the ideals are, and how busy the machine was.
+// times returns how long requests waited, the ideals, and how busy the machine was.
 func (r *Result) times() []report.Fact {
 	facts := []report.Fact{
 		{Name: "in flight, most", Key: "largest_in_flight", Value: report.Count(r.LargestInFlight), Remark: "requests under way at once",

@@ -17,21 +17,21 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Result is what was measured. It contains neither the token nor the path.
+// Result holds the measurements of a run. It contains neither the token nor the path.
 type Result struct {
 	scenario *Scenario
 
 	Requests int
-	// Answered requests got a response, by status in Statuses. 429s that were followed by another attempt do not count.
+	// Answered counts requests with a response, Statuses these by status. A 429 before another attempt does not count.
 	Answered int
 	Statuses map[int]int
-	// RefusedEarly requests were refused by the client, because the predicted wait exceeded the max rate limit.
+	// RefusedEarly counts requests that the client rejected, because the predicted wait exceeded the max rate limit.
 	RefusedEarly int
-	// Errors counts requests that failed, by how.
+	// Errors counts the requests that failed, by the text of the error.
 	Errors map[string]int
-	// Took is the time from the start until the last request had an outcome; those that were given up have none.
+	// Took is the time from the start until the last outcome. Requests that were given up have none.
 	Took time.Duration
-	// Refused counts 429s. Judged says that a simulator judged them; only then Avoidable and Excused mean anything.
+	// Refused counts 429s by class. Avoidable and Excused need Judged: a simulator judged the 429s.
 	Refused, Avoidable, Excused discordsim.ByClass
 	Judged                      bool
 	Inversions                  int // requests of a scenario that were overtaken in their bucket
@@ -46,7 +46,7 @@ func newResult(s *Scenario, log *report.Log) Result {
 	return Result{scenario: s, Requests: s.Requests(), Statuses: make(map[int]int), Errors: make(map[string]int), Log: log}
 }
 
-// Failed is the number of requests in Errors.
+// Failed returns the number of requests in Errors.
 func (r *Result) Failed() (n int) {
 	for _, count := range r.Errors {
 		n += count
@@ -54,7 +54,7 @@ func (r *Result) Failed() (n int) {
 	return n
 }
 
-// rejected is how many answers were no success. A redirection is none, as it is not followed.
+// rejected returns how many responses were no success. Redirects count, because the client does not follow them.
 func (r *Result) rejected() (n int) {
 	for status, count := range r.Statuses {
 		if status >= http.StatusMultipleChoices {
@@ -64,16 +64,16 @@ func (r *Result) rejected() (n int) {
 	return n
 }
 
-// GivenUp is the number of requests that were given up when the load was interrupted.
+// GivenUp returns the number of requests that were given up when the load was interrupted.
 func (r *Result) GivenUp() int { return r.Requests - r.Answered - r.RefusedEarly - r.Failed() }
 
-// Certain is the efficiency against the certain ideal, 0 if none is stated.
+// Certain returns the efficiency against the certain ideal, 0 if none is stated.
 func (r *Result) Certain() float64 { return r.efficiency(r.Ideal.Certain) }
 
-// Omniscient is the efficiency against the omniscient ideal, 0 if none is stated.
+// Omniscient returns the efficiency against the omniscient ideal, 0 if none is stated.
 func (r *Result) Omniscient() float64 { return r.efficiency(r.Ideal.Omniscient) }
 
-// efficiency says nothing about a run that did not do all the work.
+// efficiency returns the ideal time divided by the time taken, or 0 if a request was not answered.
 func (r *Result) efficiency(ideal time.Duration) float64 {
 	if r.Took == 0 || r.Answered < r.Requests {
 		return 0
@@ -81,7 +81,7 @@ func (r *Result) efficiency(ideal time.Duration) float64 {
 	return ideal.Seconds() / r.Took.Seconds()
 }
 
-// note takes in how one request ended, and reports false if it was given up.
+// note records the outcome of one request. It returns false if the request was given up and has none.
 func (r *Result) note(status int, err error, took time.Duration) bool {
 	var tooLong *ratelimits.TooLongError
 	switch {
@@ -91,7 +91,7 @@ func (r *Result) note(status int, err error, took time.Duration) bool {
 		r.RefusedEarly++
 	case err != nil:
 		r.Errors[r.scenario.config.textOf(err)]++
-	case status >= http.StatusBadRequest && r.scenario.Name != "": // to a load, any answer is one
+	case status >= http.StatusBadRequest && r.scenario.Name != "": // a load accepts any response
 		r.Errors[fmt.Sprintf("status %d", status)]++
 	default:
 		r.Answered++
@@ -101,8 +101,8 @@ func (r *Result) note(status int, err error, took time.Duration) bool {
 	return true
 }
 
-// textOf is the text of an error without the address that http.Client puts in front, without the tokens of addresses wherever they
-// are, and without the one of the Authorization header.
+// textOf returns the text of an error without secrets. It removes the address that http.Client puts in front, the
+// tokens in other addresses, and the token of the Authorization header.
 func (c *Config) textOf(err error) string {
 	err = httpclient.Redact(err)
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
@@ -115,7 +115,7 @@ func (c *Config) textOf(err error) string {
 	return strings.ReplaceAll(err.Error(), cmp.Or(token, c.Token), "…")
 }
 
-// refusals counts 429s as the client saw them.
+// refusals returns the 429s that the client saw, by class.
 func refusals(stats buckets.Stats) discordsim.ByClass {
 	n := func(class ratelimits.Class) int { return int(stats.Responses[class]) }
 	return discordsim.ByClass{

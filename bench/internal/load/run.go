@@ -21,33 +21,33 @@ import (
 )
 
 const (
-	// patience is longer than any scenario with a name takes. Who has no answer by then never gets one.
+	// patience is longer than any named scenario takes. A request without an answer by then never gets one.
 	patience = 3 * time.Minute
-	// grace is how long what is under way may go on after an interruption.
+	// grace is how long requests in flight may go on after an interruption.
 	grace = 2 * time.Second
-	// realTolerance is how late, in real time, a goroutine may be to see an answer before it is held to have read it.
+	// realTolerance is how late the client may see a response in real time before the judge assumes that it has.
 	realTolerance = stallTolerated
 	// authorization is the credential of all simulated requests.
 	authorization = "Bot simulated"
-	// userAgent has the form that Discord asks for.
+	// userAgent has the form that Discord requires.
 	userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
 )
 
-// Settings are about the run of a scenario and not about the scenario.
+// Settings configures a run of a scenario.
 type Settings struct {
 	Seed uint64
-	// RealTime: the scheduler may delay the client, which the judge has to allow for.
+	// RealTime reports whether the scheduler may delay the client, for which the judge has to allow.
 	RealTime bool
 	// Done is called for every request that has an outcome, one call at a time. It may be nil.
 	Done func()
-	// Record keeps what the simulator did with each request, for the page.
+	// Record enables the log of every request, for the page.
 	Record bool
 }
 
-// run is a scenario under way.
+// run is a scenario in progress.
 type run struct {
 	*Scenario
-	base      string // of all addresses
+	base      string // prefix of all addresses
 	start     time.Time
 	transport *httpclient.Transport
 	client    *http.Client
@@ -57,8 +57,8 @@ type run struct {
 	result Result
 }
 
-// Run makes all requests and waits for their outcomes. When the context ends it makes no more, waits a moment for what is under way, and
-// returns what was measured until then; Result.Interrupted says so. The error is about a scenario that makes no sense.
+// Run makes all requests and waits for their outcomes. When the context ends, it makes no more, waits briefly for those
+// in flight, and returns with Result.Interrupted set. The error reports an invalid scenario.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err error) {
 	log := report.NewLog(settings.Record)
 	r := &run{Scenario: s, done: settings.Done, base: discordsim.BaseURL, result: newResult(s, log)}
@@ -66,7 +66,7 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err er
 	var below http.RoundTripper
 	if s.config.Server != nil {
 		sockets := http.DefaultTransport.(*http.Transport).Clone()
-		sockets.MaxIdleConns, sockets.MaxIdleConnsPerHost = 0, 1000 // those of a burst are kept
+		sockets.MaxIdleConns, sockets.MaxIdleConnsPerHost = 0, 1000 // keep the connections of a burst
 		defer sockets.CloseIdleConnections()
 		r.base, below = s.config.Server.String(), sockets
 	} else {
@@ -101,7 +101,7 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err er
 		seen = server.Report()
 		result.Judged, result.Inversions = true, seen.Inversions
 		result.Refused, result.Avoidable, result.Excused = seen.Refused, seen.Avoidable, seen.Excused
-		// An answer that took longer than the longest latency was held up.
+		// A response that took longer than the longest latency was delayed by the machine.
 		latency := s.server.Latency
 		result.Stalls.Longest = max(result.Stalls.Longest, result.SlowestRoundTrip-latency.RoundTrip-latency.Jitter)
 	}
@@ -112,8 +112,8 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err er
 	return *result, err
 }
 
-// sendAll returns when every request has an outcome, or is given up. In a scenario, each is made when the one before it stands in its queue,
-// so that their order is theirs and not the scheduler's.
+// sendAll makes all requests, and returns when each has an outcome or is given up. In a named scenario it makes a
+// request only when the previous one is granted or queued, so that the scheduler cannot change their order.
 func (r *run) sendAll(ctx context.Context, meter *Meter) {
 	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
@@ -124,7 +124,7 @@ func (r *run) sendAll(ctx context.Context, meter *Meter) {
 		ctx = patient
 	}
 	unwatch := context.AfterFunc(ctx, func() {
-		_ = r.transport.Close() // what waits ends now; the error is always nil
+		_ = r.transport.Close() // ends all waits; the error is always nil
 		_ = Pause(sending, grace)
 		cutOff()
 	})
@@ -150,7 +150,7 @@ func (r *run) sendAll(ctx context.Context, meter *Meter) {
 	}
 }
 
-// entered is how many requests have been granted, are in a queue, or have ended without either.
+// entered returns how many requests have been granted, wait in a queue, or have ended without a grant.
 func (r *run) entered() int {
 	stats := r.transport.Manager().Stats()
 	again := 0 // granted a second time after a refusal
@@ -160,7 +160,7 @@ func (r *run) entered() int {
 	return int(stats.Granted+stats.TooLong+stats.QueueFull+stats.OverBudget+stats.Cancelled) + stats.Waiting - again
 }
 
-// send makes one request and notes its outcome.
+// send makes one request and records its outcome.
 func (r *run) send(ctx context.Context, n int) {
 	status, err := r.roundTrip(ctx, n)
 	r.mu.Lock()
@@ -184,7 +184,7 @@ func (r *run) roundTrip(ctx context.Context, n int) (status int, err error) {
 	return response.StatusCode, err
 }
 
-// request is the n-th request, counted from 0.
+// request returns the n-th request, counted from 0.
 func (r *run) request(ctx context.Context, n int) (*http.Request, error) {
 	header, body := make(http.Header), io.Reader(nil)
 	if r.config.Server != nil {

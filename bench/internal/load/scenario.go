@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Scenario is requests to a server, and what is asked of the client that makes them. One without a name is a load that flags describe.
+// Scenario is a list of requests to a server, and the targets of the client. Without a name it is a load from flags.
 type Scenario struct {
 	Name string
 	// About says what happens, in one line or several.
@@ -26,7 +26,7 @@ type Scenario struct {
 	work    []discordsim.Work                                 // what the ideal clients have to do
 	ideal   func(*Scenario, discordsim.Report) (Ideal, error) // nil: none is stated
 	options []httpclient.Option                               // of the client
-	config  Config                                            // if flags describe it
+	config  Config                                            // if described by flags
 }
 
 // offer is one request to be made.
@@ -35,17 +35,17 @@ type offer struct {
 	method, path string
 }
 
-// Targets are what a scenario has to reach, besides that no 429 is avoidable and that every request is answered.
+// Targets are the targets of a scenario, besides two that all have: every request is answered, and no 429 is avoidable.
 type Targets struct {
-	// Certain and Omniscient are the least efficiencies; 0: none is asked for.
+	// Certain and Omniscient are minimum efficiencies; 0: no target.
 	Certain, Omniscient float64
-	// P99 is the longest 99th percentile of the time spent queued; 0: any.
+	// P99 bounds the 99th percentile of the time spent queued; 0: no target.
 	P99 time.Duration
-	// InOrder: no request may overtake another one of its bucket.
+	// InOrder forbids that a request overtakes another one of its bucket.
 	InOrder bool
 }
 
-// List says what has to be reached.
+// List describes the targets.
 func (t Targets) List() []string {
 	list := []string{"every request answered", "no avoidable 429"}
 	if t.Certain > 0 {
@@ -63,10 +63,10 @@ func (t Targets) List() []string {
 	return list
 }
 
-// Requests is how many requests the scenario makes.
+// Requests returns how many requests the scenario makes.
 func (s *Scenario) Requests() int { return len(s.offers) }
 
-// burst is a number of messages to one channel, all at once. What is judged is the limiter alone.
+// burst returns a scenario of messages to one channel, all at once, without retries and timeouts to judge the limiter.
 func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 	return Scenario{
 		Name: name, About: about, Targets: Targets{Certain: leastCertain, Omniscient: 0.95},
@@ -83,22 +83,22 @@ func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 	}
 }
 
-// leastCertain is the efficiency that most scenarios have to reach.
+// leastCertain is the minimum efficiency of most scenarios.
 const leastCertain = 0.97
 
-// but changes it.
+// but returns the scenario after a change.
 func (s Scenario) but(change func(*Scenario)) Scenario {
 	change(&s)
 	return s
 }
 
-// toChannels makes the same requests to each of more channels, which take turns.
+// toChannels makes the scenario's requests to each of n channels, which take turns.
 func (s *Scenario) toChannels(n int) {
 	s.offers = messages(s.Requests()*n, n)
 	s.work = slices.Repeat(s.work, n)
 }
 
-// messages are requests to channels in turn.
+// messages returns count requests to the channels in turn.
 func messages(count, channels int) []offer {
 	offers := make([]offer, count)
 	for i := range offers {
@@ -107,7 +107,7 @@ func messages(count, channels int) []offer {
 	return offers
 }
 
-// channel is the path of a channel's messages.
+// channel returns the path of a channel's messages.
 func channel(n int) string {
 	return fmt.Sprintf("/api/v10/channels/%d/messages", 900_000_000_000_000_000+n)
 }
@@ -116,7 +116,7 @@ func work(quota discordsim.Quota, count int) discordsim.Work {
 	return discordsim.Work{Quota: quota, Count: count, Route: "messages"}
 }
 
-// GlobalQuota is a global limit that counts in aligned seconds; 0: no limit.
+// GlobalQuota returns a global limit that counts in aligned seconds; 0: no limit.
 func GlobalQuota(perSecond int) discordsim.Quota {
 	if perSecond == 0 {
 		return discordsim.Unlimited()
@@ -124,7 +124,7 @@ func GlobalQuota(perSecond int) discordsim.Quota {
 	return discordsim.Aligned(perSecond, time.Second, 0)
 }
 
-// begin returns the server for work that begins now: so do its aligned seconds.
+// begin returns the server's configuration for a run that begins now, when its aligned windows begin, too.
 func (s *Scenario) begin(settings Settings) discordsim.Config {
 	config := s.server
 	config.Seed = settings.Seed
@@ -142,7 +142,7 @@ func (s *Scenario) begin(settings Settings) discordsim.Config {
 	return config
 }
 
-// List describes scenarios that are not run.
+// List describes scenarios without running them.
 func List(scenarios []Scenario) *report.Report {
 	list := &report.Report{Title: report.Counted(len(scenarios), "scenario")}
 	for _, s := range scenarios {

@@ -11,10 +11,10 @@ var (
 	large = discordsim.Fixed(50, time.Second)
 )
 
-// Scenarios returns them in the order in which they are shown.
+// Scenarios returns all scenarios in the order in which they are shown.
 func Scenarios() []Scenario { return append(undisturbed(), disturbed()...) }
 
-// undisturbed are the scenarios in which nobody and nothing disturbs the client.
+// undisturbed returns the scenarios in which nothing disturbs the client.
 func undisturbed() []Scenario {
 	return []Scenario{
 		burst("fixed-small", "one channel, 5 per second in fixed windows", small, 75),
@@ -30,8 +30,8 @@ func undisturbed() []Scenario {
 			but(func(s *Scenario) { s.server.Global = GlobalQuota(500) }),
 		burst("cold-unlimited", "100 requests at once on a route never seen, without any limit; round trip 500 ms", discordsim.Quota{}, 100).
 			but(func(s *Scenario) {
-				// Long and without jitter: the work is over after two round trips, and nothing but their spread and the scheduler
-				// would be measured.
+				// The round trip is long and without jitter. Otherwise only jitter and the scheduler would be measured,
+				// because the work takes no more than two round trips.
 				s.server.Latency, s.server.Global = discordsim.RoundTrip(500*time.Millisecond), discordsim.Unlimited()
 				s.IdealBy = "omniscient: one round trip; certain: two, as the first request discovers the route"
 				s.Targets.Omniscient = 0.45
@@ -62,13 +62,13 @@ func undisturbed() []Scenario {
 		}),
 		burst("ordered", "one channel, 5 per second in fixed windows, one request at a time so that none is overtaken", small, 75).but(func(s *Scenario) {
 			s.IdealBy = "as in fixed-small; the certain client sends those of the last window one after the other"
-			s.ideal = slower((75 - 1) % small.Limit) // in the windows before, there is time to
+			s.ideal = slower((75 - 1) % small.Limit) // earlier windows leave time for it
 			s.Targets.InOrder = true
 		}),
 	}
 }
 
-// disturbed are those in which somebody else, the server or a clock gets in the way.
+// disturbed returns the scenarios in which another client, the server or a clock disturbs the client.
 func disturbed() []Scenario {
 	noHeaders, garbage := discordsim.NoHeaders(), discordsim.Garbage("NaN")
 	noHeaders.Every, garbage.Every = 4, 7
@@ -94,7 +94,7 @@ func disturbed() []Scenario {
 			but(func(s *Scenario) { s.server.ClockSkew = -3 * time.Second }),
 		burst("foreign-consumer", "one channel, 5 per second in aligned windows; another process with the same token takes 2 of them",
 			discordsim.Aligned(5, time.Second, 0), 45).but(func(s *Scenario) {
-			// They come first in every window, so that there is never all of it for us.
+			// The foreign requests come first in every window, so that our client never has a whole window.
 			s.server.Foreign = []discordsim.ForeignUse{{
 				Request: discordsim.Request{Method: "POST", Path: channel(0), Authorization: authorization},
 				Count:   2, From: time.Millisecond, Every: time.Second,
@@ -107,7 +107,7 @@ func disturbed() []Scenario {
 			but(faulty(noHeaders, garbage,
 				discordsim.Fault{Every: 9, State: func(s discordsim.State) discordsim.State { s.Remaining = s.Limit; return s }},
 				discordsim.Fault{Every: 11, State: func(s discordsim.State) discordsim.State { s.ResetAfter = 100 * time.Millisecond; return s }})),
-		// It is what was seen of Discord's channel messages in February 2026, with fewer phantoms.
+		// Discord answered channel messages like this in February 2026, with more phantoms.
 		burst("phantom-limit", "as fixed-small; every 25th answer says 999 of 1000 remain where 5 are all there are", small, 60).
 			but(faulty(discordsim.Fault{Every: 25, State: func(s discordsim.State) discordsim.State { s.Limit, s.Remaining = 1000, 999; return s }})).
 			but(func(s *Scenario) {
@@ -117,7 +117,7 @@ func disturbed() []Scenario {
 	}
 }
 
-// faulty has the answers be not what they should be.
+// faulty returns a change that makes the responses faulty.
 func faulty(faults ...discordsim.Fault) func(*Scenario) {
 	return func(s *Scenario) {
 		s.server.Rules[0].Faults = faults

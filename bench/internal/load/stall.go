@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Pause waits for d, or until the context ends, whose error it then returns. Zero or less does not wait.
+// Pause waits for d, and returns the context's error if that ends first. It does not wait if d is zero or less.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -22,24 +22,24 @@ func Pause(ctx context.Context, d time.Duration) error {
 }
 
 const (
-	// stallEvery is how often a run looks whether the machine lets it go on.
+	// stallEvery is the time between the timers that detect stalls.
 	stallEvery = 10 * time.Millisecond
-	// stallIgnored is how late a timer is on an idle machine.
+	// stallIgnored is how late a timer may be on an idle machine.
 	stallIgnored = 2 * time.Millisecond
-	// A machine that was late for so long at once, or for such a part of the time, has changed what was measured. The first is also what
-	// the simulator's judge allows an answer to be seen late.
+	// A longer stall, or a larger fraction of stalled time, spoils the measurements. stallTolerated is also how late
+	// the simulator's judge lets the client see a response.
 	stallTolerated     = 20 * time.Millisecond
 	stallTolerableTime = 0.01
 )
 
-// Stalls is what the machine took away from a run: the time by which timers rang late, and the simulated Discord answered late.
+// Stalls measures how much the machine delayed a run: how late timers rang, and the simulated Discord answered.
 type Stalls struct {
 	Longest time.Duration
-	Total   time.Duration // of the timers
-	over    time.Duration // the time in which they were watched
+	Total   time.Duration // sum over the timers
+	over    time.Duration // how long timers were watched
 }
 
-// Disturbed reports that times which were measured meanwhile mean little.
+// Disturbed reports whether the stalls were too large for measured times to mean much.
 func (s Stalls) Disturbed() bool {
 	return s.Longest > stallTolerated || s.Total.Seconds() > stallTolerableTime*s.over.Seconds()
 }
@@ -49,7 +49,7 @@ func (s Stalls) String() string {
 		s.Longest.Round(time.Millisecond), s.Total.Round(time.Millisecond))
 }
 
-// WatchStalls watches the machine until the result is asked for, which is to be done once.
+// WatchStalls measures stalls until result is called, which must happen exactly once.
 func WatchStalls() (result func() Stalls) {
 	var stalls Stalls
 	done, watched := make(chan struct{}), make(chan struct{})

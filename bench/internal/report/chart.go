@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// figure is a chart as the page has it. The script draws what is in JSON: lines or lanes. That is bounded, whatever was measured.
+// figure is a chart on the page. The script draws what is in JSON, lines or lanes, whose size is bounded.
 type figure struct {
 	Chart
 	Legend []legend   `json:"-"`
-	Table  Table      `json:"-"`                // the picture in numbers
-	Wide   bool       `json:"-"`                // as wide as the page, not half of it
-	Sync   string     `json:"sync,omitempty"`   // charts with one name share cursor and zoom
-	Max    number     `json:"max,omitempty"`    // of the X axis; 0: as far as there are values
-	Lanes  []laneData `json:"lanes,omitempty"`  // in place of series
+	Table  Table      `json:"-"`                // the chart in numbers
+	Wide   bool       `json:"-"`                // page width instead of half of it
+	Sync   string     `json:"sync,omitempty"`   // charts with the same name share cursor and zoom
+	Max    number     `json:"max,omitempty"`    // end of the X axis; 0: the last value
+	Lanes  []laneData `json:"lanes,omitempty"`  // instead of series
 	Blocks []number   `json:"blocks,omitempty"` // across all lanes: from, to, from, to, …
 }
 
-// legend says what a mark means. The styles know the marks.
+// legend explains a mark that the style sheet defines.
 type legend struct{ Mark, Name string }
 
-// mostPoints bounds a line.
+// mostPoints is the number of points above which a line is thinned.
 const mostPoints = 2000
 
-// number has as many digits in JSON as a picture shows, even after zooming in.
+// number has as many digits in JSON as a chart shows, even after zooming in.
 type number float64
 
 func (n number) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%.7g", float64(n)), nil }
@@ -33,7 +33,7 @@ func (n number) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%.7g", 
 // MarshalJSON writes a point as [x, y].
 func (p Point) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "[%.7g,%.7g]", p.X, p.Y), nil }
 
-// newFigure bounds a chart. Lasted is the length of the run.
+// newFigure returns a figure of bounded size. lasted is the length of the run.
 func newFigure(c Chart, lasted time.Duration, sync string) figure {
 	f := figure{Chart: c, Wide: c.Run && len(c.Series)+len(c.Events) > 1}
 	if c.Run {
@@ -55,7 +55,8 @@ func newFigure(c Chart, lasted time.Duration, sync string) figure {
 	return f
 }
 
-// thinned returns at most twice so many points, of those that are finite: in each equal part of the X axis the first, and the highest.
+// thinned returns the finite points. If there are more than most, it divides the X axis into most equal parts. It
+// returns the first and the highest point of each part, and the last point.
 func thinned(points []Point, most int) (result []Point) {
 	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return math.IsNaN(p.X+p.Y) || math.IsInf(p.X+p.Y, 0) })
 	if len(points) <= most {

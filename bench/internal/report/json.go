@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// WriteJSON writes one object, or an array of them if the report has parts. Times are in seconds; what is not stated is null.
+// WriteJSON writes one object, or an array if the report has parts. Times are in seconds; missing values are null.
 func (r *Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
@@ -23,7 +23,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 type object map[string]any
 
-// set sets a field, which may be within others: "outer.inner".
+// set sets a field. A key such as "outer.inner" sets a field of a nested object.
 func (o object) set(key string, data any) {
 	if outer, inner, nested := strings.Cut(key, "."); nested {
 		within, _ := o[outer].(object)
@@ -65,7 +65,7 @@ func (r *Report) object() object {
 	return o
 }
 
-// object has a reason for all that is not passed: the line, if there is no other.
+// object returns the verdict for JSON. If it is not passed and has no reasons, its line is the reason.
 func (v Verdict) object() object {
 	if len(v.Reasons) == 0 && v.Status != Passed && v.Line != "" {
 		v.Reasons = []string{v.Line}

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	mostLanes   = 20  // buckets that are shown one by one
-	mostParts   = 600 // in a lane; marks of one kind in the same part and at about the same height are drawn as one
-	mostSteps   = 10  // of heights in a lane
-	mostWindows = 400 // of a lane that are shaded; more could not be told apart
+	mostLanes   = 20  // buckets that are shown
+	mostParts   = 600 // parts of a lane; marks of one kind, part and step are drawn as one
+	mostSteps   = 10  // steps of height in a lane
+	mostWindows = 400 // windows to shade in a lane; more could not be told apart, so none is shaded
 )
 
-// kind is what became of a request. The script and the styles know the names.
+// kind is the outcome of a request. The script and the style sheet use the names.
 type kind string
 
 const (
@@ -39,7 +39,7 @@ var kinds = []legend{
 	{string(unjudged), "429"},
 }
 
-// became is what a request became.
+// became returns the outcome of a request.
 func became(e discordsim.Event) kind {
 	switch {
 	case e.Verdict == discordsim.Avoidable:
@@ -52,14 +52,14 @@ func became(e discordsim.Event) kind {
 	return accepted
 }
 
-// lane is a limit of the simulator, and what it saw; or what was sent to a server that tells nothing.
+// lane is a limit of the simulator with its requests, or all requests to a real server, whose limits are not known.
 type lane struct {
 	limit
 	quota     discordsim.Quota
-	operation string // the first one
+	operation string // of the first request
 	marks     []mark
-	counts    map[kind]int    // of the marks
-	windows   []time.Duration // of a fixed limit: when one opened and closed, and the next one, and so on
+	counts    map[kind]int    // number of marks of each kind
+	windows   []time.Duration // of a fixed limit: start, end, start, end, …
 }
 
 type mark struct {
@@ -73,7 +73,7 @@ func (l *lane) mark(at time.Duration, height float64, k kind) {
 	l.marks = append(l.marks, mark{at, height, k})
 }
 
-// open takes in that a window is open.
+// open records the window that is open at a time.
 func (l *lane) open(at time.Duration, state discordsim.State) {
 	opens, closes := at, at+state.ResetAfter
 	known := len(l.windows) > 0 && l.windows[len(l.windows)-1] == closes
@@ -90,18 +90,18 @@ func (l *lane) refused() int { return l.counts[avoidable] + l.counts[unavoidable
 
 func (l *lane) top() float64 { return float64(max(l.quota.Limit, 1)) }
 
-// height is how many places are taken.
+// height returns how many places are taken.
 func (l *lane) height(state discordsim.State) float64 {
 	switch {
 	case l.quota.Limit == 0:
 		return 0.5
-	case l.quota.Kind == discordsim.KindLeaky: // it leaks one request in this part of the period
+	case l.quota.Kind == discordsim.KindLeaky: // one request leaks in each of Limit parts of the period
 		return state.ResetAfter.Seconds() / l.quota.Period.Seconds() * float64(l.quota.Limit)
 	}
 	return float64(state.Limit - state.Remaining)
 }
 
-// firstChannel is where the benchmark begins to number its channels.
+// firstChannel is the id of the benchmark's first channel.
 const firstChannel = 900_000_000_000_000_000
 
 func (l *lane) label() string {
@@ -126,9 +126,9 @@ func (l *lane) note() string {
 type laneData struct {
 	Label   string            `json:"label"`
 	Note    string            `json:"note"`
-	Top     float64           `json:"top"`               // of heights
+	Top     float64           `json:"top"`               // largest height
 	Windows []number          `json:"windows,omitempty"` // from, to, from, to, …
-	Marks   map[kind][]number `json:"marks"`             // time, height, how many; time, height, how many; …
+	Marks   map[kind][]number `json:"marks"`             // time, height, count; time, height, count; …
 }
 
 func (l *lane) data(end time.Duration) laneData {
@@ -142,7 +142,7 @@ func (l *lane) data(end time.Duration) laneData {
 		part, step int
 		kind       kind
 	}
-	numbers := make(map[place]int) // where in a list the number of marks is that are drawn as one
+	numbers := make(map[place]int) // index of the number of marks that are drawn as one
 	for _, m := range l.marks {
 		p := place{int(m.at * mostParts / end), int(m.height / data.Top * mostSteps), m.kind}
 		if at, ok := numbers[p]; ok {
@@ -155,7 +155,7 @@ func (l *lane) data(end time.Duration) laneData {
 	return data
 }
 
-// busiest are lanes of limits that are no buckets, then of buckets, those with the most marks first; and how many buckets there are in all.
+// busiest returns the lanes of other limits, those of the buckets with most marks, and the number of all buckets.
 func (l *Log) busiest() (lanes []*lane, all int) {
 	if l.Calls == 0 {
 		return []*lane{l.sent()}, 1
@@ -174,7 +174,7 @@ func (l *Log) busiest() (lanes []*lane, all int) {
 	return append(lanes, buckets[:min(len(buckets), mostLanes)]...), len(buckets)
 }
 
-// sent is all that is known of a real server: what was sent and what came back.
+// sent returns one lane for a real server, with all that is known: its requests and their responses.
 func (l *Log) sent() *lane {
 	sent := &lane{limit: limit{class: discordsim.ClassUser}, operation: "requests", counts: make(map[kind]int)}
 	for _, passage := range l.Passages {

@@ -10,33 +10,33 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Log is what happened in a run, request by request: on the client's side, and what the simulator did with each. Times are counted from
-// its start. It costs some hundred bytes and a lock for each request. A nil log records nothing. Write to it concurrently; read it when the
-// run is over.
+// Log records a run request by request: on the client's side, and what the simulator did with each. Times count from
+// the start of the run. Each request costs some hundred bytes and a lock. Requests may be recorded concurrently; read
+// the fields when the run is over. Start and Observe do nothing on a nil log.
 type Log struct {
 	Lasted   time.Duration // until the last entry
 	Passages []Passage
-	Calls    int // that the simulator processed; none by any other server
+	Calls    int // requests that the simulator processed; 0 for a real server
 
 	mu       sync.Mutex
 	start    time.Time
 	blocks   []discordsim.GlobalBlock
-	lanes    []*lane // of the simulator's limits, in the order of the first request that they saw
+	lanes    []*lane // of the simulator's limits, in the order of their first requests
 	index    map[limit]*lane
 	refusals map[refusal]int
-	// used is the bucket that the request has used whose event is about to come, and its height then.
+	// used is the bucket of the request whose event comes next, nil if it used none; height is its height then.
 	used   *lane
 	height float64
 }
 
-// Passage is one request's way through the client.
+// Passage is the way of one request through the client.
 type Passage struct {
 	HandedOver, Done time.Duration
 	Sends            []Send
 	GivenUp          bool // its context ended before it had an outcome
 }
 
-// Queued is how long it was held back: before it was sent, and from each refusal until the next sending. Round trips are no part of it.
+// Queued returns how long the request was held back before its attempts: since the handover or the last response.
 func (p Passage) Queued() (d time.Duration) {
 	since := p.HandedOver
 	for _, send := range p.Sends {
@@ -46,20 +46,20 @@ func (p Passage) Queued() (d time.Duration) {
 	return d
 }
 
-// Send is one time that a request was sent.
+// Send is one attempt of a request.
 type Send struct {
 	At, Back time.Duration
 	Status   int // 0: no response
 	Class    ratelimits.Class
 }
 
-// limit is one of the simulator. What is no bucket has no hash, and one for everything has no major.
+// limit identifies a limit of the simulator. Only buckets have a hash; a limit for all requests has no major.
 type limit struct {
 	class       discordsim.Class
 	hash, major string
 }
 
-// refusal is why a request was answered with 429.
+// refusal says why a request was answered with 429.
 type refusal struct{ class, judged, because string }
 
 // NewLog returns a log, nil if none is wanted.
@@ -70,17 +70,17 @@ func NewLog(wanted bool) *Log {
 	return &Log{index: make(map[limit]*lane), refusals: make(map[refusal]int)}
 }
 
-// Start sets the beginning of the run. Call it before anything happens.
+// Start sets the start of the run. Call it before the first request.
 func (l *Log) Start(at time.Time) {
 	if l != nil {
 		l.start = at
 	}
 }
 
-// Since is a time of the run.
+// Since returns a time as counted from the start of the run.
 func (l *Log) Since(at time.Time) time.Duration { return max(at.Sub(l.start), 0) }
 
-// Add takes in one request's way through the client.
+// Add records the way of one request through the client.
 func (l *Log) Add(p Passage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,14 +88,14 @@ func (l *Log) Add(p Passage) {
 	l.Passages = append(l.Passages, p)
 }
 
-// Observe has a simulator tell what happens. Its blocks count from the beginning of the run.
+// Observe makes a simulator report to the log. The times of its blocks count from the start of the run.
 func (l *Log) Observe(config *discordsim.Config) {
 	if l != nil {
 		config.Observe, config.ObserveLimit, l.blocks = l.event, l.use, config.Blocks
 	}
 }
 
-// use draws what a limit has seen, but for the client's requests in their bucket: what became of these is in the event.
+// use draws a request in the lane of a limit. It leaves the client's requests in their buckets to event.
 func (l *Log) use(u discordsim.LimitUse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +113,7 @@ func (l *Log) use(u discordsim.LimitUse) {
 	}
 }
 
-// event draws what became of a request: in its bucket, and in the lane of whatever else refused it.
+// event draws the outcome of a request in its bucket and, for a 429, in the lane of another limit that refused it.
 func (l *Log) event(e discordsim.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +141,7 @@ func (l *Log) event(e discordsim.Event) {
 	}
 }
 
-// lane finds the lane of a limit, or makes it.
+// lane returns the lane of a limit, which it adds if it is missing.
 func (l *Log) lane(of limit) *lane {
 	if l.index[of] == nil {
 		l.index[of] = &lane{limit: of, counts: make(map[kind]int)}

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	mostReasons = 5   // that are shown at once; the others are folded
-	mostListed  = 100 // that are there at all
-	longestText = 300 // of what servers and networks said, in characters
+	mostReasons = 5   // reasons shown at once; others are folded
+	mostListed  = 100 // reasons on the page, with the folded ones
+	longestText = 300 // characters of a text that came from a server or the network
 )
 
 // section is the report, or one of its parts, as the page shows it.
@@ -35,7 +35,7 @@ type section struct {
 func newSection(r *Report) section {
 	s := section{Report: r, ID: cmp.Or(r.Name, "run"), Tables: r.Tables}
 	log := cmp.Or(r.Log, new(Log))
-	log.mu.Lock() // a simulator that is closed may still have something to say
+	log.mu.Lock() // a simulator that is closed may still write to the log
 	defer log.mu.Unlock()
 	for _, chart := range r.Charts {
 		if len(chart.Series) > 0 {
@@ -49,8 +49,8 @@ func newSection(r *Report) section {
 	return s
 }
 
-// page is what the template shows. It stands alone: styles, scripts and data are inside it, and a content security policy forbids it to
-// fetch anything. The charts are drawn by uPlot, see uplot/README.md.
+// page is the data of the template. The page is self-contained: styles, scripts and data are inside it, and a content
+// security policy forbids it to fetch anything. uPlot draws the charts, see uplot/README.md.
 type page struct {
 	*Report
 	Made     time.Time
@@ -59,7 +59,7 @@ type page struct {
 	Sections []section // of the parts, folded
 }
 
-// WritePage writes one HTML document.
+// WritePage writes the report as one HTML document.
 func (r *Report) WritePage(w io.Writer) error {
 	p := page{Report: r, Made: time.Now(), Whole: newSection(r)}
 	if len(r.Parts) == 1 {
@@ -114,13 +114,13 @@ func short(text string) string {
 	return text
 }
 
-// Badge is the status in a word or two, told apart without colours, too.
+// Badge returns the status in a word or two, with a sign that needs no colours.
 func (v Verdict) Badge() string {
 	sign := map[Status]string{Passed: "✓", Failed: "✕", Stalled: "◼", Interrupted: "◼", NotJudged: "–"}[v.Status]
 	return sign + " " + capital(v.word())
 }
 
-// Sentence is the verdict's line.
+// Sentence returns the verdict's line as a sentence.
 func (v Verdict) Sentence() string {
 	switch {
 	case v.Line != "":
@@ -131,7 +131,7 @@ func (v Verdict) Sentence() string {
 	return ""
 }
 
-// CheckFile reports why a page could not be written to a path, as far as that can be told beforehand. It leaves nothing behind.
+// CheckFile returns an error if a page cannot be written to a path, as far as is known now. It leaves no file behind.
 func CheckFile(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s exists and is not a file: expected the name of a file to write", path)
@@ -143,8 +143,7 @@ func CheckFile(path string) error {
 	return errors.Join(err, file.Close(), os.Remove(file.Name()))
 }
 
-// WriteFile writes the page to a path. A file that is there already is replaced when the new one is complete, and stays as it is if
-// there is an error.
+// WriteFile writes the page to a path. A complete page replaces an existing file, and an error leaves it unchanged.
 func (r *Report) WriteFile(path string) error {
 	if err := CheckFile(path); err != nil {
 		return err
@@ -153,7 +152,7 @@ func (r *Report) WriteFile(path string) error {
 	if err := r.WritePage(&page); err != nil {
 		return err
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil { // links stay
+	if target, err := filepath.EvalSymlinks(path); err == nil { // replace the file, not a link to it
 		path = target
 	}
 	return maybe.WriteFile(path, page.Bytes(), 0o666)

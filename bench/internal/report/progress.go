@@ -10,14 +10,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress shows how far the work has come: how much of it is done, how much in a second, how long it has taken and how long
-// it will. Without a terminal it shows only what Begin says.
+// Progress shows the requests done, their rate, the time taken and the time left. Without a terminal it shows only the
+// lines of Begin.
 type Progress struct {
 	bar   *progressbar.ProgressBar
 	plain io.Writer
 }
 
-// NewProgress begins to show progress over so many requests.
+// NewProgress starts to show progress over the given number of requests.
 func NewProgress(w io.Writer, requests int) *Progress {
 	p, screen := &Progress{plain: w}, io.Discard
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
@@ -30,20 +30,20 @@ func NewProgress(w io.Writer, requests int) *Progress {
 	return p
 }
 
-// Begin says in a line what begins now, where there is no bar to look at.
+// Begin writes a line that says what begins now, if there is no terminal for a bar.
 func (p *Progress) Begin(what string) {
-	fmt.Fprintln(p.plain, what) // whoever does not read it is no reason to stop
+	fmt.Fprintln(p.plain, what) // a failed write is no reason to stop
 }
 
-// Step says that one more request is done. It is safe for concurrent use.
+// Step records that one more request is done. It is safe for concurrent use.
 func (p *Progress) Step() { p.Steps(1) }
 
-// Steps says that so many more requests are done. It is safe for concurrent use.
+// Steps records that n more requests are done. It is safe for concurrent use.
 func (p *Progress) Steps(n int) {
 	_ = p.bar.Add(n) // a terminal that is gone is no reason to stop
 }
 
-// End takes the bar away, however far it has come.
+// End removes the bar, even if requests are missing.
 func (p *Progress) End() {
 	_ = p.bar.Clear()
 	_ = p.bar.Exit()

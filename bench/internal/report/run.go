@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// figures draws what is in a log. They share one cursor under the name of sync.
+// figures returns the charts of a log. Charts with the same sync share one cursor.
 func (l *Log) figures(sync string) []figure {
 	var waiting, flying changes
 	for _, passage := range l.Passages {
@@ -31,7 +31,7 @@ func (l *Log) figures(sync string) []figure {
 	}
 }
 
-// requests is a lane for each limit, with requests against windows.
+// requests returns a chart with a lane for each limit, which shows requests and windows.
 func (l *Log) requests(sync string) figure {
 	lanes, buckets := l.busiest()
 	end := max(l.Lasted, time.Millisecond)
@@ -66,7 +66,7 @@ func (l *Log) requests(sync string) figure {
 	return f
 }
 
-// refused says why requests were refused.
+// refused returns a table of the 429s by class and reason.
 func (l *Log) refused() Table {
 	refusals := maps.Clone(l.refusals)
 	for _, passage := range l.Passages {
@@ -86,7 +86,7 @@ func (l *Log) refused() Table {
 	return t
 }
 
-// changes are when there was one more or one less of something.
+// changes lists the times at which a count rose or fell by one.
 type changes []change
 
 type change struct {
@@ -96,7 +96,7 @@ type change struct {
 
 func (c *changes) add(from, to time.Duration) { *c = append(*c, change{from, 1}, change{to, -1}) }
 
-// chart draws the sum of the changes so far. Changes at one time become one.
+// chart returns a chart of the running sum. Changes at the same time make one point.
 func (c changes) chart(title, name string) Chart {
 	slices.SortFunc(c, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.by, a.by)) })
 	var points []Point

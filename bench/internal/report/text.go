@@ -10,7 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// WriteText writes the report for people. The verdict is the last line.
+// WriteText writes the report as text. The verdict is the last line.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	paragraph := func(text string) {
@@ -49,7 +49,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// lines are the reasons, if there are any beside the verdict's line, and the verdict.
+// lines returns the verdict, after its reasons if it has a line as well.
 func (v Verdict) lines() string {
 	if v.Status == "" {
 		return ""
@@ -65,7 +65,7 @@ func (v Verdict) lines() string {
 	return fmt.Sprintf("%s%s: %s%s\n", reasons, strings.ToUpper(v.word()), v.text(), end)
 }
 
-// word is the status as a badge says it.
+// word returns the status in the words of a badge.
 func (v Verdict) word() string {
 	if v.Status == Passed {
 		return "OK"
@@ -73,7 +73,7 @@ func (v Verdict) word() string {
 	return strings.ReplaceAll(string(v.Status), "-", " ")
 }
 
-// longestValue is how wide the column of values may become, in bytes. What is longer stands where remarks do.
+// longestValue bounds the width of the column of values, in bytes. Longer values stand in the column of remarks.
 const longestValue = 24
 
 func factsText(facts []Fact) string {
@@ -91,7 +91,7 @@ func factsText(facts []Fact) string {
 	return trimmed(t)
 }
 
-// overview is a row for each part, of its verdict and of those facts that have a column.
+// overview returns a table with a row for each part: its verdict and the facts that have a column.
 func (r *Report) overview() Table {
 	overview := Table{Title: "Overview", Columns: []Column{{Name: "scenario", Left: true}}}
 	for _, part := range r.Parts {
@@ -122,7 +122,7 @@ func (r *Report) overview() Table {
 	return overview
 }
 
-// text is the table with the notes on its columns that have not been explained before.
+// text returns the table with the notes on its columns that are not yet in explained.
 func (t Table) text(explained map[string]bool) string {
 	if t.Title == "" || len(t.Rows) == 0 {
 		return ""
@@ -180,7 +180,7 @@ func capital(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// newTable has no lines but the one below its head.
+// newTable returns a table writer that draws no lines but one below the header.
 func newTable() table.Writer {
 	t := table.NewWriter()
 	style := table.StyleLight
@@ -191,7 +191,7 @@ func newTable() table.Writer {
 	return t
 }
 
-// trimmed has no spaces at the ends of lines.
+// trimmed renders a table without spaces at the ends of lines.
 func trimmed(t table.Writer) string {
 	lines := strings.Split(t.Render(), "\n")
 	for i := range lines {

@@ -10,16 +10,16 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Value is something measured or chosen: how people read it, and what it is in JSON. The zero value says that there is none: – and null.
+// Value is a measurement or a setting, as text for people and data for JSON. The zero value is shown as – and null.
 type Value struct {
 	Text   string
 	Data   any
-	Bar    float64 // on the page, a part of 1; 0: none
-	Target float64 // a mark on the bar
+	Bar    float64 // length of a bar on the page, from 0 to 1; 0: none
+	Target float64 // position of a mark on the bar
 	Status Status  // colours it on the page
 }
 
-// String is the value as people read it.
+// String returns the text, or – if there is no value.
 func (v Value) String() string {
 	if v.Text == "" && v.Data == nil {
 		return "–"
@@ -27,7 +27,7 @@ func (v Value) String() string {
 	return v.Text
 }
 
-// Bad is the same value, made to stand out if it should have been otherwise.
+// Bad returns the value, highlighted as failed if bad is true.
 func (v Value) Bad(bad bool) Value {
 	if bad {
 		v.Status = Failed
@@ -35,27 +35,27 @@ func (v Value) Bad(bad bool) Value {
 	return v
 }
 
-// As is the same value with another text.
+// As returns the value with another text.
 func (v Value) As(text string) Value {
 	v.Text = text
 	return v
 }
 
-// Text is a text.
+// Text returns a text as a value.
 func Text(text string) Value { return Value{Text: text, Data: text} }
 
-// List is some texts, an array in JSON.
+// List returns texts as a value, which is an array in JSON.
 func List(texts []string) Value {
 	return Value{Text: strings.Join(texts, ", "), Data: append([]string{}, texts...)}
 }
 
-// Data is only for JSON.
+// Data returns a value that is only in JSON.
 func Data(data any) Value { return Value{Data: data} }
 
-// Count is a number of things.
+// Count returns a count as a value.
 func Count(n int) Value { return Value{Text: fmt.Sprint(n), Data: n} }
 
-// Number has so many decimals, and a unit unless that is empty.
+// Number returns a number with the given decimals and unit. There is no value if the number is not finite.
 func Number(x float64, decimals int, unit string) Value {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return Value{}
@@ -63,7 +63,7 @@ func Number(x float64, decimals int, unit string) Value {
 	return Value{Text: fmt.Sprintf("%.*f%s", decimals, x, unit), Data: rounded(x)}
 }
 
-// Time is a time that was measured, in three or so digits that mean something; seconds in JSON.
+// Time returns a measured time with about three significant digits; in JSON it is in seconds.
 func Time(d time.Duration) Value {
 	text := ""
 	switch {
@@ -84,7 +84,7 @@ func Time(d time.Duration) Value {
 	return Value{Text: text, Data: inSeconds(d)}
 }
 
-// Setting is a time that was asked for; seconds in JSON.
+// Setting returns a configured time; in JSON it is in seconds.
 func Setting(d time.Duration) Value {
 	text := strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
 	if 0 < d && d < time.Second {
@@ -93,7 +93,7 @@ func Setting(d time.Duration) Value {
 	return Value{Text: text, Data: inSeconds(d)}
 }
 
-// Share is a part of the whole, from 0 to 1, in as many digits as it takes to tell it from nothing, from all, and from the others.
+// Share returns a fraction from 0 to 1 as a percentage, with enough digits to tell it from 0, 1 and the others.
 func Share(x float64, others ...float64) Value {
 	decimals := 2
 	if x >= 0.1 {
@@ -108,7 +108,7 @@ func Share(x float64, others ...float64) Value {
 	return Value{Text: strings.TrimSuffix(text(x), ".00") + " %", Data: rounded(x)}
 }
 
-// Efficiency is a part of an ideal, with the least that is wanted, if anything is. 0 is not stated.
+// Efficiency returns an efficiency with its target; 0: no target. There is no value if the efficiency is 0.
 func Efficiency(x, target float64) Value {
 	if x == 0 {
 		return Value{}
@@ -117,7 +117,7 @@ func Efficiency(x, target float64) Value {
 	return v.Bad(x < target)
 }
 
-// Stated is a time, or nothing if it is zero.
+// Stated returns a time, or no value if it is zero.
 func Stated(d time.Duration) Value {
 	if d == 0 {
 		return Value{}
@@ -125,7 +125,7 @@ func Stated(d time.Duration) Value {
 	return Time(d)
 }
 
-// ByClass counts 429s. It leaves out the classes that did not occur.
+// ByClass returns the number of 429s by class. Its text leaves out the classes that did not occur.
 func ByClass(c discordsim.ByClass) Value {
 	var parts []string
 	data := map[string]int{"all": c.Total()}
@@ -147,18 +147,18 @@ func ByClass(c discordsim.ByClass) Value {
 	return Value{Text: strings.Join(parts, ", "), Data: data}
 }
 
-// Bytes is an amount of memory.
+// Bytes returns an amount of memory.
 func Bytes(n uint64) Value {
 	return Value{Text: fmt.Sprintf("%.2f MB", float64(n)/(1<<20)), Data: n}
 }
 
-// Value is the verdict in a cell of a table, and what JSON has of it.
+// Value returns the verdict as a cell of a table, and its object in JSON.
 func (v Verdict) Value() Value {
 	word := map[Status]string{Passed: "ok", Failed: "MISSED", NotJudged: "not judged", Stalled: "stalled", Interrupted: "cut off"}[v.Status]
 	return Value{Text: word, Data: v.object(), Status: v.Status}
 }
 
-// inSeconds leaves out digits that mean nothing.
+// inSeconds returns a time in seconds, cut to whole microseconds.
 func inSeconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }
 
 func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }

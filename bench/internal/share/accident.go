@@ -10,20 +10,21 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/load"
 )
 
-// accident is something that happens to processes or the engine.
+// accident is an event that disturbs processes or the engine.
 type accident struct {
 	name      string
-	at, until time.Duration // until: when it is over; at, if it is at once
-	// allowed is how many 429s cannot be helped afterwards, and in how many buckets at most; 0 buckets: in any number of them.
+	at, until time.Duration // since the start; equal if the accident is over at once
+	// allowed bounds the unavoidable 429s after the accident, allowedBuckets their buckets; 0 buckets: any number.
 	allowed, allowedBuckets int
-	// begin says by itself whom it affects. end is called when an accident of the engine is over, and affects all; nil: of processes.
+	// begin starts the accident, and calls affects for each process that it affects. end ends an accident of the
+	// engine, which affects all processes; nil for accidents of processes.
 	begin, end func(context.Context, *run) error
 }
 
-// sessionTime is after how long others do without a process that says nothing.
+// sessionTime is the time after which the other processes go on without a silent one.
 const sessionTime = 3 * time.Second
 
-// accidents are all that happen in a run.
+// accidents returns the accidents of a run, in the order of time.
 func accidents() []accident {
 	const s = time.Second
 	kill := func(_ context.Context, r *run) error {
@@ -48,8 +49,8 @@ func accidents() []accident {
 		begin: func(_ context.Context, r *run) error { return r.engine.Pause() },
 		end:   func(_ context.Context, r *run) error { return r.engine.Resume() },
 	}, {
-		// In the middle of long windows, most of which begin at the same time since the engine was frozen. A supervisor takes half a second to
-		// start it again, and snapshots are about as old.
+		// This is in the middle of the long windows, most of which begin together since the engine was frozen. A
+		// supervisor takes half a second to restart an engine, and its snapshots are about 25 s old.
 		name: "the engine is killed, and back as it was 25 s before", at: 46 * s, until: 46*s + s/2, allowed: quota.Limit, allowedBuckets: 1,
 		begin: kill, end: func(ctx context.Context, r *run) error { return rollBack(ctx, r.engine) },
 	}, {
@@ -58,7 +59,7 @@ func accidents() []accident {
 	}}
 }
 
-// disturb has the accidents of the scenario happen.
+// disturb causes the accidents of the scenario, each at its time.
 func (r *run) disturb(ctx context.Context) {
 	for _, a := range r.accidents {
 		if load.Pause(ctx, time.Until(r.start.Add(a.at))) != nil {
@@ -69,7 +70,7 @@ func (r *run) disturb(ctx context.Context) {
 		r.mu.Unlock()
 		err := a.begin(ctx, r)
 		if err == nil && a.end != nil {
-			_ = load.Pause(ctx, time.Until(r.start.Add(a.until))) // if it was cut short, nothing follows
+			_ = load.Pause(ctx, time.Until(r.start.Add(a.until))) // if the context has ended, no accident follows
 			err = a.end(context.WithoutCancel(ctx), r)
 			for place := range r.places {
 				r.affects(place)
@@ -82,13 +83,13 @@ func (r *run) disturb(ctx context.Context) {
 	}
 }
 
-// affected is the moment from which on the process in a place has to do with what an accident left.
+// affected is the time from which an accident affects the process in a place.
 type affected struct {
 	at    time.Duration
 	place int
 }
 
-// affects says that the latest accident affects the process in a place from now on.
+// affects records that the latest accident affects the process in a place from now on.
 func (r *run) affects(place int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,8 +97,8 @@ func (r *run) affects(place int) {
 	*latest = append(*latest, affected{time.Since(r.start), place})
 }
 
-// replaceFrom has the processes from a place on ended by the function, one after the other or all at once, and others do what is left of
-// their work.
+// replaceFrom replaces the processes from the place first on. end ends a process, and a new one takes over its work.
+// apart is the time between two replacements; 0: all at once.
 func (r *run) replaceFrom(ctx context.Context, first int, apart time.Duration, end func(*process)) error {
 	var group errgroup.Group
 	for i := range r.places[first:] {

@@ -9,26 +9,26 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// cost is what an accident cost until the next one, or the end; its table says what each of them means.
+// cost is the cost of an accident until the next one, or the end. The notes of accidentTable explain the fields.
 type cost struct {
 	accident
-	before, lost                        float64       // requests a second, and requests
-	back, served                        time.Duration // negative: not before the next one
+	before, lost                        float64       // in requests per second, and in requests
+	back, served                        time.Duration // negative: not before the next accident
 	refused, avoidable, buckets, errors int
 }
 
-// history is what happened, in order.
+// history has the events of a run in the order of time.
 type history struct {
-	served    []*request      // those that the server let through
-	processed []time.Duration // when it did
+	served    []*request      // requests that the server accepted
+	processed []time.Duration // the times at which it accepted them
 	refused   []refusal
 	failed    []time.Duration
-	planned   []time.Duration // requests that are made whatever becomes of others; none: callers wait for answers
+	planned   []time.Duration // times of requests that wait for no other; empty: callers wait for answers
 	works     []work
 	window    time.Duration // of a bucket
 }
 
-// history brings the requests in order.
+// history returns the requests of the run in order.
 func (r *run) history() *history {
 	h := &history{refused: r.refused, works: r.works, window: r.quota.Period}
 	for _, one := range r.requests {
@@ -50,8 +50,9 @@ func (r *run) history() *history {
 	return h
 }
 
-// expected is how many requests should come through in a time, and which part of that is enough to be back. If callers wait for answers
-// it is those at a rate, and as many more or less as there are in a window, which is a matter of when one looks.
+// expected returns how many requests should be accepted between two times, and the fraction of them that counts as
+// recovered. If callers wait for answers, the number follows from the rate. The fraction is smaller then, because the
+// number varies by up to a window.
 func (h *history) expected(rate float64, from, to time.Duration) (n, enough float64) {
 	if len(h.planned) > 0 {
 		return float64(within(h.planned, from, to)), 0.9
@@ -59,7 +60,7 @@ func (h *history) expected(rate float64, from, to time.Duration) (n, enough floa
 	return rate * (to - from).Seconds(), 0.75
 }
 
-// cost works out what an accident cost until the next one.
+// cost computes the cost of an accident until the next one.
 func (h *history) cost(a accident, affected []affected, next time.Duration) cost {
 	from := max(a.at-wholeWindows(6*time.Second, h.window), 0)
 	c := cost{accident: a, before: float64(within(h.processed, from, a.at)) / (a.at - from).Seconds(), errors: within(h.failed, a.at, next)}
@@ -70,11 +71,11 @@ func (h *history) cost(a accident, affected []affected, next time.Duration) cost
 	return c
 }
 
-// wholeWindows are as many as there are in a time.
+// wholeWindows rounds d down to whole windows, at least one.
 func wholeWindows(d, window time.Duration) time.Duration { return max(d.Truncate(window), window) }
 
-// back is how long after its end an accident was felt: until the first request from which on the rate is what it was. Those that
-// had come through before count as well.
+// back returns the time from the end of an accident until the first accepted request from which on the rate is back.
+// Requests accepted during the accident count, too. -1: it was not back before the next accident.
 func (h *history) back(a accident, rate float64, next time.Duration) time.Duration {
 	settled := wholeWindows(3*time.Second, h.window)
 	for _, from := range h.processed[first(h.processed, a.at):] {
@@ -88,7 +89,8 @@ func (h *history) back(a accident, rate float64, next time.Duration) time.Durati
 	return -1
 }
 
-// servedAgain is how long requests had to wait, at most, until a bucket of those who were affected served one that was sent afterwards.
+// servedAgain returns the longest wait until a bucket of an affected process served a request sent afterwards. It
+// returns -1 if a bucket served none before the next accident.
 func (h *history) servedAgain(affected []affected, next time.Duration) (longest time.Duration) {
 	for _, affected := range affected {
 		waits := make(map[int]time.Duration)
@@ -108,7 +110,7 @@ func (h *history) servedAgain(affected []affected, next time.Duration) (longest 
 	return longest
 }
 
-// refusals counts 429s from one time to another, the latter not included, those that were avoidable, and their buckets.
+// refusals counts the 429s in [from, to), the avoidable ones among them, and their buckets.
 func (h *history) refusals(from, to time.Duration) (n, avoidable, buckets int) {
 	seen := make(map[string]bool)
 	for _, r := range h.refused {
@@ -123,7 +125,7 @@ func (h *history) refusals(from, to time.Duration) (n, avoidable, buckets int) {
 	return n, avoidable, len(seen)
 }
 
-// missed says what an accident cost more than it may.
+// missed lists what an accident cost beyond its targets.
 func (c *cost) missed(t targets) (missed []string) {
 	miss := func(missing bool, format string, values ...any) {
 		if missing {
@@ -149,17 +151,17 @@ func (c *cost) missed(t targets) (missed []string) {
 }
 
 const (
-	// simultaneous requests have no order: it takes about so long to tell the engine of one, and as much longer as the machine is behind.
+	// simultaneous requests have no order: telling the engine takes so long, plus the time that the machine is behind.
 	simultaneous = 5 * time.Millisecond
-	// blur is more than the times differ that requests take to the server. What was sent at one moment may be processed in any order.
+	// blur exceeds the differences of ways to the server, which may process simultaneous requests in any order.
 	blur = 100 * time.Millisecond
 )
 
-// inversions counts pairs of requests that different processes made in one bucket one after the other, and those of them that
-// the server let through in the other order. Requests that were made within atOnce have no order.
+// inversions counts pairs of requests that different processes made in one bucket one after the other. inverted counts
+// those that the server accepted in reverse order. Requests made within atOnce have no order.
 //
-// A bucket's first window is left out: until its hash is known, requests wait in each process by themselves, and the process that finds
-// it out is lent the bucket, as nobody else has asked for it yet.
+// A bucket's first window does not count. Until its hash is known, requests wait in each process separately. The
+// process that discovers the hash is lent the bucket, because no other process has asked for it yet.
 func (h *history) inversions(atOnce time.Duration) (pairs, inverted int) {
 	byBucket := make(map[int][]*request)
 	for _, s := range h.served {
@@ -183,12 +185,12 @@ func (h *history) inversions(atOnce time.Duration) (pairs, inverted int) {
 	return pairs, inverted
 }
 
-// within counts times from one to another, the latter not included.
+// within counts the times in [from, to).
 func within(times []time.Duration, from, to time.Duration) int {
 	return max(first(times, to)-first(times, from), 0)
 }
 
-// first is the index of the first time that is not before another.
+// first returns the index of the first time that is not before at.
 func first(times []time.Duration, at time.Duration) int {
 	i, _ := slices.BinarySearch(times, at)
 	return i

@@ -11,12 +11,12 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// errNoEngine means that there is none to share through.
+// errNoEngine reports that there is no engine to share limits through.
 var errNoEngine = errors.New("no server to share limits through: install Redis (redis-server) or Valkey (valkey-server), or name one " +
 	"that runs with -redis redis://127.0.0.1:6379")
 
-// openEngine returns the URL of the engine, the server that keeps what is shared: one that somebody else runs, or, if the URL is empty, one that
-// it starts. Errors do not contain the URL, which may have a password in it.
+// openEngine returns the URL of the engine, the server that keeps the shared limits. If url is empty, it starts an
+// engine and returns it, too; otherwise own is nil. Errors do not contain the URL, because it may contain a password.
 func openEngine(ctx context.Context, url string) (own *redistest.Engine, at string, err error) {
 	if url == "" {
 		own, err = redistest.Start(ctx, redistest.Options{})
@@ -28,7 +28,7 @@ func openEngine(ctx context.Context, url string) (own *redistest.Engine, at stri
 		}
 		url = own.URL()
 	}
-	// Whatever a bot would be told of this server.
+	// Return the error that a bot would get from this server.
 	_, unshare, err := assignment{Engine: url, Application: application()}.share(ctx)
 	if err != nil {
 		if own != nil {
@@ -40,10 +40,10 @@ func openEngine(ctx context.Context, url string) (own *redistest.Engine, at stri
 	return own, url, nil
 }
 
-// application is a name under which nothing is shared yet.
+// application returns a new name, under which nothing is shared yet.
 func application() string { return fmt.Sprintf("ratelight-bench-%x", rand.Uint64()) }
 
-// snapshot keeps what the engine knows at the moment.
+// snapshot saves the present state of the engine.
 func snapshot(engine *redistest.Engine) error {
 	if _, err := engine.Do("SAVE"); err != nil {
 		return err
@@ -51,7 +51,7 @@ func snapshot(engine *redistest.Engine) error {
 	return os.Rename(dump(engine), dump(engine)+".old")
 }
 
-// rollBack starts the engine again with what it knew when the snapshot was taken.
+// rollBack restarts the engine with the state of the snapshot.
 func rollBack(ctx context.Context, engine *redistest.Engine) error {
 	if err := os.Rename(dump(engine)+".old", dump(engine)); err != nil {
 		return err
@@ -60,5 +60,5 @@ func rollBack(ctx context.Context, engine *redistest.Engine) error {
 	return engine.Restart(ctx)
 }
 
-// dump is the file that an engine reads when it starts.
+// dump returns the path of the file that an engine reads when it starts.
 func dump(engine *redistest.Engine) string { return filepath.Join(engine.Directory(), "dump.rdb") }

@@ -26,19 +26,19 @@ import (
 // ChildVariable is the environment variable that makes this program a child. Its value is an [assignment] in JSON.
 const ChildVariable = "RATELIGHT_BENCH_CHILD"
 
-// assignment is all that a child has to know.
+// assignment is the configuration of a child.
 type assignment struct {
 	Discord     string // base URL of the simulator
-	Engine      string // URL of what is shared; "": nothing is
-	Application string // under which name
+	Engine      string // URL of the engine; "": nothing is shared
+	Application string // name under which limits are shared
 	Outage      string
 }
 
-// maxRateLimit is longer than anything waits here.
+// maxRateLimit is longer than any wait here, so that no request is rejected.
 const maxRateLimit = time.Hour
 
-// Child is the whole program in a child: it passes on what it receives through a transport of its own, at the address that it writes, until
-// the input ends. Then it writes which calls to the engine that took.
+// Child runs the program in a child: a proxy with its own transport. It writes its address, and forwards requests until
+// the input ends. Then it writes its calls to the engine.
 func Child(stdin io.Reader, stdout io.Writer) error {
 	var a assignment
 	if err := json.Unmarshal([]byte(os.Getenv(ChildVariable)), &a); err != nil {
@@ -57,7 +57,7 @@ func Child(stdin io.Reader, stdout io.Writer) error {
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1000
 	transport := httpclient.NewTransport(
 		httpclient.WithBase(base), httpclient.WithRetries(0), httpclient.WithMaxRateLimit(maxRateLimit),
-		// All is sent to the simulator, which stands in for Discord.
+		// Limit every host: the simulator stands in for Discord.
 		httpclient.WithHosts(func(string) (string, bool) { return "", true }),
 		httpclient.WithBuckets(buckets.WithLogger(nil), buckets.WithGlobalLimit(0)), httpclient.WithBuckets(options...),
 	)
@@ -77,11 +77,11 @@ func Child(stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	_, _ = io.Copy(io.Discard, stdin)
-	_ = said.Encode(calls(transport)) // before loans are returned, which no request has caused
+	_ = said.Encode(calls(transport)) // before Close returns leases: no request causes those calls
 	return errors.Join(transport.Close(), server.Close())
 }
 
-// calls sums up the calls to the engine.
+// calls returns the sum of the calls to the engine.
 func calls(transport *httpclient.Transport) (all buckets.SharedCalls) {
 	for _, c := range transport.Manager().Stats().Shared.Calls {
 		all.Calls, all.Time = all.Calls+c.Calls, all.Time+c.Time
@@ -89,7 +89,7 @@ func calls(transport *httpclient.Transport) (all buckets.SharedCalls) {
 	return all
 }
 
-// share opens what processes share.
+// share connects to the engine, and returns the options of a manager that shares its limits there.
 func (a assignment) share(ctx context.Context) (options []buckets.Option, close func(), err error) {
 	if a.Engine == "" {
 		return nil, func() {}, nil
@@ -111,12 +111,12 @@ type process struct {
 	in      io.Closer
 	kill    func() error
 	exited  chan struct{}
-	wanted  atomic.Bool         // its end
-	calls   buckets.SharedCalls // to the engine, once it has exited; none if it was killed
+	wanted  atomic.Bool         // the parent wants it to end
+	calls   buckets.SharedCalls // to the engine, known when it has exited; zero if it was killed
 }
 
 const (
-	// readyWithin is how long a process may take to open what it needs.
+	// readyWithin is how long a process may take until it is ready.
 	readyWithin = 20 * time.Second
 	// endWithin is how long a process may take to end before it is killed.
 	endWithin = 5 * time.Second

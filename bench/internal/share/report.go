@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// about says what is the same for all scenarios.
+// about describes what all scenarios have in common.
 func (o Options) about() []string {
 	limits, together := "5 per second", "each"
 	if o.Disturb {
@@ -23,7 +23,7 @@ func processes(n int) string {
 	return strings.Replace(report.Counted(n, "process"), "processs", "processes", 1)
 }
 
-// List describes scenarios that are not run.
+// List describes the scenarios without running them.
 func List(o Options) *report.Report {
 	list := &report.Report{Title: "Scenarios"}
 	for _, s := range o.all() {
@@ -41,7 +41,7 @@ func List(o Options) *report.Report {
 	return list
 }
 
-// report describes what happened.
+// report returns the result as a report.
 func (r *result) report(demand report.Demand) *report.Report {
 	perSecond, timeline := r.perSecond()
 	described := &report.Report{
@@ -100,7 +100,7 @@ func (r *result) facts() []report.Fact {
 		report.Fact{Name: "their time", Key: "engine.seconds", Value: report.Time(r.calls.Time), Remark: "until the processes had the replies"})
 }
 
-// perSecond is what happened in each second: the requests that came through, 429s, and those that failed; and the same with the accidents.
+// perSecond returns a table of accepted requests, 429s and failures in each second, and a chart with the accidents.
 func (r *result) perSecond() (report.Table, report.Chart) {
 	table := report.Table{Key: "per_second", Columns: []report.Column{{Key: "served"}, {Key: "refused"}, {Key: "errors"}}}
 	lines := []report.Series{{Name: "requests", Step: true}, {Name: "429s", Step: true}, {Name: "errors", Step: true}}
@@ -123,7 +123,7 @@ func (r *result) perSecond() (report.Table, report.Chart) {
 	return table, chart
 }
 
-// accidentTable is what each of them cost.
+// accidentTable returns a table with the cost of each accident.
 func (r *result) accidentTable() report.Table {
 	t := report.Table{Title: "accidents", Key: "accidents", Columns: []report.Column{
 		{Name: "accident", Key: "accident", Left: true}, {Name: "from", Key: "from"}, {Name: "to", Key: "to"},
@@ -138,7 +138,7 @@ func (r *result) accidentTable() report.Table {
 	for _, c := range r.costs {
 		back, verdict := orNever(c.back), report.Judge("", c.missed(r.targets)...)
 		if r.targets.backWithin == 0 && !r.targets.anything {
-			back = report.Value{} // it comes and goes with windows that long
+			back = report.Value{} // with such long windows the rate varies anyway
 		}
 		if r.interrupted || r.targets.anything {
 			verdict = report.Verdict{Status: report.NotJudged}
@@ -151,7 +151,7 @@ func (r *result) accidentTable() report.Table {
 	return t
 }
 
-// orNever is a time, unless it is negative.
+// orNever returns a time, or "never" if it is negative.
 func orNever(d time.Duration) report.Value {
 	if d < 0 {
 		return report.Data(nil).As("never")

@@ -13,33 +13,33 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// result is what happened in a scenario.
+// result holds the measurements of a scenario.
 type result struct {
 	Scenario
 	length   time.Duration
-	requests int // those that were given up at a planned end left out
+	requests int // without those given up at the planned end
 	answered int
-	errors   map[string]int // why the others were not answered
+	errors   map[string]int // errors of the other requests, with their numbers
 	took     time.Duration  // from the common start until the last answer, or until the planned end
 	ideal    discordsim.Plan
 	queued   load.Queued // how long requests were held back
 	meanWait time.Duration
-	// The simulator's view of refusals. It takes all processes for one client.
+	// 429s as the simulator judged them. It takes all processes for one client.
 	refused, avoidable, excused discordsim.ByClass
 	pairs, inverted             int
-	calls                       buckets.SharedCalls // to the engine, if something is shared and nothing happens to it
-	seconds                     [][3]int            // requests that came through in each, 429s, and those that failed in another way
+	calls                       buckets.SharedCalls // to the engine; zero if nothing is shared, or there are accidents
+	seconds                     [][3]int            // of each second: accepted requests, 429s, failed requests
 	costs                       []cost
-	// stalled is how far behind the simulated Discord once was.
+	// stalled is the longest time that the simulated Discord was behind.
 	stalled     time.Duration
 	log         *report.Log
 	interrupted bool
 }
 
-// busy is from where on a simulator that is behind spoils the figures: a fifth of a window.
+// busy is how far behind a simulator must be to spoil the figures: a fifth of a window.
 const busy = 200 * time.Millisecond
 
-// efficiency is against the certain ideal, 0 if none is stated.
+// efficiency returns the efficiency against the certain ideal, 0 if a request was not answered or no ideal is stated.
 func (r *result) efficiency() float64 {
 	if r.took == 0 || r.answered < r.requests {
 		return 0
@@ -47,12 +47,12 @@ func (r *result) efficiency() float64 {
 	return r.ideal.Makespan.Seconds() / r.took.Seconds()
 }
 
-// callsEach is how many calls of the engine there were for each request.
+// callsEach returns the calls to the engine per request.
 func (r *result) callsEach() float64 { return part(int(r.calls.Calls), r.requests) }
 
 func part(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 
-// sumUp works out what happened from what was observed.
+// sumUp computes the result from what the run and the simulator have recorded.
 func (r *run) sumUp(seen discordsim.Report) (s *result, err error) {
 	h := r.history()
 	s = &result{
@@ -108,7 +108,7 @@ func (r *run) sumUp(seen discordsim.Report) (s *result, err error) {
 	return s, nil
 }
 
-// missed says which targets were missed and by how much.
+// missed lists the targets that were missed, and by how much.
 func (r *result) missed() (missed []string) {
 	t := r.targets
 	if t.anything {
@@ -140,8 +140,9 @@ func (r *result) missed() (missed []string) {
 	return missed
 }
 
-// explained reports that a stall of the machine may be why targets were missed. Only the longest is known, so no more time is excused than that
-// took. It explains no answer that is missing, no calls to the server, and no order, which has been judged with it in mind.
+// explained reports whether a stall of the machine may be why targets were missed. Only the longest stall is known, so
+// it excuses no more than its own time. It excuses no missing answers, no calls to the engine, and no inverted pairs,
+// whose count allows for stalls already.
 func (r *result) explained(demand report.Demand) bool {
 	t := r.targets
 	certain := max(t.certain, demand.MinEfficiency)
@@ -151,7 +152,7 @@ func (r *result) explained(demand report.Demand) bool {
 		!slices.ContainsFunc(r.costs, func(c cost) bool { return excess(c.back, t.backWithin) || excess(c.served, t.servedWithin) })
 }
 
-// notJudged lists the targets that say nothing of a run as short as this one, and are not looked at.
+// notJudged lists the targets that are not judged, because the run is too short for them.
 func (r *result) notJudged() (list []string) {
 	if r.length >= shortestJudged || r.interrupted || r.targets.anything {
 		return nil
@@ -159,7 +160,7 @@ func (r *result) notJudged() (list []string) {
 	return r.targets.ofLongRuns()
 }
 
-// verdict is on what the scenario has to reach, and on what the caller asks for.
+// verdict judges the run by the targets of the scenario and the demands of the caller.
 func (r *result) verdict(demand report.Demand) report.Verdict {
 	short := r.notJudged()
 	reasons := append(r.missed(), demand.Missed(r.refused.Total(), r.efficiency())...)

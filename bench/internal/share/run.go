@@ -21,19 +21,19 @@ import (
 const (
 	// authorization is the credential of all requests.
 	authorization = "Bot simulated"
-	// afterFailure keeps callers from asking over and over again for what is refused at once.
+	// afterFailure is how long a caller pauses after a failure, so that immediate failures make no busy loop.
 	afterFailure = 100 * time.Millisecond
-	// patience is how long after its length a run may go on until its requests are held never to be answered. The alternative to an
-	// answer that does not come is a benchmark that does not end.
+	// patience is added to twice the length of a run. Requests without an answer by then count as never answered;
+	// without this bound the benchmark might not end.
 	patience = time.Minute
 )
 
-// run is a scenario under way.
+// run is a scenario in progress.
 type run struct {
 	Scenario
 	options Options
-	fail    context.CancelCauseFunc // ends it, as it is worth nothing
-	engine  *redistest.Engine       // that was started for it, if any
+	fail    context.CancelCauseFunc // ends the run with an error
+	engine  *redistest.Engine       // started for this run; nil: none
 	log     *report.Log             // nil: nothing is recorded
 	client  *http.Client            // to the processes
 	shared  assignment              // of all processes
@@ -47,18 +47,19 @@ type run struct {
 	stalled  time.Duration // the longest that the simulator was behind
 }
 
-// place is where a process is, and then the one that comes after it. The lock is held while there is none.
+// place holds a process, and later its replacement. It is locked while there is no process.
 type place struct {
 	sync.RWMutex
 	process *process
 }
 
-// request is one that was made. Times count from the start. Of a refusal nobody knows when the client heard of it, only when that was sent.
+// request is a request that was made. Times count from the start. For a refusal, Back is when the server sent it,
+// because it is not known when the client received it.
 type request struct {
 	place, bucket int
 	report.Passage
-	sent, processed time.Duration // when it was let through; 0: it was not
-	failure         string        // "": it came through
+	sent, processed time.Duration // of the accepted attempt; 0: none
+	failure         string        // no error
 }
 
 // refusal is a 429.
@@ -68,7 +69,7 @@ type refusal struct {
 	avoidable bool
 }
 
-// runScenario runs a scenario. It stops early when the context ends. The error is about processes or an engine that do not work.
+// runScenario runs a scenario, until the context ends at most. The error reports a process or an engine that failed.
 func runScenario(parent context.Context, s Scenario, o Options) (*result, error) {
 	ctx, fail := context.WithCancelCause(parent)
 	defer fail(nil)
@@ -108,7 +109,7 @@ func runScenario(parent context.Context, s Scenario, o Options) (*result, error)
 		return nil, context.Cause(ctx)
 	}
 	seen := discord.Report()
-	r.mu.Lock() // what the simulator has not finished yet does not count
+	r.mu.Lock() // requests that the simulator has not finished do not count
 	defer r.mu.Unlock()
 	return r.sumUp(seen)
 }
@@ -132,12 +133,12 @@ func (r *run) simulate() (*discordsim.Server, error) {
 		return nil, err
 	}
 	if r.shared.Discord, err = discord.Listen(); err != nil {
-		_ = discord.Close() // the reason is err
+		_ = discord.Close() // err is returned instead
 	}
 	return discord, err
 }
 
-// observe takes in what the simulator did with a request.
+// observe records what the simulator did with a request.
 func (r *run) observe(event discordsim.Event) {
 	late := time.Since(event.At)
 	r.mu.Lock()
@@ -159,7 +160,7 @@ func (r *run) launch(i int) (err error) {
 	return err
 }
 
-// replace ends a process as the function does, and starts another one in its place. Requests that come in the meantime wait for that.
+// replace ends a process with the function, and starts another one in its place. Requests in between wait for it.
 func (r *run) replace(i int, end func(*process)) error {
 	r.places[i].Lock()
 	defer r.places[i].Unlock()
@@ -179,7 +180,7 @@ func (r *run) end() {
 	group.Wait()
 }
 
-// work makes all requests, and has accidents happen. It returns when all is done, or the context ends.
+// work makes all requests and causes the accidents. It returns when all is done, or the context ends.
 func (r *run) work(ctx context.Context) {
 	longest := 2*r.options.Length + patience
 	if r.accidents != nil {
@@ -215,8 +216,8 @@ func (r *run) call(ctx context.Context, place int, c caller) {
 	}
 }
 
-// request makes a request with the process in a place, and notes what came of it. It is given up at the end, when its process is ended, or when
-// the run is interrupted.
+// request makes a request with the process in a place, and records its outcome. The request is given up at the end of
+// the run, when its process is ended, or when the run is interrupted.
 func (r *run) request(ctx context.Context, place, bucket int) (answered bool) {
 	one := &request{place: place, bucket: bucket}
 	one.HandedOver = time.Since(r.start)

@@ -15,13 +15,13 @@ import (
 var (
 	// quota is the limit of every bucket, unless a scenario has another one.
 	quota = discordsim.Fixed(5, time.Second)
-	// longWindow lasts longer than the others believe in a process that says nothing.
+	// longWindow lasts longer than other processes wait for a silent one.
 	longWindow = discordsim.Fixed(5, 5*time.Second)
 	// latency is 10 to 40 ms each way.
 	latency = discordsim.Latency{RoundTrip: 50 * time.Millisecond, Jitter: 30 * time.Millisecond}
 )
 
-// Scenario is one situation.
+// Scenario describes the work of the processes, and the targets.
 type Scenario struct {
 	Name  string
 	About string // what happens, in one line
@@ -30,23 +30,23 @@ type Scenario struct {
 	quota   discordsim.Quota // the limit of every bucket
 	works   []work           // of each process
 	alone   bool             // nothing is shared
-	// accidents happen in it. Callers then go on until the end.
+	// accidents are the accidents of the scenario; nil: none. With accidents, callers go on until the end.
 	accidents []accident
 }
 
-// targets are what a scenario has to reach, besides that every request is answered and that there is no 429.
+// targets are the targets of a scenario, besides two that all have: every request is answered, and there is no 429.
 type targets struct {
-	certain   float64 // least efficiency; 0: none is asked for
-	callsEach float64 // most calls of the engine for each request; 0: any number
+	certain   float64 // minimum efficiency; 0: no target
+	callsEach float64 // maximum calls to the engine per request; 0: no target
 	inOrder   bool    // no pairs inverted, from the second window on
-	// backWithin is how long after an accident the rate has to be back, and servedWithin how long requests may wait afterwards until each
-	// bucket that it touched serves one again; 0: any time.
+	// backWithin bounds the time from the end of an accident until the rate is back. servedWithin bounds how long
+	// requests wait after it until each affected bucket has served one; 0: no target.
 	backWithin, servedWithin time.Duration
-	// anything will do: what happens is shown and not judged.
+	// anything reports whether the scenario is only shown and not judged.
 	anything bool
 }
 
-// list says what has to be reached.
+// list describes the targets.
 func (t targets) list() []string {
 	if t.anything {
 		return []string{"none: it shows what the policy for outages costs"}
@@ -66,7 +66,7 @@ func (t targets) list() []string {
 	return list
 }
 
-// ofLongRuns lists the targets that only runs of shortestJudged have to reach.
+// ofLongRuns lists the targets of runs that take shortestJudged or longer.
 func (t targets) ofLongRuns() (list []string) {
 	if t.certain > 0 {
 		list = append(list, fmt.Sprintf("%.2f of the certain ideal", t.certain))
@@ -77,10 +77,10 @@ func (t targets) ofLongRuns() (list []string) {
 	return list
 }
 
-// shortestJudged is how long a run has to be for efficiency and calls to say something.
+// shortestJudged is how long a run must be for its efficiency and its calls to be meaningful.
 const shortestJudged = 10 * time.Second
 
-// all are the scenarios that make sense, in the order in which they are run.
+// all returns the scenarios for these options, in the order in which they are run.
 func (o Options) all() []Scenario {
 	if o.Disturb {
 		return o.disturbed()
@@ -109,13 +109,13 @@ func (o Options) all() []Scenario {
 	return all
 }
 
-// disturbed are the scenarios in which accidents happen.
+// disturbed returns the scenarios with accidents.
 func (o Options) disturbed() []Scenario {
-	// Nobody waits longer than for a session to be held for dead and for the next window; the rest is for network and timers.
+	// No request waits longer than for the end of a session and the next window. The second is for network and timers.
 	within := func(q discordsim.Quota) time.Duration { return sessionTime + q.Period + time.Second }
 	fast, slow := targets{backWithin: within(quota), servedWithin: within(quota)}, targets{servedWithin: within(longWindow)}
 	if o.Outage != "" && o.Outage != shared.OutageWait.String() {
-		fast = targets{anything: true} // others buy time with errors or 429s
+		fast = targets{anything: true} // the other policies trade waits for errors or 429s
 		slow = fast
 	}
 	return []Scenario{{
@@ -130,7 +130,7 @@ func (o Options) disturbed() []Scenario {
 	}}
 }
 
-// Find returns the scenarios with the names, in the order in which they are run. The error lists the names.
+// Find returns the scenarios that the options name, in the order in which they are run. The error lists the names.
 func (o Options) Find() ([]Scenario, error) {
 	all := o.all()
 	for _, name := range o.Scenarios {
@@ -148,7 +148,7 @@ func names(scenarios []Scenario) (names []string) {
 	return names
 }
 
-// Requests is how many requests a scenario makes in such a time, or about how many if it goes on until then.
+// Requests returns how many requests a scenario makes in a time; about how many if its callers go on until the end.
 func (s Scenario) Requests(length time.Duration) (n int) {
 	all := work(slices.Concat(s.works...))
 	for _, caller := range all {
@@ -160,28 +160,27 @@ func (s Scenario) Requests(length time.Duration) (n int) {
 	return n
 }
 
-// work is what one process has to do. Times count from the start.
+// work has the callers of one process. Times count from the start.
 type work []caller
 
 // caller makes one request after the other, each when the one before it was answered.
 type caller struct {
 	at     time.Duration
 	bucket int
-	count  int // 0: until the end; 1: its request is made whatever has become of others
+	count  int // 0: until the end; 1: its request waits for no other
 }
 
 const (
-	// each is how many callers on the one bucket, or how many buckets of its own, a process has.
+	// each is the number of callers on the one bucket, and of own buckets, for each process.
 	each = 10
-	// apart is the time from one caller's first request to the next one's. Order between processes means nothing for
-	// requests that are made at the same moment.
+	// apart is the time between the first requests of two callers. Simultaneous requests would have no order.
 	apart = 10 * time.Millisecond
-	// offered is how many requests a second are made in a bucket of one's own: two thirds of what its limit allows.
+	// offered is the number of requests per second in an own bucket: two thirds of its limit.
 	offered = 3.25
 )
 
-// contested is work on one bucket. The callers of all processes take turns in their first requests; together they make so
-// many. 0: as many as they can.
+// contested returns work on one bucket. The first requests come from the processes in turn. Together the callers make
+// that many requests; 0: as many as they can.
 func contested(processes, requests int) []work {
 	works := make([]work, processes)
 	callers := processes * each
@@ -191,8 +190,8 @@ func contested(processes, requests int) []work {
 	return works
 }
 
-// usedUp is work that uses up every window: two callers in each bucket of a process's own, and one of each process in those that all use.
-// The first windows of the buckets begin at times that are spread over one.
+// usedUp returns work that uses up every window: two callers in each own bucket of a process, and one of each process
+// in each common bucket. The first windows of the buckets begin at different times, spread over one window.
 func usedUp(processes int) []work {
 	const common = 5
 	works := make([]work, processes)
@@ -211,8 +210,8 @@ func usedUp(processes int) []work {
 	return works
 }
 
-// own is work in buckets of one process each, at times that chance decides. One request in foreign is made by another process than
-// the bucket's own; 0: none is.
+// own returns work at random times in buckets that belong to one process each. One request in foreign comes from
+// another process; 0: none.
 func own(processes, foreign int, length time.Duration, seed uint64) []work {
 	works := make([]work, processes)
 	chance := rand.New(rand.NewPCG(seed, 3))
@@ -223,7 +222,7 @@ func own(processes, foreign int, length time.Duration, seed uint64) []work {
 				break
 			}
 			by := bucket / each
-			// Drawn in any case, so that the times are the same with foreign traffic and without.
+			// Draw in any case, so that the times are the same with foreign traffic and without.
 			if x, other := chance.Float64(), chance.Float64(); x*float64(foreign) < 1 && foreign > 0 && processes > 1 {
 				by = (by + 1 + int(other*float64(processes-1))) % processes
 			}
@@ -233,7 +232,7 @@ func own(processes, foreign int, length time.Duration, seed uint64) []work {
 	return works
 }
 
-// buckets are those that the work is in.
+// buckets returns the set of buckets of the work.
 func (w work) buckets() map[int]bool {
 	all := make(map[int]bool)
 	for _, c := range w {
@@ -242,7 +241,7 @@ func (w work) buckets() map[int]bool {
 	return all
 }
 
-// planned are the times, in order, of requests that are made whatever has become of others.
+// planned returns the times, in order, of the requests that wait for no other.
 func (w work) planned() (at []time.Duration) {
 	for _, c := range w {
 		if c.count == 1 {
@@ -253,9 +252,9 @@ func (w work) planned() (at []time.Duration) {
 	return at
 }
 
-// idealOf plans work whose number of requests is fixed, for a client that does it for all processes, must be sure before it sends, and has the
-// smallest round trip for all its requests. A caller's later requests are planned as if they were there when it begins, which can only make the
-// ideal faster. Its mean wait is 0 then, as that depends on when callers come again.
+// idealOf plans work with a fixed number of requests for one certain client, which does it for all processes with the
+// smallest round trip. It plans all requests of a caller for its start, which can only make the ideal faster. MeanWait
+// is 0 then, because it depends on when callers make their next requests.
 func idealOf(all work, quota discordsim.Quota) (discordsim.Plan, error) {
 	arrivals := make(map[int][]time.Duration) // by bucket
 	again := false

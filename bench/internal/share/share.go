@@ -1,14 +1,13 @@
-// Package share measures how well several processes share limits: it starts real ones, gives each a transport of its own whose
-// limits they share through a Redis or Valkey server, and has them all send to one simulated Discord on the loopback interface.
+// Package share measures how well several processes share limits. It starts real processes, each with its own
+// transport. They share limits through a Redis or Valkey server, and send to one simulated Discord on the loopback
+// interface.
 //
-// The processes are this very program, started again with [ChildVariable] set. Each is a proxy at an address that it writes to its standard
-// output, with a transport of its own. The parent makes all requests, each with one of the processes, and ends them: a child whose input
-// ends does so, too, so that none outlives its parent. Where accidents happen, processes are ended and killed; another one then starts in
-// the place of each.
+// The processes run this program with [ChildVariable] set. Each is a proxy at an address that it writes to its standard
+// output. The parent makes all requests, each through one of the processes, and ends the processes. A child also ends
+// when its input ends, so that none outlives its parent. After an accident a new process replaces one that has ended.
 //
-// Whoever limits requests is certain of little: it learns of a reset one way late and its next request arrives one way later.
-// The ideal that efficiency is measured against is that of discordsim.Certain with the smallest round trip, for one client
-// that does the work of all processes.
+// A client that must be sure learns of a reset one way late, and its next request arrives one way later. Efficiency is
+// measured against the ideal of discordsim.Certain, for one client with the smallest round trip and the work of all.
 package share
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// Options are about the run and not about a scenario, as flags.
+// Options are the flags of a run.
 type Options struct {
 	Scenarios []string `arg:"" name:"name" optional:"" help:"Scenarios to run, one after the other, all of them without a name; or list for their names."`
 
@@ -35,18 +34,19 @@ type Options struct {
 	Outage    string        `group:"Accidents" enum:"wait,fail,share,full" default:"wait" help:"What processes do while the server is unavailable: wait, fail waiting requests, share (divide the limits among them), or full (each uses all of every limit); only wait has a verdict on its cost."`
 
 	report.Demand `embed:""`
-	// Record keeps what happened, request by request, for the page.
+	// Record enables the log of every request, for the page.
 	Record bool `kong:"-"`
-	// Begin is told what begins. Done is called for every request that has an outcome. Both may be called by several goroutines at once.
+	// Begin is called with a text that says what begins. Done is called for every request that has an outcome; it may
+	// be nil. Several goroutines may call both at once.
 	Begin func(what string) `kong:"-"`
 	Done  func()            `kong:"-"`
 }
 
-// LengthOfAccidents is how long a scenario takes at least in which accidents happen.
+// LengthOfAccidents is the minimum length of a scenario with accidents.
 const LengthOfAccidents = 70 * time.Second
 
-// Run runs the scenarios. What was done before the context ended is shown. Errors are about processes or an engine that do not work, or
-// unknown names.
+// Run runs the scenarios. When the context ends, it returns what was measured until then. The error reports an unknown
+// name, or a process or an engine that failed.
 func Run(ctx context.Context, o Options) (*report.Report, error) {
 	scenarios, err := o.Find()
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// tolerance is how late the client may be to read a response in real time, on a machine that has other things to do.
+// tolerance is how late the client may read a response in real time, because the machine may be busy.
 const tolerance = 50 * time.Millisecond
 
-// The parts of a round in which something is the matter.
+// Times of failures, as fractions of a round.
 const (
 	revokedAt, replacedAt       = 0.30, 0.45
 	forbiddenFrom, forbiddenEnd = 0.10, 0.40
 )
 
-// versionOfB is which token the second bot uses. Rounds in which it is replaced are every fourth, from the second one on.
+// versionOfB returns the version of the second bot's token, which is replaced in each fourth round from the second on.
 func (r *Round) versionOfB(at time.Duration) int {
 	version := (r.number + 2) / len(kinds)
 	if r.Kind == tokenRevoked && at >= r.part(replacedAt) {
@@ -26,7 +26,7 @@ func (r *Round) versionOfB(at time.Duration) int {
 	return version
 }
 
-// discord is the server of a round.
+// discord returns the configuration of a round's server.
 func (o Options) discord(r *Round) discordsim.Config {
 	config := discordsim.Config{
 		Seed: o.Seed + uint64(r.number), Rules: rules(r), Faults: lasting(r),
@@ -57,10 +57,10 @@ func (o Options) discord(r *Round) discordsim.Config {
 	return config
 }
 
-// rules are the operations that have limits of their own. All else has five requests a second. Hashes change in the middle of disturbed
-// rounds, and stay what they are from one round to the next.
+// rules returns the operations that have limits of their own. All others have five requests a second. Hashes change in
+// the middle of disturbed rounds, and the next round begins with the new ones.
 func rules(r *Round) []discordsim.Rule {
-	deploys := r.number - r.number/len(kinds) // so far: one in each disturbed round
+	deploys := r.number - r.number/len(kinds) // before this round: one in each disturbed round
 	messages := discordsim.Rule{Method: "POST", Path: "/channels/{id}/messages", Quota: discordsim.Fixed(5, 5*time.Second)}
 	list := discordsim.Rule{Method: "GET", Path: "/channels/{id}/messages", Quota: discordsim.Sliding(10, 5*time.Second)}
 	pins := discordsim.Rule{Method: "GET", Path: "/channels/{id}/pins", Quota: discordsim.Fixed(3, 3*time.Second)}
@@ -77,7 +77,7 @@ func rules(r *Round) []discordsim.Rule {
 			{At: r.part(0.2), Quota: discordsim.Fixed(3, 5*time.Second)}, messages.Changes[0],
 			{At: r.part(0.8), Quota: discordsim.Fixed(5, 5*time.Second)},
 		}
-		pins.Vary, typing.Vary = discordsim.Alternate("pins", "pins-again"), discordsim.EachTime("typing") // nobody can foresee these hashes
+		pins.Vary, typing.Vary = discordsim.Alternate("pins", "pins-again"), discordsim.EachTime("typing") // unforeseeable
 		invites.Edge = &discordsim.EdgeLimit{Quota: discordsim.Fixed(20, time.Minute), Ban: 6 * time.Second}
 	}
 	return []discordsim.Rule{
@@ -104,7 +104,7 @@ func rules(r *Round) []discordsim.Rule {
 	}
 }
 
-// lasting are faults that are not by chance: what is gone, forbidden or not valid.
+// lasting returns the faults that do not depend on chance: resources that are gone or forbidden, and invalid tokens.
 func lasting(r *Round) []discordsim.Fault {
 	faults := []discordsim.Fault{
 		{Status: 404, Body: `{"message": "Unknown Webhook", "code": 10015}`, When: ofWebhook('7')},
@@ -138,7 +138,7 @@ func about(part string) func(discordsim.Call) bool {
 	return func(c discordsim.Call) bool { return strings.Contains(c.Operation, part) }
 }
 
-// ofWebhook chooses the webhooks whose ids end in a digit.
+// ofWebhook matches calls to webhooks whose ids end in a digit.
 func ofWebhook(digit byte) func(discordsim.Call) bool {
 	return func(c discordsim.Call) bool {
 		id, _, _ := strings.Cut(c.Major, ":")
@@ -147,7 +147,7 @@ func ofWebhook(digit byte) func(discordsim.Call) bool {
 	}
 }
 
-// byChance is what goes wrong by chance in a disturbed round: about one request in ten.
+// byChance returns the random faults of a disturbed round. They hit about one request in ten.
 func byChance() []discordsim.Fault {
 	noHeaders := discordsim.NoHeaders()
 	noHeaders.Probability = 0.010
@@ -176,7 +176,7 @@ func byChance() []discordsim.Fault {
 	return faults
 }
 
-// garbleRefusal makes a 429 unreadable, headers and all for some.
+// garbleRefusal makes the body of a 429 unreadable, and removes Retry-After from some.
 func garbleRefusal(c discordsim.Call, response *discordsim.Response) {
 	if response.Status != 429 {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// note takes in the outcome of a request, of which there must be exactly one.
+// note records the outcome of a request. Each request must have exactly one.
 func (s *soak) note(p plan, response *http.Response, err error, took time.Duration) {
 	outcome, expected := outcomeOf(p, response, err)
 	s.mu.Lock()
@@ -28,7 +28,7 @@ func (s *soak) note(p plan, response *http.Response, err error, took time.Durati
 	}
 }
 
-// outcomeOf names an outcome, and says whether the request could have it.
+// outcomeOf returns the name of an outcome, and reports whether the request may have it.
 func outcomeOf(p plan, response *http.Response, err error) (outcome string, expected bool) {
 	tooLong, isTooLong := errors.AsType[*ratelimits.TooLongError](err)
 	switch {

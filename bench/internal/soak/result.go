@@ -11,36 +11,36 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Result is what a soak saw.
+// Result holds the measurements of a soak.
 type Result struct {
 	Options     Options
 	Interrupted bool
 	Took        time.Duration
 
-	// Made is how many requests there were, Outcomes what became of them, Longest the longest time that took.
+	// Made counts the requests, Outcomes their outcomes by name. Longest is the longest time until an outcome.
 	Made     int
 	Longest  time.Duration
 	Outcomes map[string]int
-	// Unexpected are outcomes that no request should have had, a few of them.
+	// Unexpected counts outcomes that their requests should not have had, mostUnexpected kinds at most.
 	Unexpected map[string]int
 	Rounds     []Round
-	// Left is what the manager knew in the end.
+	// Left is what the manager still kept at the end.
 	Left buckets.Stats
-	// Goroutines are those before and after.
+	// Goroutines has the numbers of goroutines before and after the soak.
 	Goroutines [2]int
 
-	// Broken are the promises that were not kept.
+	// Broken lists the promises that failed.
 	Broken []string
 }
 
-// Round is one round: what its server saw, and what there was when everything had come to rest.
+// Round is one round: what its server saw, and what was left when its requests had ended.
 type Round struct {
 	number int
 	length time.Duration
 
 	Kind               string
 	Refused, Avoidable discordsim.ByClass
-	// Invalid is how many responses were 401, 403 or 429, Bans how often they were too many.
+	// Invalid counts the responses of 401, 403 and 429, Bans the bans for too many of them.
 	Invalid, Bans int
 
 	Stats      buckets.Stats
@@ -48,7 +48,7 @@ type Round struct {
 	Goroutines int
 }
 
-// judge fills in what was promised and not kept.
+// judge fills in Broken.
 func (r *Result) judge() {
 	broken := func(when bool, format string, values ...any) {
 		if when {
@@ -75,7 +75,7 @@ func (r *Result) judge() {
 		invalid += round.Invalid
 	}
 	broken(invalid == 0 || refused == 0, "the server refused nothing: this was no soak")
-	routes, authentications := 150, 10 // in real time there is no time to wait until they are forgotten
+	routes, authentications := 150, 10 // in real time the soak does not wait until all are forgotten
 	if r.Options.witness != nil {
 		routes, authentications = 0, 0
 	}
@@ -91,11 +91,11 @@ func (r *Result) judge() {
 	}
 }
 
-// heapSlack is how much the heap may grow from one third of the soak to the next: what maps, pools and the runtime keep
-// for another time. In a day that is 5 bytes for each request of a third.
+// heapSlack is how many bytes the heap may grow from one third of the soak to the next. Maps, pools and the runtime
+// keep memory for reuse. In a soak of a day that is 5 bytes for each request of a third.
 const heapSlack = 2 << 20
 
-// heaps are the means of the second and the last third, or nothing if there were not so many rounds.
+// heaps returns the mean heap of the second and the last third in bytes, or zeros after fewer than three rounds.
 func (r *Result) heaps() (middle, last uint64) {
 	n := len(r.Rounds)
 	if n < 3 {
@@ -110,7 +110,7 @@ func (r *Result) heaps() (middle, last uint64) {
 	return mean(r.Rounds[n/3 : 2*n/3]), mean(r.Rounds[2*n/3:])
 }
 
-// Report describes the result.
+// Report returns the result as a report.
 func (r *Result) Report() *report.Report {
 	o := r.Options
 	middle, last := r.heaps()

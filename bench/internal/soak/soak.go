@@ -1,14 +1,16 @@
-// Package soak keeps one transport busy for long while everything goes wrong that can, and looks for what adds up in time: memory,
-// goroutines, requests without an outcome.
+// Package soak keeps one transport busy for a long time under all kinds of failures. It looks for leaks of memory and
+// goroutines, and for requests without an outcome.
 //
-// A soak is a number of rounds, each with a simulated Discord of its own (so that its memory is not taken for the client's) and a load of
-// 1,000 requests a minute. After a round everything comes to rest and is measured. Most rounds are disturbed: errors, lost connections,
-// wrong headers, bans, cancelled requests. Every fourth and the last one are not.
+// A soak is a number of rounds. Each has its own simulated Discord, so that the server's memory is not taken for the
+// client's, and a load of 1,000 requests a minute. The soak measures when all requests of a round have ended. Most
+// rounds are disturbed by errors, lost connections, wrong headers, bans and cancelled requests; every fourth and the
+// last are not.
 //
-// The simulator says of every 429 whether the client could have avoided it. It takes for granted that the client reads every response.
-// In disturbed rounds responses are lost, so there avoidable 429s are counted and shown. In the others none is allowed.
+// The simulator judges whether the client could have avoided a 429, as if the client had read every response. In
+// disturbed rounds responses are lost, so avoidable 429s are only counted. In the others none is allowed.
 //
-// It speaks HTTP over connections in memory. The package's test runs it in a testing/synctest bubble: there a day takes minutes, and everything that is logged, returned or remembered is searched for tokens.
+// The soak speaks HTTP over connections in memory. The package's test runs it in a testing/synctest bubble, where a day
+// takes minutes, and searches everything that is logged, returned or remembered for tokens.
 package soak
 
 import (
@@ -34,37 +36,37 @@ const (
 	Rate = 1000
 	// maxWait is the transport's max rate limit.
 	maxWait = time.Minute
-	// patience is the time within which every request has to have an outcome: a few waits of maxWait, as a request may be
-	// refused several times, and the time for retries.
+	// patience is the time within which every request must have an outcome. It allows for several waits of maxWait,
+	// because a request may be refused several times, and for retries.
 	patience = 6 * time.Minute
-	// mostUnexpected is how many different unexpected outcomes are kept. One is enough to fail.
+	// mostUnexpected bounds the different unexpected outcomes that are kept. One is enough to fail a soak.
 	mostUnexpected = 20
-	// maxBufferedBody is small, so that there are uploads that can be sent only once.
+	// maxBufferedBody is in bytes. It is small, so that some uploads exceed it and can be sent only once.
 	maxBufferedBody = 4 << 10
 )
 
-// Options say what a soak is to do, as flags.
+// Options are the flags of a soak.
 type Options struct {
 	Length time.Duration `range:"1s..744h" default:"10m" help:"How long there are requests, 1000 a minute; then it idles for some minutes."`
 	Seed   uint64        `default:"1" help:"Seed of the random numbers."`
 	// Done is called for every request that has an outcome, one call at a time. It may be nil.
 	Done func() `kong:"-"`
 
-	witness *witness // in virtual time
+	witness *witness // set in virtual time only
 }
 
-// witness is how a test sees more of a soak, in a bubble.
+// witness lets a test configure and observe a soak in virtual time.
 type witness struct {
-	rounds       int                 // enough for a trend
+	rounds       int                 // number of rounds, enough for a trend
 	options      []httpclient.Option // of the transport
 	above, below func(http.RoundTripper) http.RoundTripper
-	rest         func(*httpclient.Transport) // when nothing moves
+	rest         func(*httpclient.Transport) // called when all requests should have ended
 }
 
-// Requests is about how many requests there will be.
+// Requests returns about how many requests the soak will make.
 func (o Options) Requests() int { return int(o.Length * Rate / time.Minute) }
 
-// rounds is how many there are: in real time one of each kind.
+// rounds returns the number of rounds; in real time it is one of each kind.
 func (o Options) rounds() int {
 	if o.witness != nil {
 		return o.witness.rounds
@@ -75,8 +77,8 @@ func (o Options) rounds() int {
 // The kinds of rounds.
 const (
 	disturbed      = "disturbed"
-	tokenRevoked   = "token revoked"   // and disturbed: the token of a bot stops being valid, and is replaced a while later
-	permissionLost = "permission lost" // and disturbed: more responses are 403 for a while than the budget has room for
+	tokenRevoked   = "token revoked"   // and disturbed: the token of a bot becomes invalid, and is replaced later
+	permissionLost = "permission lost" // and disturbed: for a while, more responses are 403 than the budget allows
 	undisturbed    = "undisturbed"
 )
 
@@ -92,21 +94,21 @@ func (o Options) round(number int) Round {
 
 func (r *Round) disturbed() bool { return r.Kind != undisturbed }
 
-// part is a moment of the round.
+// part returns the time of a fraction of the round.
 func (r *Round) part(fraction float64) time.Duration {
 	return time.Duration(float64(r.length) * fraction)
 }
 
-// budgetPeriod is the period of the invalid request budget: Discord's, or shorter in a short soak so that it is met.
+// budgetPeriod returns the period of the invalid request budget: Discord's, or less in a soak that is too short for it.
 func (o Options) budgetPeriod() time.Duration { return min(10*time.Minute, o.Length/5) }
 
-// budget is how many invalid responses there may be in the period. Disturbed rounds would have more than that.
+// budget returns how many invalid responses are allowed in the period. Disturbed rounds would have more.
 func (o Options) budget() int { return max(int(o.budgetPeriod()*60/time.Minute), 20) }
 
-// soak is one under way.
+// soak is a soak in progress.
 type soak struct {
 	Options
-	server    atomic.Pointer[discordsim.Server] // of the round; nil between rounds
+	server    atomic.Pointer[discordsim.Server] // of the current round; nil between rounds
 	base      *http.Transport
 	transport *httpclient.Transport
 	client    http.Client
@@ -116,8 +118,8 @@ type soak struct {
 	result Result
 }
 
-// Run does it and returns what it saw. It stops early when the context ends; Result.Interrupted then says so. The error is
-// about a configuration that makes no sense.
+// Run runs a soak. When the context ends, it stops early with Result.Interrupted set. The error reports invalid
+// Options.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	s := &soak{Options: o, result: Result{
 		Options: o, Outcomes: make(map[string]int), Unexpected: make(map[string]int), Goroutines: [2]int{runtime.NumGoroutine(), 0},
@@ -159,7 +161,7 @@ func (s *soak) connect(ctx context.Context, network, address string) (net.Conn, 
 
 var errBetween = errors.New("no server between the rounds")
 
-// run is a load on a server of its own, until everything has come to rest.
+// run runs one round with its own server, waits until its requests have ended, and records the measurements.
 func (s *soak) run(ctx context.Context, r Round) error {
 	server, err := discordsim.New(s.discord(&r))
 	if err != nil {
@@ -172,7 +174,7 @@ func (s *soak) run(ctx context.Context, r Round) error {
 		s.requests.Wait()
 		done()
 	}()
-	_ = load.Pause(rest, patience) // until every request has an outcome, or should have had it long ago
+	_ = load.Pause(rest, patience) // until every request has an outcome, for patience at most
 	if s.witness != nil {
 		time.Sleep(s.budgetPeriod() + 3*time.Minute) // until all holds are over and the budget is unused
 		s.witness.rest(s.transport)
@@ -180,10 +182,10 @@ func (s *soak) run(ctx context.Context, r Round) error {
 	seen := server.Report()
 	s.server.Store(nil)
 	s.base.CloseIdleConnections()
-	_ = server.Close() // the memory in use is without the server's; there is never an error
+	_ = server.Close() // so that the memory in use is without the server's; there is never an error
 	var memory runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what pools keep lives through one
+	runtime.GC() // pools keep their objects through one collection
 	runtime.ReadMemStats(&memory)
 	r.Refused, r.Avoidable, r.Invalid, r.Bans = seen.Refused, seen.Avoidable, seen.Invalid, seen.Bans
 	r.Stats, r.Heap, r.Goroutines = s.transport.Manager().Stats(), memory.HeapAlloc, runtime.NumGoroutine()
@@ -191,11 +193,11 @@ func (s *soak) run(ctx context.Context, r Round) error {
 	return nil
 }
 
-// end lets everything be forgotten and looks for what is not.
+// end waits until the manager should have forgotten everything, and records what is left.
 func (s *soak) end(ctx context.Context) {
 	manager := s.transport.Manager()
 	if s.witness != nil {
-		time.Sleep(ratelimits.LongestTrust + 3*time.Hour) // until holds are over, and routes forgotten that nobody used for an hour
+		time.Sleep(ratelimits.LongestTrust + 3*time.Hour) // until holds are over and unused routes are forgotten
 	} else {
 		// The longest hold and a collection take some minutes.
 		for n := 0; n < 240 && manager.Stats().Buckets > 0 && load.Pause(ctx, time.Second) == nil; n++ {
@@ -206,7 +208,7 @@ func (s *soak) end(ctx context.Context) {
 	if s.witness != nil {
 		s.witness.rest(s.transport)
 	}
-	for range 50 { // those that are about to end need a moment
+	for range 50 { // goroutines that are about to end need a moment
 		if s.result.Goroutines[1] = runtime.NumGoroutine(); s.result.Goroutines[1] <= s.result.Goroutines[0] {
 			break
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// operations are what is asked for, with how many of a thousand requests do. Names after $ are drawn.
+// operations lists the operations of requests. weight is their number in a thousand. Names after $ are drawn.
 var operations = []struct {
 	weight             int
 	method, path, body string
@@ -41,7 +41,7 @@ var operations = []struct {
 	{13, "GET", "/users/@me/guilds", ""},
 	{13, "GET", "/users/$many", ""},
 	{5, "GET", "/invites/code$many", ""},
-	{7, "GET", "/channels/$channel/frobnicate/$n", ""}, // that and the next three are in no list of Discord's operations
+	{7, "GET", "/channels/$channel/frobnicate/$n", ""}, // this and the next three are not in Discord's documentation
 	{6, "GET", "/new/thing$n/more", ""},
 	{6, "GET", "/guilds/$guild/thing$n", ""},
 	{6, "GET", "/webhooks/$n/$token/thing$n", ""},
@@ -54,31 +54,30 @@ var operations = []struct {
 
 const answer = `{"type":4,"data":{"content":"hello"}}`
 
-// upload is larger than what is buffered, so it can be sent only once.
+// upload exceeds maxBufferedBody, so it can be sent only once.
 var upload = strings.Repeat("x", 2*maxBufferedBody)
 
-// tunings are what the context of one request in fifty asks for.
+// tunings lists the context options. One request in fifty has one of them.
 var tunings = []func(context.Context) context.Context{
 	buckets.ContextWithPriority, buckets.ContextWithOrdered, httpclient.ContextWithUnsafeRetries, httpclient.ContextWithoutRetries,
 	func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(ctx, time.Second) },
 }
 
-// plan is one request to be made, drawn beforehand from the seed and its number alone.
+// plan is one request to be made, drawn from the seed and the request's number.
 type plan struct {
 	method, path, body string
 	authorization      string
 	cancelAfter        time.Duration // 0: never
 	deadline           time.Duration // 0: none
-	tuning             int           // which of the tunings, from 1 on
+	tuning             int           // index into tunings, counted from 1; 0: none
 }
 
 func (p plan) once() bool { return p.body == upload }
 
-// mark is in every token, several times, so that no piece of one that is worth anything is without it. No hash or number looks
-// like it.
+// mark is in every token several times, so that every useful part of a token contains it. No hash or number does.
 const mark = "zQ7xK9"
 
-// interactionPrefix begins the tokens of interactions, and is no secret. expiredToken begins those of interactions that are over.
+// interactionPrefix begins the tokens of interactions and is no secret; expiredToken begins those of expired ones.
 const (
 	interactionPrefix = "aW50ZXJhY3Rpb246"
 	expiredToken      = interactionPrefix + "Expired"
@@ -95,16 +94,16 @@ var (
 	bearer = "Bearer " + secret("b", 0)
 )
 
-// botB is another bot, whose token is replaced now and then.
+// botB returns the credential of the second bot, whose token is replaced now and then.
 func botB(version int) string { return "Bot " + secret("b", uint64(version)) }
 
-// chance draws for one request.
+// chance has the random numbers of the n-th request.
 type chance struct {
 	*rand.Rand
 	n uint64
 }
 
-// draw draws the n-th request. Time goes by the number, in which channels, webhooks and interactions come and go.
+// draw draws the n-th request. Channels, webhooks and interactions come and go as n grows.
 func (r *Round) draw(seed, n uint64, at time.Duration) plan {
 	c := chance{rand.New(rand.NewPCG(seed, n)), n}
 	i, x := 0, c.IntN(1000)
@@ -127,9 +126,10 @@ func (r *Round) draw(seed, n uint64, at time.Duration) plan {
 	return p
 }
 
-// authorization is that of a bot, of another bot, of a user, or none, which is usual where a token is in the path. It leaves out what no client
-// can get right that goes by Discord's documentation: with a credential, interactions count for the global limit although they need not wait
-// for it, and the simulator takes a shared limit that one credential has met for known to all.
+// authorization returns the credential of a bot, another bot or a user, or none, which is usual where the path has a
+// token. It avoids two cases that no client can get right by Discord's documentation. Interactions with a credential
+// count for the global limit, although they need not wait for it. And the simulator takes a shared limit for known to
+// all credentials once one has met it.
 func (c chance) authorization(path, botB string) string {
 	x, none := c.IntN(100), c.IntN(2) == 0
 	switch {
@@ -145,19 +145,18 @@ func (c chance) authorization(path, botB string) string {
 	return ""
 }
 
-// among draws an id from those of the moment: one of count, the first ones far more often, all of them replaced in the course of
-// life requests.
+// among draws one of count current ids, the first ones far more often. All ids are replaced over life requests.
 func (c chance) among(base, count, life uint64) uint64 {
 	x := c.Float64()
 	return base + c.n*count/life + uint64(float64(count)*x*x*x*x*x)
 }
 
-// message is the id of one that was written so long ago.
+// message returns the id of a message of the given age.
 func (c chance) message(age time.Duration) uint64 {
 	return discordsim.SnowflakeAt(time.Now().Add(-age)) + c.n%4096
 }
 
-// values draws what stands for the names in paths and bodies.
+// values draws the values of the names in paths and bodies.
 func (c chance) values() func(name string) string {
 	webhook, interaction := c.among(700_000_000, 60, 20_000), c.n/20+uint64(c.IntN(3))
 	ages := []time.Duration{time.Second, 4 * time.Second, time.Hour, 24 * time.Hour, 20 * 24 * time.Hour}
@@ -172,7 +171,7 @@ func (c chance) values() func(name string) string {
 	if interaction%12 == 0 {
 		texts["interactiontoken"] = secret(expiredToken, interaction)
 	}
-	if c.IntN(3) == 0 { // it may be sent twice without harm
+	if c.IntN(3) == 0 { // safe to send twice
 		texts["content"] = fmt.Sprintf(`{"content":"hello","nonce":"%d","enforce_nonce":true}`, c.n)
 	}
 	return func(name string) string {
@@ -183,7 +182,7 @@ func (c chance) values() func(name string) string {
 	}
 }
 
-// offer makes the requests of a round: Rate a minute at random moments, among them two bursts or so that are larger than the global limit.
+// offer makes a round's requests: Rate a minute at random times, with some two bursts a minute above the global limit.
 func (s *soak) offer(ctx context.Context, r *Round) {
 	const size, perMinute = 150, 2
 	began, moments := time.Now(), rand.New(rand.NewPCG(s.Seed, ^uint64(r.number)))
@@ -204,7 +203,7 @@ func (s *soak) offer(ctx context.Context, r *Round) {
 	}
 }
 
-// make makes one request and notes its outcome.
+// make makes one request and records its outcome.
 func (s *soak) make(p plan) {
 	began := time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -240,7 +239,7 @@ func (s *soak) send(ctx context.Context, p plan) (*http.Response, error) {
 	response, err := s.client.Do(request)
 	if err == nil {
 		_, err = io.Copy(io.Discard, response.Body)
-		_ = response.Body.Close() // it was read
+		_ = response.Body.Close() // the body was read
 	}
 	return response, err
 }

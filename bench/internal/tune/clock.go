@@ -8,17 +8,17 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// beginning is when every replay begins. No result depends on it.
+// beginning is the time at which every replay begins. No result depends on it.
 var beginning = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// clock is an event queue in virtual time, and the clock of a bucket manager: next goes to the moment of whatever is due next and
-// calls it. What is due at one moment is called in the order in which it was asked for, so the same replay always does the same.
-// It has the methods that a manager calls.
+// clock is an event queue in virtual time, and the clock of a bucket manager. next advances the time to the next event
+// and calls it. Events of the same time are called in the order in which they were scheduled, so that a replay always
+// gives the same result. Only the methods that a manager calls are implemented.
 type clock struct {
-	clockwork.Clock // nil
+	clockwork.Clock // nil: the other methods panic
 	now             time.Duration
-	due             []*event // the next one last
-	asked           uint64   // events so far, to keep those of one moment in order
+	due             []*event // sorted, the next event last
+	asked           uint64   // events scheduled so far, to order those of the same time
 	ticks           *ticker
 }
 
@@ -28,7 +28,7 @@ type event struct {
 	call  func()
 }
 
-// next reports false, and does nothing, if nothing is due any more but a tick.
+// next advances to the next event and calls it. It does nothing and returns false if no event is left but a tick.
 func (c *clock) next() bool {
 	last := len(c.due) - 1
 	if last < 0 || last == 0 && c.ticks != nil && c.due[0] == &c.ticks.event {
@@ -41,12 +41,12 @@ func (c *clock) next() bool {
 	return true
 }
 
-// place finds where an event is among those that are due, or belongs.
+// place returns the index of an event in due, or where to insert it, and whether it was found.
 func (c *clock) place(e *event) (int, bool) {
 	return slices.BinarySearchFunc(c.due, e, func(a, b *event) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.order, a.order)) })
 }
 
-// after lets next call an event that is not due when d has passed.
+// after schedules an event for d from now. The event must not be in due.
 func (c *clock) after(d time.Duration, e *event) {
 	c.asked++
 	e.at, e.order = c.now+max(d, 0), c.asked
@@ -57,7 +57,7 @@ func (c *clock) after(d time.Duration, e *event) {
 func (c *clock) Now() time.Time { return beginning.Add(c.now) }
 
 func (c *clock) Since(t time.Time) time.Duration {
-	if t == beginning { // as mostly
+	if t == beginning { // the usual case
 		return c.now
 	}
 	return c.Now().Sub(t)
@@ -69,7 +69,7 @@ func (c *clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	return t
 }
 
-// timer is an event that can be called off.
+// timer is an event that can be cancelled.
 type timer struct {
 	event
 	clock *clock
@@ -91,7 +91,7 @@ func (t *timer) Reset(d time.Duration) bool {
 
 func (t *timer) Chan() <-chan time.Time { return nil }
 
-// NewTicker returns the only ticker of the clock: that of the garbage collector, a goroutine that calls Chan whenever it waits.
+// NewTicker returns the only ticker, for the manager's garbage collector, a goroutine that calls Chan before each wait.
 func (c *clock) NewTicker(d time.Duration) clockwork.Ticker {
 	c.ticks = &ticker{timer{clock: c}, d, make(chan time.Time), make(chan struct{}, 1)}
 	c.ticks.call = c.ticks.tick
@@ -103,7 +103,7 @@ type ticker struct {
 	timer
 	every time.Duration
 	ticks chan time.Time
-	waits chan struct{} // holds something while the goroutine waits for a tick
+	waits chan struct{} // holds a value while the goroutine waits for a tick
 }
 
 func (t *ticker) Chan() <-chan time.Time {
@@ -114,7 +114,7 @@ func (t *ticker) Chan() <-chan time.Time {
 	return t.ticks
 }
 
-// tick returns when the goroutine has done its work, so that nothing happens beside it.
+// tick delivers a tick and returns when the goroutine has done its work, so that nothing runs beside it.
 func (t *ticker) tick() {
 	t.timer.Reset(t.every)
 	<-t.waits

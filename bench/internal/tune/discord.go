@@ -13,15 +13,15 @@ import (
 // Discord describes the simulated server.
 type Discord struct {
 	Rules []discordsim.Rule
-	// Quota is the limit of everything that no rule is about.
+	// Quota is the limit of all routes without a rule.
 	Quota discordsim.Quota
-	// GlobalLimit is that of client and server, in requests per second. 0: none.
+	// GlobalLimit is the global limit of client and server, in requests per second; 0: none.
 	GlobalLimit int
-	Latency     discordsim.Latency // uniform
+	Latency     discordsim.Latency // uniformly distributed
 	Seed        uint64
 }
 
-// Validate reports whether it can be simulated.
+// Validate returns an error if such a server cannot be simulated.
 func (d Discord) Validate() error {
 	config := discordsim.Config{Rules: d.Rules, Default: &discordsim.Rule{Path: "**", Quota: d.Quota}, Global: d.global()}
 	_, err := discordsim.NewWorld(beginning, config)
@@ -30,8 +30,8 @@ func (d Discord) Validate() error {
 
 func (d Discord) global() discordsim.Quota { return load.GlobalQuota(d.GlobalLimit) }
 
-// server counts requests as the simulated Discord does. It says in numbers what Discord's headers would say, since millions of
-// headers would take most of the time, and it judges nobody.
+// server counts requests as the simulated Discord does, but does not judge 429s. It returns numbers instead of headers,
+// because millions of headers would take most of the time.
 type server struct {
 	global   discordsim.Counter   // nil: unlimited
 	counters []discordsim.Counter // of each queue; nil: unlimited
@@ -51,13 +51,13 @@ func newServer(l *Load, discord Discord) *server {
 	return s
 }
 
-// newCounter returns nil for a quota without a limit.
+// newCounter returns the counter of a quota, nil if the quota has no limit.
 func newCounter(quota discordsim.Quota) discordsim.Counter {
-	counter, _ := discordsim.NewCounter(quota) // it is valid
+	counter, _ := discordsim.NewCounter(quota) // Validate has checked the quota
 	return counter
 }
 
-// handle processes a request at a moment: it is counted for the global limit first.
+// handle processes a request that arrives at now, and counts it for the global limit first.
 func (s *server) handle(now time.Time, queue int) ratelimits.Response {
 	if s.global != nil && !s.global.Take(now, discordsim.Own) {
 		return refusal(ratelimits.ClassGlobal, s.global.State(now))
@@ -80,7 +80,7 @@ func refusal(class ratelimits.Class, state discordsim.State) ratelimits.Response
 	return ratelimits.Response{Status: http.StatusTooManyRequests, Class: class, HasRetryAfter: true, RetryAfter: stated(state.RetryAfter)}
 }
 
-// stated is a time as Discord says it: in milliseconds, rounded up.
+// stated rounds a time as Discord states it: up to whole milliseconds.
 func stated(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }

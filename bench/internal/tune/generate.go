@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Traffic describes a load that is made up, as flags: requests at random times all along, and bursts on top of them.
+// Traffic has the flags of a generated load: requests at random times, and bursts in addition.
 type Traffic struct {
 	Requests   int           `group:"Generated load" range:"1..10000000" default:"100000" help:"Requests at random times, without the bursts."`
 	Length     time.Duration `name:"duration" group:"Generated load" range:"1s..744h" default:"24h" help:"Time over which the requests are spread."`
@@ -21,17 +21,17 @@ type Traffic struct {
 	Burst      int           `group:"Generated load" range:"0..100000" default:"20" help:"Requests per burst, all at once to one channel, in addition to the others; 0 for none."`
 	BurstEvery time.Duration `group:"Generated load" range:"0s..744h" default:"10m" help:"Time from one burst to the next; 0 for none."`
 
-	Mix  []Share `kong:"-"` // which routes the requests are for
+	Mix  []Share `kong:"-"` // routes of the requests
 	Seed uint64  `kong:"-"`
 }
 
-// Share is a route and how many of the requests are for it, in proportion to the others.
+// Share is a route and its weight: its number of requests in proportion to the other weights.
 type Share struct {
 	Route  routes.Route
 	Weight float64
 }
 
-// Generate makes the load up. The same traffic always gives the same load.
+// Generate generates a load. The same traffic always gives the same load.
 func Generate(t Traffic) (*Load, error) {
 	for _, share := range t.Mix {
 		if _, err := compile(share.Route, 0); err != nil {
@@ -71,7 +71,7 @@ func Generate(t Traffic) (*Load, error) {
 
 const firstID = 900_000_000_000_000_000
 
-// compile fills in the parameters of a route. The first one is the number of a channel, guild or webhook.
+// compile fills in the parameters of a route. The first one is the id of a channel, guild or webhook.
 func compile(route routes.Route, channel int) (routes.CompiledRoute, error) {
 	parameters := make([]string, strings.Count(route.Template(), "{"))
 	for i := range parameters {
@@ -83,9 +83,9 @@ func compile(route routes.Route, channel int) (routes.CompiledRoute, error) {
 	return route.Compile(parameters...)
 }
 
-// draw chooses among n things that are not equally likely.
+// draw returns a function that draws a number below n, each in proportion to its weight.
 func draw(chance *rand.Rand, n int, weight func(int) float64) func() int {
-	below, sum := make([]float64, n), 0.0 // the sum of the weights so far
+	below, sum := make([]float64, n), 0.0 // cumulative weights
 	for i := range below {
 		sum += weight(i)
 		below[i] = sum

@@ -12,19 +12,19 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Load is requests with the times at which they are made.
+// Load is a list of requests with the times at which they are made.
 type Load struct {
 	arrivals []arrival // in the order of time
 	queues   []queue
-	// Length is the time in which the requests are made.
+	// Length is the time over which the requests are made.
 	Length time.Duration
-	// Bursts is how many of them a load that is made up has.
+	// Bursts counts the bursts of a generated load.
 	Bursts int
-	// Skipped is how many lines of a trace were skipped, FirstSkipped what was wrong with the first of them.
+	// Skipped counts the lines of a trace that were skipped, FirstSkipped says what was wrong with the first.
 	Skipped      int
 	FirstSkipped error
 
-	numbers map[queueKey]int // of queues
+	numbers map[queueKey]int // indexes of queues
 }
 
 // arrival is one request.
@@ -33,33 +33,33 @@ type arrival struct {
 	queue int
 }
 
-// queue is what has a limit of its own: a route for one major parameter. What else stands in a path makes no difference to a limit.
+// queue is a route with one major parameter, which has its own limit. Other parameters make no difference to it.
 type queue struct {
 	route    routes.CompiledRoute
 	name     string
 	requests int
 }
 
-// matches reports that a rule is for its requests. The first such rule counts.
+// matches reports whether a rule applies to the queue's requests. The first rule that applies counts.
 func (q *queue) matches(rule discordsim.Rule) bool {
 	return rule.Matches(q.route.Method(), q.route.Path())
 }
 
-// queueKey tells queues apart. It contains the tokens of webhooks.
+// queueKey identifies a queue. It may contain the token of a webhook.
 type queueKey struct{ method, template, id, token string }
 
 func newLoad() *Load { return &Load{numbers: make(map[queueKey]int)} }
 
-// Requests is how many there are.
+// Requests returns the number of requests.
 func (l *Load) Requests() int { return len(l.arrivals) }
 
-// Queues is how many routes there are, counting each channel, guild and webhook for itself.
+// Queues returns the number of routes, counted separately for each channel, guild and webhook.
 func (l *Load) Queues() int { return len(l.queues) }
 
-// Routes is how many routes there are, whatever they are about.
+// Routes returns the number of routes, whatever channel, guild or webhook they have.
 func (l *Load) Routes() int { return len(l.byRoute()) }
 
-// byRoute is how many requests there are for each route.
+// byRoute returns the number of requests for each route.
 func (l *Load) byRoute() map[string]int {
 	requests := make(map[string]int)
 	for _, q := range l.queues {
@@ -68,7 +68,7 @@ func (l *Load) byRoute() map[string]int {
 	return requests
 }
 
-// queue returns the number of what a request waits in.
+// queue returns the index of the queue of a route, which it adds if it is missing.
 func (l *Load) queue(route routes.CompiledRoute) int {
 	r := route.Route()
 	key := queueKey{r.Method(), r.Template(), route.MajorID(), route.MajorToken()}
@@ -87,12 +87,12 @@ func (l *Load) add(at time.Duration, queue int) {
 	l.queues[queue].requests++
 }
 
-// sort puts the requests in the order of time. Those of one moment keep theirs.
+// sort orders the requests by time. Requests of the same time keep their order.
 func (l *Load) sort() {
 	slices.SortStableFunc(l.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 }
 
-// nameOf is the route and what it is about, without any token. Every interaction has another one.
+// nameOf returns a route with its channel, guild or webhook, without tokens and without the ids of interactions.
 func nameOf(route routes.CompiledRoute) string {
 	r := route.Route()
 	name := r.Method() + " " + r.Template()
@@ -104,7 +104,7 @@ func nameOf(route routes.CompiledRoute) string {
 	return name + " of " + kind + " " + id
 }
 
-// CheckRules reports a rule that has no effect: it is for no request, or an earlier one is for all of them, too.
+// CheckRules returns an error for a rule that applies to no request, or only to requests of earlier rules.
 func (l *Load) CheckRules(rules []discordsim.Rule) error {
 	for i, rule := range rules {
 		queues := slices.DeleteFunc(slices.Clone(l.queues), func(q queue) bool { return !q.matches(rule) })
@@ -120,10 +120,10 @@ func (l *Load) CheckRules(rules []discordsim.Rule) error {
 	return nil
 }
 
-// mostNames bounds how many routes are listed.
+// mostNames bounds how many routes an error lists.
 const mostNames = 20
 
-// routeNames lists the routes with most requests, and how many these are.
+// routeNames lists the routes with the most requests, and how many requests they have.
 func (l *Load) routeNames() (names []string) {
 	requests := l.byRoute()
 	all := slices.SortedFunc(maps.Keys(requests), func(a, b string) int { return cmp.Or(requests[b]-requests[a], cmp.Compare(a, b)) })

@@ -18,7 +18,7 @@ import (
 // authorization is the credential of all requests.
 const authorization = "Bot simulated"
 
-// replay is a load on its way through a manager with one max rate limit.
+// replay runs a load through a manager with one max rate limit.
 type replay struct {
 	load    *Load
 	discord Discord
@@ -28,23 +28,23 @@ type replay struct {
 	record  record
 
 	arrival event
-	next    int // arrival
+	next    int // index of the next arrival
 	asking  int // requests that have arrived and that the manager has not answered
-	// undisturbed is set by events that cannot have made the manager answer anybody. That saves asking it.
+	// undisturbed is set by events that cannot have made the manager answer a request, so that it need not be asked.
 	undisturbed bool
 
 	mu      sync.Mutex
-	told    *sync.Cond  // that a request waits, or is answered
-	answers []*exchange // of the manager, which have not been handed out
+	told    *sync.Cond  // signals that a request waits or is answered
+	answers []*exchange // answers of the manager that were not handed out yet
 }
 
-// errStuck is what a manager would be to blame for.
+// errStuck reports a fault of the manager.
 var errStuck = errors.New("requests wait that nothing will ever wake")
 
-// lookEvery is after how many events a replay looks whether it is still wanted, and tells how far it has come.
+// lookEvery is the number of events after which a replay checks its context and reports its progress.
 const lookEvery = 1 << 12
 
-// simulate replays the load. The error is the context's, or about a manager that does not do what it should.
+// simulate replays the load. The error is the context's, or reports a faulty manager.
 func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit time.Duration, done func(int)) (Result, error) {
 	r := &replay{load: load, discord: discord, clock: &clock{}, server: newServer(load, discord), record: newRecord(load)}
 	r.told = sync.NewCond(&r.mu)
@@ -87,14 +87,14 @@ func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit tim
 	return r.record.result(maxRateLimit), nil
 }
 
-// awaitArrival waits for the next request.
+// awaitArrival schedules the arrival of the next request.
 func (r *replay) awaitArrival() {
 	if r.next < len(r.load.arrivals) {
 		r.clock.after(r.load.arrivals[r.next].at-r.clock.now, &r.arrival)
 	}
 }
 
-// arrive lets the next request arrive.
+// arrive handles the arrival of the next request.
 func (r *replay) arrive() {
 	queue := r.load.arrivals[r.next].queue
 	x := &exchange{replay: r, number: r.next, queue: queue}
@@ -106,10 +106,9 @@ func (r *replay) arrive() {
 	r.awaitArrival()
 }
 
-// settle hands out the manager's answers until every request has one or waits in a queue. It is called after everything
-// that may have told the manager something, or woken it. Each answer comes from a goroutine, for which the replay
-// waits, so that nothing ever happens side by side. Answers are handed out in the order in which their requests
-// arrived.
+// settle hands out the manager's answers, after which every request has an answer or waits in a queue. The replay calls
+// it after each event that may have changed the manager. Answers come from goroutines, for which settle waits, so that
+// none runs beside the replay. It hands them out in the order in which their requests arrived.
 func (r *replay) settle() {
 	if r.asking == 0 {
 		return
@@ -133,28 +132,28 @@ func (r *replay) settle() {
 type exchange struct {
 	*replay
 	event
-	number  int // by arrival
+	number  int // index of its arrival
 	queue   int
 	request buckets.Request
-	chance  rand.PCG // of its own, so that the round trips of a request do not depend on those of others
+	chance  rand.PCG // separate, so that the round trips of a request do not depend on other requests
 	asked   time.Duration
 	queued  time.Duration
-	entered bool // the manager lets it wait, or has answered
-	// The manager's answer, and for what it had to wait.
+	entered bool // it waits in the manager, or has an answer
+	// The manager's answer, and what the request waited for.
 	lease    buckets.Lease
 	err      error
 	waited   buckets.WaitsFor
-	sent     bool // and not processed yet
+	sent     bool // and not yet processed by the server
 	response ratelimits.Response
 }
 
 type exchangeKey struct{}
 
-// atOnce is for requests that do not wait.
+// atOnce is the context of requests that must not wait.
 var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
 
-// acquire asks for the permission to send, and reports whether it was given at once, as it mostly is if nobody else
-// waits in the queue.
+// acquire asks the manager for a lease, and reports whether it was granted at once. It expects that only if no other
+// request waits in the queue.
 func (x *exchange) acquire() bool {
 	x.asked = x.clock.now
 	if x.record.waiting[x.queue] == 0 {
@@ -177,7 +176,7 @@ func (x *exchange) acquire() bool {
 	return false
 }
 
-// await waits for the manager's answer.
+// await waits for the manager's answer and adds it to the answers.
 func (x *exchange) await() {
 	ctx := context.WithValue(context.Background(), exchangeKey{}, x)
 	lease, err := x.manager.AcquireRequest(ctx, &x.request)
@@ -187,7 +186,7 @@ func (x *exchange) await() {
 	})
 }
 
-// tell lets the replay go on that waits for what is changed.
+// tell makes a change and wakes the replay, which waits for it.
 func (x *exchange) tell(change func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -195,7 +194,7 @@ func (x *exchange) tell(change func()) {
 	x.told.Signal()
 }
 
-// answered takes in that the request may be sent, or why not.
+// answered handles the manager's answer: it sends the request, or records why the manager rejected it.
 func (x *exchange) answered() {
 	waited := x.clock.now - x.asked
 	x.record.wait(x.queue, x.waited, waited)
@@ -212,15 +211,14 @@ func (x *exchange) send() {
 	x.clock.after(x.way(), &x.event)
 }
 
-// way draws how long the request, or its answer, is under way.
+// way draws the time that a request or its response takes one way.
 func (x *exchange) way() time.Duration {
 	latency := x.discord.Latency
 	spread := rand.New(&x.chance).Float64() - 0.5
 	return max(latency.RoundTrip/2+time.Duration(spread*float64(latency.Jitter)), 0)
 }
 
-// proceed lets the request arrive at the server, and then its answer at the client. A request that was refused is
-// acquired again.
+// proceed handles the arrival of the request at the server, then of the response. After a 429 it acquires again.
 func (x *exchange) proceed() {
 	if x.sent {
 		x.undisturbed = true

@@ -8,7 +8,7 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// Report describes what came of the values. Of the paths of a trace it contains routes and ids, no tokens.
+// Report returns the comparison as a report. Of a trace's paths it contains routes and ids, but no tokens.
 func (r Report) Report() *report.Report {
 	return &report.Report{
 		Title: "Max rate limits for " + report.Counted(r.Load.Requests(), "request"), About: r.about(), Verdict: r.verdict(),
@@ -16,7 +16,7 @@ func (r Report) Report() *report.Report {
 	}
 }
 
-// about says what was replayed, and against what.
+// about describes the load and the simulated Discord.
 func (c *Config) about() []string {
 	made, d := c.Load, c.Discord
 	requests := fmt.Sprintf("%s in %s", report.Counted(made.Requests(), "request"), report.Time(made.Length))
@@ -34,7 +34,7 @@ func (c *Config) about() []string {
 	return append(lines, load.LimitsText(d.Quota, each, d.GlobalLimit), fmt.Sprintf("%s; seed %d", load.LatencyText(d.Latency), d.Seed))
 }
 
-// share is the part that a value refuses, so that nobody takes it for what is acceptable if it is not.
+// share returns the fraction that a value rejects, with enough digits to tell it from the acceptable one.
 func (r Report) share(v Result) report.Value { return report.Share(v.Share(), r.Acceptable) }
 
 func (r Report) verdict() report.Verdict {
@@ -68,7 +68,7 @@ func (r Report) verdict() report.Verdict {
 	return report.Verdict{Status: report.Passed, Line: line, Reasons: []string{r.Bottleneck.remains()}}
 }
 
-// remains says which limit is still most in the way when few enough requests are refused.
+// remains names the bottleneck, and how many requests it rejects or how long they wait for it.
 func (b *Bottleneck) remains() string {
 	if b == nil {
 		return "There is no bottleneck: no request waits for a limit."
@@ -80,7 +80,7 @@ func (b *Bottleneck) remains() string {
 	return fmt.Sprintf("The bottleneck is %s: requests waited %s for it in all, the longest %s.", name, report.Time(b.Waited), report.Time(b.Longest))
 }
 
-// advice says which limit is in the way and what helps.
+// advice names the bottleneck and says what helps.
 func (b *Bottleneck) advice(last Result) []string {
 	lines := []string{b.remains()}
 	allows := fmt.Sprintf("%d per %s", b.Limit, report.Setting(b.Period))
@@ -95,7 +95,7 @@ func (b *Bottleneck) advice(last Result) []string {
 	return append(lines, fmt.Sprintf("Try values above %s, or spread the requests.", report.Setting(last.MaxRateLimit)))
 }
 
-// facts are about the recommended value, or about the largest one if there is none.
+// facts returns facts about the recommended value, or about the largest one if none is recommended.
 func (r Report) facts() []report.Fact {
 	v, recommended, remark := r.shown(), report.Value{}, "none; the other numbers are those of the largest value"
 	if r.Recommended >= 0 {
@@ -125,7 +125,7 @@ func (r Report) facts() []report.Fact {
 	if b == nil {
 		return append(facts, report.Fact{Key: "bottleneck"})
 	}
-	var limit, lasting report.Value // not stated where the client never learnt the limit
+	var limit, lasting report.Value // not stated if the client never learned the limit
 	if b.Limit > 0 {
 		limit, lasting = report.Count(b.Limit), report.Data(b.Lasting)
 	}
@@ -164,7 +164,7 @@ func (r Report) table() report.Table {
 	return t
 }
 
-// charts are curves over the values.
+// charts returns curves over the values.
 func (r Report) charts() []report.Chart {
 	var names []string
 	for _, v := range r.Results {

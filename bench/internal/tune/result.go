@@ -9,14 +9,13 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Result is what a max rate limit makes of a load.
+// Result is the outcome of a load with one max rate limit.
 type Result struct {
 	MaxRateLimit      time.Duration
 	Requests, Refused int
-	// Queued is how long the requests that were not refused were held back. Round trips are no part of it.
+	// Queued has quantiles of how long requests that were not rejected were held back, without round trips.
 	load.Queued
-	// LongestQueue is the largest number that waited for one route and channel, guild or webhook, MostWaiting that of all
-	// queues together.
+	// LongestQueue is the largest number of requests that waited in one queue at once, MostWaiting in all together.
 	LongestQueue, MostWaiting int
 	// Makespan is the time from the beginning until the last answer.
 	Makespan time.Duration
@@ -25,22 +24,22 @@ type Result struct {
 
 	queues []tally
 	global tally // the global limit
-	events int   // of the simulation
+	events int   // events of the simulation
 }
 
-// tally is what one limit has done to requests.
+// tally counts how one limit affected requests.
 type tally struct {
-	// Refused is how many requests had to be refused because of it.
+	// Refused counts the requests that the manager rejected because of the limit.
 	Refused int
-	// Waited is for how long requests waited for it, all together, Longest the longest of these waits; or, if it refused any, the longest
-	// that was predicted for them.
+	// Waited is the total time that requests waited for the limit, Longest the longest single wait. If requests were
+	// rejected, Longest is the longest wait predicted for them.
 	Waited, Longest time.Duration
-	// Limit requests per Period are what it allows. 0 if the client never learnt it.
+	// The limit allows Limit requests per Period; 0: the client never learned it.
 	Limit  int
 	Period time.Duration
 }
 
-// Share is the part of the requests that was refused.
+// Share returns the fraction of the requests that were rejected.
 func (r *Result) Share() float64 {
 	if r.Requests == 0 {
 		return 0
@@ -48,21 +47,21 @@ func (r *Result) Share() float64 {
 	return float64(r.Refused) / float64(r.Requests)
 }
 
-// record is a result in the making.
+// record collects a result during a replay.
 type record struct {
 	Result
 	queued  []time.Duration
-	waiting []int // requests that have asked and have no answer, in each queue
-	all     int   // the same in all
+	waiting []int // requests without an answer yet, for each queue
+	all     int   // sum of waiting
 }
 
 func newRecord(l *Load) record {
 	return record{Result: Result{Requests: l.Requests(), queues: make([]tally, len(l.queues))}, waiting: make([]int, len(l.queues))}
 }
 
-// wait notes for how long one has waited that waits no longer, and for what.
+// wait records that a request no longer waits, how long it waited, and for what.
 func (r *record) wait(queue int, waitsFor buckets.WaitsFor, d time.Duration) {
-	if d > 0 { // or it was refused at once
+	if d > 0 { // 0: it was rejected at once
 		r.LongestQueue, r.MostWaiting = max(r.LongestQueue, r.waiting[queue]), max(r.MostWaiting, r.all)
 	}
 	r.waiting[queue]--
@@ -80,7 +79,7 @@ func (r *record) wait(queue int, waitsFor buckets.WaitsFor, d time.Duration) {
 	}
 }
 
-// refuse notes a request that was not.
+// refuse records a request that the manager rejected.
 func (r *record) refuse(queue int, err error) {
 	r.Refused++
 	var tooLong *ratelimits.TooLongError
@@ -94,39 +93,39 @@ func (r *record) refuse(queue int, err error) {
 		limit.Limit, limit.Period = tooLong.Limit, tooLong.Period
 	}
 	if limit.Refused == 0 {
-		limit.Longest = 0 // what counts from now on is what was predicted
+		limit.Longest = 0 // from now on only predicted waits count
 	}
 	limit.Refused, limit.Longest = limit.Refused+1, max(limit.Longest, tooLong.Wait)
 }
 
-// tell says how many more requests have an outcome than were told before, and returns how many have one.
+// tell calls done with the number of outcomes since before, and returns the number of all outcomes.
 func (r *record) tell(done func(int), before int) int {
 	ended := r.Refused + len(r.queued)
 	done(ended - before)
 	return ended
 }
 
-// result is what has become of all requests.
+// result completes the result and returns it.
 func (r *record) result(maxRateLimit time.Duration) Result {
 	r.MaxRateLimit, r.Queued = maxRateLimit, load.Quantiles(r.queued)
 	return r.Result
 }
 
-// Bottleneck is the limit that refuses most requests, or lets requests wait for most time in all if none is refused.
+// Bottleneck is the limit that causes most rejections or, if there are none, the longest wait in total.
 type Bottleneck struct {
-	// Name is the route and the channel, guild or webhook that it is about, without any token.
+	// Name is the route with its channel, guild or webhook, without tokens; empty: the global limit.
 	Name string
 	tally
-	// Asked is how many requests per second there were for it, on the average of the whole load; 0 if the load takes no time.
+	// Asked is the average of requests per second that needed the limit; 0 if the load takes no time.
 	Asked float64
-	// Lasting: more is asked for than it allows, not only for a while.
+	// Lasting reports whether the load as a whole, not only for a while, needs more than the limit allows.
 	Lasting bool
 }
 
-// lastingPeriods is how many periods a load has to take before its average says something.
+// lastingPeriods is how many periods a load must take for its average to be meaningful.
 const lastingPeriods = 10
 
-// findBottleneck returns nil if no request is refused, and none waits for a limit.
+// findBottleneck returns nil if no request is rejected or waits for a limit.
 func findBottleneck(config Config, r Result) *Bottleneck {
 	load := config.Load
 	worst, requests := Bottleneck{tally: r.global}, load.Requests()

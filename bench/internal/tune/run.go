@@ -1,12 +1,11 @@
 // Package tune answers an operator's question: which max rate limit should I set? It replays a load against a simulated
-// Discord once for each value, in virtual time, and looks at what is refused and how long the rest waits.
+// Discord once for each value, in virtual time. It measures how many requests are rejected and how long others wait.
 //
 // # How a replay works
 //
-// A replay is a simulation of discrete events: the bucket manager of the library and the simulated Discord share a
-// clock that jumps from one event to the next. Each request that waits has a goroutine, of which only one runs at a
-// time, and never beside the replay. The load, the round trips and the server are the same for every value, so that
-// only the value makes a difference.
+// A replay is a simulation of discrete events. The library's bucket manager and the simulated Discord share a clock
+// that jumps from one event to the next. Each waiting request has a goroutine. When the manager answers requests, the
+// replay waits for their goroutines before it goes on. Load, round trips and server are the same for every value.
 package tune
 
 import (
@@ -20,32 +19,31 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Config is what to replay, and which values to compare.
+// Config describes the load to replay and the values to compare.
 type Config struct {
 	Load          *Load
 	Discord       Discord
 	MaxRateLimits []time.Duration
-	// Acceptable is the part of the requests that may be refused.
+	// Acceptable is the fraction of the requests that may be rejected.
 	Acceptable float64
-	// Done is called when so many more requests have an outcome, by several goroutines at once.
+	// Done is called with the number of further requests that have an outcome. Several goroutines may call it at once.
 	Done func(requests int)
 }
 
-// Report is what came of the values.
+// Report compares the max rate limits.
 type Report struct {
 	Config
-	// Results are in the order of the max rate limits.
+	// Results has one result for each max rate limit, in ascending order.
 	Results []Result
-	// Smallest is the index of the smallest value that refuses no more than what is acceptable, -1 if none does.
+	// Smallest is the index of the smallest value that rejects no more than is acceptable; -1: there is none.
 	Smallest int
-	// Free is the index of the smallest value that refuses nothing, -1 if none does.
+	// Free is the index of the smallest value that rejects nothing; -1: there is none.
 	Free int
-	// Recommended is the smallest value that refuses nothing if that is cheap: nobody waits longer for it than
-	// cheapWait, or than cheapTimes the smallest value. Otherwise it is the smallest value. It is -1 if there is none,
-	// or no reason to prefer one.
+	// Recommended is the index of the recommended value; -1: there is none, or no reason to prefer one. It is Free if
+	// the longest wait there is at most cheapWait, or cheapTimes the smallest value. Otherwise it is Smallest.
 	Recommended int
-	// Bottleneck says which limit is most in the way with that value, or with the largest one if none will do. Nil if
-	// no request is refused, and none waits for a limit.
+	// Bottleneck is the worst limit with the recommended value, or with the largest one if none is recommended. It is
+	// nil if no request is rejected or waits for a limit.
 	Bottleneck *Bottleneck
 }
 
@@ -54,8 +52,8 @@ const (
 	cheapTimes = 3
 )
 
-// Run replays the load for each value, several at once. The result does not depend on how many. The error is the
-// context's when it ends, or about a configuration that makes no sense.
+// Run replays the load for each value, several values at once; the result does not depend on how many. The error is the
+// context's when it ends, or reports an invalid configuration or a faulty manager.
 func Run(ctx context.Context, config Config) (Report, error) {
 	if err := config.Discord.Validate(); err != nil {
 		return Report{}, err
@@ -84,7 +82,7 @@ func newReport(config Config, results []Result) Report {
 	return r
 }
 
-// shown is the result of the recommended value, or that of the largest one if there is none.
+// shown returns the result of the recommended value, or of the largest one if none is recommended.
 func (r *Report) shown() Result {
 	if r.Recommended < 0 {
 		return r.Results[len(r.Results)-1]
@@ -92,12 +90,12 @@ func (r *Report) shown() Result {
 	return r.Results[r.Recommended]
 }
 
-// replayAll returns a result for each value. They are replayed from the smallest up; when one refuses nothing, neither
-// does a larger one, and everything else is the same, too.
+// replayAll returns a result for each value. It replays the values from the smallest up. If a value rejects nothing,
+// all larger ones have the same result and need no replay.
 func replayAll(ctx context.Context, config Config, values []time.Duration) ([]Result, error) {
 	results := make([]Result, len(values))
 	var mu sync.Mutex
-	free := len(values) // the first that is known to refuse nothing
+	free := len(values) // index of the first value known to reject nothing
 	isNeeded := func(i int) bool {
 		mu.Lock()
 		defer mu.Unlock()

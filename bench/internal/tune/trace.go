@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// longestTrace bounds how long a replay can take.
+	// longestTrace bounds the length of a trace, and with it the time of a replay.
 	longestTrace = 366 * 24 * time.Hour
-	// longestLine is more than any path that Discord accepts.
+	// longestLine is in bytes, and more than any path that Discord accepts.
 	longestLine = 1 << 20
-	// latestSecond is in the year 5138. What is later is in milliseconds.
+	// latestSecond is in the year 5138. A larger number is in milliseconds.
 	latestSecond = 1e11
 )
 
-// columnNames are those of CSV, and the members of JSON objects.
+// columnNames has the names of the columns in CSV and of the members in JSON.
 var columnNames = [3]string{"time", "method", "path"}
 
 const (
@@ -36,15 +36,14 @@ const (
 
 var errHeader = errors.New("the header lacks one: expected the columns time, method, path")
 
-// ReadTrace reads a load: CSV or JSON lines, which begin with a brace. The requests may be in any order. An error repeats nothing of what
-// stands there, since a path may contain the token of a webhook.
+// ReadTrace reads a load from CSV or from JSON lines, which begin with a brace. The requests may be in any order.
+// Errors repeat nothing of the content, because a path may contain the token of a webhook.
 //
-// CSV has the columns time, method and path, in this order; a header line may give another order and more columns, which are
-// ignored. In JSON lines each line is an object with the members time, method and path; others are ignored. The time is in
-// RFC 3339, or in seconds since whatever beginning, the same way in the whole trace.
+// CSV has the columns time, method and path, in this order. A header line may give another order and more columns,
+// which are ignored. In JSON lines each line is an object with the members time, method and path; others are ignored.
+// Times are in RFC 3339, or in seconds since any beginning, the same throughout the trace.
 //
-// If skip is set, lines with which something is wrong are left out and counted, see Load.Skipped. It is an error all the same if no line
-// is left.
+// If skip is set, invalid lines are left out and counted, see Load.Skipped. It is still an error if no line is left.
 func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
 	t := &trace{name: name, load: newLoad(), queues: make(map[address]int), columns: [3]int{0, 1, 2}}
 	reader := bufio.NewReaderSize(content, longestLine)
@@ -64,7 +63,7 @@ func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
 			continue
 		}
 		problem = fmt.Errorf("%s:%d: %w", name, number, problem)
-		if !skip || errors.Is(problem, errHeader) { // without a header nothing that follows can be read
+		if !skip || errors.Is(problem, errHeader) { // without a valid header no line can be read
 			return nil, problem
 		}
 		t.load.Skipped++
@@ -79,12 +78,12 @@ type trace struct {
 	queues  map[address]int
 	times   []time.Time
 	dated   bool   // times are RFC 3339
-	columns [3]int // of CSV: where time, method and path are
+	columns [3]int // of CSV: indexes of time, method and path
 }
 
 type address struct{ method, path string }
 
-// read takes in a line. The error says what is wrong with it.
+// read parses a line and adds its request. The error says what is wrong with the line.
 func (t *trace) read(line []byte, isPart bool) error {
 	switch {
 	case isPart:
@@ -128,12 +127,12 @@ func (t *trace) read(line []byte, isPart bool) error {
 	return t.add(record[t.columns[0]], record[t.columns[1]], record[t.columns[2]])
 }
 
-// column is where a name stands in a header, -1 if it does not.
+// column returns the index of a name in a header, -1 if it is missing.
 func column(header []string, name string) int {
 	return slices.IndexFunc(header, func(cell string) bool { return strings.EqualFold(cell, name) })
 }
 
-// add takes in a request.
+// add adds a request to the load.
 func (t *trace) add(when, method, path string) error {
 	at, dated, err := parseTime(when)
 	switch {
@@ -149,7 +148,7 @@ func (t *trace) add(when, method, path string) error {
 	if !ok {
 		route, err := routes.MatchAt(method, path, at)
 		if err != nil {
-			return fmt.Errorf("method or path: %w", err) // which repeats neither
+			return fmt.Errorf("method or path: %w", err) // the error repeats neither
 		}
 		queue = t.load.queue(route)
 		t.queues[key] = queue
@@ -159,7 +158,7 @@ func (t *trace) add(when, method, path string) error {
 	return nil
 }
 
-// end puts the requests in order and lets time begin with the first of them.
+// end orders the requests by time, counted from the first of them.
 func (t *trace) end() (*Load, error) {
 	if len(t.times) == 0 && t.load.Skipped > 0 {
 		return nil, fmt.Errorf("all %d lines were skipped, the first because of this: %w", t.load.Skipped, t.load.FirstSkipped)
@@ -179,7 +178,7 @@ func (t *trace) end() (*Load, error) {
 	return t.load, nil
 }
 
-// parseTime reads RFC 3339, or seconds since the beginning of time.
+// parseTime parses RFC 3339, or seconds since any beginning.
 func parseTime(text string) (at time.Time, dated bool, err error) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at, true, nil
