@@ -268,6 +268,27 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 }
 
 // Requests of a route whose hash changes all the time go one at a time, but not for ever.
+// A request whose outcome was waited for long enough holds up nobody in the bucket to which it moves.
+func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, list(1), limited("new", 100, 99, time.Second))
+		discover(t, m, message(1), limited("old", 100, 99, time.Second))
+		slow := ask(m, message(1))
+		wait(patience)
+		discover(t, m, message(1), limited("new", 100, 98, time.Second))
+		discover(t, m, list(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
+		wait(10 * time.Second)
+		next := ask(m, list(1))
+		require.True(t, next.granted())
+		for _, c := range []*caller{next, slow} {
+			c.update(limited("new", 100, 90, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
 func TestOneOfAnUnstableRouteIsWaitedForOnlySoLong(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
