@@ -350,6 +350,37 @@ func TestRefusalsOfAHiddenLimitWithSuccessesBetweenThemAreNotInARow(t *testing.T
 	})
 }
 
+// A request that was lost or has failed shows nothing of the limit.
+func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]ratelimits.Response{"lost": {}, "server error": plain(502)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, change("1").Route, channelOK)
+				c := call(background, m, change("1", "name"))
+				for range 8 {
+					for _, r := range []ratelimits.Response{renamedForASecond, failure} {
+						c.update(r)
+						c.again(m)
+						wait(time.Minute)
+						require.True(t, c.granted())
+					}
+				}
+				c.update(renamedForASecond)
+				c.again(m)
+				wait(10 * time.Second)
+				assert.False(t, c.done(), "it is the ninth in a row")
+				wait(time.Minute)
+				require.True(t, c.granted())
+				c.update(channelOK)
+				drained(t, m)
+			})
+		})
+	}
+}
+
 // Two requests have a hidden limit in common only if method, path and all fields are the same.
 func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
 	t.Parallel()
