@@ -134,6 +134,7 @@ func TestThrottleHoldsAllAuthentications(t *testing.T) {
 		m.Throttle(time.Second)
 		m.Throttle(0)
 		m.Throttle(-time.Second)
+		assert.Equal(t, 1, holds, "only the first one is new")
 		held := []*caller{ask(m, message(1)), as(m, "Bot two", message(1)), as(m, "", message(1))}
 		passing := ask(m, callback(1))
 		assert.True(t, passing.granted(), "what is exempt from the global limit is exempt from its hold")

@@ -237,6 +237,8 @@ func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 		s := snapshot(t, m, "channel")
 		assert.Equal(t, buckets.WaitsForSubLimit, s.WaitsFor)
 		assert.InDelta(t, 10*time.Minute, s.WaitAfter, float64(time.Second))
+		second.again(m)
+		assert.InDelta(t, time.Minute, snapshot(t, m, "channel").WaitAfter, float64(time.Second), "the first one that leaves")
 	})
 }
 

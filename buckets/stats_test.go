@@ -86,7 +86,7 @@ func TestIterationCanBeBrokenOff(t *testing.T) {
 		for b := range m.Buckets() {
 			t.Errorf("there is no bucket, but %+v", b)
 		}
-		for channel := range 10 {
+		for channel := range 200 {
 			discover(t, m, message(1+channel), roomy)
 		}
 		seen := 0
@@ -100,9 +100,9 @@ func TestIterationCanBeBrokenOff(t *testing.T) {
 		majors := make(map[string]bool)
 		for b := range m.Buckets() {
 			majors[b.Major] = true
-			discover(t, m, message(1), roomy) // no lock is held meanwhile
+			discover(t, m, message(1+len(majors)%200), roomy) // no lock is held meanwhile
 		}
-		assert.Len(t, majors, 11, "ten channels, and the place of discovery")
+		assert.Len(t, majors, 201, "200 channels, and the place of discovery")
 	})
 }
 
