@@ -217,6 +217,27 @@ func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
 	})
 }
 
+// A channel with a hash of its own that is found out again, as it was forgotten, says nothing of other channels.
+func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, channel := range []int{1, 2} {
+			discover(t, m, message(channel), limited("common", 5, 4, 5*time.Hour))
+		}
+		discover(t, m, list(3), limited("other", 5, 4, 5*time.Hour))
+		for range 2 {
+			discover(t, m, message(1), limited("other", 5, 4, time.Second))
+			wait(2 * time.Hour) // its bucket is forgotten, and then that it had one
+		}
+		require.True(t, ask(m, message(2)).granted())
+		for b := range m.Buckets() {
+			assert.False(t, b.Hash == "other" && b.Major == "2")
+		}
+		require.NoError(t, m.Close())
+	})
+}
+
 // Two routes that share the bucket of a channel are known to when that has been forgotten for a while.
 func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 	t.Parallel()
