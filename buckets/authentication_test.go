@@ -423,6 +423,7 @@ func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
 		m.Throttle(time.Minute)
 		_, err := m.TryAcquire(message(1), "Bot new")
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
+		assert.False(t, at(m, "example.com", bot).done(), "at a server that comes later, too")
 		m.LiftHolds()
 		lease, err := m.TryAcquire(message(1), "Bot newer")
 		require.NoError(t, err)

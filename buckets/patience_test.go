@@ -268,6 +268,33 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 }
 
 // Requests of a route whose hash changes all the time go one at a time, but not for ever.
+// The bodies of two credentials' refusals are given up at the same moment.
+func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Minute))
+		var slow, waiting []*caller
+		for _, credential := range []string{"Bot one", "Bot two", "Bot three"} {
+			as(m, credential, message(1)).update(roomy)
+			slow = append(slow, as(m, credential, message(1)))
+		}
+		for _, c := range slow {
+			c.lease.Refused(refused(ratelimits.ClassGlobal, time.Hour))
+			waiting = append(waiting, as(m, c.request.Authorization, message(1)))
+		}
+		wait(patience - 1)
+		assert.Zero(t, granted(t, waiting))
+		wait(1)
+		for _, c := range waiting {
+			assert.Equal(t, ratelimits.ClassGlobal, tooLong(t, c).Class)
+		}
+		for _, c := range slow {
+			c.lease.Release()
+		}
+		drained(t, m)
+	})
+}
+
 // A request whose outcome was waited for long enough holds up nobody in the bucket to which it moves.
 func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 	t.Parallel()

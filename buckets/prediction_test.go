@@ -193,6 +193,28 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 }
 
 // When a bucket turns out to be smaller, those at the end of its queue have to wait longer than was predicted.
+// Those who wait for the global limit are judged again also if the last of their queue does not wait for it.
+func TestWaitersBeforeOneThatIsExemptAreJudgedAgain(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Minute))
+		as(m, "", message(1)).update(limited("messages", 50, 49, time.Minute))
+		as(m, "", followUp(1)).update(limited("follow-ups", 50, 49, time.Minute))
+		inFlight, one, two := as(m, "", message(1)), as(m, "", message(1)), as(m, "", followUp(1))
+		one.update(errorsOf(30 * time.Second))
+		two.update(errorsOf(30 * time.Second)) // so that both wait in one bucket
+		waiting, exempt := as(m, "", message(1)), as(m, "", followUp(1))
+		require.False(t, waiting.done())
+		inFlight.update(refused(ratelimits.ClassGlobal, time.Hour))
+		assert.Equal(t, ratelimits.ClassGlobal, tooLong(t, waiting).Class)
+		assert.False(t, exempt.done())
+		wait(31 * time.Second)
+		require.True(t, exempt.granted())
+		exempt.update(limited("follow-ups", 50, 49, time.Minute))
+		drained(t, m)
+	})
+}
+
 func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
