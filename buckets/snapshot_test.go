@@ -108,6 +108,23 @@ func TestSnapshotNamesAnOutage(t *testing.T) {
 	})
 }
 
+// Who waits for the response to a request of this manager waits for nobody else.
+func TestSnapshotNamesNoOutageWhileAProbeIsInFlight(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(outageHub{h}))
+		probe, waiting := ask(m, message(1)), ask(m, message(1))
+		require.True(t, probe.granted() && !waiting.done())
+		h.set(func(h *hub) { h.silent = true })
+		assert.Equal(t, buckets.WaitsForProbe, snapshot(t, m, buckets.UnknownHash).WaitsFor)
+		h.set(func(h *hub) { h.silent = false })
+		probe.update(plain(200))
+		require.True(t, waiting.granted())
+		waiting.update(plain(200))
+	})
+}
+
 func TestSnapshotNamesAllRoutesOfABucket(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -26,6 +26,10 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		as(m, "Bot two", list(1)). // and another bucket altogether
 						update(refused(ratelimits.ClassShared, time.Second))
 		waiting[1].cancel()
+		wait(0)
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
 		wait(3 * time.Second)
 		probe.update(limited("messages", 5, 0, 10*time.Second))
 		patient(m, time.Second)
@@ -46,7 +50,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		assert.Equal(t, buckets.Stats{
 			Routes: 3, Authentications: 2,
 			Granted: 5, Waited: 1, WaitTime: 13*time.Second + time.Millisecond,
-			TooLong: 1, QueueFull: 1, Cancelled: 1, Lost: 1, InvalidLimit: 9500,
+			TooLong: 1, QueueFull: 1, Cancelled: 2, Lost: 1, InvalidLimit: 9500,
 			Responses: [ratelimits.NumClasses]uint64{ratelimits.ClassOK: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 1},
 		}, s)
 	})
