@@ -238,6 +238,33 @@ func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
 	})
 }
 
+// What one channel has named counts no more when the route has belonged elsewhere since.
+func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		failed := func(hash string) ratelimits.Response {
+			r := limited(hash, 5, 4, time.Minute)
+			r.Status = 400
+			return r
+		}
+		for _, c := range []struct {
+			channel int
+			r       ratelimits.Response
+		}{
+			{1, failed("old")}, {1, failed("new")}, {2, plain(200)}, // so successes have no limits
+			{3, limited("old", 5, 3, time.Minute)}, {3, limited("new", 5, 4, time.Minute)}, // or have some after all
+		} {
+			discover(t, m, message(c.channel), c.r)
+		}
+		require.True(t, ask(m, message(2)).granted())
+		for b := range m.Buckets() {
+			assert.False(t, b.Hash == "new" && b.Major == "2", "one channel may be the only one")
+		}
+		require.NoError(t, m.Close())
+	})
+}
+
 // Two routes that share the bucket of a channel are known to when that has been forgotten for a while.
 func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 	t.Parallel()

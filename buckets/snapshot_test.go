@@ -189,6 +189,11 @@ func TestSnapshotShowsNoTokenThatTheServerPutIntoAHash(t *testing.T) {
 					hashes[b.Hash] = true
 					assert.NotContains(t, fmt.Sprintf("%+v", b), c.token)
 				}
+				discover(t, m, c.route, limited("webhook:"+c.token, 5, 0, time.Minute))
+				_, err := m.TryAcquire(c.route, bot)
+				var tooLong *ratelimits.TooLongError
+				require.ErrorAs(t, err, &tooLong)
+				assert.NotContains(t, fmt.Sprintf("%+v", *tooLong), c.token)
 				assert.Len(t, hashes, 3, "they are told apart all the same")
 				assert.Contains(t, hashes, "webhook:5", "what tells no token is shown")
 			})
