@@ -268,6 +268,28 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 }
 
 // Requests of a route whose hash changes all the time go one at a time, but not for ever.
+// A request that may belong to a bucket where others wait is waited for no longer there either.
+func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
+		wait(5 * time.Second)
+		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
+		unknown := ask(m, list(1))
+		discover(t, m, message(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
+		wait(10 * time.Second)
+		next := ask(m, message(1))
+		require.False(t, next.done())
+		wait(patience - 10*time.Second)
+		require.True(t, next.granted())
+		for _, c := range []*caller{next, unknown} {
+			c.update(limited("messages", 100, 90, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
 // The bodies of two credentials' refusals are given up at the same moment.
 func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 	t.Parallel()
