@@ -461,3 +461,14 @@ func TestStatsOfEarlierSessionsCount(t *testing.T) {
 		}, m.Stats().Shared)
 	})
 }
+
+func TestEventsHaveNames(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for kind := range buckets.ProcessSuspended + 2 {
+		names = append(names, kind.String())
+	}
+	assert.Equal(t, []string{
+		"event(0)", "outage began", "outage ended", "state lost", "clock set", "process suspended", "event(6)",
+	}, names)
+}
