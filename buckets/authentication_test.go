@@ -134,6 +134,7 @@ func TestThrottleHoldsAllAuthentications(t *testing.T) {
 		m.Throttle(time.Second)
 		m.Throttle(0)
 		m.Throttle(-time.Second)
+		assert.Equal(t, 1, holds, "only the first one is new")
 		held := []*caller{ask(m, message(1)), as(m, "Bot two", message(1)), as(m, "", message(1))}
 		passing := ask(m, callback(1))
 		assert.True(t, passing.granted(), "what is exempt from the global limit is exempt from its hold")
@@ -422,6 +423,7 @@ func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
 		m.Throttle(time.Minute)
 		_, err := m.TryAcquire(message(1), "Bot new")
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
+		assert.False(t, at(m, "example.com", bot).done(), "at a server that comes later, too")
 		m.LiftHolds()
 		lease, err := m.TryAcquire(message(1), "Bot newer")
 		require.NoError(t, err)

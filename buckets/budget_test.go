@@ -62,6 +62,11 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 	})
 }
 
+func TestMarginBelowZeroIsNone(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, 10, started(t, buckets.WithInvalidBudget(10, time.Hour, -5)).Stats().InvalidLimit)
+}
+
 func TestWaitersAreRefusedWhenTheBudgetIsUsedUp(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

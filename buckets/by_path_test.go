@@ -46,6 +46,24 @@ func TestARouteHasBucketsByPathWhenEachPathNamesAnother(t *testing.T) {
 	})
 }
 
+func TestPathsAreLookedAtAnewAfterAWhile(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, editOf(1), limited("old", 5, 4, time.Minute))
+		discover(t, m, editOf(1), limited("new", 5, 4, time.Minute)) // one path with two hashes
+		discover(t, m, editOf(1), limited("old", 5, 4, time.Minute))
+		wait(2 * time.Minute)
+		byPath(t, m)
+		var all []*caller
+		for i := range 20 {
+			all = append(all, ask(m, editOf(100+i)))
+		}
+		require.Equal(t, 20, granted(t, all), "each is the first of its bucket")
+		require.NoError(t, m.Close())
+	})
+}
+
 func TestABucketThatIsNamedByThePathIsThePaths(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

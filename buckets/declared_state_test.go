@@ -157,20 +157,27 @@ func TestWindowsOfAllKindsGoOnInTheNextProcess(t *testing.T) {
 // A limit of hours is not used up because a process was killed that may have sent a few more requests.
 func TestLongDeclaredLimitGoesOnAsItWasWritten(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		known := buckets.WithKnownLimits(buckets.CommandCreates)
-		create := buckets.Request{Route: compile(routes.CreateApplicationCommand, "5"), Authorization: bot}
-		m := started(t, known)
-		for range 150 {
-			use(t, m, create)
-		}
-		m = successor(t, stateOf(t, m, false), known)
-		wait(2 * time.Second) // for the global limit
-		for range 50 {
-			use(t, m, create)
-		}
-		assert.False(t, call(context.Background(), m, create).granted())
-	})
+	for name, declared := range map[string]buckets.Option{
+		"24 hours":   buckets.WithKnownLimits(buckets.CommandCreates),
+		"11 minutes": buckets.WithLimit(buckets.ForAll(), 200, 11*time.Minute),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				create := buckets.Request{Route: compile(routes.CreateApplicationCommand, "5"), Authorization: bot}
+				m := started(t, declared)
+				for range 150 {
+					use(t, m, create)
+				}
+				m = successor(t, stateOf(t, m, false), declared)
+				wait(2 * time.Second) // for the global limit
+				for range 50 {
+					use(t, m, create)
+				}
+				assert.False(t, call(context.Background(), m, create).granted())
+			})
+		})
+	}
 }
 
 func TestSomeoneWhoSetsTheClockFreesNoDeclaredLimit(t *testing.T) {

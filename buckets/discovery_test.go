@@ -217,6 +217,54 @@ func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
 	})
 }
 
+// A channel with a hash of its own that is found out again, as it was forgotten, says nothing of other channels.
+func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, channel := range []int{1, 2} {
+			discover(t, m, message(channel), limited("common", 5, 4, 5*time.Hour))
+		}
+		discover(t, m, list(3), limited("other", 5, 4, 5*time.Hour))
+		for range 2 {
+			discover(t, m, message(1), limited("other", 5, 4, time.Second))
+			wait(2 * time.Hour) // its bucket is forgotten, and then that it had one
+		}
+		require.True(t, ask(m, message(2)).granted())
+		for b := range m.Buckets() {
+			assert.False(t, b.Hash == "other" && b.Major == "2")
+		}
+		require.NoError(t, m.Close())
+	})
+}
+
+// What one channel has named counts no more when the route has belonged elsewhere since.
+func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		failed := func(hash string) ratelimits.Response {
+			r := limited(hash, 5, 4, time.Minute)
+			r.Status = 400
+			return r
+		}
+		for _, c := range []struct {
+			channel int
+			r       ratelimits.Response
+		}{
+			{1, failed("old")}, {1, failed("new")}, {2, plain(200)}, // so successes have no limits
+			{3, limited("old", 5, 3, time.Minute)}, {3, limited("new", 5, 4, time.Minute)}, // or have some after all
+		} {
+			discover(t, m, message(c.channel), c.r)
+		}
+		require.True(t, ask(m, message(2)).granted())
+		for b := range m.Buckets() {
+			assert.False(t, b.Hash == "new" && b.Major == "2", "one channel may be the only one")
+		}
+		require.NoError(t, m.Close())
+	})
+}
+
 // Two routes that share the bucket of a channel are known to when that has been forgotten for a while.
 func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 	t.Parallel()

@@ -349,6 +349,25 @@ func TestFamiliesAreKnownAfterARestart(t *testing.T) {
 	})
 }
 
+// Where only errors have named a hash, that is what is known, also after a restart.
+func TestAHashThatAnErrorHasNamedIsKnownAfterARestart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		failure := limited("reactions", 9, 8, time.Minute)
+		failure.Status = 404
+		m := started(t)
+		discover(t, m, react(1), failure)
+		m = successor(t, stateOf(t, m, true))
+		all := []*caller{ask(m, react(1)), ask(m, react(2))}
+		require.Equal(t, 2, granted(t, all), "nobody has to find it out")
+		ask(m, unreact(1)).update(limited("successes", 9, 0, time.Minute))
+		assert.False(t, ask(m, unreactAll(1)).granted(), "a success counts for more, and its bucket is used up")
+		for _, c := range all {
+			c.update(limited("successes", 9, 8, time.Minute))
+		}
+	})
+}
+
 // A hint without a hash is one after a restart, too.
 func TestAHintWithoutAHashSurvivesARestart(t *testing.T) {
 	t.Parallel()

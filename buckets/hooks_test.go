@@ -169,6 +169,22 @@ func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 
 // A hook that takes its time delays the request that it is about, which keeps its place and then its permit, and no
 // other one.
+// A request may be granted before the hook panics that is told that it waits.
+func TestPanicAfterTheGrantGivesTheLeaseBack(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var probe *caller
+		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) {
+			probe.lease.Update(roomy)
+			panic("of the hook")
+		}}))
+		probe = ask(m, message(1))
+		assert.PanicsWithValue(t, "of the hook", func() { _, _ = m.Acquire(t.Context(), message(1), bot) })
+		assert.EqualValues(t, 2, m.Stats().Granted)
+		drained(t, m)
+	})
+}
+
 func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -151,6 +151,9 @@ func TestRestartBeginsWithoutKnowledge(t *testing.T) {
 		first.update(roomy)
 		assert.True(t, second.granted())
 		second.update(roomy)
+		elsewhere := at(m, "example.com", bot)
+		require.True(t, elsewhere.granted(), "nor at another server")
+		elsewhere.update(roomy)
 		drained(t, m)
 	})
 }

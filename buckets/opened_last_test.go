@@ -11,6 +11,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/lateclock"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -109,4 +110,32 @@ func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where a late timer finds the window and the global limit open at once, who stood before the global limit waited for
+// that.
+func TestTheReasonOfAWaitIsNotAWindowThatOthersWaitFor(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		var told ends
+		m := started(t, buckets.WithHooks(told.hooks()), buckets.WithClock(lateclock.New(1, time.Second)))
+		discover(t, m, message(1), limited("messages", 2, 1, time.Second))
+		wait(3 * time.Second)
+		in := func(group string) *caller {
+			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
+		}
+		inFlight := in("")
+		require.True(t, inFlight.granted())
+		m.Throttle(10*time.Second + 2*time.Millisecond)
+		first := in("one")
+		inFlight.update(limited("messages", 2, 0, 10*time.Second-time.Millisecond))
+		second := in("two")
+		require.True(t, !first.done() && !second.done())
+		wait(20 * time.Second)
+		require.True(t, first.granted())
+		assert.Equal(t, buckets.WaitsForGlobal, told.all()[0].For)
+		first.update(roomy)
+		wait(20 * time.Second)
+		second.lease.Return()
+	})
 }

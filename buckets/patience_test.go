@@ -268,6 +268,76 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 }
 
 // Requests of a route whose hash changes all the time go one at a time, but not for ever.
+// A request that may belong to a bucket where others wait is waited for no longer there either.
+func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
+		wait(5 * time.Second)
+		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
+		unknown := ask(m, list(1))
+		discover(t, m, message(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
+		wait(10 * time.Second)
+		next := ask(m, message(1))
+		require.False(t, next.done())
+		wait(patience - 10*time.Second)
+		require.True(t, next.granted())
+		for _, c := range []*caller{next, unknown} {
+			c.update(limited("messages", 100, 90, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
+// The bodies of two credentials' refusals are given up at the same moment.
+func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Minute))
+		var slow, waiting []*caller
+		for _, credential := range []string{"Bot one", "Bot two", "Bot three"} {
+			as(m, credential, message(1)).update(roomy)
+			slow = append(slow, as(m, credential, message(1)))
+		}
+		for _, c := range slow {
+			c.lease.Refused(refused(ratelimits.ClassGlobal, time.Hour))
+			waiting = append(waiting, as(m, c.request.Authorization, message(1)))
+		}
+		wait(patience - 1)
+		assert.Zero(t, granted(t, waiting))
+		wait(1)
+		for _, c := range waiting {
+			assert.Equal(t, ratelimits.ClassGlobal, tooLong(t, c).Class)
+		}
+		for _, c := range slow {
+			c.lease.Release()
+		}
+		drained(t, m)
+	})
+}
+
+// A request whose outcome was waited for long enough holds up nobody in the bucket to which it moves.
+func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, list(1), limited("new", 100, 99, time.Second))
+		discover(t, m, message(1), limited("old", 100, 99, time.Second))
+		slow := ask(m, message(1))
+		wait(patience)
+		discover(t, m, message(1), limited("new", 100, 98, time.Second))
+		discover(t, m, list(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
+		wait(10 * time.Second)
+		next := ask(m, list(1))
+		require.True(t, next.granted())
+		for _, c := range []*caller{next, slow} {
+			c.update(limited("new", 100, 90, time.Second))
+		}
+		drained(t, m)
+	})
+}
+
 func TestOneOfAnUnstableRouteIsWaitedForOnlySoLong(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -193,6 +193,45 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 }
 
 // When a bucket turns out to be smaller, those at the end of its queue have to wait longer than was predicted.
+// The window begins when everything else is open: who finds it filled by those ahead waits for the next one.
+func TestPredictedWaitBehindAWholeWindowAfterAHold(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discoverPunctual(t, m, message(1), limited("messages", 5, 0, 8*time.Second))
+		wait(9 * time.Second)
+		m.Throttle(10 * time.Second)
+		for ahead, want := range []time.Duration{10, 10, 10, 10, 10, 18, 18} {
+			wait, _, err := m.Predict(request(message(1)))
+			require.NoError(t, err)
+			assert.Equal(t, want*time.Second, wait.Round(time.Second), "behind %d", ahead)
+			require.False(t, ask(m, message(1)).done())
+		}
+	})
+}
+
+// Those who wait for the global limit are judged again also if the last of their queue does not wait for it.
+func TestWaitersBeforeOneThatIsExemptAreJudgedAgain(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Minute))
+		as(m, "", message(1)).update(limited("messages", 50, 49, time.Minute))
+		as(m, "", followUp(1)).update(limited("follow-ups", 50, 49, time.Minute))
+		inFlight, one, two := as(m, "", message(1)), as(m, "", message(1)), as(m, "", followUp(1))
+		one.update(errorsOf(30 * time.Second))
+		two.update(errorsOf(30 * time.Second)) // so that both wait in one bucket
+		waiting, exempt := as(m, "", message(1)), as(m, "", followUp(1))
+		require.False(t, waiting.done())
+		inFlight.update(refused(ratelimits.ClassGlobal, time.Hour))
+		assert.Equal(t, ratelimits.ClassGlobal, tooLong(t, waiting).Class)
+		assert.False(t, exempt.done())
+		wait(31 * time.Second)
+		require.True(t, exempt.granted())
+		exempt.update(limited("follow-ups", 50, 49, time.Minute))
+		drained(t, m)
+	})
+}
+
 func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -16,29 +16,55 @@ import (
 // in its place leaves as early as if nobody had been cancelled.
 func TestCancelledRequestsGiveTheirTurnsBack(t *testing.T) {
 	t.Parallel()
-	used := limited("messages", 1, 0, time.Second)
-	for _, priority := range []bool{false, true} {
-		bubble(t, func(t *testing.T) {
-			m := started(t, buckets.WithMaxRateLimit(time.Hour))
-			discoverPunctual(t, m, message(1), used)
-			var sent sentLog
-			queueUp(m, always(message(1)), "b", 500, used, &sent)
-			ctx := background
-			if priority {
-				ctx = buckets.ContextWithPriority(ctx)
-			}
-			for range 300 {
-				c := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot, Group: "a"})
-				c.cancel()
-				wait(time.Microsecond)
-				require.Error(t, c.failed())
-			}
-			c := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot, Group: "a"})
-			wait(5 * time.Second)
-			assert.True(t, c.granted(), "priority: %t", priority)
-			require.NoError(t, m.Close())
-		})
+	for name, place := range crowds {
+		for _, priority := range []bool{false, true} {
+			t.Run(name+map[bool]string{true: ", priority"}[priority], func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					m := started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, place.options...)...)
+					discover(t, m, message(1), place.answer)
+					wait(2 * time.Second)
+					discover(t, m, message(1), place.answer)
+					queueUp(m, place.route, "b", 500, place.answer, &sentLog{})
+					ctx, request := background, buckets.Request{Route: place.route(1000), Authorization: bot, Group: "a"}
+					if priority {
+						ctx = buckets.ContextWithPriority(ctx)
+					}
+					for range 300 {
+						c := call(ctx, m, request)
+						c.cancel()
+						wait(time.Microsecond)
+						require.Error(t, c.failed())
+					}
+					c := call(ctx, m, request)
+					wait(5 * time.Second)
+					assert.Equal(t, priority || name != "declared limit", c.granted(), "queues take turns there, and not tenants")
+					require.NoError(t, m.Close())
+				})
+			})
+		}
 	}
+}
+
+// Who waits keeps the turns given, also if the garbage collector looks meanwhile.
+func TestTurnsOfThoseWhoWaitAreNotForgotten(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1), buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, message(1), plain(200))
+		m.Throttle(time.Minute)
+		var all []*caller
+		for channel := range 10 {
+			if channel == 9 {
+				wait(2 * buckets.DefaultPollPeriod)
+			}
+			urgent := buckets.Request{Route: message(1 + channel), Authorization: bot}
+			all = append(all, call(buckets.ContextWithPriority(background), m, urgent))
+		}
+		wait(25 * time.Second)
+		assert.Greater(t, granted(t, all), 1, "in order")
+		require.NoError(t, m.Close())
+	})
 }
 
 // orderOf lets requests to one channel wait, a millisecond after each other, of which each is subject to the declared

@@ -251,6 +251,23 @@ func TestRoutesThatAgreeStayTogether(t *testing.T) {
 	})
 }
 
+// Routes part after three contradictions of one limit, not of one now and others long ago.
+func TestContradictionsEndWithTheLimitThatTheyAreAbout(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithExpireAfter(time.Hour))
+		for _, limits := range [][2]int{{5, 9}, {7, 7}, {7, 11}} {
+			for range 3 {
+				discover(t, m, message(1), limited("same", limits[0], 4, time.Second))
+				discover(t, m, list(1), limited("same", limits[1], 4, time.Second))
+				wait(61 * time.Second) // a change has reached all servers by then
+			}
+		}
+		assert.Empty(t, bucketOfMajor(t, m, "same", "1").Route, "it is shared")
+		require.NoError(t, m.Close())
+	})
+}
+
 // An ordered request that is in flight when its route moves is still the only one.
 func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 	t.Parallel()
@@ -310,7 +327,7 @@ func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 		m := started(t, buckets.WithPollPeriod(time.Hour)) // so that nothing is forgotten meanwhile
 		for i := range 7 {
 			discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
-			wait(time.Minute + time.Second)
+			wait(31 * time.Second) // three times a minute would be too often
 		}
 		all := asks(m, message(1), 5)
 		assert.Equal(t, 5, granted(t, all), "together")

@@ -83,6 +83,27 @@ func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
 	})
 }
 
+// Requests of another route wait in the bucket to which the hold comes.
+func TestWaitersAreJudgedAgainWhenAHoldComesWithARoute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Minute))
+		as(m, "Bot one", message(1)).update(limited("old", 5, 4, time.Second))
+		for _, channel := range []int{2, 3} {
+			as(m, "Bot two", message(channel)).update(limited("old", 5, 4, time.Second))
+		}
+		as(m, "Bot two", list(1)).update(limited("new", 5, 0, 30*time.Second))
+		waiting := as(m, "Bot two", list(1))
+		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "old", 5, 4, time.Second))
+		wait(5 * time.Second)
+		for _, channel := range []int{2, 3} {
+			require.False(t, waiting.done())
+			as(m, "Bot two", message(channel)).update(limited("new", 5, 4, time.Second))
+		}
+		assert.Equal(t, ratelimits.ClassShared, tooLong(t, waiting).Class)
+	})
+}
+
 // What one process learns of a resource holds for the same credential in another one, too.
 func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
 	t.Parallel()

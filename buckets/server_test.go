@@ -132,6 +132,23 @@ func TestServersThatNobodyUsesAreForgotten(t *testing.T) {
 }
 
 // What is in flight to another server is nothing to the budget of Discord's.
+// Unproven requests leave no credential behind, and what they have used of the budget is kept all the same.
+func TestServerWithInvalidResponsesIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(10, 24*time.Hour, 0))
+		unproven := func(int) buckets.Request {
+			return buckets.Request{Route: callback(1), Authorization: bot, Server: "one.example", Unproven: true}
+		}
+		sent, _ := spend(t, m, unproven)
+		assert.Equal(t, 5, sent)
+		wait(4 * time.Hour)
+		assert.Zero(t, m.Stats().Authentications)
+		sent, _ = spend(t, m, unproven)
+		assert.Zero(t, sent)
+	})
+}
+
 func TestRequestsInFlightToAnotherServerLeaveTheBudgetAlone(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -280,7 +281,7 @@ func TestPlacesOfSharedDeclaredLimitsAreKeptForAMoment(t *testing.T) {
 		waits := inGroup(a) // for its group, for an hour
 		require.False(t, waits.done())
 		c := ask(b, message(1))
-		wait(5 * time.Second)
+		wait(2500 * time.Millisecond)
 		require.True(t, c.granted())
 		c.update(ample)
 		wait(2 * time.Hour)
@@ -289,4 +290,69 @@ func TestPlacesOfSharedDeclaredLimitsAreKeptForAMoment(t *testing.T) {
 		wait(2 * time.Minute)
 		h.ends(t, []*world{{manager: a}, {manager: b}})
 	})
+}
+
+// fickleHub is a hub of which others take a permit at the last moment: the next Take of a bucket with that hash fails.
+type fickleHub struct {
+	*hub
+	hash string
+}
+
+type fickleSession struct {
+	buckets.SharedSession
+	hub *fickleHub
+}
+
+type fickleBucket struct {
+	buckets.SharedBucket
+	hash    string
+	hub     *fickleHub
+	changed func()
+}
+
+func (h *fickleHub) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+	return fickleSession{h.hub.Join(clock, origin), h}
+}
+
+func (s fickleSession) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
+	return fickleBucket{s.SharedSession.Bucket(key, window, changed), key.Hash, s.hub, changed}
+}
+
+func (b fickleBucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
+	if b.hash == b.hub.hash {
+		b.hub.hash = ""
+		time.AfterFunc(time.Millisecond, b.changed)
+		return nil, false
+	}
+	return b.SharedBucket.Take(now)
+}
+
+// A request that finds one of its permits gone gives the others back, and its place in the budget.
+func TestWhoFindsAPermitGoneKeepsNothing(t *testing.T) {
+	t.Parallel()
+	for _, hash := range []string{"declared:first 5/1m0s", "declared:second 5/1m0s", "messages"} {
+		t.Run(hash, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				h := &fickleHub{hub: newHub(t)}
+				m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour),
+					buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("first")),
+					buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("second")))
+				discover(t, m, message(1), ample)
+				wait(61 * time.Second)
+				h.hash = hash
+				all := asks(m, message(1), 6)
+				wait(10 * time.Millisecond)
+				assert.Empty(t, h.hash)
+				assert.Equal(t, 5, granted(t, all))
+				all[5].cancel()
+				for _, c := range all[:5] {
+					c.update(ample)
+				}
+				ctx, cancel := context.WithTimeout(background, time.Minute)
+				defer cancel()
+				assert.NoError(t, m.Shutdown(ctx), "nothing is in flight any more")
+			})
+		})
+	}
 }

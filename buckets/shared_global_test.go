@@ -244,6 +244,42 @@ func TestOutageDoesNotEndAPartThatIsCertain(t *testing.T) {
 	})
 }
 
+// Who waits for something else is rejected when a hold of another manager would make the wait too long.
+func TestHoldOfAnotherManagerRejectsWhoWouldWaitTooLong(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				a, b := pair(t, newHub(t), buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Minute))
+				discover(t, a, message(1), limited("messages", 1, 0, 30*time.Second))
+				waiting := ask(b, message(1))
+				wait(time.Second)
+				require.False(t, waiting.done())
+				a.Throttle(time.Hour)
+				synctest.Wait()
+				tooLong(t, waiting)
+			})
+		})
+	}
+}
+
+// A request that is rejected because there is no part for long asks for one all the same, so that a later one finds it.
+func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(h), buckets.WithGlobalLimit(2), buckets.WithMaxRateLimit(time.Minute))
+		m.UpdateRateLimits(message(1), bot, plain(200)) // nothing but the global limit has to be asked for
+		h.set(func(h *hub) { h.mean, h.comes = true, h.now()+time.Hour })
+		tooLong(t, ask(m, message(1)))
+		h.set(func(h *hub) { h.mean = false })
+		c := ask(m, message(1))
+		require.True(t, c.granted())
+		c.lease.Return()
+	})
+}
+
 // When the first part has come, those for whom it is not enough, and who do not wait, are told so at once.
 func TestTryAcquireIsRefusedWhenTheFirstPartIsTooSmall(t *testing.T) {
 	t.Parallel()

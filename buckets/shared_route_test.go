@@ -250,6 +250,21 @@ func TestWhoWaitsForAHiddenLimitLeavesTheLine(t *testing.T) {
 	})
 }
 
+func TestTokensHaveBucketsOfTheirOwnInAllProcesses(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		a, b := pair(t, newHub(t))
+		for _, m := range []*buckets.RESTBucketManager{a, b} {
+			discover(t, m, webhookPost("one"), limited("posts", 5, 0, time.Minute))
+			assert.False(t, tried(m, webhookPost("one")))
+			c := ask(m, webhookPost("two"))
+			require.True(t, c.granted())
+			c.update(limited("posts", 5, 4, time.Second))
+			wait(61 * time.Second)
+		}
+	})
+}
+
 // byRouteHub counts every route apart, as the store for the Spectacles protocol does.
 type byRouteHub struct{ *hub }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -424,4 +425,50 @@ func TestNilSharesNothing(t *testing.T) {
 		assert.NoError(t, m.Start())
 		assert.NoError(t, m.Close())
 	}
+}
+
+// countingHub is a hub each session of which has counted the same.
+type countingHub struct{ *hub }
+
+type countingSession struct{ buckets.SharedSession }
+
+var ofOneSession = buckets.SharedStats{
+	Calls: map[string]buckets.SharedCalls{"swap": {Calls: 1, Errors: 2, Time: 3}},
+	Loans: 4, LoansTaken: 5, LoansReturned: 6, LoansExpired: 7, LoansRecalled: 8,
+	Losses: 9, ClockSteps: 10, Suspensions: 11,
+	Outage: 12, OutageClass: "class", Outages: 13, OutageTime: 14, Quota: 15, QuotaNeed: 16,
+}
+
+func (h countingHub) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+	return countingSession{h.hub.Join(clock, origin)}
+}
+
+func (countingSession) Outage() error              { return nil }
+func (countingSession) Stats() buckets.SharedStats { return ofOneSession }
+
+func TestStatsOfEarlierSessionsCount(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithShared(countingHub{newHub(t)}))
+		assert.Equal(t, ofOneSession, m.Stats().Shared)
+		require.NoError(t, m.Close())
+		require.NoError(t, m.Start())
+		assert.Equal(t, buckets.SharedStats{
+			Calls: map[string]buckets.SharedCalls{"swap": {Calls: 2, Errors: 4, Time: 6}},
+			Loans: 4, LoansTaken: 10, LoansReturned: 12, LoansExpired: 14, LoansRecalled: 16,
+			Losses: 18, ClockSteps: 20, Suspensions: 22,
+			Outage: 12, OutageClass: "class", Outages: 26, OutageTime: 28, Quota: 15, QuotaNeed: 16,
+		}, m.Stats().Shared)
+	})
+}
+
+func TestEventsHaveNames(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for kind := range buckets.ProcessSuspended + 2 {
+		names = append(names, kind.String())
+	}
+	assert.Equal(t, []string{
+		"event(0)", "outage began", "outage ended", "state lost", "clock set", "process suspended", "event(6)",
+	}, names)
 }

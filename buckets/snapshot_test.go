@@ -108,6 +108,23 @@ func TestSnapshotNamesAnOutage(t *testing.T) {
 	})
 }
 
+// Who waits for the response to a request of this manager waits for nobody else.
+func TestSnapshotNamesNoOutageWhileAProbeIsInFlight(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		m := started(t, buckets.WithShared(outageHub{h}))
+		probe, waiting := ask(m, message(1)), ask(m, message(1))
+		require.True(t, probe.granted() && !waiting.done())
+		h.set(func(h *hub) { h.silent = true })
+		assert.Equal(t, buckets.WaitsForProbe, snapshot(t, m, buckets.UnknownHash).WaitsFor)
+		h.set(func(h *hub) { h.silent = false })
+		probe.update(plain(200))
+		require.True(t, waiting.granted())
+		waiting.update(plain(200))
+	})
+}
+
 func TestSnapshotNamesAllRoutesOfABucket(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -172,6 +189,11 @@ func TestSnapshotShowsNoTokenThatTheServerPutIntoAHash(t *testing.T) {
 					hashes[b.Hash] = true
 					assert.NotContains(t, fmt.Sprintf("%+v", b), c.token)
 				}
+				discover(t, m, c.route, limited("webhook:"+c.token, 5, 0, time.Minute))
+				_, err := m.TryAcquire(c.route, bot)
+				var tooLong *ratelimits.TooLongError
+				require.ErrorAs(t, err, &tooLong)
+				assert.NotContains(t, fmt.Sprintf("%+v", *tooLong), c.token)
 				assert.Len(t, hashes, 3, "they are told apart all the same")
 				assert.Contains(t, hashes, "webhook:5", "what tells no token is shown")
 			})
@@ -237,6 +259,8 @@ func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 		s := snapshot(t, m, "channel")
 		assert.Equal(t, buckets.WaitsForSubLimit, s.WaitsFor)
 		assert.InDelta(t, 10*time.Minute, s.WaitAfter, float64(time.Second))
+		second.again(m)
+		assert.InDelta(t, time.Minute, snapshot(t, m, "channel").WaitAfter, float64(time.Second), "the first one that leaves")
 	})
 }
 

@@ -185,6 +185,62 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 	}
 }
 
+func TestRouteWhoseHashFlipsStaysInSingleFileInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		route := compile(routes.GetMyUser)
+		for i := range 6 {
+			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Minute))
+			wait(time.Millisecond)
+		}
+		m = successor(t, stateOf(t, m, true))
+		all := asks(m, route, 4)
+		for i, c := range all {
+			require.Equal(t, i+1, granted(t, all), "one at a time")
+			c.update(limited("first", 50, 48, time.Minute))
+		}
+		wait(10 * time.Minute)
+		discover(t, m, route, limited("first", 50, 49, time.Minute))
+		assert.Equal(t, 2, granted(t, asks(m, route, 2)), "not for ever")
+	})
+}
+
+// A limit that refuses time and again is asked less and less often, also across a restart.
+func TestRefusalsInARowCountInTheNextProcess(t *testing.T) {
+	t.Parallel()
+	for _, class := range []ratelimits.Class{ratelimits.ClassSubLimit, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
+		t.Run(class.String(), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				again := inBucket(refused(class, time.Second), "messages", 100, 80, time.Minute)
+				m := started(t)
+				discover(t, m, message(1), roomy)
+				c := call(background, m, renaming(1))
+				for range 8 {
+					c.update(again)
+					c.again(m)
+					wait(time.Minute)
+					require.True(t, c.granted())
+				}
+				c.update(again)
+				m = successor(t, stateOf(t, m, true))
+				c.again(m)
+				wait(time.Minute)
+				require.True(t, c.granted())
+				c.update(again)
+				c.again(m)
+				wait(10 * time.Second)
+				assert.False(t, c.done(), "it is the tenth in a row")
+				wait(time.Minute)
+				require.True(t, c.granted())
+				c.update(roomy)
+				drained(t, m)
+			})
+		})
+	}
+}
+
 func TestInvalidRequestsCountInTheNextProcess(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -333,6 +389,19 @@ func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
 }
 
 // Writing the state takes a while. Nobody is let go meanwhile whom it does not count.
+func TestStateOfAManagerThatWasStartedAgainIsThatOfItsSecondLife(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("first", 5, 4, time.Minute))
+		stateOf(t, m, true)
+		require.NoError(t, m.Start())
+		discover(t, m, message(1), limited("second", 5, 4, time.Minute))
+		m = successor(t, stateOf(t, m, false))
+		snapshot(t, m, "second")
+	})
+}
+
 func TestNobodyIsLetGoWhileTheStateOfTheEndIsWritten(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -26,6 +26,10 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		as(m, "Bot two", list(1)). // and another bucket altogether
 						update(refused(ratelimits.ClassShared, time.Second))
 		waiting[1].cancel()
+		wait(0)
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
 		wait(3 * time.Second)
 		probe.update(limited("messages", 5, 0, 10*time.Second))
 		patient(m, time.Second)
@@ -46,7 +50,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		assert.Equal(t, buckets.Stats{
 			Routes: 3, Authentications: 2,
 			Granted: 5, Waited: 1, WaitTime: 13*time.Second + time.Millisecond,
-			TooLong: 1, QueueFull: 1, Cancelled: 1, Lost: 1, InvalidLimit: 9500,
+			TooLong: 1, QueueFull: 1, Cancelled: 2, Lost: 1, InvalidLimit: 9500,
 			Responses: [ratelimits.NumClasses]uint64{ratelimits.ClassOK: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 1},
 		}, s)
 	})
@@ -86,7 +90,7 @@ func TestIterationCanBeBrokenOff(t *testing.T) {
 		for b := range m.Buckets() {
 			t.Errorf("there is no bucket, but %+v", b)
 		}
-		for channel := range 10 {
+		for channel := range 200 {
 			discover(t, m, message(1+channel), roomy)
 		}
 		seen := 0
@@ -100,9 +104,9 @@ func TestIterationCanBeBrokenOff(t *testing.T) {
 		majors := make(map[string]bool)
 		for b := range m.Buckets() {
 			majors[b.Major] = true
-			discover(t, m, message(1), roomy) // no lock is held meanwhile
+			discover(t, m, message(1+len(majors)%200), roomy) // no lock is held meanwhile
 		}
-		assert.Len(t, majors, 11, "ten channels, and the place of discovery")
+		assert.Len(t, majors, 201, "200 channels, and the place of discovery")
 	})
 }
 

@@ -350,6 +350,37 @@ func TestRefusalsOfAHiddenLimitWithSuccessesBetweenThemAreNotInARow(t *testing.T
 	})
 }
 
+// A request that was lost or has failed shows nothing of the limit.
+func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]ratelimits.Response{"lost": {}, "server error": plain(502)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				discover(t, m, change("1").Route, channelOK)
+				c := call(background, m, change("1", "name"))
+				for range 8 {
+					for _, r := range []ratelimits.Response{renamedForASecond, failure} {
+						c.update(r)
+						c.again(m)
+						wait(time.Minute)
+						require.True(t, c.granted())
+					}
+				}
+				c.update(renamedForASecond)
+				c.again(m)
+				wait(10 * time.Second)
+				assert.False(t, c.done(), "it is the ninth in a row")
+				wait(time.Minute)
+				require.True(t, c.granted())
+				c.update(channelOK)
+				drained(t, m)
+			})
+		})
+	}
+}
+
 // Two requests have a hidden limit in common only if method, path and all fields are the same.
 func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
 	t.Parallel()
@@ -464,22 +495,30 @@ func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	})
 }
 
-// Whoever waits behind a sub-limit that is held wants nothing of the global limit yet, so nobody waits for it there.
+// Whoever waits behind a sub-limit that is held, or for the one that goes first, wants nothing of the global limit yet,
+// so nobody waits for it there.
 func TestThoseWhomASubLimitHoldsAreBeforeNobodyInLine(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		discover(t, m, message(1), limited("messages", 100, 90, 10*time.Second))
-		wait(time.Second)
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 90, 10*time.Second))
-		call(background, m, change("1", "name"))
-		wait(time.Second)
-		call(background, m, change("1", "topic")).update(channelOK)
-		inLine := []*caller{call(background, m, change("1", "topic")), ask(m, message(1)), ask(m, message(1))}
-		require.Zero(t, granted(t, inLine))
-		err := tooLong(t, patient(m, 3*time.Second))
-		assert.Equal(t, 4*time.Second, err.Wait.Round(100*time.Millisecond), "a second for each")
-	})
+	for name, hold := range map[string]time.Duration{"held": time.Minute, "one in flight": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithGlobalLimit(1))
+				discover(t, m, message(1), limited("messages", 100, 90, 10*time.Second))
+				wait(time.Second)
+				refusal := refused(ratelimits.ClassSubLimit, hold)
+				call(background, m, change("1", "name")).update(inBucket(refusal, "channel", 100, 90, 10*time.Second))
+				first, second := call(background, m, change("1", "name")), call(background, m, change("1", "name"))
+				wait(4 * time.Second)
+				require.True(t, first.granted() == (name == "one in flight") && !second.done())
+				call(background, m, change("1", "topic")).update(channelOK)
+				inLine := []*caller{call(background, m, change("1", "topic")), ask(m, message(1)), ask(m, message(1))}
+				require.Zero(t, granted(t, inLine))
+				err := tooLong(t, patient(m, 3*time.Second))
+				assert.Equal(t, 4*time.Second, err.Wait.Round(100*time.Millisecond), "a second for each")
+			})
+		})
+	}
 }
 
 // One who stands before all others does not wait longer because they are there.

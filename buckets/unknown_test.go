@@ -361,3 +361,20 @@ func TestLostRequestIsChargedFromWhenItWasLost(t *testing.T) {
 		c.update(roomy)
 	})
 }
+
+func TestLostRequestThatTookLongIsChargedForAPeriodAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		slow := ask(m, message(2))
+		wait(12 * time.Second)
+		slow.update(plain(503))
+		wait(5 * time.Second)
+		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
+		c := ask(m, message(2))
+		require.False(t, c.done(), "the server may have counted it 5 s ago")
+		wait(5500 * time.Millisecond)
+		require.True(t, c.granted())
+		c.update(roomy)
+	})
+}

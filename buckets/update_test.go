@@ -30,6 +30,8 @@ func TestKnowledgeFromElsewhereMakesABucketKnown(t *testing.T) {
 		wait(11 * time.Second)
 		all[2].update(roomy)
 		drained(t, m)
+		wait(3 * time.Hour)
+		assert.Zero(t, m.Stats().Authentications, "nothing is left of it")
 	})
 }
 

@@ -101,10 +101,11 @@ func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
 		const token = "webhook-secret-of-some-length"
 		hook := compile(routes.ExecuteWebhook, "7", token)
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForRoute(routes.ExecuteWebhook), 1, time.Minute, buckets.Named("one")))
-		request := buckets.Request{Route: hook, Authorization: "Bot " + token, Server: "other.example", Group: "guild 3"}
-		c := call(context.Background(), m, request)
+		request := buckets.Request{Route: hook, Authorization: "Bot " + token, Server: "other.example"}
+		inGroup := buckets.ContextWithGroup(background, "guild 3")
+		c := call(inGroup, m, request)
 		c.update(plain(200))
-		call(context.Background(), m, request)
+		call(inGroup, m, request)
 		wait(10 * time.Second)
 		all := slices.Collect(m.WaitingRequests())
 		require.Len(t, all, 1)
