@@ -76,9 +76,9 @@ func (s *objectGraph) save(p unsafe.Pointer, f *follower) {
 type follower struct {
 	of       reflect.Type
 	maps     mapType
-	key      *follower                             // of a map
-	elem     *follower                             // of a map or a slice
-	constant bool                                  // no event changes what is in such a value
+	key      *follower                              // of a map
+	elem     *follower                              // of a map or a slice
+	constant bool                                   // no event changes what is in such a value
 	follow   func(p unsafe.Pointer, s *objectGraph) // nil: they lead to no objects
 }
 
