@@ -173,3 +173,23 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 		assert.Nil(t, n.base.HTTP2, "the caller's own is left alone")
 	})
 }
+
+// The connections in the traces of HTTP/3 clients of quic-go panic when they are closed, which httptrace forbids.
+type forbidden struct{ net.Conn }
+
+func (forbidden) Close() error { panic("connection operation prohibited") }
+
+func TestAConnectionThatMustNotBeClosedDoesNotEndTheProgram(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			trace := httptrace.ContextClientTrace(r.Context())
+			trace.GotConn(httptrace.GotConnInfo{Conn: &forbidden{}})
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}))
+		time.Sleep(time.Minute)
+		assertAttemptTimeout(t, 15*time.Second, send(transport, newMessage(t)).wait().err)
+		synctest.Wait()
+	})
+}

@@ -85,8 +85,8 @@ func (p *progress) expire() {
 	c := p.releaseLocked()
 	p.mu.Unlock()
 	p.cancel(&AttemptTimeoutError{Route: p.roundTrip.route(), After: p.patience()})
-	if c != nil && time.Duration(c.used.Load()) <= p.roundTrip.sinceMade()-p.patience() {
-		c.Close()
+	if c != nil {
+		c.closeIfDead(p.roundTrip.sinceMade(), p.patience())
 	}
 }
 
@@ -144,6 +144,16 @@ type connection struct {
 	net.Conn
 	attempts int          // how many use it; guarded by connections.mu
 	used     atomic.Int64 // when bytes were last transferred, as of Transport.sinceMade
+}
+
+// closeIfDead closes the connection if no bytes were transferred for that long. A base that is not net/http's may forbid
+// that: the Close of quic-go's HTTP/3 connections panics.
+func (c *connection) closeIfDead(now, patience time.Duration) {
+	if now-time.Duration(c.used.Load()) < patience {
+		return
+	}
+	defer func() { _ = recover() }()
+	c.Close()
 }
 
 func (c *connections) use(conn net.Conn) *connection {
