@@ -2,6 +2,7 @@ package httpclient_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -171,6 +172,100 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 		assert.Less(t, second.took, 25*time.Second)
 		assert.Equal(t, 2, n.dials())
 		assert.Nil(t, n.base.HTTP2, "the caller's own is left alone")
+	})
+}
+
+// A connection that took long to come about has not been silent for long.
+func TestATimeoutDoesNotBreakOthersOnANewHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				<-r.Context().Done()
+			}
+			time.Sleep(2 * time.Second)
+		})
+		dial := n.base.DialContext
+		n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			time.Sleep(14 * time.Second)
+			return dial(ctx, network, address)
+		}
+		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		time.Sleep(time.Minute)
+		slow := http2Request(t, http.MethodGet)
+		slow.URL.Path = "/api/v10/gateway"
+		late := send(transport, slow)
+		time.Sleep(13 * time.Second)
+		message := send(transport, http2Request(t, http.MethodPost))
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
+		assertStatus(t, http.StatusOK, message)
+		time.Sleep(time.Minute) // in which the dial of the second one ends
+	})
+}
+
+// A request with a short time of its own says little about a connection on which others may wait for longer.
+func TestAShortTimeoutDoesNotBreakOthersOnItsHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) { time.Sleep(5 * time.Second) })
+		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
+		time.Sleep(time.Minute)
+		message := send(transport, http2Request(t, http.MethodPost))
+		time.Sleep(3 * time.Second)
+		hurried := http2Request(t, http.MethodGet)
+		hurried.URL.Path = "/api/v10/gateway"
+		late := send(transport, hurried.WithContext(httpclient.ContextWithAttemptTimeout(t.Context(), time.Second)))
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
+		assertStatus(t, http.StatusOK, message)
+		assert.Equal(t, 1, n.dials())
+	})
+}
+
+// One request that stalls does not fail another that has only just been sent.
+func TestAStalledStreamDoesNotBreakARecentOneOnItsHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				<-r.Context().Done()
+			}
+			time.Sleep(2 * time.Second)
+		})
+		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
+		time.Sleep(time.Minute)
+		slow := http2Request(t, http.MethodGet)
+		slow.URL.Path = "/api/v10/gateway"
+		late := send(transport, slow)
+		time.Sleep(14 * time.Second)
+		message := send(transport, http2Request(t, http.MethodPost))
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
+		assertStatus(t, http.StatusOK, message)
+	})
+}
+
+// All of them together find that a connection is dead, however many there are, and however soon one follows another.
+func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
+		transport := newTransport(t, n.base)
+		var all []*call
+		for i := range 40 {
+			if i == 5 {
+				n.silence()
+			}
+			r := http2Request(t, http.MethodGet)
+			r.URL.Path = fmt.Sprintf("/api/v10/channels/%d", i)
+			all = append(all, send(transport, r))
+			time.Sleep(time.Second)
+		}
+		assertStatus(t, http.StatusOK, all...)
+		assert.Equal(t, 2, n.dials())
+		for _, c := range all {
+			assert.Less(t, c.took, 32*time.Second)
+		}
 	})
 }
 

@@ -86,7 +86,8 @@ func (p *progress) expire() {
 	p.mu.Unlock()
 	p.cancel(&AttemptTimeoutError{Route: p.roundTrip.route(), After: p.patience()})
 	if c != nil {
-		c.closeIfDead(p.roundTrip.sinceMade(), p.patience())
+		t := p.roundTrip.Transport
+		t.connections.timedOut(c, t.sinceMade(), max(p.patience(), t.attemptTimeout))
 	}
 }
 
@@ -128,12 +129,11 @@ func (p *progress) use(got httptrace.GotConnInfo) {
 		return
 	}
 	p.roundTrip.connections.leave(p.connection)
-	p.connection = p.roundTrip.connections.use(got.Conn)
+	p.connection = p.roundTrip.connections.use(got.Conn, p.roundTrip.sinceMade())
 }
 
 // connections knows which attempts use which connection. Over HTTP/2 many attempts share one, which stays in use after
-// one of them has timed out. So a connection is closed when an attempt on it times out and none has made progress on it
-// in that time: it is dead, and each further attempt would wait for it again.
+// one of them has timed out. If it is dead, each further attempt would wait for it again.
 type connections struct {
 	mu    sync.Mutex // guards all fields below
 	inUse map[net.Conn]*connection
@@ -143,25 +143,30 @@ type connections struct {
 type connection struct {
 	net.Conn
 	attempts int          // how many use it; guarded by connections.mu
-	used     atomic.Int64 // when bytes were last transferred, as of Transport.sinceMade
+	used     atomic.Int64 // when bytes were last transferred, or its use began, as of Transport.sinceMade
 }
 
-// closeIfDead closes the connection if no bytes were transferred for that long. A base that is not net/http's may forbid
-// that: the Close of quic-go's HTTP/3 connections panics.
-func (c *connection) closeIfDead(now, patience time.Duration) {
-	if now-time.Duration(c.used.Load()) < patience {
+// timedOut closes a connection that an attempt has left because it timed out, if it was the last one, or if nothing was
+// transferred for twice the time that an attempt has. Others that use it would fail; so they first have that time, too:
+// the server may only be slow with one request.
+func (c *connections) timedOut(left *connection, now, patience time.Duration) {
+	c.mu.Lock()
+	shared := left.attempts > 0
+	c.mu.Unlock()
+	if silence := now - time.Duration(left.used.Load()); shared && silence/2 < patience {
 		return
 	}
-	defer func() { _ = recover() }()
-	c.Close()
+	defer func() { _ = recover() }() // the Close of quic-go's HTTP/3 connections panics
+	left.Close()
 }
 
-func (c *connections) use(conn net.Conn) *connection {
+func (c *connections) use(conn net.Conn, now time.Duration) *connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	used := c.inUse[conn]
 	if used == nil {
 		used = &connection{Conn: conn}
+		used.used.Store(int64(now))
 		if c.inUse == nil {
 			c.inUse = make(map[net.Conn]*connection)
 		}
