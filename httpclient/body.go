@@ -2,7 +2,6 @@ package httpclient
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,10 +24,10 @@ type body struct {
 	reservation reservation // what it takes in memory
 }
 
-// take prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping up to limit
-// bytes of it in memory, if there is room, which it gives up when the request's context or life ends. It takes over
-// the request's body.
-func (b *body) take(life context.Context, request *http.Request, limit int64) error {
+// takeBody prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping it in memory
+// up to a limit, if there is room. It takes over the request's body.
+func (x *roundTrip) takeBody() error {
+	b, request, limit := &x.body, x.request, x.maxBufferedBody
 	declared := max(request.ContentLength, 0) // 0: not known, as there is a body
 	switch {
 	case request.Body == nil || request.Body == http.NoBody:
@@ -42,7 +41,8 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 	case declared > 0:
 		limit = declared
 	}
-	kept, whole, err := b.reservation.readWhile(life, request.Context(), request.Body, limit)
+	defer measure(&x.times.waited)()
+	kept, whole, err := x.readWhile(request.Context(), request.Body, limit)
 	if err != nil {
 		return err
 	}
@@ -90,13 +90,7 @@ func (x *roundTrip) awaitBody() error {
 	defer measure(&x.times.waited)()
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()
-	if x.attemptTimeout > 0 {
-		var end context.CancelFunc
-		ctx, end = context.WithTimeoutCause(ctx, x.attemptTimeout,
-			&AttemptTimeoutError{Route: x.route(), After: x.attemptTimeout})
-		defer end()
-	}
-	first, _, err := b.reservation.readWhile(x.life, ctx, b.next, 0)
+	first, _, err := x.readWhile(ctx, b.next, 0)
 	if err != nil {
 		b.next = nil // which is closed
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ratelight/ratelight/buckets"
 )
@@ -91,47 +92,63 @@ func (b *bodyWithEnd) Close() error {
 // firstPiece is how much memory a body of unknown length gets at first, in bytes. Most are smaller.
 const firstPiece = 4 << 10
 
-// readWhile reads a body until one of the contexts ends, and reports whether it came to its end: it stops after limit
-// bytes, and where there is no more room. After an error it closes the body. When a context ends it does so meanwhile,
-// which ends a read from a pipe; one that goes on all the same is left alone. It takes room as it goes, unless that of
-// limit bytes has been taken.
-func (r *reservation) readWhile(
-	life, ctx context.Context, body io.ReadCloser, limit int64,
+// readWhile reads a body until the context or the transport's life ends, or nothing comes for the time of an attempt. It
+// reports whether the body came to its end: it stops after limit bytes, and where there is no more room. After an error
+// it closes the body. Otherwise it does so meanwhile, which ends a read from a pipe; one that goes on all the same is
+// left alone. It takes room as it goes, unless that of limit bytes has been taken.
+func (x *roundTrip) readWhile(
+	ctx context.Context, body io.ReadCloser, limit int64,
 ) (kept []byte, whole bool, err error) {
+	r := &x.body.reservation
 	if inMemory(body) {
 		return r.read(body, limit)
 	}
-	alive, end := context.WithCancel(ctx)
-	defer end()
-	defer context.AfterFunc(life, end)()
+	alive, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(x.life, func() { end(buckets.ErrClosed) })()
 	stop := context.AfterFunc(alive, func() { body.Close() })
 	defer stop() // should the body panic
+	source := io.Reader(body)
+	if after := x.attemptTimeout; after > 0 {
+		timer := time.AfterFunc(after, func() { end(x.timeoutError()) })
+		defer timer.Stop()
+		source = &timedSource{body, timer, after}
+	}
 
 	own := *r // until it has been read
 	r.taken = 0
 	reading := start(func() (h head) {
-		h.text, h.whole, h.err = own.read(body, limit)
+		h.text, h.whole, h.err = own.read(source, limit)
 		return h
 	})
-	why := func() error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return buckets.ErrClosed
-	}
 	if !reading.wait(alive) && !reading.waitBriefly() {
 		reading.leave(func(head) { own.end() })
-		return nil, false, why()
+		return nil, false, context.Cause(alive)
 	}
 	*r = own
 	h := reading.get()
 	if !stop() {
-		return nil, false, why()
+		return nil, false, context.Cause(alive)
 	}
 	if h.err != nil {
 		closeSoon(body)
 	}
 	return h.text, h.whole, h.err
+}
+
+// timedSource starts a timer anew with each part of a body that comes.
+type timedSource struct {
+	io.Reader
+	timer *time.Timer
+	after time.Duration
+}
+
+func (s *timedSource) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if n > 0 {
+		s.timer.Reset(s.after)
+	}
+	return n, err
 }
 
 // read is readWhile without an end from outside.

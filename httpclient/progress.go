@@ -84,7 +84,7 @@ func (p *progress) expire() {
 	}
 	c := p.releaseLocked()
 	p.mu.Unlock()
-	p.cancel(&AttemptTimeoutError{Route: p.roundTrip.route(), After: p.patience()})
+	p.cancel(p.roundTrip.timeoutError())
 	if c != nil {
 		t := p.roundTrip.Transport
 		t.connections.timedOut(c, t.sinceMade(), max(p.patience(), t.attemptTimeout))

@@ -19,8 +19,8 @@ const DefaultAttemptTimeout = 15 * time.Second
 //     memory (see below) of a known length up to 32 KiB is one part
 //   - each read of the response's body. While the body is not being read, there is no timeout
 //
-// A body that is not in memory has as long to give its first byte, for each attempt; its request waits for its limits
-// after that.
+// A body that is not in memory has as long to give its first byte, for each attempt, and one that is read into memory
+// before (see WithMaxBufferedBody) as long for each part. Its request waits for its limits after that.
 //
 // The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no
 // timeout.
@@ -50,3 +50,8 @@ func (e *AttemptTimeoutError) Error() string {
 
 // Timeout returns true.
 func (e *AttemptTimeoutError) Timeout() bool { return true }
+
+// timeoutError is the error for an attempt of this request.
+func (x *roundTrip) timeoutError() *AttemptTimeoutError {
+	return &AttemptTimeoutError{Route: x.route(), After: x.attemptTimeout}
+}

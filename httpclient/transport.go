@@ -263,13 +263,6 @@ func (x *roundTrip) do() (*http.Response, error) {
 	return x.run()
 }
 
-func (x *roundTrip) takeBody() error {
-	if x.request.Body != nil && x.request.GetBody == nil { // it may have to be read
-		defer measure(&x.times.waited)()
-	}
-	return x.body.take(x.life, x.request, x.maxBufferedBody)
-}
-
 // prepare works out what is asked of the limiter, and what leaves out what must not be sent.
 func (x *roundTrip) prepare() {
 	if x.body.get != nil {

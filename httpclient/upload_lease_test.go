@@ -139,3 +139,35 @@ func TestAnUploadThatNeverBeginsTimesOut(t *testing.T) {
 		assert.Zero(t, transport.Manager().Stats().Granted)
 	})
 }
+
+// A body that is read into memory first has as long as one that is sent as it comes.
+func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]int64{"of a known length": 1000, "of unknown length": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusOK, ""))
+				transport := newTransport(t, below)
+				source, writer := io.Pipe()
+				go func() {
+					for range 3 {
+						_, _ = writer.Write([]byte("piece"))
+						time.Sleep(10 * time.Second)
+					}
+				}()
+				r := unreplayable(newMessage(t), nil, length)
+				r.Body = source
+				c := send(transport, r)
+				time.Sleep(time.Hour)
+				if assert.True(t, c.over(), "it waits") {
+					assertAttemptTimeout(t, 15*time.Second, c.err)
+					assert.Equal(t, 35*time.Second, c.took)
+				}
+				_, err := writer.Write([]byte("late"))
+				assert.ErrorIs(t, err, io.ErrClosedPipe)
+				assert.Empty(t, below.requests())
+			})
+		})
+	}
+}
