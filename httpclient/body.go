@@ -35,14 +35,13 @@ func (x *roundTrip) takeBody() error {
 	case request.GetBody != nil:
 		b.get, b.next = request.GetBody, request.Body
 		return nil
-	case limit == 0 || declared > limit || declared > 0 && !b.reservation.takeAll(declared):
+	case limit == 0 || declared > limit || x.wouldBeRefused() || declared > 0 && !b.reservation.takeAll(declared):
 		b.next, b.gone = request.Body, true
 		return nil
 	case declared > 0:
 		limit = declared
 	}
-	defer measure(&x.times.waited)()
-	kept, whole, err := x.readWhile(request.Context(), request.Body, limit)
+	kept, whole, err := x.readWhile(request.Body, limit)
 	if err != nil {
 		return err
 	}
@@ -87,10 +86,7 @@ func (x *roundTrip) awaitBody() error {
 	if b.next == nil || inMemory(b.next) || x.wouldBeRefused() {
 		return nil
 	}
-	defer measure(&x.times.waited)()
-	ctx := x.credential.untilStopped(x.request.Context())
-	defer x.credential.endWait()
-	first, _, err := x.readWhile(ctx, b.next, 0)
+	first, _, err := x.readWhile(b.next, 0)
 	if err != nil {
 		b.next = nil // which is closed
 		return err

@@ -92,17 +92,18 @@ func (b *bodyWithEnd) Close() error {
 // firstPiece is how much memory a body of unknown length gets at first, in bytes. Most are smaller.
 const firstPiece = 4 << 10
 
-// readWhile reads a body until the context or the transport's life ends, or nothing comes for the time of an attempt. It
+// readWhile reads a body until the request will not be sent any more, or nothing comes for the time of an attempt. It
 // reports whether the body came to its end: it stops after limit bytes, and where there is no more room. After an error
 // it closes the body. Otherwise it does so meanwhile, which ends a read from a pipe; one that goes on all the same is
 // left alone. It takes room as it goes, unless that of limit bytes has been taken.
-func (x *roundTrip) readWhile(
-	ctx context.Context, body io.ReadCloser, limit int64,
-) (kept []byte, whole bool, err error) {
+func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, whole bool, err error) {
 	r := &x.body.reservation
 	if inMemory(body) {
 		return r.read(body, limit)
 	}
+	defer measure(&x.times.waited)()
+	ctx := x.credential.untilStopped(x.request.Context())
+	defer x.credential.endWait()
 	alive, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(x.life, func() { end(buckets.ErrClosed) })()

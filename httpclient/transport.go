@@ -253,21 +253,21 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // do prepares the request and sends it.
 func (x *roundTrip) do() (*http.Response, error) {
+	x.prepare()
 	if err := x.takeBody(); err != nil {
 		return nil, err
 	}
 	if x.retrySettings.nonce && x.ask.Route.Route() == routes.CreateMessage {
 		x.body.addNonce(x.request)
 	}
-	x.prepare()
+	if x.body.get != nil {
+		x.ask.Fields = x.fields
+	}
 	return x.run()
 }
 
 // prepare works out what is asked of the limiter, and what leaves out what must not be sent.
 func (x *roundTrip) prepare() {
-	if x.body.get != nil {
-		x.ask.Fields = x.fields
-	}
 	x.header = x.request.Header
 	if withheld := x.withheld(x.ask.Route); len(withheld) > 0 {
 		x.header = without(x.request.Header, withheld)

@@ -171,3 +171,28 @@ func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 		})
 	}
 }
+
+// That is so for a body that is read into memory before, too. One whose credential rests already is not read.
+func TestTheReadingOfABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(unauthorized))
+		silent := func() (*call, *io.PipeWriter) {
+			source, writer := io.Pipe()
+			r := unreplayable(posting(t, 1), nil, -1)
+			r.Body = source
+			return send(transport, r), writer
+		}
+		during, writer := silent()
+		time.Sleep(time.Second)
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+		after, _ := silent()
+		for _, c := range []*call{during, after} {
+			assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
+		}
+		assert.Equal(t, time.Second, during.took)
+		assert.Zero(t, after.took)
+		_, err := writer.Write([]byte("late"))
+		assert.ErrorIs(t, err, io.ErrClosedPipe)
+	})
+}
