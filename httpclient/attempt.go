@@ -160,6 +160,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 }
 
 func (b *timedBody) Close() error {
+	b.await()
 	defer b.end()
 	return b.body.Close()
 }

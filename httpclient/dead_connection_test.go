@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
 )
@@ -265,6 +266,54 @@ func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
 		assert.Equal(t, 2, n.dials())
 		for _, c := range all {
 			assert.Less(t, c.took, 32*time.Second)
+		}
+	})
+}
+
+// stuckConn is a connection whose peer takes nothing more once it is stuck, so that writes block.
+type stuckConn struct {
+	net.Conn
+	stuck, closed context.Context
+	close         context.CancelFunc
+}
+
+func (c *stuckConn) Write(p []byte) (int, error) {
+	if c.stuck.Err() != nil {
+		<-c.closed.Done()
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *stuckConn) Close() error {
+	c.close()
+	return c.Conn.Close()
+}
+
+// net/http tells the server that a response is closed, and waits for that.
+func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte("begin"))
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		})
+		stuck, stick := context.WithCancel(t.Context())
+		dial := n.base.DialContext
+		n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			closed, close := context.WithCancel(context.Background())
+			return &stuckConn{conn, stuck, closed, close}, err
+		}
+		response, err := newTransport(t, n.base).RoundTrip(http2Request(t, http.MethodGet))
+		require.NoError(t, err)
+		stick()
+		over := make(chan struct{})
+		go func() { defer close(over); assert.NoError(t, response.Body.Close()) }()
+		select {
+		case <-over:
+		case <-time.After(16 * time.Second):
+			assert.Fail(t, "it does not end")
 		}
 	})
 }

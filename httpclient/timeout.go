@@ -17,7 +17,7 @@ const DefaultAttemptTimeout = 15 * time.Second
 //   - from the start of sending, or the latest part of the body, until the headers of the response: connecting, waiting
 //     for 100-continue or for the server to process the request, and waiting for the source of the body. A body in
 //     memory (see below) of a known length up to 32 KiB is one part
-//   - each read of the response's body. While the body is not being read, there is no timeout
+//   - each read of the response's body, and its Close. While the body is not being read, there is no timeout
 //
 // A body that is not in memory has as long to give its first byte, for each attempt, and one that is read into memory
 // before (see WithMaxBufferedBody) as long for each part. Its request waits for its limits after that.
