@@ -24,8 +24,8 @@ type body struct {
 	reservation reservation // what it takes in memory
 }
 
-// takeBody prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping it in memory
-// up to a limit, if there is room. It takes over the request's body.
+// takeBody prepares the request's body so that it can be sent more than once: by its GetBody, or by keeping it in
+// memory up to a limit, if there is room. It takes over the request's body.
 func (x *roundTrip) takeBody() error {
 	b, request, limit := &x.body, x.request, x.maxBufferedBody
 	declared := max(request.ContentLength, 0) // 0: not known, as there is a body
@@ -35,7 +35,7 @@ func (x *roundTrip) takeBody() error {
 	case request.GetBody != nil:
 		b.get, b.next = request.GetBody, request.Body
 		return nil
-	case limit == 0 || declared > limit || x.wouldBeRefused() || declared > 0 && !b.reservation.takeAll(declared):
+	case limit == 0 || declared > limit || x.isStopped() || declared > 0 && !b.reservation.takeAll(declared):
 		b.next, b.gone = request.Body, true
 		return nil
 	case declared > 0:
@@ -97,7 +97,7 @@ func (x *roundTrip) awaitBody() error {
 
 // wouldBeRefused reports that the limiter, or what is known of the credential, refuses the request at once.
 func (x *roundTrip) wouldBeRefused() bool {
-	if x.request.Context().Err() != nil || x.credential.check() != nil {
+	if x.isStopped() {
 		return true
 	}
 	if x.manager == nil {
@@ -105,6 +105,11 @@ func (x *roundTrip) wouldBeRefused() bool {
 	}
 	predicted, _, err := x.manager.Predict(&x.ask)
 	return err != nil || wait.Check(x.request.Context(), x.ask.Route, predicted, x.maxRateLimit()) != nil
+}
+
+// isStopped reports that the context of the request has ended, or its credential rests.
+func (x *roundTrip) isStopped() bool {
+	return x.request.Context().Err() != nil || x.credential.check() != nil
 }
 
 // smallBody is how large a body is in bytes that is sent in one piece, or in two.

@@ -12,9 +12,9 @@ import (
 
 // progress ends the context of an attempt when its caller has waited for too long and no bytes have been transferred.
 //
-// The caller waits for the headers of the response, then in each read of its body, and in its Close. Between two reads it
-// does not, and no time counts. Bytes of an upload that are sent meanwhile start the time anew. The context's Deadline is the
-// request's, because its own end can be put off.
+// The caller waits for the headers of the response, then in each read of its body, and in its Close. Between two reads
+// it does not, and no time counts. Bytes of an upload that are sent meanwhile start the time anew. The context's
+// Deadline is the request's, because its own end can be put off.
 type progress struct {
 	roundTrip *roundTrip
 	cancel    context.CancelCauseFunc // nil if the attempt has no end of its own

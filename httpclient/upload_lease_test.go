@@ -4,12 +4,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
@@ -85,7 +87,8 @@ func TestTheWaitForAnUploadEndsWhenItsCredentialIsStopped(t *testing.T) {
 		r.Body = source
 		upload := send(transport, r)
 		time.Sleep(time.Second)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+		me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
+		assertStatus(t, http.StatusUnauthorized, me, gateway)
 		assert.ErrorAs(t, upload.wait().err, new(*httpclient.CredentialError))
 		assert.Equal(t, time.Second, upload.took)
 		_, err := writer.Write([]byte("late"))
@@ -185,7 +188,8 @@ func TestTheReadingOfABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
 		}
 		during, writer := silent()
 		time.Sleep(time.Second)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+		me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
+		assertStatus(t, http.StatusUnauthorized, me, gateway)
 		after, _ := silent()
 		for _, c := range []*call{during, after} {
 			assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
@@ -194,5 +198,27 @@ func TestTheReadingOfABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
 		assert.Zero(t, after.took)
 		_, err := writer.Write([]byte("late"))
 		assert.ErrorIs(t, err, io.ErrClosedPipe)
+	})
+}
+
+// An urgent request may be sent although others would wait too long. Its body is kept like that of any other.
+func TestTheBodyOfAnUrgentRequestIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		full := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")
+		below := newScript(answer(http.StatusOK, "", full...), refuse("user", "1"), answer(http.StatusOK, "", full...))
+		transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Minute))
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		var others []*call
+		for range 6 {
+			others = append(others, send(transport, newMessage(t)))
+		}
+		synctest.Wait()
+		r := unreplayable(newMessage(t), strings.NewReader("{}"), -1)
+		urgent := send(transport, r.WithContext(buckets.ContextWithPriority(t.Context())))
+		assertStatus(t, http.StatusOK, urgent)
+		for _, c := range others {
+			c.wait()
+		}
 	})
 }
