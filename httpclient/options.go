@@ -78,7 +78,8 @@ func defaults() settings {
 // that pings an HTTP/2 connection on which nothing has come for 15 s, and closes it if no answer comes within 5 s. A
 // base of the caller's is used as it is: set http.Transport.HTTP2 to &http.HTTP2Config{SendPingTimeout: 15 *
 // time.Second, PingTimeout: 5 * time.Second} for the same. Without pings a dead connection is found when an attempt
-// times out on it, or after twice that time if others use it as well.
+// times out on it, or after twice that time if others use it as well. Attempts whose contexts have an earlier deadline
+// find none, and are not seen as users of a connection.
 func WithBase(base http.RoundTripper) Option {
 	return func(s *settings) { s.base = base }
 }
