@@ -44,7 +44,7 @@ func TestATransportAllocatesLittle(t *testing.T) {
 		{"with a body", http.MethodPost, "{}", endless, 15},
 		{"with a deadline", http.MethodPost, "{}", func() (context.Context, context.CancelFunc) {
 			return context.WithTimeout(context.Background(), httpclient.DefaultAttemptTimeout/2)
-		}, 6},
+		}, 15},
 		{"that can be cancelled", http.MethodPost, "{}", func() (context.Context, context.CancelFunc) {
 			return context.WithCancel(context.Background())
 		}, 15},

@@ -106,9 +106,8 @@ func (x *roundTrip) newAttempt(now time.Time) *attempt {
 		a = new(attempt)
 	}
 	a.roundTrip, a.request = x, *x.request
-	ctx, d := x.request.Context(), x.attemptTimeout
-	if own, ok := ctx.Deadline(); d > 0 && (!ok || now.Add(d).Before(own)) {
-		a.request = *x.request.WithContext(a.begin(ctx, now))
+	if x.attemptTimeout > 0 {
+		a.request = *x.request.WithContext(a.begin(x.request.Context(), now))
 	}
 	return a
 }
@@ -159,6 +158,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 }
 
 func (b *timedBody) Close() error {
+	b.await()
 	defer b.end()
 	return b.body.Close()
 }

@@ -2,7 +2,6 @@ package httpclient
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,10 +24,10 @@ type body struct {
 	reservation reservation // of memory for the body
 }
 
-// take takes over the request's body and prepares it for more than one attempt: by its GetBody, or by reading up to
-// limit bytes into memory, if there is room. Otherwise the body can be sent only once. The read ends with the request's
-// context or with life.
-func (b *body) take(life context.Context, request *http.Request, limit int64) error {
+// takeBody takes over the request's body and prepares it for more than one attempt: by its GetBody, or by reading it
+// into memory if it is small enough and there is room. Otherwise the body can be sent only once.
+func (x *roundTrip) takeBody() error {
+	b, request, limit := &x.body, x.request, x.maxBufferedBody
 	declared := max(request.ContentLength, 0) // 0: unknown, if there is a body
 	switch {
 	case request.Body == nil || request.Body == http.NoBody:
@@ -36,13 +35,13 @@ func (b *body) take(life context.Context, request *http.Request, limit int64) er
 	case request.GetBody != nil:
 		b.get, b.next = request.GetBody, request.Body
 		return nil
-	case limit == 0 || declared > limit || declared > 0 && !b.reservation.takeAll(declared):
+	case limit == 0 || declared > limit || x.isStopped() || declared > 0 && !b.reservation.takeAll(declared):
 		b.next, b.gone = request.Body, true
 		return nil
 	case declared > 0:
 		limit = declared
 	}
-	kept, whole, err := b.reservation.readWhile(life, request.Context(), request.Body, limit)
+	kept, whole, err := x.readWhile(request.Body, limit)
 	if err != nil {
 		return err
 	}
@@ -87,16 +86,7 @@ func (x *roundTrip) awaitBody() error {
 	if b.next == nil || inMemory(b.next) || x.wouldBeRefused() {
 		return nil
 	}
-	defer measure(&x.times.waited)()
-	ctx := x.credential.untilStopped(x.request.Context())
-	defer x.credential.endWait()
-	if x.attemptTimeout > 0 {
-		var end context.CancelFunc
-		ctx, end = context.WithTimeoutCause(ctx, x.attemptTimeout,
-			&AttemptTimeoutError{Route: x.route(), After: x.attemptTimeout})
-		defer end()
-	}
-	first, _, err := b.reservation.readWhile(x.life, ctx, b.next, 0)
+	first, _, err := x.readWhile(b.next, 0)
 	if err != nil {
 		b.next = nil // readWhile has closed it
 		return err
@@ -107,7 +97,7 @@ func (x *roundTrip) awaitBody() error {
 
 // wouldBeRefused reports whether the request would be rejected at once: by its context, its credential or the limiter.
 func (x *roundTrip) wouldBeRefused() bool {
-	if x.request.Context().Err() != nil || x.credential.check() != nil {
+	if x.isStopped() {
 		return true
 	}
 	if x.manager == nil {
@@ -115,6 +105,11 @@ func (x *roundTrip) wouldBeRefused() bool {
 	}
 	predicted, _, err := x.manager.Predict(&x.ask)
 	return err != nil || wait.Check(x.request.Context(), x.ask.Route, predicted, x.maxRateLimit()) != nil
+}
+
+// isStopped reports whether the context of the request has ended, or its credential rests.
+func (x *roundTrip) isStopped() bool {
+	return x.request.Context().Err() != nil || x.credential.check() != nil
 }
 
 // smallBody is the largest body in bytes that the base transport sends in one piece or two.

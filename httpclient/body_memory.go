@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ratelight/ratelight/buckets"
 )
@@ -90,42 +91,44 @@ func (b *bodyWithEnd) Close() error {
 // firstPiece is the memory, in bytes, that a body of unknown length gets at first. Most bodies are smaller.
 const firstPiece = 4 << 10
 
-// readWhile reads up to limit bytes of a body until one of the contexts ends. whole is false if the body is longer than
-// limit or than the memory left. After an error the body is closed. The end of a context closes it, too, which ends a
-// read from a pipe; a read that still blocks is abandoned. readWhile reserves memory as it reads, unless limit bytes
-// are reserved already.
-func (r *reservation) readWhile(
-	life, ctx context.Context, body io.ReadCloser, limit int64,
-) (kept []byte, whole bool, err error) {
+// readWhile reads up to limit bytes of a body until the request will not be sent any more, or the body gives nothing for
+// the time of an attempt. whole is false if the body is longer than limit or than the memory left. After an error the
+// body is closed. Whatever ends the read early closes the body, too, which ends a read from a pipe; a read that still
+// blocks is abandoned. readWhile reserves memory as it reads, unless limit bytes are reserved already.
+func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, whole bool, err error) {
+	r := &x.body.reservation
 	if inMemory(body) {
 		return r.read(body, limit)
 	}
-	alive, end := context.WithCancel(ctx)
-	defer end()
-	defer context.AfterFunc(life, end)()
+	defer measure(&x.times.waited)()
+	ctx := x.credential.untilStopped(x.request.Context())
+	defer x.credential.endWait()
+	alive, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(x.life, func() { end(buckets.ErrClosed) })()
 	stop := context.AfterFunc(alive, func() { body.Close() })
 	defer stop() // if a read panics
+	source := io.Reader(body)
+	if after := x.attemptTimeout; after > 0 {
+		timer := time.AfterFunc(after, func() { end(x.timeoutError()) })
+		defer timer.Stop()
+		source = &timedSource{body, timer, after}
+	}
 
 	own := *r // for the goroutine that reads
 	r.taken = 0
 	reading := start(func() (h head) {
-		h.text, h.whole, h.err = own.read(body, limit)
+		h.text, h.whole, h.err = own.read(source, limit)
 		return h
 	})
-	why := func() error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return buckets.ErrClosed
-	}
 	if !reading.wait(alive) && !reading.waitBriefly() {
 		reading.leave(func(head) { own.end() })
-		return nil, false, why()
+		return nil, false, context.Cause(alive)
 	}
 	*r = own
 	h := reading.get()
 	if !stop() {
-		return nil, false, why()
+		return nil, false, context.Cause(alive)
 	}
 	if h.err != nil {
 		closeSoon(body)
@@ -133,7 +136,22 @@ func (r *reservation) readWhile(
 	return h.text, h.whole, h.err
 }
 
-// read is readWhile without contexts.
+// timedSource resets a timer whenever it reads bytes.
+type timedSource struct {
+	io.Reader
+	timer *time.Timer
+	after time.Duration
+}
+
+func (s *timedSource) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if n > 0 {
+		s.timer.Reset(s.after)
+	}
+	return n, err
+}
+
+// read is readWhile for a body in memory, whose reads do not block.
 func (r *reservation) read(body io.Reader, limit int64) (kept []byte, whole bool, err error) {
 	taken := r.taken > 0
 	size := min(limit, DefaultMaxBufferedBody)

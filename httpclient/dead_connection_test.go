@@ -2,6 +2,7 @@ package httpclient_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
 )
@@ -171,5 +173,195 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 		assert.Less(t, second.took, 25*time.Second)
 		assert.Equal(t, 2, n.dials())
 		assert.Nil(t, n.base.HTTP2, "the caller's own is left alone")
+	})
+}
+
+// A connection that took long to come about has not been silent for long.
+func TestATimeoutDoesNotBreakOthersOnANewHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				<-r.Context().Done()
+			}
+			time.Sleep(2 * time.Second)
+		})
+		dial := n.base.DialContext
+		n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			time.Sleep(14 * time.Second)
+			return dial(ctx, network, address)
+		}
+		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		time.Sleep(time.Minute)
+		slow := http2Request(t, http.MethodGet)
+		slow.URL.Path = "/api/v10/gateway"
+		late := send(transport, slow)
+		time.Sleep(13 * time.Second)
+		message := send(transport, http2Request(t, http.MethodPost))
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
+		assertStatus(t, http.StatusOK, message)
+		time.Sleep(time.Minute) // in which the dial of the second one ends
+	})
+}
+
+// A request with a short time of its own says little about a connection on which others may wait for longer.
+func TestAShortTimeoutDoesNotBreakOthersOnItsHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) { time.Sleep(5 * time.Second) })
+		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
+		time.Sleep(time.Minute)
+		message := send(transport, http2Request(t, http.MethodPost))
+		time.Sleep(3 * time.Second)
+		hurried := http2Request(t, http.MethodGet)
+		hurried.URL.Path = "/api/v10/gateway"
+		late := send(transport, hurried.WithContext(httpclient.ContextWithAttemptTimeout(t.Context(), time.Second)))
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
+		assertStatus(t, http.StatusOK, message)
+		assert.Equal(t, 1, n.dials())
+	})
+}
+
+// One request that stalls does not fail another that has only just been sent.
+func TestAStalledStreamDoesNotBreakARecentOneOnItsHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				<-r.Context().Done()
+			}
+			time.Sleep(2 * time.Second)
+		})
+		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
+		time.Sleep(time.Minute)
+		slow := http2Request(t, http.MethodGet)
+		slow.URL.Path = "/api/v10/gateway"
+		late := send(transport, slow)
+		time.Sleep(14 * time.Second)
+		message := send(transport, http2Request(t, http.MethodPost))
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
+		assertStatus(t, http.StatusOK, message)
+	})
+}
+
+// All of them together find that a connection is dead, however many there are, and however soon one follows another.
+func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
+		transport := newTransport(t, n.base)
+		var all []*call
+		for i := range 40 {
+			if i == 5 {
+				n.silence()
+			}
+			r := http2Request(t, http.MethodGet)
+			r.URL.Path = fmt.Sprintf("/api/v10/channels/%d", i)
+			all = append(all, send(transport, r))
+			time.Sleep(time.Second)
+		}
+		assertStatus(t, http.StatusOK, all...)
+		assert.Equal(t, 2, n.dials())
+		for _, c := range all {
+			assert.Less(t, c.took, 32*time.Second)
+		}
+	})
+}
+
+// stuckConn is a connection whose peer takes nothing more once it is stuck, so that writes block.
+type stuckConn struct {
+	net.Conn
+	stuck, closed context.Context
+	close         context.CancelFunc
+}
+
+func (c *stuckConn) Write(p []byte) (int, error) {
+	if c.stuck.Err() != nil {
+		<-c.closed.Done()
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *stuckConn) Close() error {
+	c.close()
+	return c.Conn.Close()
+}
+
+// net/http tells the server that a response is closed, and waits for that.
+func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte("begin"))
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		})
+		stuck, stick := context.WithCancel(t.Context())
+		dial := n.base.DialContext
+		n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			closed, close := context.WithCancel(context.Background())
+			return &stuckConn{conn, stuck, closed, close}, err
+		}
+		response, err := newTransport(t, n.base).RoundTrip(http2Request(t, http.MethodGet))
+		require.NoError(t, err)
+		stick()
+		over := make(chan struct{})
+		go func() { defer close(over); assert.NoError(t, response.Body.Close()) }()
+		select {
+		case <-over:
+		case <-time.After(16 * time.Second):
+			assert.Fail(t, "it does not end")
+		}
+	})
+}
+
+// A request whose own deadline is earlier than the end of its attempt uses a connection like all others.
+func TestATimeoutDoesNotBreakRequestsWithADeadlineOnItsHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				<-r.Context().Done()
+			}
+			time.Sleep(2 * time.Second)
+		})
+		transport := newTransport(t, n.base, httpclient.WithRetries(0))
+		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
+		slow := http2Request(t, http.MethodGet)
+		slow.URL.Path = "/api/v10/gateway"
+		late := send(transport, slow)
+		var messages []*call
+		for range 15 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			messages = append(messages, send(transport, http2Request(t, http.MethodPost).WithContext(ctx)))
+			time.Sleep(time.Second)
+		}
+		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
+		assertStatus(t, http.StatusOK, messages...)
+		assert.Equal(t, 1, n.dials())
+	})
+}
+
+// The connections in the traces of HTTP/3 clients of quic-go panic when they are closed, which httptrace forbids.
+type forbidden struct{ net.Conn }
+
+func (forbidden) Close() error { panic("connection operation prohibited") }
+
+func TestAConnectionThatMustNotBeClosedDoesNotEndTheProgram(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+			trace := httptrace.ContextClientTrace(r.Context())
+			trace.GotConn(httptrace.GotConnInfo{Conn: &forbidden{}})
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}))
+		time.Sleep(time.Minute)
+		assertAttemptTimeout(t, 15*time.Second, send(transport, newMessage(t)).wait().err)
+		synctest.Wait()
 	})
 }

@@ -77,7 +77,7 @@ func defaults() settings {
 // It pings an HTTP/2 connection on which nothing has come for 15 s, and closes it if no answer comes within 5 s.
 // Another base is used unchanged: for the same pings set the field HTTP2 of an http.Transport to
 // &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}. Without pings a dead connection
-// is found only when an attempt on it times out.
+// is found when an attempt times out on it, or after twice that time if other attempts use it, too.
 func WithBase(base http.RoundTripper) Option {
 	return func(s *settings) { s.base = base }
 }

@@ -50,7 +50,7 @@ func (t *Transport) Predict(request *http.Request) Prediction {
 		Group: buckets.Group(request.Context()),
 	}
 	if request.Body != nil && request.Body != http.NoBody {
-		x.body.get = request.GetBody
+		x.body.get, x.ask.Fields = request.GetBody, x.fields
 	}
 	x.prepare()
 	p := Prediction{Route: x.route(), Hint: x.hint()}

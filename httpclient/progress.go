@@ -13,9 +13,9 @@ import (
 // progress ends the context of an attempt when its caller has waited for the attempt timeout and no bytes have been
 // transferred in that time.
 //
-// The caller waits for the headers of the response, and then in each read of its body. The time between two reads does
-// not count. Bytes of an upload that are sent during a wait start its time anew. The context's Deadline is the
-// request's, because the attempt's own end can be put off.
+// The caller waits for the headers of the response, then in each read of its body, and in its Close. The time between
+// two reads does not count. Bytes of an upload that are sent during a wait start its time anew. The context's Deadline
+// is the request's, because the attempt's own end can be put off.
 type progress struct {
 	roundTrip *roundTrip
 	cancel    context.CancelCauseFunc // nil if the attempt has no timeout
@@ -85,9 +85,10 @@ func (p *progress) expire() {
 	}
 	c := p.releaseLocked()
 	p.mu.Unlock()
-	p.cancel(&AttemptTimeoutError{Route: p.roundTrip.route(), After: p.patience()})
-	if c != nil && time.Duration(c.used.Load()) <= p.roundTrip.sinceMade()-p.patience() {
-		c.Close()
+	p.cancel(p.roundTrip.timeoutError())
+	if c != nil {
+		t := p.roundTrip.Transport
+		t.connections.timedOut(c, t.sinceMade(), max(p.patience(), t.attemptTimeout))
 	}
 }
 
@@ -129,12 +130,11 @@ func (p *progress) use(got httptrace.GotConnInfo) {
 		return
 	}
 	p.roundTrip.connections.leave(p.connection)
-	p.connection = p.roundTrip.connections.use(got.Conn)
+	p.connection = p.roundTrip.connections.use(got.Conn, p.roundTrip.sinceMade())
 }
 
 // connections counts the attempts on each connection. Over HTTP/2 many attempts share one, which stays in use after one
-// of them has timed out. A connection is closed when an attempt on it times out and no attempt on it has made progress
-// in that time. It is then dead, and each further attempt on it would time out, too.
+// of them has timed out. If it is dead, each further attempt on it would time out, too.
 type connections struct {
 	mu    sync.Mutex // guards all fields below
 	inUse map[net.Conn]*connection
@@ -143,15 +143,30 @@ type connections struct {
 type connection struct {
 	net.Conn
 	attempts int          // number of attempts that use it; guarded by connections.mu
-	used     atomic.Int64 // when bytes were last transferred, as of Transport.sinceMade
+	used     atomic.Int64 // when bytes were last transferred, or its use began, as of Transport.sinceMade
 }
 
-func (c *connections) use(conn net.Conn) *connection {
+// timedOut closes a connection that an attempt has left because it timed out, if it was the last one, or if nothing was
+// transferred for twice the time that an attempt has. Others that use it would fail; so they first have that time, too:
+// the server may only be slow with one request.
+func (c *connections) timedOut(left *connection, now, patience time.Duration) {
+	c.mu.Lock()
+	shared := left.attempts > 0
+	c.mu.Unlock()
+	if silence := now - time.Duration(left.used.Load()); shared && silence/2 < patience {
+		return
+	}
+	defer func() { _ = recover() }() // the Close of quic-go's HTTP/3 connections panics
+	left.Close()
+}
+
+func (c *connections) use(conn net.Conn, now time.Duration) *connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	used := c.inUse[conn]
 	if used == nil {
 		used = &connection{Conn: conn}
+		used.used.Store(int64(now))
 		if c.inUse == nil {
 			c.inUse = make(map[net.Conn]*connection)
 		}

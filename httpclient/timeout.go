@@ -17,10 +17,10 @@ const DefaultAttemptTimeout = 15 * time.Second
 //   - from the start of sending, or the latest part of the body, until the headers of the response: connecting, waiting
 //     for 100-continue or for the server to process the request, and waiting for the source of the body. A body in
 //     memory (see below) of a known length up to 32 KiB is one part
-//   - each read of the response's body. While the body is not being read, there is no timeout
+//   - each read of the response's body, and its Close. While the body is not being read, there is no timeout
 //
-// A body that is not in memory must give its first byte within the same time, in each attempt; its request waits for
-// its limits after that.
+// A body that is not in memory must give its first byte within the same time, in each attempt; a body that is read into
+// memory first (see WithMaxBufferedBody), each of its parts. Its request waits for its limits after that.
 //
 // The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no
 // timeout.
@@ -51,3 +51,8 @@ func (e *AttemptTimeoutError) Error() string {
 
 // Timeout returns true.
 func (e *AttemptTimeoutError) Timeout() bool { return true }
+
+// timeoutError is the error for an attempt of this request.
+func (x *roundTrip) timeoutError() *AttemptTimeoutError {
+	return &AttemptTimeoutError{Route: x.route(), After: x.attemptTimeout}
+}

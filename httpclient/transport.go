@@ -250,28 +250,21 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 func (x *roundTrip) do() (*http.Response, error) {
+	x.prepare()
 	if err := x.takeBody(); err != nil {
 		return nil, err
 	}
 	if x.retrySettings.nonce && x.ask.Route.Route() == routes.CreateMessage {
 		x.body.addNonce(x.request)
 	}
-	x.prepare()
-	return x.run()
-}
-
-func (x *roundTrip) takeBody() error {
-	if x.request.Body != nil && x.request.GetBody == nil { // take may have to read it
-		defer measure(&x.times.waited)()
+	if x.body.get != nil {
+		x.ask.Fields = x.fields
 	}
-	return x.body.take(x.life, x.request, x.maxBufferedBody)
+	return x.run()
 }
 
 // prepare sets what the limiter is asked for, the credential, and the headers that are sent.
 func (x *roundTrip) prepare() {
-	if x.body.get != nil {
-		x.ask.Fields = x.fields
-	}
 	x.header = x.request.Header
 	if withheld := x.withheld(x.ask.Route); len(withheld) > 0 {
 		x.header = without(x.request.Header, withheld)

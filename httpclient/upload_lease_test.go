@@ -4,12 +4,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
@@ -85,7 +87,8 @@ func TestTheWaitForAnUploadEndsWhenItsCredentialIsStopped(t *testing.T) {
 		r.Body = source
 		upload := send(transport, r)
 		time.Sleep(time.Second)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+		me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
+		assertStatus(t, http.StatusUnauthorized, me, gateway)
 		assert.ErrorAs(t, upload.wait().err, new(*httpclient.CredentialError))
 		assert.Equal(t, time.Second, upload.took)
 		_, err := writer.Write([]byte("late"))
@@ -137,5 +140,85 @@ func TestAnUploadThatNeverBeginsTimesOut(t *testing.T) {
 		assertAttemptTimeout(t, 15*time.Second, c.err)
 		assert.Equal(t, 15*time.Second, c.took)
 		assert.Zero(t, transport.Manager().Stats().Granted)
+	})
+}
+
+// A body that is read into memory first has as long as one that is sent as it comes.
+func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]int64{"of a known length": 1000, "of unknown length": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				below := newScript(answer(http.StatusOK, ""))
+				transport := newTransport(t, below)
+				source, writer := io.Pipe()
+				go func() {
+					for range 3 {
+						_, _ = writer.Write([]byte("piece"))
+						time.Sleep(10 * time.Second)
+					}
+				}()
+				r := unreplayable(newMessage(t), nil, length)
+				r.Body = source
+				c := send(transport, r)
+				time.Sleep(time.Hour)
+				if assert.True(t, c.over(), "it waits") {
+					assertAttemptTimeout(t, 15*time.Second, c.err)
+					assert.Equal(t, 35*time.Second, c.took)
+				}
+				_, err := writer.Write([]byte("late"))
+				assert.ErrorIs(t, err, io.ErrClosedPipe)
+				assert.Empty(t, below.requests())
+			})
+		})
+	}
+}
+
+// That is so for a body that is read into memory before, too. One whose credential rests already is not read.
+func TestTheReadingOfABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(unauthorized))
+		silent := func() (*call, *io.PipeWriter) {
+			source, writer := io.Pipe()
+			r := unreplayable(posting(t, 1), nil, -1)
+			r.Body = source
+			return send(transport, r), writer
+		}
+		during, writer := silent()
+		time.Sleep(time.Second)
+		me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
+		assertStatus(t, http.StatusUnauthorized, me, gateway)
+		after, _ := silent()
+		for _, c := range []*call{during, after} {
+			assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
+		}
+		assert.Equal(t, time.Second, during.took)
+		assert.Zero(t, after.took)
+		_, err := writer.Write([]byte("late"))
+		assert.ErrorIs(t, err, io.ErrClosedPipe)
+	})
+}
+
+// An urgent request may be sent although others would wait too long. Its body is kept like that of any other.
+func TestTheBodyOfAnUrgentRequestIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		full := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")
+		below := newScript(answer(http.StatusOK, "", full...), refuse("user", "1"), answer(http.StatusOK, "", full...))
+		transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Minute))
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
+		var others []*call
+		for range 6 {
+			others = append(others, send(transport, newMessage(t)))
+		}
+		synctest.Wait()
+		r := unreplayable(newMessage(t), strings.NewReader("{}"), -1)
+		urgent := send(transport, r.WithContext(buckets.ContextWithPriority(t.Context())))
+		assertStatus(t, http.StatusOK, urgent)
+		for _, c := range others {
+			c.wait()
+		}
 	})
 }

@@ -107,11 +107,19 @@ func (u *upload) Close() error {
 	return nil
 }
 
-// fails reports whether a request failed because its client does not send the body. It ends a Read that waits for that.
+// fails reports whether a request failed because its client does not send the body. It ends a Read that waits for that:
+// the server removes the deadline if one is under way when the handler returns.
 func (u *upload) fails(timeout bool) bool {
 	if timeout && len(u.reading) > 0 {
 		u.broken.Store(true)
-		u.setDeadline(time.Now())
+		u.mu.Lock()
+		u.closed = true
+		err := u.control.SetReadDeadline(time.Now())
+		u.mu.Unlock()
+		if err == nil {
+			u.reading <- struct{}{}
+			<-u.reading
+		}
 	}
 	return u.broken.Load()
 }
