@@ -160,7 +160,7 @@ func (t *Transport) HasSucceeded(authorization string) bool {
 	return this
 }
 
-// LiftHolds ends all effects of earlier refusals: the rests of credentials, the waits after 429s, and the holds of the
+// LiftHolds ends all effects of earlier refusals: suspensions of credentials, waits after 429s, and the holds of the
 // limiter if it has a LiftHolds method. A manager has one, also a manager of WithManager. New responses count as usual.
 func (t *Transport) LiftHolds() {
 	t.credentials.resetAll()

@@ -13,8 +13,8 @@ const (
 	// ClassShared means that the limit of the resource (a channel, a guild) is used up by all its users together. That
 	// resource waits; Discord does not count the response as invalid.
 	ClassShared
-	// ClassSubLimit means a hidden limit on a field of the body (such as a channel's name). It is recognised by a 429
-	// although the bucket has room, or will have long before the wait is over. Only requests with the same route,
+	// ClassSubLimit means a hidden limit on a field of the body (such as a channel's name). A 429 has this class if the
+	// bucket still has room, or will have room long before the 429's wait is over. Only requests with the same route,
 	// parameters and body fields wait.
 	ClassSubLimit
 	// ClassGlobal means that the limit of the authentication is used up. All its requests wait, except interactions.

@@ -201,8 +201,8 @@ func (w *Window) advance(now time.Duration) {
 	}
 }
 
-// Return gives back a permit whose request was never sent. If a 429 has found the bucket full since it was taken,
-// another client's request is charged in its place.
+// Return gives back a permit whose request was never sent. If a 429 has shown a full bucket since the permit was taken,
+// its place stays charged: another client's request may have used it.
 func (w *Window) Return(now time.Duration, p Permit) {
 	w.advance(now)
 	w.land(p)

@@ -290,8 +290,8 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast
 	return f
 }
 
-// answered reports whether the server has been asked, with or without success, for the place of a request. ahead is the
-// number of requests of this process before it.
+// answered reports whether the server has answered, or a call has failed, for the request that has so many ahead of it.
+// ahead is the number of requests of this process before it.
 func (b *bucket) answered(ahead int) bool {
 	i := ahead - len(b.granted)
 	return i < 0 || i < len(b.waiters) && (b.waiters[i].known || b.waiters[i].number <= b.failedTo)

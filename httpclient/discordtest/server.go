@@ -76,9 +76,9 @@ func (s *Server) start(config discordsim.Config) (err error) {
 	return nil
 }
 
-// newTransport returns a transport that reaches Discord's hosts through dial, for https, too, without TLS. Each request
-// has its own connection, because net/http would otherwise repeat some requests that a fault cuts, without the client's
-// knowledge.
+// newTransport returns a transport that connects to Discord's hosts with dial. It uses no TLS, even for https URLs.
+// Each request has its own connection, because net/http would otherwise repeat some requests that a fault cuts, without
+// the client's knowledge.
 func (s *Server) newTransport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
 	own, _ := url.Parse(s.URL) // the URL is ours, and valid
 	dialDiscord := func(ctx context.Context, network, address string) (net.Conn, error) {

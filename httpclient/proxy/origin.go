@@ -30,8 +30,8 @@ func RequireHost(next http.Handler, names ...string) http.Handler {
 
 func canonicalHost(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// ofAnotherPage reports whether a page of another origin made a browser send the request. Bots do not send the headers
-// that show that, or send Discord's origin.
+// ofAnotherPage reports whether a page of another origin made a browser send the request. Bots send neither Origin nor
+// Sec-Fetch-Site, or they send Discord's own origin.
 func (h *Handler) ofAnotherPage(r *http.Request) bool {
 	if r.Header["Origin"] == nil && r.Header["Sec-Fetch-Site"] == nil {
 		return false

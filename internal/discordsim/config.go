@@ -54,7 +54,7 @@ type Config struct {
 	Recent  int
 	FullLog bool
 	// Enter is called without a lock for every HTTP request that has entered, before it travels. Its result becomes
-	// Request.Value. Of a body it sees the first mebibyte.
+	// Request.Value. body is at most the first mebibyte.
 	Enter func(r *http.Request, body []byte) any
 	// Observe is called for every event. It must not call back into the World or the Server.
 	Observe func(Event)

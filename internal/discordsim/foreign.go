@@ -15,7 +15,7 @@ type ForeignUse struct {
 	Count int
 	// At lists moments since the world began.
 	At []time.Duration
-	// Every repeats the requests at that distance from From on and before Until (0: for ever).
+	// Every is the interval at which the requests repeat, from From until before Until (0: for ever).
 	Every       time.Duration
 	From, Until time.Duration
 }

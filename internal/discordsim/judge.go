@@ -115,7 +115,7 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 }
 
 // opened returns when the client expects the place of the next request to be free; zero: it was never taken. No answer
-// announces the end of a global window: there a client counts a period from its own requests on.
+// announces the end of a global window, so for it the client counts one period from each of its own requests.
 func (g *gate) opened(now time.Time) time.Time {
 	switch {
 	case g.pace != nil:

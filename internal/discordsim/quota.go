@@ -178,7 +178,7 @@ type State struct {
 	ResetLate, NextLate time.Duration
 }
 
-// stated returns the state that honest headers tell: all but RetryAfter as if everything were punctual.
+// stated returns the state as honest headers announce it: without lateness, except in RetryAfter.
 func stated(counter Counter, now time.Time) State {
 	state := counter.State(now)
 	state.ResetAfter = max(state.ResetAfter-state.ResetLate, 0)

@@ -45,7 +45,7 @@ func (s *Scenario) conditions() discordsim.Conditions {
 	return discordsim.Conditions{RoundTrip: s.server.Latency.Smallest(), Global: s.server.Global}
 }
 
-// planned returns the ideals for the scenario's work and the foreign requests, by the simulator's plans.
+// planned returns the ideal times, as the simulator plans them, for the scenario's work and the foreign requests.
 func (s *Scenario) planned(seen discordsim.Report) (Ideal, error) {
 	all := slices.Clone(s.work)
 	all[0].Count += seen.Foreign
