@@ -513,6 +513,24 @@ func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 }
 
 // A burst takes no longer when the program is started again in the middle of it; after a kill it takes a period more.
+// What the group's buckets have learnt of their limit since counts for those that were not there yet.
+func TestNewBucketIsUsedUpForTheLatestKnownPeriodAfterAKill(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+		wait(3 * time.Second)
+		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
+		m = successor(t, stateOf(t, m, false))
+		all := asks(m, message(2), 5)
+		wait(9 * time.Second)
+		assert.Zero(t, granted(t, all), "the other manager may have used it up")
+		wait(2 * time.Second)
+		assert.NotZero(t, granted(t, all))
+		require.NoError(t, m.Close())
+	})
+}
+
 func TestBurstGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	const period = 5 * time.Second
