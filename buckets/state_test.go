@@ -228,6 +228,22 @@ func TestSomeoneWhoSetsTheClockEndsNoHoldAndKeepsNoneForADay(t *testing.T) {
 	}
 }
 
+func TestStateIsWrittenWhateverTheWallClockSays(t *testing.T) {
+	t.Parallel()
+	for _, year := range []int{-5, 1, 1970, 12000} {
+		clock := buckets.WithClock(clockwork.NewFakeClockAt(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))
+		m := started(t, clock)
+		lease, err := m.Acquire(background, message(1), bot)
+		require.NoError(t, err)
+		lease.Update(limited("messages", 5, 0, time.Minute))
+		m = successor(t, stateOf(t, m, true), clock)
+		for b := range m.Buckets() {
+			assert.InDelta(t, time.Minute, b.ResetAfter, float64(time.Second), "%d", year)
+		}
+		assert.Len(t, hashes(m), 1, "%d", year)
+	}
+}
+
 func TestStateHasNoSecretInIt(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
