@@ -244,6 +244,22 @@ func TestStateIsWrittenWhateverTheWallClockSays(t *testing.T) {
 	}
 }
 
+// A list that grows under the lock is copied again and again. Not parallel: it counts what all goroutines allocate.
+func TestWritingAStateTakesLittleMemoryForEachBucket(t *testing.T) {
+	const n, most = 20_000, 2000 // bytes
+	m := started(t)
+	for channel := range n {
+		lease, err := m.Acquire(background, message(channel+1), bot)
+		require.NoError(t, err)
+		lease.Update(limited("messages", 5, 3, time.Hour))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.NoError(t, m.WriteState(io.Discard))
+	runtime.ReadMemStats(&after)
+	assert.Less(t, int(after.TotalAlloc-before.TotalAlloc)/n, most)
+}
+
 func TestStateHasNoSecretInIt(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
