@@ -21,7 +21,8 @@ import (
 
 // whatever is what may stand anywhere in a hostile state.
 var whatever = strings.Fields(`null null null [null] [null] [null] true "" "\ufffd" "GET\u0020/users/@me" []
-	{"":null} {"-1":1} {"1":{}} -1 0 1 2 8 300 1e3 2147483647 9223372036854775807 -9223372036854775808 18446744073709551615`)
+	{"":null} {"-1":1} {"1":{}} -1 0 1 2 8 300 1e3 2147483647 9223372036854775807
+	-9223372036854775808 18446744073709551615`)
 
 // spoilt returns the contents of a state with one value replaced, removed or repeated.
 func spoilt(rnd *rand.Rand, v any) any {

@@ -260,6 +260,28 @@ func TestWritingAStateTakesLittleMemoryForEachBucket(t *testing.T) {
 	assert.Less(t, int(after.TotalAlloc-before.TotalAlloc)/n, most)
 }
 
+func TestNamesThatAreNotUTF8AreKeptInAState(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		limit := buckets.WithLimit(buckets.ForRoute(routes.GetMyUser), 1, time.Hour, buckets.Named("\"once\" \xff"))
+		m := started(t, limit)
+		discover(t, m, message(1), limited("a \"\xff", 5, 0, time.Minute))
+		discover(t, m, list(1), limited("a \"\xfe", 7, 3, time.Minute))
+		discover(t, m, compile(routes.GetMyUser), plain(200))
+		elsewhere := buckets.Request{Route: message(1), Authorization: bot, Server: "\\\xff"}
+		c := call(background, m, elsewhere)
+		require.True(t, c.granted())
+		c.update(limited("messages", 5, 0, time.Minute))
+		before := hashes(m)
+		m = successor(t, stateOf(t, m, true), limit)
+		assert.Equal(t, before, hashes(m))
+		assert.Zero(t, granted(t, append(asks(m, message(1), 2), asks(m, compile(routes.GetMyUser), 2)...)))
+		assert.Equal(t, 3, granted(t, asks(m, list(1), 5)))
+		assert.False(t, call(background, m, elsewhere).granted())
+		require.NoError(t, m.Close())
+	})
+}
+
 func TestStateHasNoSecretInIt(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
