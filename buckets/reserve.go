@@ -77,7 +77,8 @@ func (q *queue) reserve(now time.Duration) {
 	q.line.server.touch(q.line)
 }
 
-// unreserve ends the reservation of a queue. A nil queue has none.
+// unreserve ends the reservation of a queue. A nil queue has none. It touches the queue's own line, too, where the queue
+// may have given way.
 func (q *queue) unreserve() {
 	if q == nil {
 		return
@@ -86,7 +87,9 @@ func (q *queue) unreserve() {
 	for _, l := range q.reserved {
 		l.reserved = nil
 	}
-	q.reserved = nil
+	if q.reserved = nil; q.line != nil {
+		q.line.server.touch(q.line)
+	}
 }
 
 // touchReserved touches all lines in which the queue has its reservation.

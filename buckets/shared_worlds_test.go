@@ -247,6 +247,7 @@ func TestRandomSharedWorldsStandStillNowhere(t *testing.T) {
 		for _, seed := range []uint64{2389, 4037, 4445, 7150} {
 			synctest.Test(t, func(t *testing.T) { randomSharedWorld(t, seed, 0) })
 		}
+		synctest.Test(t, func(t *testing.T) { randomSharedWorld(t, 9301736, time.Second) })
 	}
 }
 

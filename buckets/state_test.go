@@ -284,6 +284,60 @@ func TestSomeoneWhoSetsTheClockEndsNoHoldAndKeepsNoneForADay(t *testing.T) {
 	}
 }
 
+func TestStateIsWrittenWhateverTheWallClockSays(t *testing.T) {
+	t.Parallel()
+	for _, year := range []int{-5, 1, 1970, 12000} {
+		clock := buckets.WithClock(clockwork.NewFakeClockAt(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))
+		m := started(t, clock)
+		lease, err := m.Acquire(background, message(1), bot)
+		require.NoError(t, err)
+		lease.Update(limited("messages", 5, 0, time.Minute))
+		m = successor(t, stateOf(t, m, true), clock)
+		for b := range m.Buckets() {
+			assert.InDelta(t, time.Minute, b.ResetAfter, float64(time.Second), "%d", year)
+		}
+		assert.Len(t, hashes(m), 1, "%d", year)
+	}
+}
+
+// A list that grows under the lock is copied again and again. Not parallel: it counts what all goroutines allocate.
+func TestWritingAStateTakesLittleMemoryForEachBucket(t *testing.T) {
+	const n, most = 20_000, 2000 // bytes
+	m := started(t)
+	for channel := range n {
+		lease, err := m.Acquire(background, message(channel+1), bot)
+		require.NoError(t, err)
+		lease.Update(limited("messages", 5, 3, time.Hour))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	require.NoError(t, m.WriteState(io.Discard))
+	runtime.ReadMemStats(&after)
+	assert.Less(t, int(after.TotalAlloc-before.TotalAlloc)/n, most)
+}
+
+func TestNamesThatAreNotUTF8AreKeptInAState(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		limit := buckets.WithLimit(buckets.ForRoute(routes.GetMyUser), 1, time.Hour, buckets.Named("\"once\" \xff"))
+		m := started(t, limit)
+		discover(t, m, message(1), limited("a \"\xff", 5, 0, time.Minute))
+		discover(t, m, list(1), limited("a \"\xfe", 7, 3, time.Minute))
+		discover(t, m, compile(routes.GetMyUser), plain(200))
+		elsewhere := buckets.Request{Route: message(1), Authorization: bot, Server: "\\\xff"}
+		c := call(background, m, elsewhere)
+		require.True(t, c.granted())
+		c.update(limited("messages", 5, 0, time.Minute))
+		before := hashes(m)
+		m = successor(t, stateOf(t, m, true), limit)
+		assert.Equal(t, before, hashes(m))
+		assert.Zero(t, granted(t, append(asks(m, message(1), 2), asks(m, compile(routes.GetMyUser), 2)...)))
+		assert.Equal(t, 3, granted(t, asks(m, list(1), 5)))
+		assert.False(t, call(background, m, elsewhere).granted())
+		require.NoError(t, m.Close())
+	})
+}
+
 func TestStateHasNoSecretInIt(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -582,6 +636,24 @@ func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 }
 
 // A burst takes no longer when the program is started again in the middle of it; after a kill it takes a period more.
+// What the group's buckets have learnt of their limit since counts for those that were not there yet.
+func TestNewBucketIsUsedUpForTheLatestKnownPeriodAfterAKill(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+		wait(3 * time.Second)
+		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
+		m = successor(t, stateOf(t, m, false))
+		all := asks(m, message(2), 5)
+		wait(9 * time.Second)
+		assert.Zero(t, granted(t, all), "the other manager may have used it up")
+		wait(2 * time.Second)
+		assert.NotZero(t, granted(t, all))
+		require.NoError(t, m.Close())
+	})
+}
+
 func TestBurstGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	const period = 5 * time.Second
