@@ -52,7 +52,12 @@ func (b roughBucket) Predict(now time.Duration, ahead int) buckets.SharedForecas
 func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 99))
-	pick := rnd.IntN
+	var drawing sync.Mutex // as callbacks draw, too
+	pick := func(n int) int {
+		drawing.Lock()
+		defer drawing.Unlock()
+		return rnd.IntN(n)
+	}
 	h := newHub(t)
 	if pick(2) == 0 {
 		h.term = time.Duration(1+pick(4)) * time.Second
