@@ -13,6 +13,10 @@ import (
 // Answer answers an operation with a status and a body, if no limit refuses the request. A string or []byte is sent
 // unchanged, nil means a body that fits the status, and any other body is encoded as JSON. A response with a status of
 // 500 or more has no limit headers. Without any Answer or Handle, the answer is 200 and {}.
+//
+// A webhook is deleted if its answer has Discord's code for that, which nil has not:
+//
+//	discordtest.Answer("execute_webhook", 404, map[string]any{"message": "Unknown Webhook", "code": 10015})
 func Answer(on string, status int, body any) Rule {
 	r := newRule("Answer", answering, on).
 		check(status >= 200 && status <= 599, "%d is no status of an answer: want 200 to 599", status).

@@ -7,6 +7,9 @@
 //	if err != nil { ... }
 //	defer file.Close() // closes the transport, and writes the file for the last time
 //
+// It is for services that restart. Holds and windows last as long after a start as they had left at the stop, unless
+// more than an hour has passed: clocks may be set meanwhile. So for a program that starts every minute no hold ends.
+//
 // After Close the next process continues exactly there. If the process is killed, the file may be ten seconds old
 // (WithInterval). The next process then assumes that all known windows are used up, and waits for one period of each.
 // It learns again what the killed process had learned since the file was written.

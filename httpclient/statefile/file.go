@@ -19,7 +19,7 @@ import (
 const DefaultInterval = 10 * time.Second
 
 // ErrLocked is wrapped by the error of Open while another process, or another File, uses the file.
-var ErrLocked = errors.New("state file is in use")
+var ErrLocked = errors.New("state file is in use by another process, perhaps one that is still shutting down")
 
 // Keeper has the state that a File stores: an *httpclient.Transport, or a started *buckets.RESTBucketManager.
 type Keeper interface {
