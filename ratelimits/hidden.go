@@ -12,7 +12,7 @@ type hiddenLimit struct {
 	passed ledger        // recently accepted requests; received is when they were sent
 	tryAt  time.Duration // when one more may be tried
 	met    time.Duration // when the latest 429 came
-	until  time.Duration // when the limit is forgotten
+	until  time.Duration // when the limit is forgotten: LongestTrust after the latest 429 at the latest
 }
 
 const maxVain = 7
@@ -39,7 +39,7 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 		h.tryAt = now + wait + h.span*(1<<h.vain-1)
 	}
 	h.met = max(h.met, now)
-	h.until = max(h.until, now+3*wait, h.tryAt+2*h.span)
+	h.until = min(max(h.until, now+3*wait, h.tryAt+2*h.span), now+LongestTrust)
 }
 
 // accepted records that a request was accepted; the response came at received.

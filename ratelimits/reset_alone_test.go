@@ -79,10 +79,6 @@ func dropResetAfter(t *rapid.T) func(*stage) {
 func TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		s := play(t, &Window{}, dropResetAfter(t))
-		if s.quota.NamesNext { // known fault: with times that are known to a second only, 1 of 5,000 of them draws some
-			t.Skip("a log whose responses name its next place")
-		}
-		s.check()
+		play(t, &Window{}, dropResetAfter(t)).check()
 	})
 }
