@@ -55,6 +55,14 @@ func newHTTP2(t *testing.T, handler http.HandlerFunc) *http2Network {
 	return n
 }
 
+// stallGets answers each POST after two seconds, and no GET.
+func stallGets(_ http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		<-r.Context().Done()
+	}
+	time.Sleep(2 * time.Second)
+}
+
 func (n *http2Network) dials() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,12 +188,7 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 func TestATimeoutDoesNotBreakOthersOnANewHTTP2Connection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				<-r.Context().Done()
-			}
-			time.Sleep(2 * time.Second)
-		})
+		n := newHTTP2(t, stallGets)
 		dial := n.base.DialContext
 		n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			time.Sleep(14 * time.Second)
@@ -227,12 +230,7 @@ func TestAShortTimeoutDoesNotBreakOthersOnItsHTTP2Connection(t *testing.T) {
 func TestAStalledStreamDoesNotBreakARecentOneOnItsHTTP2Connection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				<-r.Context().Done()
-			}
-			time.Sleep(2 * time.Second)
-		})
+		n := newHTTP2(t, stallGets)
 		transport := newTransport(t, n.base, httpclient.WithRetries(0))
 		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
 		time.Sleep(time.Minute)
@@ -322,12 +320,7 @@ func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 func TestATimeoutDoesNotBreakRequestsWithADeadlineOnItsHTTP2Connection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				<-r.Context().Done()
-			}
-			time.Sleep(2 * time.Second)
-		})
+		n := newHTTP2(t, stallGets)
 		transport := newTransport(t, n.base, httpclient.WithRetries(0))
 		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
 		slow := http2Request(t, http.MethodGet)

@@ -9,7 +9,7 @@ import (
 )
 
 // mix lists the requests of a load to a Discord with measured limits, sent in turn. Their limits are token buckets,
-// fixed windows, a bucket of one that opens later than it says (reactions), or only the global limit.
+// fixed windows, a bucket of one place that opens later than announced (reactions), or only the global limit.
 var mix = [...]string{
 	"POST /channels/$/messages",
 	"GET /channels/$",

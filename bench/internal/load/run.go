@@ -57,8 +57,8 @@ type run struct {
 	result Result
 }
 
-// Run makes all requests and waits for their outcomes. When the context ends, it makes no more, waits briefly for those
-// in flight, and returns with Result.Interrupted set. The error reports an invalid scenario.
+// Run makes all requests and waits for their outcomes. When the context ends, it makes no more requests, waits briefly
+// for the requests in flight, and returns with Result.Interrupted set. The error reports an invalid scenario.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err error) {
 	log := report.NewLog(settings.Record)
 	r := &run{Scenario: s, done: settings.Done, base: discordsim.BaseURL, result: newResult(s, log)}

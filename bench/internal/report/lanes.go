@@ -155,7 +155,7 @@ func (l *lane) data(end time.Duration) laneData {
 	return data
 }
 
-// busiest returns the lanes of other limits, those of the buckets with most marks, and the number of all buckets.
+// busiest returns the lanes of other limits and of the buckets with most marks, and the number of all buckets.
 func (l *Log) busiest() (lanes []*lane, all int) {
 	if l.Calls == 0 {
 		return []*lane{l.sent()}, 1
