@@ -30,6 +30,7 @@ type config struct {
 	Upstream       string          `default:"https://discord.com" placeholder:"URL" help:"Where requests are sent: ${default}, or a compatible or fake server."`
 	MaxWait        time.Duration   `default:"10s" placeholder:"TIME" help:"Longest predicted wait; above it, a 429 at once. Default ${default}. Requests set their own in seconds by X-Ratelight-Max-Wait."`
 	MaxQueue       int             `default:"10000" placeholder:"N" help:"How many requests may wait in all; above it, a 503. Default ${default}; 0 is no bound."`
+	MaxConnections int             `default:"10000" placeholder:"N" help:"How many connections bots may have open; above it, the one without a request for longest is closed. Default ${default}; 0 is no bound."`
 	MaxBody        int64           `default:"1048576" placeholder:"BYTES" help:"Bodies up to this size are kept in memory to be repeated after a 429. Default ${default}."`
 	RequestTimeout patience        `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME" help:"For how long Discord may make no progress with a request. A number without a unit is in milliseconds. Default ${default}. Also REQUEST_TIMEOUT."`
 	GlobalLimit    limits          `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…" help:"Requests per second of each bot, and of those, by id, whose limit Discord has raised. Default ${default}. Also BOT_RATELIMIT_OVERRIDES."`
@@ -147,6 +148,8 @@ func (c *config) complete() (err error) {
 		return errors.New("--state-key: there is no --state whose hashes it is for: expected both or --state alone")
 	case c.MaxQueue < 0:
 		return fmt.Errorf("--max-queue is %d: expected 0 or more", c.MaxQueue)
+	case c.MaxConnections < 0:
+		return fmt.Errorf("--max-connections is %d: expected 0 or more", c.MaxConnections)
 	case c.DrainTimeout <= 0:
 		return fmt.Errorf("--drain-timeout is %v: expected more than 0", c.DrainTimeout)
 	}
@@ -281,7 +284,7 @@ func (c *config) attributes() []any {
 	}
 	return []any{
 		"version", version(), "listen", c.Listen, "admin", c.Admin, "upstream", publicURL(c.Upstream), "max-wait", c.MaxWait,
-		"max-queue", c.MaxQueue, "max-body", c.MaxBody, "request-timeout", time.Duration(c.RequestTimeout),
+		"max-queue", c.MaxQueue, "max-connections", c.MaxConnections, "max-body", c.MaxBody, "request-timeout", time.Duration(c.RequestTimeout),
 		"global-limit", c.GlobalLimit.String(), "limit", limitTexts, "known-limit", c.KnownLimit, "hide-limits", c.HideLimits,
 		"drain-timeout", c.DrainTimeout, "secret", secret(c.Secret), "secret-file", c.SecretFile, "tls-cert", c.TLSCert,
 		"tls-key", c.TLSKey, "client-ca", c.ClientCA, "insecure", c.Insecure, "allow-host", c.AllowHost,

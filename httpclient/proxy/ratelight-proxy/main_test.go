@@ -125,6 +125,7 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 		{"", "--upstream discord.com", "upstream"},
 		{"", "--max-wait 10h", "max wait"},
 		{"", "--max-body 0", "memory"},
+		{"", "--max-connections -1", "ratelight-proxy: --max-connections is -1: expected 0 or more\n"},
 		{"", "--max-queue -1", "ratelight-proxy: --max-queue is -1: expected 0 or more\n"},
 		{"", "--max-wait -1s", "max wait of -1s: expected 0"},
 		{"", "--drain-timeout 0s", "--drain-timeout"},

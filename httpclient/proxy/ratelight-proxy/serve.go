@@ -241,7 +241,8 @@ func (s *service) serve(ctx context.Context) error {
 		}
 		server := &http.Server{
 			Handler: l.handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-			ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+			ErrorLog:  slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+			ConnState: newConnections(s.MaxConnections).changed,
 		}
 		if l.name == "admin" { // no admin request takes long
 			server.ReadTimeout, server.WriteTimeout = adminTimeout, adminTimeout

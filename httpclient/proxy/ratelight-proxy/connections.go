@@ -1,0 +1,66 @@
+package main
+
+import (
+	"container/list"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// connections bounds the open connections of a server. Above the bound the connection that has gone for longest without
+// a request is closed. If all have one, the new connection is closed. So clients that only connect keep nobody out.
+type connections struct {
+	most int // 0 is no bound
+
+	mu   sync.Mutex // guards all fields below
+	open map[net.Conn]*list.Element
+	idle *list.List // of net.Conn, without a request; the one that has been so for longest is first
+}
+
+func newConnections(most int) *connections {
+	return &connections{most: most, open: make(map[net.Conn]*list.Element), idle: list.New()}
+}
+
+// changed is the ConnState hook of a server.
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	if c.most == 0 {
+		return
+	}
+	c.mu.Lock()
+	surplus := c.move(conn, state)
+	c.mu.Unlock()
+	if secured, ok := surplus.(*tls.Conn); ok {
+		surplus = secured.NetConn() // its own Close may wait for the client
+	}
+	if surplus != nil {
+		_ = surplus.Close() // the server notices, and forgets it
+	}
+}
+
+// move records a connection's state, and returns the connection that has to be closed, or nil.
+func (c *connections) move(conn net.Conn, state http.ConnState) net.Conn {
+	if at := c.open[conn]; at != nil {
+		c.idle.Remove(at)
+	}
+	switch state {
+	case http.StateClosed, http.StateHijacked:
+		delete(c.open, conn)
+		return nil
+	case http.StateActive:
+		c.open[conn] = nil
+		return nil
+	}
+	if len(c.open) >= c.most && state == http.StateNew {
+		oldest := c.idle.Front()
+		if oldest == nil {
+			return conn
+		}
+		surplus := c.idle.Remove(oldest).(net.Conn)
+		delete(c.open, surplus)
+		c.open[conn] = c.idle.PushBack(conn)
+		return surplus
+	}
+	c.open[conn] = c.idle.PushBack(conn)
+	return nil
+}
