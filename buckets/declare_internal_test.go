@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ratelight/ratelight/buckets/shared"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -172,7 +174,7 @@ func TestDeclaredLimitsHaveWindowsOfTheirOwn(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m := declaring(t, WithLimit(ForAll(), 5, time.Second, c.options...))
-			shared := func(a asked) (limitKey, SharedKey) {
+			shared := func(a asked) (limitKey, shared.Key) {
 				keys, err := keysOf(t, m, a)
 				require.NoError(t, err)
 				require.Len(t, keys, 1)

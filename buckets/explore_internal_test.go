@@ -24,7 +24,7 @@ import (
 var smallWorlds = []smallWorld{
 	{
 		name: "two routes", kinds: []kind{{0, ""}, {1, ""}}, evicts: true, depth: 5, deeper: 7,
-		answers: []answer{ok, otherHash, user, shared, subLimit, lost, notSent},
+		answers: []answer{ok, otherHash, user, ofResource, subLimit, lost, notSent},
 	},
 	{
 		name: "gates", kinds: []kind{{0, ""}, {1, ""}}, global: 2, depth: 5, deeper: 7,
@@ -32,7 +32,7 @@ var smallWorlds = []smallWorld{
 	},
 	{
 		name: "declared limit", kinds: []kind{{0, ""}, {1, ""}}, declared: true, depth: 4, deeper: 7, evicts: true,
-		answers: []answer{ok, user, shared, global, lost, notSent},
+		answers: []answer{ok, user, ofResource, global, lost, notSent},
 	},
 	{
 		name: "tenants", kinds: []kind{{0, "a"}, {0, "b"}, {1, "a"}}, declared: true, depth: 4, deeper: 7,

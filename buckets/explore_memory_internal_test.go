@@ -85,7 +85,7 @@ type follower struct {
 // Events change structs of the packages in changing, but for the constants.
 var (
 	changing  = []string{"", "buckets", "ratelimits", "internal/fifo"}
-	constants = []string{"settings", "smallWorld", "limitRule", "Hooks", "waiterPool", "SharedStats"}
+	constants = []string{"settings", "smallWorld", "limitRule", "Hooks", "waiterPool", "Stats"}
 )
 
 // followers are made before the explorer starts.

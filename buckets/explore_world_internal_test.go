@@ -68,7 +68,7 @@ const (
 	ok answer = iota
 	otherHash
 	user
-	shared
+	ofResource
 	subLimit
 	global
 	edge
@@ -370,7 +370,7 @@ func (l *life) end(i int, how answer) {
 	case user:
 		c.used, c.others = bucketLimit, true
 		refuse(ratelimits.ClassUser, c.until-now)
-	case shared:
+	case ofResource:
 		refuse(ratelimits.ClassShared, wait)
 	case subLimit:
 		refuse(ratelimits.ClassSubLimit, wait)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -160,13 +161,13 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 
 // panicking is a store that panics when a session asks it for something by that name, as long as it is told to.
 type panicking struct {
-	buckets.Shared
+	shared.Source
 	what string
 }
 
-func (p *panicking) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+func (p *panicking) Join(clock clockwork.Clock, origin time.Time) shared.Session {
 	p.at("join")
-	return &panickingSession{p.Shared.Join(clock, origin), p}
+	return &panickingSession{p.Source.Join(clock, origin), p}
 }
 
 func (p *panicking) at(what string) {
@@ -176,23 +177,23 @@ func (p *panicking) at(what string) {
 }
 
 type panickingSession struct {
-	buckets.SharedSession
+	shared.Session
 	store *panicking
 }
 
 func (s *panickingSession) Credential(authorization string) string {
 	s.store.at("credential")
-	return s.SharedSession.Credential(authorization)
+	return s.Session.Credential(authorization)
 }
 
-func (s *panickingSession) Global(credential string, limit int, changed func()) buckets.SharedGlobal {
+func (s *panickingSession) Global(credential string, limit int, changed func()) shared.Global {
 	s.store.at("global")
-	return s.SharedSession.Global(credential, limit, changed)
+	return s.Session.Global(credential, limit, changed)
 }
 
-func (s *panickingSession) Discovery(credential, route string, changed func()) buckets.SharedDiscovery {
+func (s *panickingSession) Discovery(credential, route string, changed func()) shared.Discovery {
 	s.store.at("discovery")
-	return s.SharedSession.Discovery(credential, route, changed)
+	return s.Session.Discovery(credential, route, changed)
 }
 
 // A store that cannot even begin is in nobody's way.
@@ -202,7 +203,7 @@ func TestPanicInAStoreThatBeginsLeavesNothingLocked(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
-				store := &panicking{Shared: newHub(t), what: what}
+				store := &panicking{Source: newHub(t), what: what}
 				m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithGlobalLimit(50))
 				if what == "join" {
 					assert.Panics(t, func() { _ = m.Start() })
@@ -226,23 +227,23 @@ func TestPanicInAStoreThatBeginsLeavesNothingLocked(t *testing.T) {
 	}
 }
 
-func (s *panickingSession) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
-	return &panickingBucket{s.SharedSession.Bucket(key, window, changed), s.store}
+func (s *panickingSession) Bucket(key shared.Key, window *ratelimits.Window, changed func()) shared.Bucket {
+	return &panickingBucket{s.Session.Bucket(key, window, changed), s.store}
 }
 
 type panickingBucket struct {
-	buckets.SharedBucket
+	shared.Bucket
 	store *panicking
 }
 
-func (b *panickingBucket) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.Response) {
+func (b *panickingBucket) Report(now time.Duration, p shared.Permit, r ratelimits.Response) {
 	b.store.at("report")
-	b.SharedBucket.Report(now, p, r)
+	b.Bucket.Report(now, p, r)
 }
 
 func (b *panickingBucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration]) {
 	b.store.at("demand")
-	b.SharedBucket.Demand(now, waiting, arrivals)
+	b.Bucket.Demand(now, waiting, arrivals)
 }
 
 // A store that panics while an outcome is told, or while it is told who waits, stops nobody else.
@@ -252,7 +253,7 @@ func TestPanicInAStoreAtWorkLeavesNothingLocked(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
-				store := &panicking{Shared: newHub(t)}
+				store := &panicking{Source: newHub(t)}
 				m := started(t, buckets.WithShared(store))
 				discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 				c := ask(m, message(1))

@@ -5,20 +5,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // hubReport is what a hub was told of a request while its bucket was not lent.
 type hubReport struct {
-	key      buckets.SharedKey
+	key      shared.Key
 	response ratelimits.Response
 }
 
 // hubBucket is a bucket that managers share: one window is the truth for all, and one line of all who wait.
 type hubBucket struct {
 	hub    *hub
-	key    buckets.SharedKey
+	key    shared.Key
 	window ratelimits.Window
 	blank  ratelimits.Window // what it is as long as nothing is known
 	users  []*hubShare
@@ -56,7 +56,7 @@ type hubShare struct {
 	closed   bool
 }
 
-func (s *hubSession) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
+func (s *hubSession) Bucket(key shared.Key, window *ratelimits.Window, changed func()) shared.Bucket {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -234,7 +234,7 @@ func (u *hubShare) Next(now time.Duration) (time.Duration, bool) {
 	return now, len(u.granted) > 0
 }
 
-func (u *hubShare) Take(now time.Duration) (buckets.SharedPermit, bool) {
+func (u *hubShare) Take(now time.Duration) (shared.Permit, bool) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
 	p := &hubPermit{sent: u.at(now)}
@@ -259,7 +259,7 @@ func (u *hubShare) Take(now time.Duration) (buckets.SharedPermit, bool) {
 	return p, true
 }
 
-func (u *hubShare) Adopt(now, sent time.Duration) buckets.SharedPermit {
+func (u *hubShare) Adopt(now, sent time.Duration) shared.Permit {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
 	if !u.use("Adopt", now) {
@@ -278,7 +278,7 @@ func (u *hubShare) Adopt(now, sent time.Duration) buckets.SharedPermit {
 	return p
 }
 
-func (u *hubShare) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.Response) {
+func (u *hubShare) Report(now time.Duration, p shared.Permit, r ratelimits.Response) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
 	if !u.use("Report", now) {
@@ -301,7 +301,7 @@ func (u *hubShare) Report(now time.Duration, p buckets.SharedPermit, r ratelimit
 	}
 }
 
-func (u *hubShare) Return(now time.Duration, p buckets.SharedPermit) {
+func (u *hubShare) Return(now time.Duration, p shared.Permit) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
 	if !u.use("Return", now) {
@@ -322,7 +322,7 @@ func (u *hubShare) Return(now time.Duration, p buckets.SharedPermit) {
 }
 
 // land takes a request out of those in flight.
-func (u *hubShare) land(what string, p buckets.SharedPermit) *hubPermit {
+func (u *hubShare) land(what string, p shared.Permit) *hubPermit {
 	permit, ok := p.(*hubPermit)
 	if !ok || !slices.Contains(u.flying, permit) {
 		u.hub.misused("%s of %v", what, p)
@@ -349,11 +349,11 @@ func (u *hubShare) Hold(now, d time.Duration, class ratelimits.Class) {
 	}
 }
 
-func (u *hubShare) Predict(now time.Duration, ahead int) (f buckets.SharedForecast) {
+func (u *hubShare) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 	u.hub.mu.Lock()
 	defer u.hub.mu.Unlock()
 	if u.lent {
-		return buckets.SharedForecast{Wait: u.view.Predict(now, ahead), Class: u.view.WaitClass(now), Certain: true, Own: true}
+		return shared.Forecast{Wait: u.view.Predict(now, ahead), Class: u.view.WaitClass(now), Certain: true, Own: true}
 	}
 	f.Wait, f.Class, f.Certain = u.view.HoldWait(now), u.view.HoldClass(now), ahead < u.answered
 	rank := len(u.granted) // theirs are charged already

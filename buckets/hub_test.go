@@ -12,11 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// hub is what managers share, in one process: a perfect buckets.Shared, whose answers are there as soon as it wants. It
-// fails the test when a manager does not keep to what buckets.Shared demands.
+// hub is what managers share, in one process: a perfect shared.Source, whose answers are there as soon as it wants. It
+// fails the test when a manager does not keep to what shared.Source demands.
 type hub struct {
 	t     *testing.T
 	start time.Time
@@ -31,7 +32,7 @@ type hub struct {
 	comes    time.Duration // when there may be a part for those who have none
 	lapsed   bool          // the parts are not certain any more
 	sessions []*hubSession
-	buckets  map[buckets.SharedKey]*hubBucket
+	buckets  map[shared.Key]*hubBucket
 	routes   map[string]*hubRoute
 	globals  map[string][]*hubGlobal
 	reports  []hubReport
@@ -42,7 +43,7 @@ type hub struct {
 func newHub(t *testing.T) *hub {
 	return &hub{
 		t: t, start: time.Now(), renews: true,
-		buckets: make(map[buckets.SharedKey]*hubBucket), routes: make(map[string]*hubRoute), globals: make(map[string][]*hubGlobal),
+		buckets: make(map[shared.Key]*hubBucket), routes: make(map[string]*hubRoute), globals: make(map[string][]*hubGlobal),
 	}
 }
 
@@ -73,7 +74,7 @@ func (h *hub) misused(format string, arguments ...any) {
 	h.t.Errorf("misuse of Shared: "+format, arguments...)
 }
 
-func (h *hub) Join(_ clockwork.Clock, origin time.Time) buckets.SharedSession {
+func (h *hub) Join(_ clockwork.Clock, origin time.Time) shared.Session {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := &hubSession{hub: h, offset: origin.Sub(h.start)}
@@ -201,7 +202,7 @@ type hubGlobal struct {
 	changed     func()
 }
 
-func (s *hubSession) Global(credential string, limit int, changed func()) buckets.SharedGlobal {
+func (s *hubSession) Global(credential string, limit int, changed func()) shared.Global {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	g := &hubGlobal{session: s, credential: credential, limit: limit, changed: changed}
@@ -298,7 +299,7 @@ type hubDiscovery struct {
 	changed func()
 }
 
-func (s *hubSession) Discovery(credential, route string, changed func()) buckets.SharedDiscovery {
+func (s *hubSession) Discovery(credential, route string, changed func()) shared.Discovery {
 	h := s.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()

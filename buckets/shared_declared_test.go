@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
@@ -123,7 +124,7 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 }
 
 // pairDeclares is two managers that share a declared limit of one request in a minute, and know the bucket of a route.
-func pairDeclares(t *testing.T, h buckets.Shared, options ...buckets.Option) (a, b *buckets.RESTBucketManager) {
+func pairDeclares(t *testing.T, h shared.Source, options ...buckets.Option) (a, b *buckets.RESTBucketManager) {
 	t.Helper()
 	options = append([]buckets.Option{
 		buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour),
@@ -299,32 +300,32 @@ type fickleHub struct {
 }
 
 type fickleSession struct {
-	buckets.SharedSession
+	shared.Session
 	hub *fickleHub
 }
 
 type fickleBucket struct {
-	buckets.SharedBucket
+	shared.Bucket
 	hash    string
 	hub     *fickleHub
 	changed func()
 }
 
-func (h *fickleHub) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+func (h *fickleHub) Join(clock clockwork.Clock, origin time.Time) shared.Session {
 	return fickleSession{h.hub.Join(clock, origin), h}
 }
 
-func (s fickleSession) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
-	return fickleBucket{s.SharedSession.Bucket(key, window, changed), key.Hash, s.hub, changed}
+func (s fickleSession) Bucket(key shared.Key, window *ratelimits.Window, changed func()) shared.Bucket {
+	return fickleBucket{s.Session.Bucket(key, window, changed), key.Hash, s.hub, changed}
 }
 
-func (b fickleBucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
+func (b fickleBucket) Take(now time.Duration) (shared.Permit, bool) {
 	if b.hash == b.hub.hash {
 		b.hub.hash = ""
 		time.AfterFunc(time.Millisecond, b.changed)
 		return nil, false
 	}
-	return b.SharedBucket.Take(now)
+	return b.Bucket.Take(now)
 }
 
 // A request that finds one of its permits gone gives the others back, and its place in the budget.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -316,13 +317,13 @@ func TestTryAcquireIsRefusedWhenTheFirstPartIsTooSmall(t *testing.T) {
 // eagerHub has something to say of each global limit at once.
 type eagerHub struct{ *hub }
 
-func (h eagerHub) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+func (h eagerHub) Join(clock clockwork.Clock, origin time.Time) shared.Session {
 	return eagerSession{h.hub.Join(clock, origin).(*hubSession)}
 }
 
 type eagerSession struct{ *hubSession }
 
-func (s eagerSession) Global(credential string, limit int, changed func()) buckets.SharedGlobal {
+func (s eagerSession) Global(credential string, limit int, changed func()) shared.Global {
 	g := s.hubSession.Global(credential, limit, changed)
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -21,11 +22,11 @@ var errAway = errors.New("away")
 type outageHub struct{ *hub }
 
 type outageSession struct {
-	buckets.SharedSession
+	shared.Session
 	hub *hub
 }
 
-func (h outageHub) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+func (h outageHub) Join(clock clockwork.Clock, origin time.Time) shared.Session {
 	return outageSession{h.hub.Join(clock, origin), h.hub}
 }
 
@@ -38,7 +39,7 @@ func (s outageSession) Outage() error {
 	return nil
 }
 
-func (s outageSession) Stats() buckets.SharedStats { return buckets.SharedStats{} }
+func (s outageSession) Stats() shared.Stats { return shared.Stats{} }
 
 // In an outage nobody waits for longer than it may, also if its route moves meanwhile.
 func TestMaxWaitHoldsInAnOutageForThoseWhoMove(t *testing.T) {

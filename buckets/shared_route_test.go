@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
@@ -279,7 +280,7 @@ func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwnWhereRoutesAreCountedApart(
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				h := newHub(t)
-				var shared buckets.Shared = h
+				var shared shared.Source = h
 				if apart {
 					shared = byRouteHub{h}
 				}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
@@ -430,21 +431,21 @@ func TestNilSharesNothing(t *testing.T) {
 // countingHub is a hub each session of which has counted the same.
 type countingHub struct{ *hub }
 
-type countingSession struct{ buckets.SharedSession }
+type countingSession struct{ shared.Session }
 
-var ofOneSession = buckets.SharedStats{
-	Calls: map[string]buckets.SharedCalls{"swap": {Calls: 1, Errors: 2, Time: 3}},
+var ofOneSession = shared.Stats{
+	Calls: map[string]shared.Calls{"swap": {Calls: 1, Errors: 2, Time: 3}},
 	Loans: 4, LoansTaken: 5, LoansReturned: 6, LoansExpired: 7, LoansRecalled: 8,
 	Losses: 9, ClockSteps: 10, Suspensions: 11,
 	Outage: 12, OutageClass: "class", Outages: 13, OutageTime: 14, Quota: 15, QuotaNeed: 16,
 }
 
-func (h countingHub) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+func (h countingHub) Join(clock clockwork.Clock, origin time.Time) shared.Session {
 	return countingSession{h.hub.Join(clock, origin)}
 }
 
-func (countingSession) Outage() error              { return nil }
-func (countingSession) Stats() buckets.SharedStats { return ofOneSession }
+func (countingSession) Outage() error       { return nil }
+func (countingSession) Stats() shared.Stats { return ofOneSession }
 
 func TestStatsOfEarlierSessionsCount(t *testing.T) {
 	t.Parallel()
@@ -453,8 +454,8 @@ func TestStatsOfEarlierSessionsCount(t *testing.T) {
 		assert.Equal(t, ofOneSession, m.Stats().Shared)
 		require.NoError(t, m.Close())
 		require.NoError(t, m.Start())
-		assert.Equal(t, buckets.SharedStats{
-			Calls: map[string]buckets.SharedCalls{"swap": {Calls: 2, Errors: 4, Time: 6}},
+		assert.Equal(t, shared.Stats{
+			Calls: map[string]shared.Calls{"swap": {Calls: 2, Errors: 4, Time: 6}},
 			Loans: 4, LoansTaken: 10, LoansReturned: 12, LoansExpired: 14, LoansRecalled: 16,
 			Losses: 18, ClockSteps: 20, Suspensions: 22,
 			Outage: 12, OutageClass: "class", Outages: 26, OutageTime: 28, Quota: 15, QuotaNeed: 16,
@@ -465,7 +466,7 @@ func TestStatsOfEarlierSessionsCount(t *testing.T) {
 func TestEventsHaveNames(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for kind := range buckets.ProcessSuspended + 2 {
+	for kind := range shared.ProcessSuspended + 2 {
 		names = append(names, kind.String())
 	}
 	assert.Equal(t, []string{

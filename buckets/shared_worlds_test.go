@@ -13,6 +13,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -24,25 +25,25 @@ type roughHub struct {
 }
 
 type roughSession struct {
-	buckets.SharedSession
+	shared.Session
 	forecast time.Duration
 }
 
 type roughBucket struct {
-	buckets.SharedBucket
+	shared.Bucket
 	forecast time.Duration
 }
 
-func (h roughHub) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+func (h roughHub) Join(clock clockwork.Clock, origin time.Time) shared.Session {
 	return roughSession{h.hub.Join(clock, origin), h.forecast}
 }
 
-func (s roughSession) Bucket(key buckets.SharedKey, w *ratelimits.Window, changed func()) buckets.SharedBucket {
-	return roughBucket{s.SharedSession.Bucket(key, w, changed), s.forecast}
+func (s roughSession) Bucket(key shared.Key, w *ratelimits.Window, changed func()) shared.Bucket {
+	return roughBucket{s.Session.Bucket(key, w, changed), s.forecast}
 }
 
-func (b roughBucket) Predict(now time.Duration, ahead int) buckets.SharedForecast {
-	f := b.SharedBucket.Predict(now, ahead)
+func (b roughBucket) Predict(now time.Duration, ahead int) shared.Forecast {
+	f := b.Bucket.Predict(now, ahead)
 	f.Wait = b.forecast
 	return f
 }
@@ -62,7 +63,7 @@ func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	if pick(2) == 0 {
 		h.term = time.Duration(1+pick(4)) * time.Second
 	}
-	var shared buckets.Shared = h
+	var shared shared.Source = h
 	if forecast > 0 {
 		shared = roughHub{h, forecast}
 	}

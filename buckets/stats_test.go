@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -155,8 +156,8 @@ func TestStatsAsJSONSayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	s := buckets.Stats{Granted: 7, WaitTime: 1500 * time.Millisecond, InvalidLimit: 9500}
 	s.Responses[ratelimits.ClassSubLimit] = 3
-	s.Shared = buckets.SharedStats{
-		Calls: map[string]buckets.SharedCalls{"swap": {Calls: 3, Errors: 1, Time: time.Millisecond}},
+	s.Shared = shared.Stats{
+		Calls: map[string]shared.Calls{"swap": {Calls: 3, Errors: 1, Time: time.Millisecond}},
 		Loans: 4, LoansTaken: 12, LoansReturned: 5, LoansExpired: 3, LoansRecalled: 2, Losses: 6, ClockSteps: 7, Suspensions: 8,
 		Outage: time.Second, OutageClass: "unreachable", Outages: 9, OutageTime: 90 * time.Second, Quota: 10, QuotaNeed: 11,
 	}

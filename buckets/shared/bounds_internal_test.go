@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -30,7 +29,7 @@ func TestAClockThatIsHardlyKnownWasNotSetBack(t *testing.T) {
 	defer s.Close()
 	now := time.Hour
 	s.engine.tell(now-3*time.Second, now, now-3*time.Second) // it ran at once, and the reply took long
-	b := s.Bucket(buckets.SharedKey{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
+	b := s.Bucket(Key{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := ratelimits.NewWindow(now, ratelimits.State{Limit: 1, Used: 1, Reset: 10 * time.Second, Period: 10 * time.Second})

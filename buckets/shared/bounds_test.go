@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -33,7 +33,7 @@ func TestClosingIsBounded(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := w.process()
 				for i := range 2000 {
-					p.use(buckets.SharedKey{Hash: strconv.Itoa(i)}).join(1)
+					p.use(shared.Key{Hash: strconv.Itoa(i)}).join(1)
 				}
 				pass(100 * ms)
 				w.server.SetFrozen(true)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -70,10 +69,10 @@ type bucket struct {
 	knownUntil time.Duration // end of the known window, by our clock
 }
 
-var _ buckets.SharedBucket = (*bucket)(nil)
+var _ Bucket = (*bucket)(nil)
 
 // Bucket returns the bucket with the key. A closed bucket with news for the server is used again: its news goes first.
-func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
+func (s *session) Bucket(key Key, window *ratelimits.Window, changed func()) Bucket {
 	k := s.store.keys
 	name := k.bucket(key)
 	s.agents.mu.Lock()
@@ -144,7 +143,7 @@ func (b *bucket) decides(now time.Duration) bool {
 	return b.loan != nil
 }
 
-// Demand implements buckets.SharedBucket.
+// Demand implements Bucket.
 func (b *bucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -172,7 +171,7 @@ func (b *bucket) Next(now time.Duration) (at time.Duration, ok bool) {
 }
 
 // Take returns the permit of a request that leaves now, false if there is none.
-func (b *bucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
+func (b *bucket) Take(now time.Duration) (Permit, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.decides(now) {
@@ -194,7 +193,7 @@ func (b *bucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
 }
 
 // Adopt charges a request that is in flight.
-func (b *bucket) Adopt(now, sent time.Duration) buckets.SharedPermit {
+func (b *bucket) Adopt(now, sent time.Duration) Permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.enter(now)
@@ -207,7 +206,7 @@ func (b *bucket) Adopt(now, sent time.Duration) buckets.SharedPermit {
 }
 
 // Report records the outcome of a request.
-func (b *bucket) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.Response) {
+func (b *bucket) Report(now time.Duration, p Permit, r ratelimits.Response) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.enter(now)
@@ -230,7 +229,7 @@ func (b *bucket) Report(now time.Duration, p buckets.SharedPermit, r ratelimits.
 }
 
 // Return gives back the permit of a request that was not sent.
-func (b *bucket) Return(now time.Duration, p buckets.SharedPermit) {
+func (b *bucket) Return(now time.Duration, p Permit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.enter(now)
@@ -258,12 +257,12 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 }
 
 // Predict returns the least wait of one more request. It does not include the rest of an outage, which is not known.
-func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast) {
+func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.window
 	if b.loan != nil && !b.loan.offered {
-		return buckets.SharedForecast{Wait: w.Predict(now, ahead), Class: w.WaitClass(now), Certain: true, Own: true}
+		return Forecast{Wait: w.Predict(now, ahead), Class: w.WaitClass(now), Certain: true, Own: true}
 	}
 	f.Certain = b.answered(ahead)
 	b.outdate()

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
-
-	"github.com/ratelight/ratelight/buckets"
 )
 
 // errTooLate means that a call reached the server after its timeout and had no effect.
@@ -97,7 +95,7 @@ func (s *session) answered() {
 	since := s.outage.since
 	ended := s.outage.end(s.now())
 	if ended {
-		s.tell(buckets.SharedEvent{Kind: buckets.OutageEnded, After: s.now() - since})
+		s.tell(Event{Kind: OutageEnded, After: s.now() - since})
 	}
 	s.mu.Unlock()
 	if ended {
@@ -128,7 +126,7 @@ func (s *session) failed(r reply, err error, keys []string) error {
 	s.mu.Lock()
 	began := s.ended == nil && s.outage.failed(r.sent, r.received, err)
 	if began {
-		s.tell(buckets.SharedEvent{Kind: buckets.OutageBegan, Cause: err})
+		s.tell(Event{Kind: OutageBegan, Cause: err})
 	}
 	s.mu.Unlock()
 	if began {

@@ -10,7 +10,6 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -30,7 +29,7 @@ func TestWhoComesBackIsNotBuried(t *testing.T) {
 			defer s.Close()
 			now, other := time.Hour, newSessionID()
 			s.engine.tell(now, now, now)
-			b := s.Bucket(buckets.SharedKey{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
+			b := s.Bucket(Key{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			known := state{version: version{1, 1}, window: ratelimits.NewWindow(now, ratelimits.State{Limit: 1, Period: time.Second})}

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/ratelight/ratelight/buckets"
 )
 
 const (
@@ -49,7 +47,7 @@ type discovery struct {
 }
 
 // Discovery returns the discovery of a route's bucket hash.
-func (s *session) Discovery(credential, route string, changed func()) buckets.SharedDiscovery {
+func (s *session) Discovery(credential, route string, changed func()) Discovery {
 	p := &s.parts
 	name := credential + ":" + route
 	d := &discovery{

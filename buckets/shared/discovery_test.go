@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
@@ -19,16 +18,16 @@ const route = "POST /channels/{channel_id}/messages"
 // finder is a process that wants to find out where a route belongs.
 type finder struct {
 	stage   *stage
-	session buckets.SharedSession
-	buckets.SharedDiscovery
+	session shared.Session
+	shared.Discovery
 	looked atomic.Int64
 }
 
 func (f *stage) finder() *finder { return f.finderOf(f.join()) }
 
-func (f *stage) finderOf(session buckets.SharedSession) *finder {
+func (f *stage) finderOf(session shared.Session) *finder {
 	d := &finder{stage: f, session: session}
-	d.SharedDiscovery = session.Discovery("bot", route, func() { d.looked.Add(1) })
+	d.Discovery = session.Discovery("bot", route, func() { d.looked.Add(1) })
 	return d
 }
 

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -57,7 +56,7 @@ func (s *session) tellClock(r *reply) (stepped bool) {
 		s.engine, s.era.over = before, true
 	}
 	s.meter.count(&s.meter.counted.ClockSteps)
-	s.tell(buckets.SharedEvent{Kind: buckets.ClockSet})
+	s.tell(Event{Kind: ClockSet})
 	return true
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -41,7 +40,7 @@ func TestLateReplyDoesNotBringTheEraBack(t *testing.T) {
 // A state whose era ended while it was read says nothing in terms of the new one's clock. It is waited out like all of an era that is over.
 func TestStateOfTheEraBeforeIsNotReadByTheNewClock(t *testing.T) {
 	s := inEras(t)
-	b := s.Bucket(buckets.SharedKey{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
+	b := s.Bucket(Key{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, engine := 11*time.Second, 2*time.Hour+11*time.Second

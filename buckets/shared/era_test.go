@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 )
 
 // elsewhere is a key that nobody else uses.
-var elsewhere = buckets.SharedKey{Hash: "elsewhere"}
+var elsewhere = shared.Key{Hash: "elsewhere"}
 
 // TestWhoKnowsNothingIsToldThatTheClockWasSet tests that a window does not end early for a process that has not seen the clock before it was set,
 // as one that has ends the era.

@@ -1,24 +1,74 @@
 package shared
 
-import "github.com/ratelight/ratelight/buckets"
+import (
+	"fmt"
+	"time"
+)
+
+// Event describes what happened to the state that a manager shares with other processes, see Hooks.Shared.
+type Event struct {
+	// Kind is what happened.
+	Kind EventKind
+	// After is how long the server was away, for OutageEnded.
+	After time.Duration
+	// Cause is why the server cannot be reached, for OutageBegan. It contains no credential.
+	Cause error
+}
+
+// EventKind is a kind of Event.
+type EventKind uint8
+
+const (
+	// OutageBegan: the server cannot be reached, and the outage policy applies.
+	OutageBegan EventKind = iota + 1
+	// OutageEnded: the server can be reached again.
+	OutageEnded
+	// StateLost: the server knows less than this process had seen, or another process says so. It is counted by
+	// Stats.Losses.
+	StateLost
+	// ClockSet: this process has noticed that the server's clock was set; a StateLost follows. It is counted by
+	// Stats.ClockSteps.
+	ClockSet
+	// ProcessSuspended: this process stood still together with its clock. It is counted by Stats.Suspensions.
+	ProcessSuspended
+)
+
+var sharedEventNames = [...]string{
+	OutageBegan: "outage began", OutageEnded: "outage ended", StateLost: "state lost", ClockSet: "clock set", ProcessSuspended: "process suspended",
+}
+
+// String returns the kind in words.
+func (k EventKind) String() string {
+	if k > 0 && int(k) < len(sharedEventNames) {
+		return sharedEventNames[k]
+	}
+	return fmt.Sprintf("event(%d)", uint8(k))
+}
+
+// Notifier is implemented by a Session that reports events. Notify is called once, before all other
+// methods. happened is called from a goroutine of the session, one event after the other, with no lock held, and not
+// after Close.
+type Notifier interface {
+	Notify(happened func(Event))
+}
 
 // events are reported to the listener one after the other. session.mu guards them.
 type events struct {
-	happened func(buckets.SharedEvent) // nil: there is no listener
-	untold   []buckets.SharedEvent     // the first one is being reported
+	happened func(Event) // nil: there is no listener
+	untold   []Event     // the first one is being reported
 }
 
-var _ buckets.SharedNotifier = (*session)(nil)
+var _ Notifier = (*session)(nil)
 
 // Notify sets the listener, which is called for each event from a goroutine of the session.
-func (s *session) Notify(happened func(buckets.SharedEvent)) {
+func (s *session) Notify(happened func(Event)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events.happened = happened
 }
 
 // tell reports an event. s.mu must be held.
-func (s *session) tell(e buckets.SharedEvent) {
+func (s *session) tell(e Event) {
 	if s.events.happened == nil || s.closed {
 		return
 	}
@@ -51,5 +101,5 @@ func (s *session) lost() {
 	s.meter.count(&s.meter.counted.Losses)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tell(buckets.SharedEvent{Kind: buckets.StateLost})
+	s.tell(Event{Kind: StateLost})
 }

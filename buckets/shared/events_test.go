@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -19,13 +20,13 @@ func TestHookIsCalledForWhatHappensToWhatIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)
 		var mu sync.Mutex
-		var events []buckets.SharedEvent
-		m := managerOn(t, server, buckets.WithHooks(buckets.Hooks{Shared: func(e buckets.SharedEvent) {
+		var events []shared.Event
+		m := managerOn(t, server, buckets.WithHooks(buckets.Hooks{Shared: func(e shared.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			events = append(events, e)
 		}}))
-		told := func() (kinds []buckets.SharedEventKind) {
+		told := func() (kinds []shared.EventKind) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, e := range events {
@@ -47,27 +48,27 @@ func TestHookIsCalledForWhatHappensToWhatIsShared(t *testing.T) {
 		require.Empty(t, told())
 		server.SetDown(true)
 		time.Sleep(5 * time.Second)
-		require.Equal(t, []buckets.SharedEventKind{buckets.OutageBegan}, told())
+		require.Equal(t, []shared.EventKind{shared.OutageBegan}, told())
 		assert.ErrorContains(t, events[0].Cause, "connection refused")
 		server.SetDown(false)
 		send(3)
-		require.Equal(t, []buckets.SharedEventKind{buckets.OutageBegan, buckets.OutageEnded}, told())
+		require.Equal(t, []shared.EventKind{shared.OutageBegan, shared.OutageEnded}, told())
 		assert.InDelta(t, 5, events[1].After.Seconds(), 1)
 		server.Flush()
 		send(5)
-		require.Contains(t, told(), buckets.StateLost)
-		require.NotContains(t, told(), buckets.ClockSet)
+		require.Contains(t, told(), shared.StateLost)
+		require.NotContains(t, told(), shared.ClockSet)
 		server.StepClock(time.Minute)
 		send(5)
-		assert.Contains(t, told(), buckets.ClockSet)
-		assert.Equal(t, buckets.StateLost, told()[len(told())-1])
+		assert.Contains(t, told(), shared.ClockSet)
+		assert.Equal(t, shared.StateLost, told()[len(told())-1])
 		stats := m.Stats().Shared
 		assert.EqualValues(t, 1, stats.Outages)
 		assert.EqualValues(t, 1, stats.ClockSteps)
 		require.NoError(t, m.Close())
 		server.SetDown(true)
 		time.Sleep(5 * time.Second)
-		assert.Equal(t, buckets.StateLost, told()[len(told())-1], "nothing is told after Close")
+		assert.Equal(t, shared.StateLost, told()[len(told())-1], "nothing is told after Close")
 	})
 }
 
@@ -75,7 +76,7 @@ func TestHookIsCalledForWhatHappensToWhatIsShared(t *testing.T) {
 func TestSlowHookDelaysNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)
-		m := managerOn(t, server, buckets.WithHooks(buckets.Hooks{Shared: func(buckets.SharedEvent) { time.Sleep(time.Minute) }}))
+		m := managerOn(t, server, buckets.WithHooks(buckets.Hooks{Shared: func(shared.Event) { time.Sleep(time.Minute) }}))
 		route, err := routes.Match("POST", "/channels/1/messages")
 		require.NoError(t, err)
 		send := func() {

@@ -2,12 +2,10 @@ package shared
 
 import (
 	"time"
-
-	"github.com/ratelight/ratelight/buckets"
 )
 
 // LoanUntil returns when a bucket's loan ends, 0 if there is none.
-func LoanUntil(b buckets.SharedBucket) time.Duration {
+func LoanUntil(b Bucket) time.Duration {
 	at := b.(*bucket)
 	at.mu.Lock()
 	defer at.mu.Unlock()
@@ -15,7 +13,7 @@ func LoanUntil(b buckets.SharedBucket) time.Duration {
 }
 
 // LoanWanted reports that others want a bucket's loan back.
-func LoanWanted(b buckets.SharedBucket) bool {
+func LoanWanted(b Bucket) bool {
 	at := b.(*bucket)
 	at.mu.Lock()
 	defer at.mu.Unlock()
@@ -23,7 +21,7 @@ func LoanWanted(b buckets.SharedBucket) bool {
 }
 
 // EndLoan ends a bucket's loan with requests in flight that were sent at those times.
-func EndLoan(b buckets.SharedBucket, now time.Duration, sent []time.Duration) (flying []buckets.SharedPermit) {
+func EndLoan(b Bucket, now time.Duration, sent []time.Duration) (flying []Permit) {
 	at := b.(*bucket)
 	at.mu.Lock()
 	defer at.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
@@ -356,9 +355,9 @@ func TestNothingRunsAfterClose(t *testing.T) {
 func TestASessionThatClosesGivesUpItsPlacesAndLoans(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
-		a, lent := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"})
+		a, lent := p.use(someKey), p.use(shared.Key{Hash: "other"})
 		b := w.process()
-		other, otherLent := b.use(someKey), b.use(buckets.SharedKey{Hash: "other"})
+		other, otherLent := b.use(someKey), b.use(shared.Key{Hash: "other"})
 		lent.join(1)
 		other.join(1)
 		pass(10 * ms)
@@ -381,7 +380,7 @@ func TestASessionThatClosesGivesUpItsPlacesAndLoans(t *testing.T) {
 func TestCallsThatFailTogetherAreNoOutage(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(shared.WithOutage(shared.OutageFail))
-		a, b := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"})
+		a, b := p.use(someKey), p.use(shared.Key{Hash: "other"})
 		w.server.SetDown(true)
 		a.join(1)
 		b.join(1)

@@ -26,14 +26,14 @@ import (
 // bucketsOnly is a store whose processes share nothing but buckets.
 type bucketsOnly struct{ *shared.Store }
 
-func (b bucketsOnly) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+func (b bucketsOnly) Join(clock clockwork.Clock, origin time.Time) shared.Session {
 	return onlySession{b.Store.Join(clock, origin)}
 }
 
-type onlySession struct{ buckets.SharedSession }
+type onlySession struct{ shared.Session }
 
-func (s onlySession) Global(string, int, func()) buckets.SharedGlobal { return onlyGlobal{} }
-func (s onlySession) Discovery(string, string, func()) buckets.SharedDiscovery {
+func (s onlySession) Global(string, int, func()) shared.Global { return onlyGlobal{} }
+func (s onlySession) Discovery(string, string, func()) shared.Discovery {
 	return onlyDiscovery{}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -16,7 +16,7 @@ import (
 func TestALoanDoesNotOutliveAGap(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
-		a, other, b := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"}), w.process().use(someKey)
+		a, other, b := p.use(someKey), p.use(shared.Key{Hash: "other"}), w.process().use(someKey)
 		a.join(1)
 		pass(500 * ms)
 		require.True(t, a.lent)
@@ -38,9 +38,9 @@ func TestALoanDoesNotOutliveAGap(t *testing.T) {
 func TestLoansThatComeInAnotherOrderAreBelieved(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
-		a, b := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"})
+		a, b := p.use(someKey), p.use(shared.Key{Hash: "other"})
 		pass(10 * time.Second)
-		p.session.Bucket(buckets.SharedKey{Hash: "third"}, &ratelimits.Window{}, func() {}).Hold(w.now(), ms, 0) // so that the clock is known
+		p.session.Bucket(shared.Key{Hash: "third"}, &ratelimits.Window{}, func() {}).Hold(w.now(), ms, 0) // so that the clock is known
 		pass(10 * time.Second)
 		slow := true
 		w.server.Decide(func(script string) redistest.Fate {

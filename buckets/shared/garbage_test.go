@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
@@ -85,7 +84,7 @@ func TestGarbageStopsNobody(t *testing.T) {
 			if u.lent {
 				u.giveBack(u.window.State(w.now()))
 			}
-			other := p.use(buckets.SharedKey{Hash: "other"})
+			other := p.use(shared.Key{Hash: "other"})
 			other.join(1)
 			pass(10 * time.Second)
 			assert.True(t, other.served(1), "seed %d", seed)

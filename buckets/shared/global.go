@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -52,7 +51,7 @@ type global struct {
 }
 
 // Global returns the global limit of a credential.
-func (s *session) Global(credential string, limit int, changed func()) buckets.SharedGlobal {
+func (s *session) Global(credential string, limit int, changed func()) Global {
 	for {
 		g := s.parts.global(s, credential)
 		g.mu.Lock()

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
@@ -33,8 +32,8 @@ func (l *wire) Run(ctx context.Context, script *shared.Script, keys []string, ar
 // holder is a process that uses a global limit.
 type holder struct {
 	link    *wire
-	session buckets.SharedSession
-	global  buckets.SharedGlobal
+	session shared.Session
+	global  shared.Global
 	dead    bool
 	used    bool
 	had     bool          // a part, so that it knows what the server knew

@@ -7,12 +7,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-func count(session buckets.SharedSession, n int) {
+func count(session shared.Session, n int) {
 	for range n {
 		session.Invalid()
 	}
@@ -113,7 +112,7 @@ func TestServerThatForgotInvalidResponsesIsToldAgain(t *testing.T) {
 
 func TestInvalidResponsesCountTogetherByAddressIfOneIsGiven(t *testing.T) {
 	onStage(t, func(f *stage) {
-		join := func(application, address string) buckets.SharedSession {
+		join := func(application, address string) shared.Session {
 			options := []shared.Option{shared.WithApplication(application)}
 			if address != "" {
 				options = append(options, shared.WithAddress(address))

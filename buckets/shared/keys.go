@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-
-	"github.com/ratelight/ratelight/buckets"
 )
 
 // protocol begins all keys. Each version of the scripts and of the stored values has another one, so that processes of
@@ -48,7 +46,7 @@ func (k keys) invalid(address string) string {
 func (k keys) channel(session string) string { return k.name("o", session) }
 
 // bucket returns the name of a bucket in keys.
-func (k keys) bucket(key buckets.SharedKey) string {
+func (k keys) bucket(key Key) string {
 	return key.Credential + "/" + key.Hash + "/" + k.major(key.Major)
 }
 

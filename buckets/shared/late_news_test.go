@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
@@ -23,7 +22,7 @@ func TestNewsOfAnOutageThatComesWhenItIsOver(t *testing.T) {
 				p, q := w.process(shared.WithOutage(policy)), w.process()
 				var mine []*user
 				for i := range 4 {
-					key := buckets.SharedKey{Hash: strconv.Itoa(i)}
+					key := shared.Key{Hash: strconv.Itoa(i)}
 					u, other := slow(p, key), q.use(key)
 					other.join(1)
 					pass(10 * ms)
@@ -55,7 +54,7 @@ func TestNewsOfAnOutageThatComesWhenItIsOver(t *testing.T) {
 }
 
 // slow is use for a manager that takes its time over what it is told during an outage.
-func slow(p *process, key buckets.SharedKey) *user {
+func slow(p *process, key shared.Key) *user {
 	return p.useWith(key, func(u *user) {
 		u.changed()
 		p.link.mu.Lock()
@@ -72,7 +71,7 @@ func slow(p *process, key buckets.SharedKey) *user {
 func TestAnOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(shared.WithOutage(shared.OutageFull))
-		a, b := p.use(someKey), p.use(buckets.SharedKey{Hash: "other"})
+		a, b := p.use(someKey), p.use(shared.Key{Hash: "other"})
 		a.join(1)
 		pass(100 * ms)
 		require.True(t, a.lent)

@@ -4,14 +4,12 @@ import (
 	"maps"
 	"sync"
 	"time"
-
-	"github.com/ratelight/ratelight/buckets"
 )
 
 // meter counts the events of a session. Its mutex is taken after all others.
 type meter struct {
 	mu      sync.Mutex
-	counted buckets.SharedStats
+	counted Stats
 }
 
 func (m *meter) count(counter *uint64) {
@@ -25,7 +23,7 @@ func (m *meter) called(script string, took time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.counted.Calls == nil {
-		m.counted.Calls = map[string]buckets.SharedCalls{}
+		m.counted.Calls = map[string]Calls{}
 	}
 	c := m.counted.Calls[script]
 	c.Calls++
@@ -49,7 +47,7 @@ func (s *session) loanEnded(l *loan) {
 }
 
 // Stats returns what the session has counted.
-func (s *session) Stats() buckets.SharedStats {
+func (s *session) Stats() Stats {
 	quota, need := s.quota()
 	s.meter.mu.Lock()
 	stats := s.meter.counted

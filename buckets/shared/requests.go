@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -109,7 +108,7 @@ func (b *bucket) fly(sent time.Duration, window ratelimits.Permit) *permit {
 }
 
 // land removes a request from those in flight, and returns false if it is not there.
-func (b *bucket) land(p buckets.SharedPermit) (permit, bool) {
+func (b *bucket) land(p Permit) (permit, bool) {
 	at, ok := p.(*permit)
 	if !ok || at.index < 0 || at.index >= len(b.permits) || b.permits[at.index] != at {
 		return permit{}, false

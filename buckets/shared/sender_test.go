@@ -9,7 +9,6 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
@@ -38,15 +37,15 @@ func onStage(t *testing.T, test func(f *stage), options ...shared.Option) {
 
 func (f *stage) now() time.Duration { return time.Since(f.origin) }
 
-func (f *stage) join() buckets.SharedSession {
+func (f *stage) join() shared.Session {
 	return f.store.Join(realClock, f.origin)
 }
 
 // sender sends as fast as its part of a global limit allows: it does what a manager does with it.
 type sender struct {
 	stage   *stage
-	session buckets.SharedSession
-	global  buckets.SharedGlobal
+	session shared.Session
+	global  shared.Global
 	limit   int
 	trip    time.Duration
 
@@ -60,7 +59,7 @@ type sender struct {
 
 func (f *stage) sender(limit int) *sender { return f.senderOf(f.join(), limit) }
 
-func (f *stage) senderOf(session buckets.SharedSession, limit int) *sender {
+func (f *stage) senderOf(session shared.Session, limit int) *sender {
 	s := &sender{stage: f, session: session, limit: limit, trip: 20 * time.Millisecond, pacer: ratelimits.NewGlobal(min(limit, 1))}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
-
-	"github.com/ratelight/ratelight/buckets"
 )
 
 const (
@@ -136,7 +134,7 @@ func (s *session) awake() int {
 	if ahead > s.ahead+stepSlack {
 		s.naps++
 		s.meter.count(&s.meter.counted.Suspensions)
-		s.tell(buckets.SharedEvent{Kind: buckets.ProcessSuspended})
+		s.tell(Event{Kind: ProcessSuspended})
 		s.napAt = s.now()
 		s.engine.known, s.engine.set = false, s.napAt // low and high still hold for earlier times
 	}

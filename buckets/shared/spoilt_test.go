@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
@@ -22,7 +21,7 @@ func TestASpoiltFieldStopsNobodyElse(t *testing.T) {
 					a, _ := w.limited(shared.WithOutage(shared.OutageFail))
 					w.server.Redis.HSet(key, field, value)
 					a.join(1)
-					other := a.process.use(buckets.SharedKey{Hash: "other"})
+					other := a.process.use(shared.Key{Hash: "other"})
 					other.join(1)
 					for range 15 {
 						pass(time.Second)

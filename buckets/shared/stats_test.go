@@ -8,14 +8,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-func (p *process) stats() buckets.SharedStats { return p.session.(buckets.SharedStatus).Stats() }
+func (p *process) stats() shared.Stats { return p.session.(shared.Monitor).Stats() }
 
 // sum adds up what was counted of all scripts.
-func sum(s buckets.SharedStats) (all buckets.SharedCalls) {
+func sum(s shared.Stats) (all shared.Calls) {
 	for _, c := range s.Calls {
 		all.Calls += c.Calls
 		all.Errors += c.Errors

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
-
-	"github.com/ratelight/ratelight/buckets"
 )
 
 // Store keeps the state of shared limits on a server. Pass it to buckets.WithShared. It is safe for concurrent use, and
@@ -23,7 +21,7 @@ type Store struct {
 	sessions map[*session]struct{} // sessions that are not closed
 }
 
-var _ buckets.Shared = (*Store)(nil)
+var _ Source = (*Store)(nil)
 
 // New returns a store on the server of the runner. If the runner is also a Subscriber, the store listens for messages.
 // New does not call the server. It returns an error for an invalid option or without a runner. Options that are nil are
@@ -46,8 +44,8 @@ func New(runner Runner, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-// Join starts a session, see buckets.Shared.
-func (s *Store) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+// Join starts a session, see Source.
+func (s *Store) Join(clock clockwork.Clock, origin time.Time) Session {
 	session := newSession(s, clock, origin)
 	s.mu.Lock()
 	defer s.mu.Unlock()

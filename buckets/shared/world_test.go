@@ -13,7 +13,6 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
@@ -52,7 +51,7 @@ func (w *world) now() time.Duration { return time.Since(w.start) }
 // process is one session.
 type process struct {
 	*world
-	session buckets.SharedSession
+	session shared.Session
 	link    *link
 }
 
@@ -120,24 +119,24 @@ func (w *world) process(options ...shared.Option) *process {
 // bucket that it has for itself until it gives that back.
 type user struct {
 	*process
-	bucket buckets.SharedBucket
+	bucket shared.Bucket
 
 	mu       sync.Mutex
 	window   ratelimits.Window
 	arrivals []time.Duration // of those who wait
 	sent     []time.Duration
-	flying   []buckets.SharedPermit
+	flying   []shared.Permit
 	lent     bool
 	errs     []error
 	log      func(p *process)
 	asleep   bool // looks at nothing
 }
 
-var someKey = buckets.SharedKey{Credential: "0123456789abcdef", Hash: "hash", Major: "1"}
+var someKey = shared.Key{Credential: "0123456789abcdef", Hash: "hash", Major: "1"}
 
-func (p *process) use(key buckets.SharedKey) *user { return p.useWith(key, (*user).changed) }
+func (p *process) use(key shared.Key) *user { return p.useWith(key, (*user).changed) }
 
-func (p *process) useWith(key buckets.SharedKey, changed func(*user)) *user {
+func (p *process) useWith(key shared.Key, changed func(*user)) *user {
 	u := &user{process: p}
 	u.mu.Lock() // there may be news at once
 	defer u.mu.Unlock()
@@ -245,7 +244,7 @@ func (u *user) until() time.Duration { return shared.LoanUntil(u.bucket) }
 
 func (u *user) wanted() bool { return shared.LoanWanted(u.bucket) }
 
-func (u *user) forecast(ahead int) buckets.SharedForecast {
+func (u *user) forecast(ahead int) shared.Forecast {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.bucket.Predict(u.now(), ahead)
@@ -266,7 +265,7 @@ func (u *user) answerNumber(i int, r ratelimits.Response) {
 }
 
 // giveBack returns the loan with another state, and requests in flight that were sent at those times.
-func (u *user) giveBack(s ratelimits.State, flying ...time.Duration) []buckets.SharedPermit {
+func (u *user) giveBack(s ratelimits.State, flying ...time.Duration) []shared.Permit {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	require.True(u.t, u.lent)

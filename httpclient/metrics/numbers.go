@@ -72,7 +72,7 @@ var (
 	callTimeDesc   = prometheus.NewDesc("ratelight_shared_call_duration_seconds_total", "Time that calls to the server have taken, by script.", []string{"script"}, nil)
 )
 
-// scripts names the scripts that buckets.SharedStats.Calls counts.
+// scripts names the scripts that shared.Stats.Calls counts.
 var scripts = []string{"swap", "beat", "part", "discover", "invalid"}
 
 // Describe implements prometheus.Collector.

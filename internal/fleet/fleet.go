@@ -29,7 +29,7 @@ type Config struct {
 	Deaf bool
 	// Share returns what a process shares with the others by running scripts on their server. It can use another
 	// protocol, or another version of it than the others. Nil: a store of package shared, with the options in Store.
-	Share func(process int, runner shared.Runner) (buckets.Shared, error)
+	Share func(process int, runner shared.Runner) (shared.Source, error)
 	// Clocks gives each process a clock of its own, which can stand still. Suspend and StepClock need it.
 	Clocks bool
 }
@@ -90,7 +90,7 @@ func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 		}
 		share := f.config.Share
 		if share == nil {
-			share = func(_ int, runner shared.Runner) (buckets.Shared, error) {
+			share = func(_ int, runner shared.Runner) (shared.Source, error) {
 				return shared.New(runner, f.config.Store...)
 			}
 		}

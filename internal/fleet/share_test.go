@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/fleet"
@@ -18,7 +17,7 @@ import (
 func TestProcessesMayShareInDifferentWays(t *testing.T) {
 	t.Parallel()
 	var asked []int
-	share := func(process int, runner shared.Runner) (buckets.Shared, error) {
+	share := func(process int, runner shared.Runner) (shared.Source, error) {
 		asked = append(asked, process)
 		return shared.New(runner, shared.WithApplication(fmt.Sprintf("version %d", process%2)))
 	}

@@ -41,8 +41,8 @@ func (n next) Subscribe(ctx context.Context, channel string, received func(messa
 }
 
 // versions lets processes from a number on have the next version of the protocol.
-func versions(from int) func(int, shared.Runner) (buckets.Shared, error) {
-	return func(process int, runner shared.Runner) (buckets.Shared, error) {
+func versions(from int) func(int, shared.Runner) (shared.Source, error) {
+	return func(process int, runner shared.Runner) (shared.Source, error) {
 		if process >= from {
 			runner = next{runner.(shared.Subscriber)}
 		}

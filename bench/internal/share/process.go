@@ -82,7 +82,7 @@ func Child(stdin io.Reader, stdout io.Writer) error {
 }
 
 // calls returns the sum of the calls to the engine.
-func calls(transport *httpclient.Transport) (all buckets.SharedCalls) {
+func calls(transport *httpclient.Transport) (all shared.Calls) {
 	for _, c := range transport.Manager().Stats().Shared.Calls {
 		all.Calls, all.Time = all.Calls+c.Calls, all.Time+c.Time
 	}
@@ -111,8 +111,8 @@ type process struct {
 	in      io.Closer
 	kill    func() error
 	exited  chan struct{}
-	wanted  atomic.Bool         // the parent wants it to end
-	calls   buckets.SharedCalls // to the engine, known when it has exited; zero if it was killed
+	wanted  atomic.Bool  // the parent wants it to end
+	calls   shared.Calls // to the engine, known when it has exited; zero if it was killed
 }
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -27,8 +27,8 @@ type result struct {
 	// 429s as the simulator judged them. It takes all processes for one client.
 	refused, avoidable, excused discordsim.ByClass
 	pairs, inverted             int
-	calls                       buckets.SharedCalls // to the engine; zero if nothing is shared, or there are accidents
-	seconds                     [][3]int            // of each second: accepted requests, 429s, failed requests
+	calls                       shared.Calls // to the engine; zero if nothing is shared, or there are accidents
+	seconds                     [][3]int     // of each second: accepted requests, 429s, failed requests
 	costs                       []cost
 	// stalled is the longest time that the simulated Discord was behind.
 	stalled     time.Duration

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -18,7 +18,7 @@ func good() *result {
 	return &result{
 		Scenario: Scenario{Name: "x", targets: targets{certain: 0.97, callsEach: 0.1, inOrder: true}, works: make([]work, 2)}, length: 20 * time.Second,
 		requests: 100, answered: 100, took: 20 * time.Second, ideal: discordsim.Plan{Makespan: 19600 * time.Millisecond},
-		calls: buckets.SharedCalls{Calls: 10}, pairs: 50,
+		calls: shared.Calls{Calls: 10}, pairs: 50,
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -57,7 +57,7 @@ type permit struct {
 // queued returns the number of waiting requests that are not granted.
 func (b *bucket) queued() int { return max(b.waiting-len(b.granted), 0) }
 
-// Demand implements buckets.SharedBucket. The number of waiters is enough, because permits go to the first arrivals.
+// Demand implements shared.Bucket. The number of waiters is enough, because permits go to the first arrivals.
 func (b *bucket) Demand(now time.Duration, waiting int, _ iter.Seq[time.Duration]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +80,7 @@ func (b *bucket) unsent(now time.Duration, p *permit) {
 	b.tell(now, report{kind: unsent, name: p.name, gen: p.gen, since: now})
 }
 
-// Next implements buckets.SharedBucket. It gives back permits not taken within half their lease, because they could
+// Next implements shared.Bucket. It gives back permits not taken within half their lease, because they could
 // expire before their request ends.
 func (b *bucket) Next(now time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
@@ -95,7 +95,7 @@ func (b *bucket) Next(now time.Duration) (time.Duration, bool) {
 	return now, len(b.granted) > 0
 }
 
-func (b *bucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
+func (b *bucket) Take(now time.Duration) (shared.Permit, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.granted) == 0 {
@@ -107,8 +107,8 @@ func (b *bucket) Take(now time.Duration) (buckets.SharedPermit, bool) {
 	return p, true
 }
 
-// Adopt implements buckets.SharedBucket. The lease begins now.
-func (b *bucket) Adopt(now, sent time.Duration) buckets.SharedPermit {
+// Adopt implements shared.Bucket. The lease begins now.
+func (b *bucket) Adopt(now, sent time.Duration) shared.Permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := &permit{name: b.session.name(), gen: -1, since: now, window: b.window.Adopt(now, sent)}
@@ -116,7 +116,7 @@ func (b *bucket) Adopt(now, sent time.Duration) buckets.SharedPermit {
 	return p
 }
 
-func (b *bucket) Report(now time.Duration, permission buckets.SharedPermit, r ratelimits.Response) {
+func (b *bucket) Report(now time.Duration, permission shared.Permit, r ratelimits.Response) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p, ok := permission.(*permit)
@@ -137,7 +137,7 @@ func (b *bucket) Report(now time.Duration, permission buckets.SharedPermit, r ra
 	b.tell(now, o)
 }
 
-func (b *bucket) Return(now time.Duration, permission buckets.SharedPermit) {
+func (b *bucket) Return(now time.Duration, permission shared.Permit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p, ok := permission.(*permit); ok {
@@ -170,9 +170,9 @@ func (b *bucket) tell(now time.Duration, r report) {
 	b.kick(now)
 }
 
-// Predict implements buckets.SharedBucket. Waiters of other processes are not known, because the server has no queue. A
+// Predict implements shared.Bucket. Waiters of other processes are not known, because the server has no queue. A
 // forecast is certain if the server refused the request at the last claim, or would refuse it now.
-func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast) {
+func (b *bucket) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if over := b.view.ends > 0 && now >= b.view.ends; b.view.limit > 0 {
@@ -199,7 +199,7 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f buckets.SharedForecast
 	return f
 }
 
-// Err implements buckets.SharedBucket. It returns a *shared.KeyError if a key holds a foreign value, and nil during an
+// Err implements shared.Bucket. It returns a *shared.KeyError if a key holds a foreign value, and nil during an
 // outage: then all requests wait.
 func (b *bucket) Err() error {
 	b.mu.Lock()
@@ -207,7 +207,7 @@ func (b *bucket) Err() error {
 	return b.err
 }
 
-// Close implements buckets.SharedBucket. It gives back the permits of requests that have not left.
+// Close implements shared.Bucket. It gives back the permits of requests that have not left.
 func (b *bucket) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -92,7 +91,7 @@ func TestRequestsWithoutPermitsAreCharged(t *testing.T) {
 		p, other := w.process(), w.process()
 		defer p.session.Close()
 		defer other.session.Close()
-		adopt := func() buckets.SharedPermit { return p.bucket.Adopt(p.now(), p.now()) }
+		adopt := func() shared.Permit { return p.bucket.Adopt(p.now(), p.now()) }
 		// The first of all brings the limits with it.
 		p.report(adopt(), headers(4, time.Second, time.Now().Add(time.Second).UnixMilli()))
 		synctest.Wait()

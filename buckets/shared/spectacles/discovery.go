@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 )
 
 // discovery gives every process the permission at once: Spectacles has no bucket hashes to share.
@@ -17,8 +17,8 @@ type discovery struct {
 	closed bool
 }
 
-// Discovery implements buckets.SharedSession.
-func (s *session) Discovery(_, _ string, changed func()) buckets.SharedDiscovery {
+// Discovery implements shared.Session.
+func (s *session) Discovery(_, _ string, changed func()) shared.Discovery {
 	return &discovery{session: s, changed: changed}
 }
 

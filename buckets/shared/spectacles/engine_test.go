@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/redistest"
@@ -50,8 +49,8 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 	now := func() time.Duration { return time.Since(origin) }
 	changed := make(chan struct{}, 100)
 	bucket := session.Bucket(key, &ratelimits.Window{}, func() { changed <- struct{}{} })
-	demand := func(b buckets.SharedBucket) { b.Demand(now(), 1, slices.Values([]time.Duration{now()})) }
-	take := func() buckets.SharedPermit {
+	demand := func(b shared.Bucket) { b.Demand(now(), 1, slices.Values([]time.Duration{now()})) }
+	take := func() shared.Permit {
 		permit, ok := bucket.Take(now())
 		require.True(t, ok)
 		bucket.Demand(now(), 0, slices.Values[[]time.Duration](nil))

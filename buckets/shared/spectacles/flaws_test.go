@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -37,7 +36,7 @@ func headers(remaining int, after time.Duration, stamp int64) ratelimits.Respons
 }
 
 // burst acquires and returns what is granted at once, n at most.
-func (p *process) burst(n int) (granted []buckets.SharedPermit) {
+func (p *process) burst(n int) (granted []shared.Permit) {
 	for range n {
 		permit, ok := p.within(time.Microsecond)
 		if !ok {

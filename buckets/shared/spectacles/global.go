@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 )
 
 // global is one process's fixed part of the global limit. A global 429 of any process stops all processes.
@@ -17,8 +17,8 @@ type global struct {
 // certain is how long a part is valid: longer than any request waits.
 const certain = 24 * time.Hour
 
-// Global implements buckets.SharedSession. All credentials share their holds, because there is one key for them.
-func (s *session) Global(_ string, limit int, changed func()) buckets.SharedGlobal {
+// Global implements shared.Session. All credentials share their holds, because there is one key for them.
+func (s *session) Global(_ string, limit int, changed func()) shared.Global {
 	g := &global{session: s, changed: changed}
 	if limit > 0 {
 		g.part = max(limit/s.store.processes, 1)

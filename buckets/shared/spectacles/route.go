@@ -3,7 +3,7 @@ package spectacles
 import (
 	"strings"
 
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 )
 
 // ByPath names a route by its path, without the method. The id of a channel, guild or webhook at its beginning remains.
@@ -15,7 +15,7 @@ import (
 //	POST         /webhooks/3/token         /webhooks/3/:token
 //
 // All methods of a path share a counter, except for the deletion of a message. So do all tokens of a webhook.
-func ByPath(key buckets.SharedKey) string {
+func ByPath(key shared.Key) string {
 	method, path, ok := pathOf(key)
 	if !ok {
 		return unrouted(key)
@@ -28,7 +28,7 @@ func ByPath(key buckets.SharedKey) string {
 
 // ByMethodAndPath names a route by its method and, after a space, its path as in ByPath: "POST /channels/1/messages".
 // Methods with separate limits then have separate counters.
-func ByMethodAndPath(key buckets.SharedKey) string {
+func ByMethodAndPath(key shared.Key) string {
 	method, path, ok := pathOf(key)
 	if !ok {
 		return unrouted(key)
@@ -37,10 +37,10 @@ func ByMethodAndPath(key buckets.SharedKey) string {
 }
 
 // unrouted names a bucket that several routes may use. No other client has a bucket with that name.
-func unrouted(key buckets.SharedKey) string { return "bucket:" + key.Hash + ":" + key.Major }
+func unrouted(key shared.Key) string { return "bucket:" + key.Hash + ":" + key.Major }
 
 // pathOf returns the method of a key's route, and its path with the ids that have separate counters filled in.
-func pathOf(key buckets.SharedKey) (method, path string, ok bool) {
+func pathOf(key shared.Key) (method, path string, ok bool) {
 	method, template, ok := strings.Cut(key.Route, " ")
 	if !ok || !strings.HasPrefix(template, "/") {
 		return "", "", false

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 )
 
@@ -38,7 +38,7 @@ func TestRoutesHaveTheNamesThatAreDocumented(t *testing.T) {
 		{"", "1", "bucket:h:1", "bucket:h:1"}, // several routes use it
 		{"nonsense", "1", "bucket:h:1", "bucket:h:1"},
 	} {
-		key := buckets.SharedKey{Hash: "h", Major: c.major, Route: c.route}
+		key := shared.Key{Hash: "h", Major: c.major, Route: c.route}
 		assert.Equal(t, c.path, spectacles.ByPath(key), c.route)
 		assert.Equal(t, c.methodAndPath, spectacles.ByMethodAndPath(key), c.route)
 	}
@@ -46,7 +46,7 @@ func TestRoutesHaveTheNamesThatAreDocumented(t *testing.T) {
 
 func TestKeysAreCalledAsTheOptionsSay(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p := w.process(spectacles.WithPrefix("bot:"), spectacles.WithRoute(func(buckets.SharedKey) string { return "r" }))
+		p := w.process(spectacles.WithPrefix("bot:"), spectacles.WithRoute(func(shared.Key) string { return "r" }))
 		defer p.session.Close()
 		p.learn()
 		assert.ElementsMatch(t, []string{"bot:r:remaining", "bot:r:limit", "bot:r:x"}, w.engine.Redis.Keys())

@@ -14,7 +14,6 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -92,7 +91,7 @@ func (s *session) over() bool {
 	return s.closed
 }
 
-// Credential implements buckets.SharedSession. No key contains it: Spectacles has one set of counters for a prefix.
+// Credential implements shared.Session. No key contains it: Spectacles has one set of counters for a prefix.
 func (s *session) Credential(authorization string) string {
 	if authorization == "" {
 		return ""
@@ -102,8 +101,8 @@ func (s *session) Credential(authorization string) string {
 	return hex.EncodeToString(mac.Sum(nil)[:8])
 }
 
-// Bucket implements buckets.SharedSession.
-func (s *session) Bucket(key buckets.SharedKey, window *ratelimits.Window, changed func()) buckets.SharedBucket {
+// Bucket implements shared.Session.
+func (s *session) Bucket(key shared.Key, window *ratelimits.Window, changed func()) shared.Bucket {
 	b := &bucket{session: s, keys: s.store.keys(key), window: window, changed: changed}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,13 +118,13 @@ func (s *session) forget(b *bucket) {
 	delete(s.buckets, b)
 }
 
-// Invalid implements buckets.SharedSession. Spectacles does not count invalid responses.
+// Invalid implements shared.Session. Spectacles does not count invalid responses.
 func (s *session) Invalid() int { return 0 }
 
-// Others implements buckets.SharedSession.
+// Others implements shared.Session.
 func (s *session) Others() int { return 0 }
 
-// Close implements buckets.SharedSession. Within a second it returns unused permits and reports outcomes, if possible.
+// Close implements shared.Session. Within a second it returns unused permits and reports outcomes, if possible.
 func (s *session) Close() {
 	for _, b := range s.all() {
 		b.Close()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/jonboulle/clockwork"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
@@ -14,15 +13,15 @@ import (
 type Store struct {
 	runner    shared.Runner
 	prefix    string
-	route     func(buckets.SharedKey) string
+	route     func(shared.Key) string
 	lease     time.Duration
 	timeout   time.Duration
 	processes int
 }
 
 var (
-	_ buckets.Shared        = (*Store)(nil)
-	_ buckets.SharedByRoute = (*Store)(nil)
+	_ shared.Source  = (*Store)(nil)
+	_ shared.ByRoute = (*Store)(nil)
 )
 
 // Option changes how a Store works.
@@ -36,7 +35,7 @@ func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefi
 // WithRoute sets the function that names a route in keys; the names must be exactly those of the other clients. The
 // default is [ByPath]. The function must not block and must be safe for concurrent use. Buckets of the same name share
 // a counter.
-func WithRoute(name func(buckets.SharedKey) string) Option {
+func WithRoute(name func(shared.Key) string) Option {
 	return func(s *Store) {
 		if name != nil {
 			s.route = name
@@ -70,16 +69,16 @@ func New(runner shared.Runner, options ...Option) *Store {
 	return s
 }
 
-// ByRoute implements buckets.SharedByRoute. It returns true: Spectacles counts every route separately.
+// ByRoute implements shared.ByRoute. It returns true: Spectacles counts every route separately.
 func (s *Store) ByRoute() bool { return true }
 
-// Join starts a session, see buckets.Shared.
-func (s *Store) Join(clock clockwork.Clock, origin time.Time) buckets.SharedSession {
+// Join starts a session, see shared.Source.
+func (s *Store) Join(clock clockwork.Clock, origin time.Time) shared.Session {
 	return newSession(s, clock, origin)
 }
 
 // keys returns the keys of a bucket, in the order in which the scripts expect them.
-func (s *Store) keys(key buckets.SharedKey) []string {
+func (s *Store) keys(key shared.Key) []string {
 	route := s.prefix + s.route(key)
 	return []string{route + ":remaining", route + ":limit", s.globalKey(), route + ":x", route + ":f"}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -30,7 +29,7 @@ import (
 var seedClaim string
 
 // key is the one route that the tests use, and route its name in the keys.
-var key = buckets.SharedKey{Hash: "h", Major: "1", Route: "POST /channels/{channel_id}/messages"}
+var key = shared.Key{Hash: "h", Major: "1", Route: "POST /channels/{channel_id}/messages"}
 
 const route = "/channels/1/messages"
 
@@ -81,8 +80,8 @@ func (w *world) send() (ratelimits.Response, http.Header) {
 type process struct {
 	world   *world
 	origin  time.Time
-	session buckets.SharedSession
-	bucket  buckets.SharedBucket
+	session shared.Session
+	bucket  shared.Bucket
 
 	mu      sync.Mutex
 	window  ratelimits.Window
@@ -92,7 +91,7 @@ type process struct {
 // request is one that waits.
 type request struct {
 	arrived time.Duration
-	granted chan buckets.SharedPermit
+	granted chan shared.Permit
 }
 
 func (w *world) process(options ...spectacles.Option) *process {
@@ -150,14 +149,14 @@ func (p *process) tell() {
 func (p *process) join() *request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := &request{p.now(), make(chan buckets.SharedPermit, 1)}
+	r := &request{p.now(), make(chan shared.Permit, 1)}
 	p.waiting = append(p.waiting, r)
 	p.tell()
 	return r
 }
 
 // giveBack returns the permit of a request that was not sent.
-func (p *process) giveBack(permit buckets.SharedPermit) {
+func (p *process) giveBack(permit shared.Permit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bucket.Return(p.now(), permit)
@@ -165,7 +164,7 @@ func (p *process) giveBack(permit buckets.SharedPermit) {
 }
 
 // report says what came of a request.
-func (p *process) report(permit buckets.SharedPermit, response ratelimits.Response) {
+func (p *process) report(permit shared.Permit, response ratelimits.Response) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.bucket.Report(p.now(), permit, response)
@@ -173,7 +172,7 @@ func (p *process) report(permit buckets.SharedPermit, response ratelimits.Respon
 }
 
 // acquire waits for a permit until the context ends.
-func (p *process) acquire(ctx context.Context) (buckets.SharedPermit, bool) {
+func (p *process) acquire(ctx context.Context) (shared.Permit, bool) {
 	r := p.join()
 	select {
 	case permit := <-r.granted:
@@ -193,7 +192,7 @@ func (p *process) acquire(ctx context.Context) (buckets.SharedPermit, bool) {
 }
 
 // within waits for a permit that long.
-func (p *process) within(d time.Duration) (buckets.SharedPermit, bool) {
+func (p *process) within(d time.Duration) (shared.Permit, bool) {
 	ctx, cancel := context.WithTimeout(p.world.context, d)
 	defer cancel()
 	return p.acquire(ctx)

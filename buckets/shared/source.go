@@ -1,0 +1,156 @@
+package shared
+
+import (
+	"iter"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Source is the source of a manager's permits when several processes share limits, see buckets.WithShared. *Store
+// implements it; get one from buckets/shared/redis.
+//
+// In this and the following types, times are durations since the origin given to Join, on its clock. The methods are
+// called with locks of the manager held. They do not block, do not call back before they return, and are safe for
+// concurrent use. The functions named changed are called from goroutines of the store, with no lock held.
+type Source interface {
+	// Join starts a session of one manager, which lasts from its Start to its Close. Nothing of a session runs after
+	// its Close has returned.
+	Join(clock clockwork.Clock, origin time.Time) Session
+}
+
+// Session represents one manager's use of a Source.
+type Session interface {
+	// Credential returns a keyed hash of a secret, such as the value of an Authorization header, that is the same in
+	// all processes: 16 hexadecimal digits, or "" for "".
+	Credential(authorization string) string
+	// Bucket returns the bucket with that key, which works on the window. changed is called when its state has changed.
+	// While nothing is known of the bucket, its state is that of a new window, or, if window is Declared, of one with
+	// the same limit and period.
+	Bucket(key Key, window *ratelimits.Window, changed func()) Bucket
+	// Global returns the global limit of a credential: limit requests a second in all processes together, 0 for holds
+	// only. changed is called when its state has changed.
+	Global(credential string, limit int, changed func()) Global
+	// Discovery returns the discovery of a route's bucket hash. changed is called when its state has changed.
+	Discovery(credential, route string, changed func()) Discovery
+	// Invalid counts a response that Discord counts against its limit of invalid requests, and returns how many the
+	// other processes have counted, as far as is known.
+	Invalid() (others int)
+	// Others returns how many responses the other processes have counted as invalid, as far as is known.
+	Others() int
+	// Close ends the session, after everything obtained from it was closed. It tries to pass what these had to report
+	// to the other processes, and blocks for a second at most.
+	Close()
+}
+
+// Monitor is implemented by a Session that detects outages and counts what it does. Both methods may be
+// called after Close.
+type Monitor interface {
+	// Outage returns why the other processes cannot be reached at the moment, nil if they can. Requests go on waiting,
+	// unless the limit that they wait for has an Err; if they wait too long, the outage is the cause of their error.
+	Outage() error
+	// Stats returns what the session has counted. Its counters never shrink.
+	Stats() Stats
+}
+
+// Key identifies a bucket in all processes.
+type Key struct {
+	Credential string // of Session.Credential
+	Hash       string // as the server named it, or a replacement
+	Major      string // major parameter, with a hash in place of a token; empty if there is none
+	Route      string // "POST /channels/{channel_id}/messages": the only one that uses the bucket; empty if several may
+}
+
+// ByRoute is implemented by a Source that counts every route separately, whatever bucket hash its responses name.
+// It shares no declared limits: each process has its own.
+type ByRoute interface {
+	// ByRoute reports whether each bucket is for one route only, which its Key names.
+	ByRoute() bool
+}
+
+// Bucket gives out the permits of a bucket that processes share: from a queue of all processes, or from a window
+// that this process has for itself for a while. It works on a window of the manager, which shows what this process
+// knows of the bucket, and may replace the window's content. It uses the window only during calls of the methods below,
+// which the manager makes one at a time. Between the calls the manager may read and change the window.
+type Bucket interface {
+	// Demand reports how many requests wait now. arrivals yields when they arrived, the earliest first; it may be used
+	// only until Demand returns, and need not be read to the end. A request's place in the queue of all processes is
+	// that of its arrival, which may be long ago if it returns after a 429 or has priority. Demand is called after each
+	// call of changed, and after every other change of the waiting requests.
+	Demand(now time.Duration, waiting int, arrivals iter.Seq[time.Duration])
+	// Next returns a time before which Take fails, and at which to ask again; now if the first waiting request can
+	// leave. ok is false if that depends on an outcome or on another process: changed is called then.
+	Next(now time.Duration) (at time.Duration, ok bool)
+	// Take takes a permit for a request that is sent now. ok is false if there is none.
+	Take(now time.Duration) (p Permit, ok bool)
+	// Adopt charges a request in flight that was sent at the given time without a permit, because its bucket was not
+	// known.
+	Adopt(now, sent time.Duration) Permit
+	// Report ends a permit with the response to its request, the zero one if there was none.
+	Report(now time.Duration, p Permit, r ratelimits.Response)
+	// Return ends a permit whose request was not sent, or does not count for this bucket.
+	Return(now time.Duration, p Permit)
+	// Hold holds the bucket in all processes for d from now on. A shorter hold never shortens a longer one.
+	Hold(now, d time.Duration, class ratelimits.Class)
+	// Predict returns what is known of the wait of a request that has ahead requests of this process before it, in the
+	// order of Demand.
+	Predict(now time.Duration, ahead int) Forecast
+	// Err returns the error with which all waiting requests fail, nil while they may go on waiting.
+	Err() error
+	// Close ends the use of the bucket when no request waits. Requests in flight stay charged if the session, too, is
+	// closed before they end.
+	Close()
+}
+
+// Permit stands for one request from when it is sent until its outcome is reported. Only the Bucket that it
+// comes from knows what it is.
+type Permit any
+
+// Forecast predicts the wait of one request.
+type Forecast struct {
+	Wait  time.Duration    // including the requests of other processes, as far as is known
+	Class ratelimits.Class // of the 429 that caused the hold, ClassOK if there is none
+	// Certain reports whether the other processes have been asked about that request and have answered, or asking has
+	// failed.
+	Certain bool
+	// Own reports whether this process has the bucket for itself at the moment, so that no other process has to be
+	// asked.
+	Own bool
+}
+
+// Global is a global limit that processes share: each has a part of it, according to its need.
+type Global interface {
+	// Part returns how many requests a second this process may send, and until when. No request is sent with a part of
+	// 0, or after that time. With a part of 0 the time is when there may be a part, in the past if that is not known.
+	Part(now time.Duration) (part int, until time.Duration)
+	// Need reports how many requests wait for the limit now, and how many leave. It is called for every request, and
+	// again while it waits.
+	Need(now time.Duration, waiting, leaving int)
+	// HoldWait returns how long all requests are still held because a process has met the global limit.
+	HoldWait(now time.Duration) time.Duration
+	// Hold holds the requests of all processes for d from now on. A shorter hold never shortens a longer one.
+	Hold(now, d time.Duration)
+	// Err returns the error with which all waiting requests fail, nil while they may go on waiting.
+	Err() error
+	// Close returns the part.
+	Close()
+}
+
+// Discovery lets one process at a time find out the bucket hash of a route, and gives it to the others at once.
+type Discovery interface {
+	// Ask asks for the permission to send a probe. The permission is given once per call of Ask, and ends with Found or
+	// Close.
+	Ask(now time.Duration)
+	// May reports whether the permission was given, and uses it up.
+	May(now time.Duration) bool
+	// Hash returns the hash that another process has found, empty if it is not known.
+	Hash() string
+	// Found ends the permission with the hash that was found, empty if it is still unknown.
+	Found(now time.Duration, hash string)
+	// Err returns the error with which all waiting requests fail, nil while they may go on waiting.
+	Err() error
+	// Close ends the use of the discovery.
+	Close()
+}
