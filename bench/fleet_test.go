@@ -88,7 +88,7 @@ func newSticky(ctx context.Context, t testing.TB, processes, each, global int, c
 	for process := range processes {
 		r := connect(process)
 		r.calls = &s.calls
-		store, err := shared.New(r, shared.WithApplication("fleet"), shared.WithLogger(nil))
+		store, err := shared.New(shared.OnScripts(r), shared.WithApplication("fleet"), shared.WithLogger(nil))
 		require.NoError(t, err)
 		manager := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithGlobalLimit(global), buckets.WithExpireAfter(time.Hour), buckets.WithLogger(nil))
 		require.NoError(t, manager.Start())

@@ -77,32 +77,20 @@ func (b *bucket) speak() (more bool) {
 	}
 	b.mu.Unlock()
 	var r reply
-	var a answer
 	if err == nil {
-		r, err = b.session.call(swapScript, b.keys, q.arguments...)
-	}
-	if err == nil && !r.hasEra() {
-		err = errReply
-	}
-	anew := false
-	if err == nil {
-		b.session.saw(&r)
-		anew = r.values[0] != q.next.era || b.session.eraNumber() != q.next.era
-	}
-	if err == nil && !anew {
-		a, err = r.read()
+		r, err = b.session.exchange("swap", q.next.era, q.steps...)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.over.Broadcast()
 	switch {
-	case anew:
+	case err == nil && r.anew:
 		b.due, b.asks = true, true
-		if r.values[0] == q.next.era { // the call took effect, but in an era that is over
+		if len(r.values) > 0 { // the call took effect, but in an era that is over
 			b.unsure = q
 		}
 	case err == nil:
-		err = b.take(q, &a, &r)
+		err = b.take(q, &r)
 	}
 	if err != nil {
 		b.calling = false
@@ -243,9 +231,13 @@ func (b *bucket) wake() {
 	b.say(now)
 }
 
-// want records that a session needs the loan; "" if its name is not known.
-func (b *bucket) want(session string) {
+// want records that a session needs the loan of a version; "" if they are not known.
+func (b *bucket) want(session, lentAs string) {
 	b.mu.Lock()
+	if l := b.loan; lentAs != "" && l != nil && l.state != nil && l.state.version.String() != lentAs {
+		b.mu.Unlock()
+		return // that loan has ended
+	}
 	if session != "" {
 		b.wantedBy[session] = struct{}{}
 	}

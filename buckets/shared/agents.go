@@ -1,7 +1,6 @@
 package shared
 
 import (
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,27 +18,22 @@ type agents struct {
 	stop   func()               // stops the ticks; nil if there are none
 	saw    time.Duration        // start of the latest call that succeeded
 	naps   int                  // suspensions of this process that aliveUntil has seen
-	beatAt time.Duration        // start of the latest beat that succeeded
 	lease  time.Duration        // until when the server knows the session to be alive, by its clock
 	since  time.Duration        // start of the first call after a time in which it may have counted as dead
+	wanted string               // what the latest beat has said of loans that others need
+	long   map[string]struct{}  // sessions that the server would store for too long, as its clock was set back
 }
 
 func (s *session) startAgents() {
 	s.agents.beating = make(chan struct{}, 1)
 	s.agents.saw = -sessionTime // no process knows the session yet
+	s.agents.long = map[string]struct{}{}
 	s.agents.byName, s.agents.active = map[string]*bucket{}, map[*bucket]struct{}{}
-	s.listen("want", func(rest string) {
-		session, name, _ := strings.Cut(rest, " ")
-		if b := s.named(name); b != nil {
-			b.want(session)
-		}
-	})
+	s.listen("want", s.wantLoans)
 	s.listen("state", func(rest string) {
-		length, rest, _ := strings.Cut(rest, " ")
-		if n, err := strconv.Atoi(length); err == nil && n >= 0 && n <= len(rest) {
-			if b := s.named(rest[:n]); b != nil {
-				b.told(rest[n:])
-			}
+		name, kept := cutName(rest)
+		if b := s.named(name); b != nil {
+			b.told(kept)
 		}
 	})
 	s.watch(s.outageChanged)
@@ -78,10 +72,10 @@ func (s *session) allAgents() []*bucket {
 	return all
 }
 
-// saw records a successful call, after which the others count the session as alive. The reply begins with the era.
-func (s *session) saw(r *reply) {
-	now, lifetime, lost := s.now(), s.lifetime(), s.entered(r)
-	if r.values[0] != s.eraNumber() {
+// saw records a successful call in an era. lives reports whether the others count the session as alive after it.
+func (s *session) saw(era int64, r *reply, lives bool) {
+	now, lifetime, lost := s.now(), s.lifetime(), s.entered(era, r)
+	if era != s.eraNumber() {
 		return // a later reply was faster
 	}
 	s.agents.mu.Lock()
@@ -89,10 +83,12 @@ func (s *session) saw(r *reply) {
 	if lost || now >= s.agents.saw+believedTime || r.sent < s.agents.since && s.agents.since <= r.sent+believedTime {
 		s.agents.since = r.sent
 		if lost { // permits and loans granted until now are void
-			s.agents.since = now
+			s.agents.since, s.agents.lease = now, 0
 		}
 	}
-	s.agents.saw, s.agents.lease = max(s.agents.saw, r.sent), r.engine+lifetime
+	if lives {
+		s.agents.saw, s.agents.lease = max(s.agents.saw, r.sent), r.engine+lifetime
+	}
 	s.agents.mu.Unlock()
 	if lost {
 		s.startAnew()
@@ -124,6 +120,13 @@ func (s *session) believedUntil(from time.Duration) time.Duration {
 		return 0
 	}
 	return alive
+}
+
+// aliveSince returns the start of the first call after the latest time in which the session may have counted as dead.
+func (s *session) aliveSince() time.Duration {
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	return s.agents.since
 }
 
 // activate marks the bucket as busy, so that the session stays alive for it. b.mu must be held.
@@ -169,9 +172,6 @@ func (s *session) settle(begin string) {
 	}
 }
 
-// countPeriod bounds the age of the known number of sessions.
-const countPeriod = 10 * time.Second
-
 // tickAgents ends what has lasted too long, once a second. It sends a beat while there are loans: calls of buckets also
 // keep the session alive, but only a beat's reply says which loans other sessions need.
 func (s *session) tickAgents() {
@@ -181,7 +181,7 @@ func (s *session) tickAgents() {
 		loans = b.tick(away) || loans
 	}
 	s.agents.mu.Lock()
-	silent := now-s.agents.saw >= beatPeriod*9/10 || now-s.agents.beatAt >= countPeriod
+	silent := now-s.agents.saw >= beatPeriod*9/10
 	s.agents.mu.Unlock()
 	if !away && (loans || silent) {
 		s.beat(s.context)

@@ -5,23 +5,24 @@ import (
 	"time"
 )
 
-// take records the answer to a call. b.mu must be held.
-func (b *bucket) take(q *turn, a *answer, r *reply) error {
-	now := r.received
+// take records the reply to a call. b.mu must be held.
+func (b *bucket) take(q *turn, r *reply) error {
+	now, main := r.received, r.values[0]
 	defer func() {
-		for i, rest := range a.alive[:min(len(a.alive), len(q.silent))] {
-			if rest == 0 {
-				b.dead, b.due = append(b.dead, q.silent[i]), true
-			} else {
-				b.vouched[q.silent[i]] = q.at + rest - sessionTime
+		for i, session := range q.silent {
+			switch lives := b.session.lives(session, r.values[1+i]); {
+			case lives == 0:
+				b.dead, b.due = append(b.dead, session), true
+			default:
+				b.vouched[session] = q.at + lives - sessionTime
 			}
 		}
 		if b.known != nil {
 			b.vouch(b.known)
 		}
 	}()
-	switch a.status {
-	case swapDone:
+	switch {
+	case main.Replaced:
 		b.delivered(q)
 		// A message may have brought a newer state.
 		if k := b.known; k == nil || k.version.life != q.next.version.life || k.version.number < q.next.version.number {
@@ -37,25 +38,37 @@ func (b *bucket) take(q *turn, a *answer, r *reply) error {
 				b.due = true
 			}
 		}
-	case swapLent:
-		b.looks++
-		b.lookedAt, b.lentTill = now, now+a.lent
-		b.asks, b.unsure = false, nil
-		for i := range b.waiters {
-			b.waiters[i].known = true
-		}
+	case main.Value == "":
+		b.read(nil, "", r)
+	case q.owner != "" && versionOf(main.Value) == q.expected.String():
+		b.lent(q, r)
 	default:
-		if a.kept == "" {
-			b.read(nil, "", r)
-			return nil
-		}
-		s, err := decode(a.kept)
+		s, err := decode(main.Value)
 		if err != nil {
-			return &KeyError{Key: b.keys[0], Problem: err.Error()}
+			return b.session.wrongKey(b.key, err.Error())
 		}
-		b.read(&s, a.kept, r)
+		b.read(&s, main.Value, r)
 	}
 	return nil
+}
+
+// lent records that the bucket is still lent to another session. b.mu must be held.
+func (b *bucket) lent(q *turn, r *reply) {
+	b.asks, b.unsure = false, nil
+	if len(r.values) > 2 {
+		if b.wants = r.values[2].Value; r.values[2].Replaced {
+			b.wants = q.steps[2].Value
+		}
+	}
+	lives := b.session.lives(q.owner, r.values[1])
+	if lives == 0 { // the next call takes the bucket over
+		return
+	}
+	b.looks++
+	b.lookedAt, b.lentTill = r.received, r.received+lives
+	for i := range b.waiters {
+		b.waiters[i].known = true
+	}
 }
 
 // vouch records in a state how long the server knew sessions to be alive.
@@ -118,6 +131,9 @@ func (b *bucket) read(s *state, kept string, r *reply) {
 // learn records the server's current state, and what it grants to this session. b.mu must be held.
 func (b *bucket) learn(s *state, kept string, now time.Duration) {
 	b.known, b.kept, b.knownAt = s, kept, now
+	if n := len(s.members); n >= b.mates || now-b.matesAt > memberMemory { // the server may have lost its state
+		b.mates, b.matesAt = n, now
+	}
 	rest := s.window.Period() // restart waits out a state of an earlier era
 	if at, ok := b.session.engineTimeOf(s.era, now); ok {
 		rest = s.window.Reset() - at

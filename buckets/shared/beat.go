@@ -3,10 +3,8 @@ package shared
 import (
 	"context"
 	"strconv"
-	"time"
+	"strings"
 )
-
-var beatScript = script("beat", "beat.lua")
 
 // beat reports that the session is alive, unless another beat is in progress.
 func (s *session) beat(ctx context.Context) {
@@ -36,47 +34,42 @@ func (s *session) introduce() error {
 	return s.sendBeat(s.context)
 }
 
+// sendBeat reports that the session is alive, and asks which of its loans others need.
 func (s *session) sendBeat(ctx context.Context) error {
-	k := s.store.keys
-	r, err := s.try(ctx, beatScript, []string{k.sessions(), k.wants(), k.era()}, s.aliveArguments(s.eraNumber(), s.id)...)
-	if err == nil && (len(r.values) < 2 || !r.hasEra()) {
-		err = errReply
-	}
-	if err != nil {
+	r, err := s.exchangeIn(ctx, "beat", s.eraNumber(), Step{Key: s.store.keys.wants(s.id)})
+	if err != nil || r.anew {
 		return err
 	}
-	s.count(int(r.values[1]), r.sent)
-	s.saw(&r)
-	s.agents.mu.Lock()
-	s.agents.beatAt = r.sent
-	s.agents.mu.Unlock()
-	for rest := r.values[2:]; len(rest) > 0 && rest[0] >= 0 && rest[0] < int64(len(rest)); rest = rest[1+rest[0]:] {
-		if b := s.named(bytesOf(rest[1 : 1+rest[0]])); b != nil {
-			b.want("")
-		}
-	}
+	s.wantLoans(r.values[0].Value)
 	return nil
 }
 
-// aliveArguments appends the session's remaining lifetime, the time until which the server knows it to be alive, and
-// the era.
-func (s *session) aliveArguments(era int64, arguments ...string) []string {
-	s.agents.mu.Lock()
-	lease, lifetime := s.agents.lease, s.lifetime()
-	s.agents.mu.Unlock()
-	if lifetime < sessionTime {
-		lease = 0 // its other calls may have reported already that it closes
+// wantsTime is how long the server stores which loans others need of a session.
+const wantsTime = 2 * sessionTime
+
+// wantLoans reads which loans of this session others need. The value has a line for each of them: the session that
+// needs it, the version that was lent, and the name of the bucket.
+func (s *session) wantLoans(value string) {
+	_, list, _ := strings.Cut(value, " ")
+	for line := range strings.Lines(list) {
+		session, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		lent, name, _ := strings.Cut(rest, " ")
+		if b := s.named(name); b != nil {
+			b.want(session, lent)
+		}
 	}
-	arguments = append(arguments, strconv.FormatInt(lifetime.Milliseconds(), 10), strconv.FormatInt(lease.Milliseconds(), 10))
-	return s.eraArguments(era, arguments)
 }
 
-// count records how many sessions are alive, as of a call that started at begun.
-func (s *session) count(live int, begun time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// A smaller number counts only after a while: a server that has just lost its state knows no other sessions yet.
-	if live >= s.live || begun-s.liveAt > 2*sessionTime {
-		s.live, s.liveAt = max(live, 1), begun
+// wantStep adds a loan to those that others need of its holder. known is the value that the server had last.
+func (b *bucket) wantStep(number uint64, owner string, lent version, known string) Step {
+	s := b.session
+	line := s.id + " " + lent.String() + " " + b.name + "\n"
+	_, list, _ := strings.Cut(known, " ")
+	if !strings.Contains(list, line) {
+		list += line
+	}
+	return Step{
+		Key: s.store.keys.wants(owner), Version: versionOf(known), Value: s.id + "." + strconv.FormatUint(number, 10) + " " + list,
+		Life: wantsTime, Channels: []string{s.store.keys.channel(owner)}, Message: "want ",
 	}
 }

@@ -21,7 +21,7 @@ import (
 type bucket struct {
 	session *session
 	name    string
-	keys    []string
+	key     string
 
 	mu      sync.Mutex
 	window  *ratelimits.Window
@@ -63,10 +63,14 @@ type bucket struct {
 	looks    int           // calls in a row that found the bucket lent to another session
 	lookedAt time.Duration // end of the latest of these calls
 	lentTill time.Duration // until when the holder counts as alive without another call
+	wants    string        // what the server last had of the loans that others need of the holder
 	failedTo uint64        // latest request or call number when a call last failed
 	timer    clockwork.Timer
 
 	knownUntil time.Duration // end of the known window, by our clock
+
+	mates   int // most sessions that have used the bucket lately, this one included
+	matesAt time.Duration
 }
 
 var _ Bucket = (*bucket)(nil)
@@ -81,7 +85,7 @@ func (s *session) Bucket(key Key, window *ratelimits.Window, changed func()) Buc
 	if b == nil {
 		b = &bucket{
 			session: s, name: name,
-			keys:     []string{k.name("b", name), k.sessions(), k.wants(), k.era()},
+			key:      k.name("b", name),
 			wantedBy: map[string]struct{}{}, vouched: map[string]time.Duration{},
 		}
 		b.over.L = &b.mu

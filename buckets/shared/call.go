@@ -3,7 +3,6 @@ package shared
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,32 +12,46 @@ import (
 // errTooLate means that a call reached the server after its timeout and had no effect.
 var errTooLate = errors.New("shared: the call reached the server after its timeout")
 
-// reply is the reply of a script.
+// reply is the reply to a call of a session.
 type reply struct {
-	values         []int64
+	values         []Loaded // of the caller's steps; none if anew
+	anew           bool     // the call's era is over
 	sent, received time.Duration
-	engine         time.Duration // when the script ran, by the server's clock
+	engine         time.Duration // when the call was carried out, by the server's clock
 }
 
-// call runs a script of this package. The script's first argument is the time after which it must do nothing
-// (milliseconds of the server's clock, 0 for no such time). Its reply begins with 0, or -1 if it ran too late, and the
-// server's time. call blocks for the call timeout at most; call it only from a goroutine started by spawn.
+// exchange makes a call that also shows that the session is alive. It has an effect in the given era only. It blocks
+// for the call timeout at most; call it only from a goroutine started by spawn.
 //
 // During an outage it fails at once. failed detects outages here, and probe then calls the server, so callers need not
 // repeat calls to find out; watch reports when the server is back.
-func (s *session) call(script *Script, keys []string, arguments ...string) (reply, error) {
-	s.mu.Lock()
-	if s.outage.away {
-		err := s.outageError()
-		s.mu.Unlock()
+func (s *session) exchange(purpose string, era int64, steps ...Step) (reply, error) {
+	if err := s.outageErr(); err != nil {
 		return reply{}, err
 	}
-	s.mu.Unlock()
-	return s.try(s.context, script, keys, arguments...)
+	return s.exchangeIn(s.context, purpose, era, steps...)
 }
 
-// try is call without the check for a known outage.
-func (s *session) try(ctx context.Context, script *Script, keys []string, arguments ...string) (r reply, err error) {
+// exchangeIn is exchange without the check for a known outage.
+func (s *session) exchangeIn(ctx context.Context, purpose string, era int64, steps ...Step) (r reply, err error) {
+	call := &Call{Purpose: purpose}
+	lease := s.liveIn(era, call)
+	own := len(call.Steps)
+	call.Steps = append(call.Steps, steps...)
+	if r, err = s.try(ctx, call); err != nil {
+		return r, err
+	}
+	if err = s.lived(call, &r, era, lease); err != nil {
+		return r, err
+	}
+	if r.values = r.values[min(own, len(r.values)):]; !r.anew && len(r.values) != len(steps) {
+		return r, errReply
+	}
+	return r, nil
+}
+
+// try makes a call.
+func (s *session) try(ctx context.Context, call *Call) (r reply, err error) {
 	if err := s.endedErr(); err != nil {
 		return r, err
 	}
@@ -46,36 +59,33 @@ func (s *session) try(ctx context.Context, script *Script, keys []string, argume
 	ctx, cancel := clockwork.WithTimeout(ctx, s.clock, timeout)
 	defer cancel()
 	r.sent = s.now()
-	defer func() { s.meter.called(script.Name, r.received-r.sent, err) }()
-	limit := int64(0)
-	if s.tells(keys[0]) && s.knowsEngine() {
+	defer func() { s.meter.called(call.Purpose, r.received-r.sent, err) }()
+	tells := s.tells(call)
+	if tells && s.knowsEngine() {
 		s.mu.Lock()
 		if !s.era.over { // otherwise engine may be the clock of another era
-			limit = s.engine.earliest(r.sent + timeout).Milliseconds()
+			call.NotAfter = s.engine.earliest(r.sent + timeout)
 		}
 		s.mu.Unlock()
 	}
-	all := make([]string, 1, 1+len(arguments))
-	all[0] = strconv.FormatInt(limit, 10)
-	values, err := s.store.runner.Run(ctx, script, keys, append(all, arguments...)...)
+	answer, err := s.store.engine.Exchange(ctx, call)
 	r.received = s.now()
-	if err == nil && len(values) < 2 {
-		err = errors.New("shared: script " + script.Name + " sent an empty reply: do all processes use the same version?")
-	}
 	if err != nil {
-		return r, s.failed(r, err, keys)
+		return r, s.failed(r, err, tells)
 	}
-	r.values, r.engine = values[2:], time.Duration(min(max(values[1], 0), forever.Microseconds()*10))*time.Microsecond
-	s.came(r, s.tells(keys[0]))
-	if values[0] < 0 {
+	r.values, r.engine = answer.Values, answer.Time
+	s.came(r, tells)
+	if answer.Late {
 		return r, errTooLate
 	}
 	return r, nil
 }
 
-// tells reports whether calls for a key show that the server is available. The key of an address does not: it is in
+// tells reports whether a call shows that the server is available. The key of an address does not: it is in
 // another slot than all others, perhaps on another node, with another clock.
-func (s *session) tells(key string) bool { return strings.HasPrefix(key, s.store.keys.prefix) }
+func (s *session) tells(call *Call) bool {
+	return strings.HasPrefix(call.Steps[0].Key, s.store.keys.prefix)
+}
 
 // came records that a call succeeded.
 func (s *session) came(r reply, tells bool) {
@@ -105,13 +115,16 @@ func (s *session) answered() {
 }
 
 // failed records that a call failed, and returns the error for its caller. It reports the start of an outage.
-func (s *session) failed(r reply, err error, keys []string) error {
-	if wrong := keyError(err, keys); wrong != nil {
-		if s.tells(keys[0]) {
+func (s *session) failed(r reply, err error, tells bool) error {
+	if wrong := (*KeyError)(nil); errors.As(err, &wrong) {
+		if tells {
 			s.answered()
 		}
 		s.warnKey(wrong)
 		return wrong
+	}
+	if errors.Is(err, errReply) {
+		return err // the server answers, but not us
 	}
 	if errors.Is(err, ErrClosed) {
 		s.end(err)
@@ -120,7 +133,7 @@ func (s *session) failed(r reply, err error, keys []string) error {
 	if s.context.Err() != nil {
 		return ErrClosed
 	}
-	if !s.tells(keys[0]) {
+	if !tells {
 		return err
 	}
 	s.mu.Lock()
@@ -134,6 +147,13 @@ func (s *session) failed(r reply, err error, keys []string) error {
 		s.tellWatchers()
 		s.warnOutage(err)
 	}
+	return err
+}
+
+// wrongKey returns the error for a key with a foreign value, and logs it.
+func (s *session) wrongKey(key, problem string) error {
+	err := &KeyError{Key: key, Problem: problem}
+	s.warnKey(err)
 	return err
 }
 

@@ -6,6 +6,9 @@ import "time"
 // most.
 const clockMemory = 10 * time.Second
 
+// stepSlack is the largest error of the server's clock that does not count as a step.
+const stepSlack = 250 * time.Millisecond
+
 // engineClock estimates the server's clock from replies: the server read it between the start and the end of the call.
 // The server's times are since 1970, ours since the origin.
 type engineClock struct {
@@ -43,13 +46,3 @@ func (c *engineClock) earliest(t time.Duration) time.Duration { return t + c.low
 
 // latest returns a time of the server's that is certainly not earlier than t of ours.
 func (c *engineClock) latest(t time.Duration) time.Duration { return t + c.high }
-
-// ceilMillis rounds up to milliseconds.
-func ceilMillis(d time.Duration) int64 {
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
-}
-
-// millis returns a time of a reply. It cuts impossible values, so that adding to them cannot overflow.
-func millis(n int64) time.Duration {
-	return time.Duration(min(max(n, 0), forever.Milliseconds())) * time.Millisecond
-}

@@ -15,7 +15,7 @@ import (
 
 type nowhere struct{}
 
-func (nowhere) Run(context.Context, *Script, []string, ...string) ([]int64, error) {
+func (nowhere) Exchange(context.Context, *Call) (*Reply, error) {
 	return nil, errors.New("there is no server")
 }
 

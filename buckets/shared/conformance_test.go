@@ -21,7 +21,7 @@ var quiet = buckets.WithLogger(slog.New(slog.DiscardHandler))
 // managerOn returns a running manager that shares what is on the server that the runner reaches.
 func managerOn(t *testing.T, runner shared.Runner, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
-	store, err := shared.New(runner, shared.WithLease(10*time.Minute)) // some cases are slow
+	store, err := shared.New(shared.OnScripts(runner), shared.WithLease(10*time.Minute)) // some cases are slow
 	require.NoError(t, err)
 	m := buckets.NewRESTBucketManager(append(options, buckets.WithShared(store), quiet)...)
 	require.NoError(t, m.Start())

@@ -44,13 +44,17 @@ func (d *demand) need(now time.Duration) int {
 	return waiting + d.count + int(int64(d.before)*int64(rest)/int64(time.Second))
 }
 
-// tell returns the demand to report while the session holds a part. It rises at once but falls only by half with every
-// call, so that a pause does not cost the part. Without a part it does not fall, because no request can leave.
+// tell returns the demand to report while the session holds a part. It rises only above the part, and falls by half
+// with every call, so that a pause does not cost the part and small changes need no report. Without a part it does not
+// fall, because no request can leave.
 func (d *demand) tell(now time.Duration, held, limit int) int {
 	n := min(d.need(now), limit)
-	if held == 0 {
+	switch {
+	case held == 0:
 		d.told = max(n, d.told)
-	} else {
+	case n > max(d.told, held):
+		d.told = n
+	case n <= min(d.told, held)/2:
 		d.told = max(n, min(d.told, held)/2)
 	}
 	return d.told

@@ -1,22 +1,54 @@
 package shared
 
 import (
+	"encoding/json"
 	"errors"
+	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	// discoveryLease is how long the server keeps the permission of a process without another call.
-	discoveryLease = sessionTime
 	// discoveryTime bounds one attempt to find out a hash. After that another process may try.
 	discoveryTime = 10 * time.Second
 	// hintTime is how long the server stores the hash of a route for which no process asks.
 	hintTime = 24 * time.Hour
+	// hintSlack is by how much the time may fall short when a process has asked for the hash.
+	hintSlack = time.Hour
+	// askedTime is how long the server stores who finds out a hash, and who waits for it.
+	askedTime = time.Minute
 )
 
-var discoverScript = script("discover", "discover.lua")
+// found is what the server stores of a route: its hash, or the discovery that finds it out and the sessions that wait
+// for the result.
+type found struct {
+	Hash    string   `json:"hash,omitempty"`
+	Finder  string   `json:"finder,omitempty"` // "session:number"
+	Waiting []string `json:"waiting,omitempty"`
+}
+
+var errFound = errors.New("does not hold the bucket hash of a route")
+
+func decodeFound(value string) (f found, err error) {
+	if value == "" {
+		return f, nil
+	}
+	_, text, _ := strings.Cut(value, " ")
+	_, ok := parseVersion(versionOf(value))
+	if json.Unmarshal([]byte(text), &f) != nil || !ok {
+		return f, errFound
+	}
+	return f, nil
+}
+
+// finder returns the session of the discovery that finds out the hash, "" for none.
+func (f *found) finder() string {
+	session, _, _ := strings.Cut(f.Finder, ":")
+	return session
+}
 
 // discovery finds out the bucket hash of one route. One process at a time has the permission for it.
 //
@@ -29,7 +61,7 @@ type discovery struct {
 	session *session
 	name    string // of the route, the same in all processes
 	buckets string // prefix of the names of its buckets, before the hash
-	keys    []string
+	key     string
 	who     string // name of this discovery at the server
 
 	mu      sync.Mutex
@@ -39,9 +71,12 @@ type discovery struct {
 	finding bool
 	ends    time.Duration // end of given and finding
 	telling bool
+	renews  bool   // found was read, and is only to be stored for longer
 	found   string // hash to report, empty if none was found
 	hash    string
-	out     bool // the server is away
+	kept    string // the latest value that is known
+	dead    string // session that the server reported dead
+	out     bool   // the server is away
 	err     error
 	calls   repeater
 }
@@ -51,7 +86,7 @@ func (s *session) Discovery(credential, route string, changed func()) Discovery 
 	p := &s.parts
 	name := credential + ":" + route
 	d := &discovery{
-		session: s, name: name, buckets: credential + "/", keys: []string{s.store.keys.name("d", name)},
+		session: s, name: name, buckets: credential + "/", key: s.store.keys.name("d", name),
 		who: s.id + ":" + strconv.FormatInt(p.number.Add(1), 10), changed: changed,
 	}
 	d.calls = repeater{session: s, lock: &d.mu, once: d.once}
@@ -147,7 +182,7 @@ func (d *discovery) forget() {
 	delete(p.discoveries, d)
 }
 
-// urge asks again at once, because there may be an answer.
+// urge asks again at once, because there is another value.
 func (d *discovery) urge() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -170,6 +205,15 @@ func (d *discovery) watch() {
 	}
 }
 
+// search is a call of a discovery.
+type search struct {
+	wants  string // "ask", "keep" or "found"
+	renews bool
+	found  string
+	finder string // session about which it asks
+	steps  []Step
+}
+
 // once makes one call, and returns the wait until the next one.
 func (d *discovery) once() time.Duration {
 	d.mu.Lock()
@@ -180,35 +224,61 @@ func (d *discovery) once() time.Duration {
 		d.session.settle(begin)
 		d.mu.Lock()
 	}
-	wants, found := d.wants(), d.found
-	if wants == "" {
+	q := search{wants: d.wants()}
+	if q.wants == "" {
 		d.mu.Unlock()
 		return never
 	}
 	asked := d.asking
-	if wants == "found" {
-		d.telling = false
-	} else {
-		found = ""
+	if q.wants == "found" {
+		q.found, q.renews = d.found, d.renews
+		d.telling, d.renews = false, false
 	}
+	d.compose(&q)
 	d.mu.Unlock()
-	reply, err := d.session.call(discoverScript, d.keys, d.arguments(wants, found)...)
+	r, err := d.session.exchange("discover", d.session.eraNumber(), q.steps...)
 	d.mu.Lock()
-	var wait time.Duration
-	if err == nil && len(reply.values) < 2 {
-		err = errors.New("shared: the reply of script discover is too short: do all processes use the same version?")
-	}
-	if err != nil {
-		wait = d.failed(wants, err)
-	} else {
-		wait = d.heard(wants, reply.values)
-	}
+	wait := d.heard(&q, &r, err)
 	changed := d.changed
 	d.mu.Unlock()
 	if changed != nil && asked {
 		changed()
 	}
 	return wait
+}
+
+// compose adds the steps of a call. d.mu must be held.
+func (d *discovery) compose(q *search) {
+	mine := d.session.id
+	f, _ := decodeFound(d.kept) // was decoded before
+	next, life := f, askedTime
+	var tell []string
+	switch {
+	case q.wants == "found" && q.found != "":
+		next, life, tell = found{Hash: q.found}, hintTime, f.Waiting
+	case q.wants == "found" && f.Finder == d.who:
+		next, life, tell = found{}, time.Millisecond, f.Waiting // nothing has to be known of it
+	case q.wants != "ask" || f.Hash != "":
+	case f.Finder == "" || f.Finder == d.who || f.finder() == d.dead:
+		next.Finder = d.who
+		next.Waiting = slices.DeleteFunc(slices.Clone(f.Waiting), func(s string) bool { return s == mine })
+	case !slices.Contains(f.Waiting, mine):
+		next.Waiting = append(slices.Clone(f.Waiting), mine)
+	}
+	d.dead = ""
+	step := Step{Key: d.key}
+	if !reflect.DeepEqual(next, f) || q.found != "" {
+		v, _ := parseVersion(versionOf(d.kept))
+		text, _ := json.Marshal(next) // cannot fail
+		step.Version, step.Value, step.Life = versionOf(d.kept), v.next().String()+" "+string(text), life
+		tell = slices.DeleteFunc(slices.Clone(tell), func(s string) bool { return s == mine })
+		step.Channels, step.Message = d.session.channels(tell), "found "+withName(d.name)
+	}
+	q.steps = []Step{step}
+	if other := f.finder(); q.wants == "ask" && other != "" && f.Finder != d.who {
+		q.finder = other
+		q.steps = append(q.steps, d.session.lifeSteps([]string{other})...)
+	}
 }
 
 // wants returns the verb of the next call, "" for no call. d.mu must be held.
@@ -224,48 +294,79 @@ func (d *discovery) wants() string {
 	return ""
 }
 
-func (d *discovery) arguments(wants, found string) []string {
-	keys := &d.session.store.keys
-	return []string{
-		d.session.id, d.who, wants, number(discoveryLease), number(hintTime), keys.channel(""), "found " + d.name, found,
+// heard records the result of a call, and returns the wait until the next one. d.mu must be held.
+func (d *discovery) heard(q *search, r *reply, err error) (wait time.Duration) {
+	if err != nil {
+		return d.failed(q, err)
 	}
-}
-
-// heard records a reply, and returns the wait until the next call. d.mu must be held.
-func (d *discovery) heard(wants string, values []int64) (wait time.Duration) {
 	d.err = nil
-	if wants == "found" {
+	again := q.wants == "found" && !q.renews // repeat what the call had to report
+	if !r.anew {
+		main := r.values[0]
+		value := main.Value
+		if main.Replaced {
+			value = q.steps[0].Value
+		}
+		f, err := decodeFound(value)
+		if err != nil {
+			return d.failed(q, d.session.wrongKey(d.key, err.Error()))
+		}
+		before := d.kept
+		d.kept = value
+		if f.Hash != "" {
+			d.hash = f.Hash
+		}
+		if f.Hash != "" && q.wants == "ask" && main.Life < hintTime-hintSlack {
+			d.telling, d.renews, d.found = true, true, f.Hash
+			d.calls.call()
+		}
+		if len(r.values) > 1 && d.session.lives(q.finder, r.values[1]) == 0 && f.finder() == q.finder {
+			d.dead = q.finder
+			return 0
+		}
+		again = q.wants == "found" && !q.renews && !main.Replaced && value != before
+		if q.wants == "ask" && d.asking {
+			return d.answered(&f, main.Replaced || value == before)
+		}
+	}
+	if q.wants == "found" {
+		if again && !d.telling {
+			d.telling, d.found = true, q.found
+		}
 		if d.changed == nil && !d.telling {
 			d.forget()
 		}
 		return 0 // there may be more to report
 	}
-	hash := make([]byte, 0, len(values))
-	for _, b := range values[2:] {
-		hash = append(hash, byte(b))
+	if r.anew {
+		return 0
 	}
-	if len(hash) > 0 {
-		d.hash = string(hash)
-	}
+	return beatPeriod
+}
+
+// answered records the server's value after a question, and returns the wait until the next call. settled is false if
+// another session was faster. d.mu must be held.
+func (d *discovery) answered(f *found, settled bool) time.Duration {
 	switch {
-	case wants != "ask" || !d.asking:
-		return beatPeriod
-	case values[0] == 1:
-		d.asking, d.given, d.ends = false, true, d.session.now()+discoveryTime
-		return beatPeriod
-	case d.hash != "":
+	case f.Hash != "":
 		d.asking = false
 		return never
+	case f.Finder == d.who:
+		d.asking, d.given, d.ends = false, true, d.session.now()+discoveryTime
+		return beatPeriod
+	case !settled:
+		return 0
 	}
-	return min(max(millis(values[1]), 10*time.Millisecond), beatPeriod)
+	return beatPeriod
 }
 
 // failed records that a call failed, and returns the wait until the next one. d.mu must be held.
-func (d *discovery) failed(wants string, err error) (wait time.Duration) {
-	if wants == "found" && !errors.Is(err, ErrClosed) {
-		d.telling = d.telling || d.found != "" || d.changed != nil
+func (d *discovery) failed(q *search, err error) (wait time.Duration) {
+	if q.wants == "found" && !errors.Is(err, ErrClosed) && !d.telling {
+		d.found = q.found
+		d.telling = d.found != "" || d.changed != nil
 		if !d.telling {
-			d.forget() // the permission expires by itself
+			d.forget() // the permission ends with the session's life, or by the next value
 		}
 	}
 	var outage *OutageError
@@ -287,13 +388,23 @@ func (d *discovery) last() {
 	d.calls.stop()
 	d.changed = nil
 	tell := !d.out && (d.telling || d.given || d.finding || d.asking)
-	found := ""
+	q := search{wants: "found"}
 	if d.telling {
-		found = d.found
+		q.found = d.found
 	}
 	d.asking, d.given, d.finding, d.telling = false, false, false, false
 	d.mu.Unlock()
-	if tell {
-		d.session.lastCall(discoverScript, d.keys, d.arguments("found", found)...)
+	for range mostLastCalls {
+		if !tell {
+			return
+		}
+		d.mu.Lock()
+		d.compose(&q)
+		d.mu.Unlock()
+		r, err := d.session.lastCall("discover", d.session.eraNumber(), q.steps...)
+		d.mu.Lock()
+		d.heard(&q, &r, err)
+		tell, d.telling = err == nil && d.telling, false
+		d.mu.Unlock()
 	}
 }

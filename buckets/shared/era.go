@@ -14,13 +14,14 @@ import (
 type era struct {
 	number int64         // 0: not known
 	over   bool          // whether the session has noticed that the era must end
+	fades  bool          // whether the server will soon forget the number
 	since  time.Duration // when the reply that told of it arrived
 }
 
 // eraTime is how long the server stores the number, longer than any state. Then a new era begins without a loss.
 const eraTime = 2 * ratelimits.LongestTrust
 
-// latestEra bounds the numbers of eras. Lua's integers are exact up to 53 bits.
+// latestEra bounds the numbers of eras, so that they can always count up.
 const latestEra = 1 << 52
 
 func (s *session) eraNumber() int64 {
@@ -60,20 +61,78 @@ func (s *session) tellClock(r *reply) (stepped bool) {
 	return true
 }
 
-// eraArguments appends the era of a call and whether it must end.
-func (s *session) eraArguments(number int64, arguments []string) []string {
+// lifeSlack is the precision of the times after which a server forgets values.
+const lifeSlack = 2 * time.Millisecond
+
+// liveIn adds the steps that show that the session is alive, and the guard that lets the steps after them take effect in
+// the given era only. It returns until when the server should know the session to be alive already, by its clock.
+func (s *session) liveIn(number int64, call *Call) (lease time.Duration) {
+	lifetime := s.lifetime()
+	s.agents.mu.Lock()
+	lease = s.agents.lease
+	s.agents.mu.Unlock()
+	if lifetime < sessionTime {
+		lease = 0 // its other calls may have reported already that it closes
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	over := "0"
-	if s.era.over && s.era.number == number {
-		over = "1"
+	next := eraText(max(s.era.number, s.clock.Now().UnixMilli()) + 1)
+	era := Step{Key: s.store.keys.era(), Value: next, Life: eraTime} // begins an era if there is none
+	if number != 0 {
+		call.Guard = versionOf(eraText(number))
 	}
-	return append(arguments, strconv.FormatInt(number, 10), over)
+	if number != 0 && number == s.era.number {
+		switch {
+		case s.era.over:
+			era.Version = call.Guard
+		case s.era.fades:
+			era.Version, era.Value = call.Guard, eraText(number)
+		}
+	}
+	call.Steps = append(call.Steps, era,
+		Step{Key: s.store.keys.life(s.id), Value: alive, Any: true, Life: lifetime})
+	return lease
+}
+
+// alive is the value whose life is that of a session.
+const alive = "1 "
+
+// eraText returns the value that the server stores for an era.
+func eraText(number int64) string { return strconv.FormatInt(number, 10) + " " }
+
+// lived records what the reply to a call of liveIn says of the era and of the session's life.
+func (s *session) lived(call *Call, r *reply, number int64, lease time.Duration) error {
+	if len(r.values) == 0 {
+		return errReply
+	}
+	first := r.values[0]
+	text := first.Value
+	if first.Replaced {
+		text = call.Steps[0].Value
+	}
+	is, err := strconv.ParseInt(versionOf(text), 10, 64)
+	if text != "" && (err != nil || is <= 0 || is > latestEra) {
+		return s.wrongKey(call.Steps[0].Key, "has no number of an era")
+	}
+	s.mu.Lock()
+	s.era.fades = s.era.number == is && first.Life < eraTime/2 && !first.Replaced
+	if is == 0 { // the next call begins an era
+		s.era.over = false
+	}
+	s.mu.Unlock()
+	if is != 0 {
+		s.saw(is, r, len(r.values) > 1)
+	}
+	// The server has lost the latest calls of this session.
+	if len(r.values) > 1 && r.engine < lease && r.engine+r.values[1].Life+lifeSlack < lease {
+		s.endEra()
+	}
+	r.anew = is == 0 || number != 0 && is != number || s.eraNumber() != is || s.eraOver()
+	return nil
 }
 
 // entered records the era and the clock of a reply, and reports whether this is a new era after a known one.
-func (s *session) entered(r *reply) (lost bool) {
-	number := r.values[0]
+func (s *session) entered(number int64, r *reply) (lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if number == s.era.number || r.sent <= s.era.since && s.era.number > number { // known, or from a late reply
@@ -85,11 +144,6 @@ func (s *session) entered(r *reply) (lost bool) {
 	s.engine.tell(r.sent, r.received, r.engine)
 	s.engine.known, s.engine.set = s.naps == 0 || r.sent >= s.napAt, r.received
 	return lost
-}
-
-// hasEra reports whether a reply begins with an era.
-func (r *reply) hasEra() bool {
-	return len(r.values) > 0 && r.values[0] > 0 && r.values[0] <= latestEra
 }
 
 // startAnew begins an era: all granted permits and all loans are void, and known states are only waited out.
@@ -109,7 +163,7 @@ func (s *session) startAnew() {
 			b.say(s.now())
 		}
 		b.mu.Unlock()
-		b.want("")
+		b.want("", "")
 	}
 }
 

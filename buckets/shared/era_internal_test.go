@@ -17,9 +17,9 @@ func inEras(t *testing.T) *session {
 	require.NoError(t, err)
 	s := newSession(store, clockwork.NewFakeClock(), clockwork.NewFakeClock().Now())
 	t.Cleanup(s.Close)
-	s.entered(&reply{values: []int64{1}, engine: 2 * time.Hour})
+	s.entered(1, &reply{engine: 2 * time.Hour})
 	heard := 10 * time.Second
-	require.True(t, s.entered(&reply{values: []int64{2}, engine: time.Hour + heard, sent: heard, received: heard}))
+	require.True(t, s.entered(2, &reply{engine: time.Hour + heard, sent: heard, received: heard}))
 	return s
 }
 
@@ -28,12 +28,12 @@ func TestLateReplyDoesNotBringTheEraBack(t *testing.T) {
 	for name, sent := range map[string]time.Duration{"before": 9 * time.Second, "at the same time": 10 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			s := inEras(t)
-			require.False(t, s.entered(&reply{values: []int64{1}, engine: 2*time.Hour + sent, sent: sent, received: 11 * time.Second}))
+			require.False(t, s.entered(1, &reply{engine: 2*time.Hour + sent, sent: sent, received: 11 * time.Second}))
 			require.EqualValues(t, 2, s.eraNumber())
 		})
 	}
 	s := inEras(t) // but a server that was rolled back is
-	require.True(t, s.entered(&reply{values: []int64{1}, sent: 11 * time.Second, received: 11 * time.Second}))
+	require.True(t, s.entered(1, &reply{sent: 11 * time.Second, received: 11 * time.Second}))
 	require.EqualValues(t, 1, s.eraNumber())
 }
 

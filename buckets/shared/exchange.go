@@ -1,24 +1,13 @@
 package shared
 
 import (
-	"errors"
 	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
-)
-
-var swapScript = script("swap", "swap.lua")
-
-// Statuses in the reply of script swap.
-const (
-	swapDone = iota
-	swapStale
-	swapLent
 )
 
 const (
@@ -32,9 +21,12 @@ const (
 	mostTold = 8
 	// keyTime is how long the server stores a bucket that no session uses.
 	keyTime = 10 * time.Minute
+	// knowledge is how long the server certainly stores what no session uses: keyTime minus a minute of reserve.
+	knowledge = 9 * time.Minute
 )
 
-// turn is one call of script swap, which replaces the known state by the next one.
+// turn is one call, which replaces the known state by the next one. If that is lent to another session, it only loads
+// the state, and asks for the loan.
 type turn struct {
 	number    uint64
 	at        time.Duration // lower bound of the server's time
@@ -49,7 +41,8 @@ type turn struct {
 	lends     bool     // whether it lends the bucket to this session
 	silent    []string // sessions that may be dead, which the server checks
 	told      []string // sessions that receive the new state by message
-	arguments []string
+	owner     string   // holder of the loan that the call asks for
+	steps     []Step   // of the bucket, of the silent sessions, and of the loans that others need of the owner
 }
 
 // compose returns the next call, nil if there is no news. b.mu must be held.
@@ -91,7 +84,10 @@ func (b *bucket) compose(now time.Duration) *turn {
 	case s.owner == mine: // this session does not know of the loan: the reply was lost
 		s.owner, news = "", true
 	}
-	if s.owner != "" { // it is dead, or the script will see that it is alive
+	if s.owner != "" && !slices.Contains(b.dead, s.owner) {
+		return b.look(q, now)
+	}
+	if s.owner != "" {
 		s.takeOver(early)
 	}
 	if b.looks > 0 && b.known == nil && b.lentTill > now { // the server no longer knows the loan, or says so again
@@ -119,8 +115,61 @@ func (b *bucket) compose(now time.Duration) *turn {
 	m.seen -= sessionTime - b.session.lifetime() // a closing session counts as dead earlier
 	s.version.number++
 	q.kept = s.encode()
-	q.arguments = b.arguments(q, early)
+	q.told = b.hearers(q)
+	q.steps = append([]Step{{
+		Key: b.key, Version: q.expected.String(), Value: q.kept, Life: keyTime + s.rest(early),
+		Channels: b.session.channels(q.told), Message: "state " + withName(b.name),
+	}}, b.session.lifeSteps(q.silent)...)
 	return q
+}
+
+// look returns the call that asks for a loan of another session, nil if it is not needed.
+func (b *bucket) look(q *turn, now time.Duration) *turn {
+	needed := b.inUse() || b.hold > now || b.recalls != nil
+	if !needed && !b.asks {
+		return nil
+	}
+	q.owner, q.silent, q.lends = q.next.owner, []string{q.next.owner}, false
+	q.steps = append([]Step{{Key: b.key}}, b.session.lifeSteps(q.silent)...)
+	if needed {
+		q.steps = append(q.steps, b.wantStep(q.number, q.owner, q.expected, b.wants))
+	}
+	return q
+}
+
+// lifeSteps returns steps that load for how long sessions are alive.
+func (s *session) lifeSteps(sessions []string) (steps []Step) {
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	for _, session := range sessions {
+		step := Step{Key: s.store.keys.life(session)}
+		if _, long := s.agents.long[session]; long {
+			step.Value, step.Any, step.Life = alive, true, sessionTime
+			delete(s.agents.long, session)
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// lives returns for how long a session is alive, by the result of its step in lifeSteps. If its time was set when the
+// server's clock was ahead, the next step corrects it.
+func (s *session) lives(session string, l Loaded) time.Duration {
+	if l.Life <= sessionTime {
+		return l.Life
+	}
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	s.agents.long[session] = struct{}{}
+	return sessionTime
+}
+
+// channels returns the channels of sessions.
+func (s *session) channels(sessions []string) (all []string) {
+	for _, session := range sessions {
+		all = append(all, s.store.keys.channel(session))
+	}
+	return all
 }
 
 // decoded returns a copy of the known state, or of the initial one.
@@ -234,17 +283,8 @@ func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.P
 	w.ReportReceived(now, s.engineLatest(o.at), p, *r)
 }
 
-// arguments returns the arguments of the call, as swap.lua reads them.
-func (b *bucket) arguments(q *turn, early time.Duration) []string {
-	s := b.session
-	n := func(i int64) string { return strconv.FormatInt(i, 10) }
-	wants := "0"
-	if b.inUse() || b.hold > 0 {
-		wants = "1"
-	}
-	a := append(s.aliveArguments(q.next.era, s.id, b.name, s.store.keys.channel("")), wants, q.expected.String(), q.kept)
-	a = append(a, n((keyTime + q.next.rest(early)).Milliseconds()))
-	a = append(append(a, n(int64(len(q.silent)))), q.silent...)
+// hearers returns the sessions that receive the new state by message.
+func (b *bucket) hearers(q *turn) []string {
 	told := map[string]bool{}
 	for _, p := range q.granted {
 		told[p.session] = true
@@ -258,50 +298,6 @@ func (b *bucket) arguments(q *turn, early time.Duration) []string {
 	for session := range b.wantedBy {
 		told[session] = true
 	}
-	delete(told, s.id)
-	q.told = slices.Sorted(maps.Keys(told))
-	return append(append(a, n(int64(len(q.told)))), q.told...)
-}
-
-var errReply = errors.New("shared: the reply of script swap is malformed: do all processes use the same version?")
-
-// answer is the decoded reply of script swap.
-type answer struct {
-	status int
-	alive  []time.Duration // for how long each of the sessions asked about is still alive
-	kept   string          // the state on the server, empty if it has none
-	lent   time.Duration   // for how long the holder of the loan is still alive
-}
-
-func (r *reply) read() (a answer, err error) {
-	if len(r.values) < 1 {
-		return a, errReply
-	}
-	v := r.values[1:]
-	if len(v) < 2 || v[1] < 0 || v[1] > int64(len(v)-2) {
-		return a, errReply
-	}
-	a.status = int(v[0])
-	for _, rest := range v[2 : 2+v[1]] {
-		a.alive = append(a.alive, millis(rest))
-	}
-	rest := v[2+v[1]:]
-	if a.status == swapLent {
-		if len(rest) == 0 {
-			return a, errReply
-		}
-		a.lent = millis(rest[0])
-		return a, nil
-	}
-	a.kept = bytesOf(rest)
-	return a, nil
-}
-
-// bytesOf returns the string that a script has appended to a reply byte by byte.
-func bytesOf(values []int64) string {
-	b := make([]byte, len(values))
-	for i, v := range values {
-		b[i] = byte(v)
-	}
-	return string(b)
+	delete(told, b.session.id)
+	return slices.Sorted(maps.Keys(told))
 }

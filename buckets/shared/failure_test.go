@@ -304,11 +304,12 @@ func TestPlacesThatTheServerForgotAreSaidAgain(t *testing.T) {
 func TestAKeyThatIsNotOursIsNamed(t *testing.T) {
 	const bucket = "rl2:{default}:b:0123456789abcdef/hash/1"
 	for name, spoil := range map[string]func(w *world){
-		"another type":    func(w *world) { w.server.Redis.Set(bucket, "mine") },
-		"another hash":    func(w *world) { w.server.Redis.HSet(bucket, "name", "mine") },
-		"another version": func(w *world) { w.server.Redis.Set(bucket, "1 1 - mine") },
-		"wants":           func(w *world) { w.server.Redis.Set("rl2:{default}:w", "mine") },
-		"sessions":        func(w *world) { w.server.Redis.Set("rl2:{default}:s", "mine") },
+		"another type":     func(w *world) { w.server.Redis.Set(bucket, "mine") },
+		"another hash":     func(w *world) { w.server.Redis.HSet(bucket, "name", "mine") },
+		"another version":  func(w *world) { w.server.Redis.Set(bucket, "1 1 - mine") },
+		"another text":     func(w *world) { w.server.Redis.Set(bucket, "1.1 - mine") },
+		"era":              func(w *world) { w.server.Redis.Set("rl2:{default}:e", "mine") },
+		"number of an era": func(w *world) { w.server.Redis.Set("rl2:{default}:e", "mine 1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

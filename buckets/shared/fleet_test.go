@@ -72,7 +72,7 @@ func (w *world) fleet(n int, config discordsim.Config, options ...shared.Option)
 	f := &fleet{world: w, discord: discord}
 	for range n {
 		l := &link{Memory: w.server}
-		store, err := shared.New(l, options...)
+		store, err := shared.New(shared.OnScripts(l), options...)
 		require.NoError(w.t, err)
 		m := buckets.NewRESTBucketManager(buckets.WithShared(bucketsOnly{store}), buckets.WithMaxRateLimit(time.Hour),
 			buckets.WithGlobalLimit(1000))

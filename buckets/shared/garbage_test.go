@@ -54,7 +54,7 @@ func TestGarbageStopsNobody(t *testing.T) {
 	for seed := range uint64(12) {
 		inWorld(t, func(w *world) {
 			g := &garbler{Memory: w.server, random: rand.New(rand.NewPCG(seed, 0))}
-			store, err := shared.New(g)
+			store, err := shared.New(shared.OnScripts(g))
 			require.NoError(t, err)
 			session := store.Join(clockwork.NewRealClock(), w.start)
 			p := &process{world: w, session: session, link: &link{Memory: w.server}}

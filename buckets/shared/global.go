@@ -2,12 +2,16 @@ package shared
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
 const (
+	// partTime is how long after the start of a call the part that it brought may be used. The others count on
+	// sessionTime; a tenth less allows for clocks that run at different speeds.
+	partTime = sessionTime * 9 / 10
 	// globalPeriod is the second of "requests a second". A sent request counts for that long and a round trip.
 	globalPeriod = time.Second
 	// globalIdle is how long a part is kept without demand.
@@ -20,10 +24,8 @@ const (
 	aloneFor = time.Minute
 )
 
-var partScript = script("part", "part.lua")
-
 // global is the global limit of one credential in a session. It asks the server for a part when requests need one, and
-// then once a second; without a limit it only listens for holds. There is at most one call at a time.
+// looks at the division once a second; without a limit it only listens for holds. There is at most one call at a time.
 //
 //	away     no part and no demand; no calls
 //	in use   from the first demand until there was none for ten seconds; without a limit until it is closed, because
@@ -32,13 +34,11 @@ var partScript = script("part", "part.lua")
 type global struct {
 	session    *session
 	credential string
-	keys       []string
+	key        string
 
 	mu      sync.Mutex
 	limit   int
 	changed func() // nil: no caller uses it
-	holding holding
-	naps    int // suspensions of this process that Part has seen
 	demand  demand
 	hold    ratelimits.Throttle
 	tell    bool // the server may not know the hold
@@ -48,6 +48,24 @@ type global struct {
 	out     bool // the server is away
 	err     error
 	calls   repeater
+
+	users    atomic.Int64 // sessions that share the limit, as far as is known
+	known    *division    // latest known division; nil if none is known
+	kept     string       // known, as the server stores it
+	lost     bool         // the server has lost it
+	knownAt  time.Duration
+	part     int // what the manager may use
+	until    time.Duration
+	lowered  bool          // the server does not know yet that the part shrank
+	alone    bool          // the part was taken while the server was away
+	at       time.Duration // start of the latest call that confirmed the part
+	naps     int           // suspensions of this process that Part has seen
+	comes    time.Duration // when there may be a part while there is none, 0 if not known
+	dead     []string      // sessions that the server reported dead
+	lookedAt time.Duration // when it was last asked about all other users
+	nextEnd  time.Duration // when the first other user counts as dead without another call
+	failing  bool          // the last call failed
+	spared   time.Duration // until when others are not taken for dead: after an outage they have to come back
 }
 
 // Global returns the global limit of a credential.
@@ -69,8 +87,7 @@ func (s *session) Global(credential string, limit int, changed func()) Global {
 }
 
 func newGlobal(s *session, credential string, out bool) *global {
-	g := &global{session: s, credential: credential, keys: []string{s.store.keys.name("g", credential)}, out: out}
-	g.holding = holding{cooling: globalPeriod + s.store.options.trip, timeout: s.store.options.callTimeout}
+	g := &global{session: s, credential: credential, key: s.store.keys.name("g", credential), out: out}
 	g.calls = repeater{session: s, lock: &g.mu, once: g.once}
 	return g
 }
@@ -90,37 +107,34 @@ func (g *global) Part(now time.Duration) (part int, until time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.naps != naps {
-		g.naps = naps
-		g.holding.void(now)
+		g.naps, g.until = naps, min(g.until, now)
 	}
-	return g.part(now)
-}
-
-func (g *global) part(now time.Duration) (part int, until time.Duration) {
 	switch {
 	case g.limit == 0:
 		return 0, 0
-	case g.out && now >= g.holding.until:
-		if part = g.alone(); part > 0 {
+	case g.out && now >= g.until:
+		if part = g.withoutServer(); part > 0 {
 			return part, now + aloneFor
 		}
 	}
-	g.holding.lapse(now)
-	if g.holding.part == 0 {
-		return 0, g.holding.comes
+	if g.lapse(now); g.part == 0 {
+		return 0, g.comes
 	}
-	return g.holding.part, g.holding.until
+	return g.part, g.until
 }
 
-// alone returns the part that is used while the server cannot be asked.
-func (g *global) alone() int {
+// lapse removes a part that has ended.
+func (g *global) lapse(now time.Duration) {
+	if now >= g.until {
+		g.part, g.lowered, g.alone = 0, false, false
+	}
+}
+
+// withoutServer returns the part that is used while the server cannot be asked.
+func (g *global) withoutServer() int {
 	switch g.session.store.options.outage {
 	case OutageShare:
-		users := g.holding.users
-		if users == 0 {
-			users = g.session.sessions()
-		}
-		return max(g.limit/max(users, 1), 1)
+		return max(g.limit/g.session.sessions(), 1)
 	case OutageFull:
 		return g.limit
 	default:
@@ -142,7 +156,7 @@ func (g *global) Need(now time.Duration, waiting, leaving int) {
 	}
 	// The first call of a burst may have reported only its first request. So report a higher demand at once if the part
 	// is too small for it, but not for the demand last reported, or if the demand has more than doubled.
-	told, held, need := g.demand.told, g.holding.part, min(g.demand.need(now), g.limit)
+	told, held, need := g.demand.told, g.part, min(g.demand.need(now), g.limit)
 	if !g.asks && need > held && (told <= held || need > 2*told) {
 		g.asks = true
 		g.calls.call()
@@ -169,7 +183,7 @@ func (g *global) Hold(now, d time.Duration) {
 // Err returns why there is no part, nil if requests may wait.
 func (g *global) Err() error {
 	g.mu.Lock()
-	err, out := g.err, g.out && g.session.now() >= g.holding.until
+	err, out := g.err, g.out && g.session.now() >= g.until
 	g.mu.Unlock()
 	if ended := g.session.endedErr(); ended != nil {
 		return ended
@@ -218,9 +232,9 @@ func (g *global) watch() {
 	g.mu.Lock()
 	now := g.session.now()
 	out, _ := g.session.away() // read again, as watch may run late
-	if g.inUse && g.out && !out && now >= g.holding.until {
-		if part := g.alone(); part > 0 {
-			g.holding.adopt(now, part)
+	if g.inUse && g.out && !out && now >= g.until {
+		if part := g.withoutServer(); part > 0 { // until the next reply, which must arrive soon
+			g.part, g.alone, g.until = part, true, now+2*g.session.store.options.callTimeout
 		}
 	}
 	g.out = out

@@ -2,22 +2,52 @@ package shared
 
 import (
 	"errors"
-	"strconv"
+	"maps"
+	"slices"
 	"time"
 )
 
+// lookAround is how often a session asks whether the other users of a limit are alive, if it has what it needs.
+const lookAround = 10 * time.Second
+
+// part is a call of a global limit. It replaces the known division by the next one, or only loads it.
+type part struct {
+	leaving bool
+	next    *division // nil: it only loads
+	step    Step
+	silent  []string // sessions about which it asks
+	dead    []string // sessions that next does not have any more
+	grown   bool     // next gives more to this session
+}
+
 // once makes one call, and returns the wait until the next one.
 func (g *global) once() time.Duration {
+	err := g.session.outageErr()
+	if err == nil {
+		err = g.session.introduce()
+	}
 	g.mu.Lock()
 	if !g.inUse {
 		g.mu.Unlock()
 		return never
 	}
-	s, arguments, leaving := g.say()
+	if err != nil {
+		q := &part{leaving: g.changed == nil}
+		g.mu.Unlock()
+		return g.ended(q, &reply{}, err)
+	}
+	era := g.session.eraNumber() // read before the clock
+	q := g.compose(era)
 	g.mu.Unlock()
-	reply, err := g.session.call(partScript, g.keys, arguments...)
+	var r reply
+	r, err = g.session.exchange("part", era, append([]Step{q.step}, g.session.lifeSteps(q.silent)...)...)
+	return g.ended(q, &r, err)
+}
+
+// ended records the result of a call, tells the manager, and returns the wait until the next call.
+func (g *global) ended(q *part, r *reply, err error) time.Duration {
 	g.mu.Lock()
-	wait := g.heard(s, leaving, reply, err)
+	wait := g.heard(q, r, err)
 	changed := g.changed
 	g.mu.Unlock()
 	if changed != nil {
@@ -27,75 +57,337 @@ func (g *global) once() time.Duration {
 	return wait
 }
 
-// say returns what the next call reports. g.mu must be held.
-func (g *global) say() (s saying, arguments []string, leaving bool) {
-	session := g.session
-	now := session.now()
-	s = g.holding.say(now, session.parts.number.Add(1))
+// cooling is how long a sent request counts against the limit.
+func (g *global) cooling() time.Duration { return globalPeriod + g.session.store.options.trip }
+
+// compose returns the next call. g.mu must be held.
+func (g *global) compose(era int64) *part {
+	s := g.session
+	now := s.now()
+	early, late := s.engineTime(now), s.engineLatest(now)
+	g.lapse(now)
 	g.asks = false
-	need := g.demand.tell(now, g.holding.part, g.limit)
-	idle := g.limit > 0 && need == 0 && now-g.demand.last >= globalIdle && g.hold.Wait(now) == 0
-	leaving = g.changed == nil || idle
-	if leaving {
-		s.peak = max(s.peak, s.has)
-		s.has, g.holding.part = 0, 0
-		need = 0
+	q := &part{step: Step{Key: g.key}}
+	idle := g.limit > 0 && g.demand.need(now) == 0 && now-g.demand.last >= globalIdle && g.hold.Wait(now) == 0
+	q.leaving = g.changed == nil || idle
+	d, news := g.current(era, now, early)
+	d.lapse(early)
+	for _, session := range g.dead {
+		if d.Users[session] != nil {
+			d.remove(session, late+g.cooling())
+			news = true
+		}
 	}
-	var hold time.Duration
-	if g.tell {
-		hold = g.hold.Wait(now)
+	q.dead, g.dead = g.dead, nil
+	u := d.Users[s.id]
+	switch {
+	case q.leaving:
+		if u != nil {
+			u.Part = max(u.Part, g.part)
+			d.remove(s.id, late+g.cooling())
+			news = true
+		}
+	case u == nil:
+		u, news = &share{}, true
+		d.Users[s.id] = u
+		if d.Claims > early {
+			d.claim(u, g.part)
+		}
+	case g.limit > 0 && g.at < s.aliveSince(): // others may have removed it: the division shows that if this call has an effect
+		news = true
 	}
-	arguments = s.arguments(session.id, g.limit, need, hold, leaving)
-	return s, append(arguments, number(sessionTime), number(g.holding.cooling), session.store.keys.channel(""), "global "+g.credential), leaving
+	if !q.leaving {
+		news = g.report(d, u, now, early, late) || news
+	}
+	extended := g.tell && late+g.hold.Wait(now) > d.Hold+stepSlack
+	if g.tell = extended; extended {
+		d.Hold, news = late+g.hold.Wait(now), true
+	}
+	p := d.plan(early)
+	if !q.leaving && (u.Need > u.Part || now-g.lookedAt >= lookAround) {
+		g.lookedAt = now
+		for _, session := range slices.Sorted(maps.Keys(d.Users)) {
+			if session != s.id && d.Users[session].Limit > 0 && len(q.silent) < most {
+				q.silent = append(q.silent, session)
+			}
+		}
+	}
+	if !news {
+		return q
+	}
+	v, _ := parseVersion(versionOf(g.kept))
+	q.next = d
+	q.step.Version, q.step.Value, q.step.Life = versionOf(g.kept), d.encode(v.next()), keyTime+max(d.Hold-early, 0)
+	q.step.Channels, q.step.Message = s.channels(g.hearers(d, p, extended)), "global "+g.credential+" "
+	return q
 }
 
-// number returns a time in milliseconds, rounded up, as scripts expect it.
-func number(d time.Duration) string { return strconv.FormatInt(ceilMillis(d), 10) }
+// mostHearers bounds the number of sessions that receive a division by message though it asks nothing of them.
+const mostHearers = 8
+
+// hearers returns the sessions that receive the division by message: those that have to learn of a hold or to return
+// something, and some of those that may write the next one.
+func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
+	for _, session := range slices.Sorted(maps.Keys(d.Users)) {
+		u := d.Users[session]
+		returns := u.Limit > 0 && d.target(u, p) < u.Part
+		if session != g.session.id && (extended || returns || len(all) < mostHearers) {
+			all = append(all, session)
+		}
+	}
+	return all
+}
+
+// current returns a copy of the division that the server has, and reports whether it differs already. After a loss it is
+// a new one, in which all users first report their parts. g.mu must be held.
+func (g *global) current(era int64, now, early time.Duration) (d *division, news bool) {
+	if g.known != nil && g.known.Era == era {
+		d, _ = decodeDivision(g.kept) // was decoded before
+	} else {
+		d = &division{Era: era, Users: map[string]*share{}}
+		news = true
+	}
+	forgotten := sessionTime + g.cooling()
+	switch {
+	case !news && !g.lost, d.Claims > early:
+		return d, news
+	case g.alone, g.failing && now-g.at >= forgotten: // the others have no parts left, or are about to report them
+		d.letClaim(g.limit, early+g.returning())
+	case g.known != nil, g.lost, g.part > 0: // it is of an earlier era, or was there
+		d.letClaim(g.limit, early+forgotten)
+	}
+	return d, true
+}
+
+// returning is how long other sessions may take to notice the end of an outage, and to report what they use.
+func (g *global) returning() time.Duration { return beatPeriod + g.session.store.options.callTimeout }
+
+// report records the session's need and limit, and its part, which may have shrunk and may grow. It reports whether the
+// server has to learn of that. g.mu must be held.
+func (g *global) report(d *division, u *share, now, early, late time.Duration) (news bool) {
+	was := *u
+	switch {
+	case g.lowered && g.part < u.Part:
+		d.cool(u.Part-g.part, late+g.cooling())
+		u.Part = g.part
+	case g.alone && g.part > u.Part:
+		if d.Claims <= early {
+			d.letClaim(g.limit, early+g.returning())
+		}
+		d.claim(u, g.part)
+	}
+	u.Limit, u.Need = g.limit, g.demand.tell(now, u.Part, g.limit)
+	if g.limit == 0 {
+		if u.Till < early+2*listenPeriod {
+			u.Till = early + 4*listenPeriod
+		}
+		return u.Limit != was.Limit || u.Till != was.Till
+	}
+	d.grow(u, early)
+	return u.Limit != was.Limit || u.Need != was.Need || u.Part != was.Part
+}
 
 // heard records the result of a call, and returns the wait until the next one. g.mu must be held.
-func (g *global) heard(s saying, leaving bool, r reply, err error) (wait time.Duration) {
+func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 	now := g.session.now()
-	answer, ok := newPartAnswer(r.values)
-	if err == nil && !ok {
-		err = errors.New("shared: the reply of script part is too short: do all processes use the same version?")
-	}
 	if err != nil {
-		return g.failed(now, leaving, err)
+		g.dead = append(g.dead, q.dead...)
+		return g.failed(now, q.leaving, err)
 	}
 	g.err = nil
-	answer.part = min(max(answer.part, 0), g.limit)
-	if answer.stale {
-		g.holding.answer(s, r.sent, r.engine.Milliseconds(), answer)
+	if r.anew {
 		return 0
 	}
-	if leaving {
-		g.holding.left(r.sent, r.engine.Milliseconds(), answer)
-		g.demand.told = 0
-		return g.rest()
+	if g.failing && r.received-g.at >= sessionTime {
+		g.spared = r.received + g.returning()
 	}
-	if g.holding.born != 0 && g.holding.born != answer.born {
-		g.tell = g.hold.Wait(now) > 0   // the server has lost the hold, too
-		if s.born != 0 && s.ends == 0 { // and that was not expected
-			g.session.lost()
+	g.nextEnd = forever
+	for i, session := range q.silent {
+		end := max(r.received+g.session.lives(session, r.values[1+i]), g.spared)
+		if g.nextEnd = min(g.nextEnd, end); end <= r.received {
+			g.dead = append(g.dead, session)
 		}
-	} else if g.tell && g.hold.Wait(now) <= answer.hold+stepSlack {
+	}
+	main := r.values[0]
+	switch {
+	case !main.Replaced && g.knownAt > r.sent: // a message may have been faster than the reply
+		return 0
+	case main.Replaced:
+		g.lowered, g.alone = false, false
+		if is, _ := parseVersion(versionOf(q.step.Value)); !g.newer(is) {
+			g.know(q.next, q.step.Value, r.received)
+		}
+		if q.leaving {
+			return g.left()
+		}
+		g.confirm(r.sent)
+	case main.Value == g.kept && q.next == nil:
+		if q.leaving {
+			return g.left()
+		}
+	case main.Value == "":
+		if g.known != nil {
+			g.tell = g.hold.Wait(now) > 0 // the server has lost the hold, too
+			g.session.lost()
+			g.lost = true
+		}
+		g.known, g.kept = nil, ""
+		return 0
+	default:
+		if err := g.learn(main.Value, r.received); err != nil {
+			g.err = g.session.wrongKey(g.key, err.Error())
+			return beatPeriod
+		}
+		switch u := g.known.Users[g.session.id]; {
+		case q.leaving && u == nil:
+			return g.left()
+		case g.lost, g.session.eraOver():
+			return 0
+		case g.limit == 0 && u != nil && !g.tell && !q.leaving: // there is time to report again
+		case q.next != nil || u == nil || q.leaving:
+			return 0 // another session was faster
+		}
+	}
+	if !main.Replaced {
+		if g.limit > 0 && g.at < g.session.aliveSince() { // others may be about to remove it
+			return 0
+		}
+		g.confirm(r.sent)
+	}
+	return g.rest(now)
+}
+
+// learn records a division that another session has written.
+func (g *global) learn(value string, now time.Duration) error {
+	d, err := decodeDivision(value)
+	if err != nil {
+		return err
+	}
+	was, _ := parseVersion(versionOf(g.kept))
+	is, _ := parseVersion(versionOf(value))
+	lost := g.known != nil && d.Era == g.known.Era && (is.life != was.life || is.number < was.number)
+	if lost {
+		g.tell = g.hold.Wait(now) > 0
+		g.session.lost()
+	}
+	if lost && is.life == was.life { // no process writes an older division
+		g.session.endEra()
+		g.known, g.kept = d, value
+		return nil
+	}
+	g.know(d, value, now)
+	g.lost = lost
+	return nil
+}
+
+// know records the division that the server has.
+func (g *global) know(d *division, value string, now time.Duration) {
+	g.known, g.kept, g.knownAt, g.lost = d, value, now, false
+	g.users.Store(int64(len(d.sharing())))
+	if d.Era != g.session.eraNumber() {
+		return // its times are those of another clock
+	}
+	early := g.session.engineTime(now)
+	if rest := d.Hold - early; rest > 0 {
+		g.hold.Extend(now, rest)
+	}
+	if g.hold.Wait(now) <= max(d.Hold-early, 0)+stepSlack {
 		g.tell = false
 	}
-	g.hold.Extend(r.received, answer.hold)
-	if g.holding.answer(s, r.sent, r.engine.Milliseconds(), answer) || g.tell {
+	g.comes = 0
+	u := d.Users[g.session.id]
+	if u == nil || u.Limit == 0 {
+		return
+	}
+	u.Need = max(u.Need, min(g.demand.need(now), g.limit))
+	p := d.plan(early)
+	if u.short() > 0 && u.Part == 0 {
+		at, ok := d.nextFree(early)
+		if !ok {
+			at = early + g.cooling()
+		}
+		g.comes = now + max(at-early, time.Millisecond)
+	}
+	if target := d.target(u, p); target < g.part {
+		g.part, g.lowered = target, true
+	}
+}
+
+// confirm records that the server has the part that the latest known division shows, as of a call.
+func (g *global) confirm(sent time.Duration) {
+	u := g.known.Users[g.session.id]
+	if u == nil || g.known.Era != g.session.eraNumber() {
+		return
+	}
+	g.at, g.until, g.failing = sent, sent+partTime, false
+	if !g.lowered {
+		g.part = u.Part
+		if target := g.known.target(u, g.known.plan(g.session.engineTime(sent))); target < u.Part {
+			g.part, g.lowered = target, true
+		}
+	}
+}
+
+// rest returns the wait until the next call. g.mu must be held.
+func (g *global) rest(now time.Duration) (wait time.Duration) {
+	d, u := g.known, g.known.Users[g.session.id]
+	switch {
+	case g.lowered || g.tell || len(g.dead) > 0:
 		return 0
-	}
-	if g.limit == 0 && g.session.store.subscriber != nil && g.hold.Wait(now) == 0 {
+	case g.limit == 0 && g.session.store.subscriber != nil && g.hold.Wait(now) == 0:
 		return listenPeriod
+	case u == nil:
+		return beatPeriod
 	}
-	return answer.wait
+	early := g.session.engineTime(now)
+	wait = beatPeriod
+	if u.Need > u.Part {
+		wait = min(wait, g.nextEnd-now+time.Millisecond)
+	}
+	if p := d.plan(early); u.short() > 0 {
+		if p.needy > p.coming {
+			wait = 250 * time.Millisecond
+		}
+		if at, ok := d.nextFree(early); ok {
+			wait = min(wait, at-early)
+		}
+	}
+	return max(wait, 10*time.Millisecond)
+}
+
+// newer reports whether a later division than the one of a version is known, because a message was faster than a reply.
+func (g *global) newer(than version) bool {
+	known, _ := parseVersion(versionOf(g.kept))
+	return known.life == than.life && known.number > than.number
+}
+
+// told records a division that another session has sent by message.
+func (g *global) told(value string) {
+	g.mu.Lock()
+	now := g.session.now()
+	d, err := decodeDivision(value)
+	is, _ := parseVersion(versionOf(value))
+	was, _ := parseVersion(versionOf(g.kept))
+	news := g.inUse && err == nil && d.Era == g.session.eraNumber() &&
+		(g.known == nil || is.life == was.life && is.number > was.number)
+	if news {
+		g.know(d, value, now)
+		if u := d.Users[g.session.id]; u == nil || g.lowered || u.short() > 0 && d.plan(g.session.engineTime(now)).free > 0 {
+			g.calls.call()
+		}
+	}
+	changed := g.changed
+	g.mu.Unlock()
+	if news && changed != nil {
+		changed()
+	}
 }
 
 // failed records that a call failed, and returns the wait until the next one. g.mu must be held.
 func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.Duration) {
 	var outage *OutageError
 	var key *KeyError
-	g.holding.failing = true
+	g.failing = true
 	switch {
 	case errors.Is(err, ErrClosed):
 		return never
@@ -106,14 +398,16 @@ func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.D
 	case !errors.As(err, &outage):
 		return firstRepeat
 	}
-	if leaving && g.holding.forgotten(now) {
-		return g.rest()
+	if leaving && now >= g.at+sessionTime+g.cooling() { // the others have its part by now, so no report is needed
+		return g.left()
 	}
 	return beatPeriod // the manager checks then whether requests have waited too long
 }
 
-// rest ends the calls, unless a request needed a part meanwhile. g.mu must be held.
-func (g *global) rest() time.Duration {
+// left records that the session uses nothing. Calls end, unless a request needed a part meanwhile. g.mu must be held.
+func (g *global) left() time.Duration {
+	g.part, g.until, g.at, g.comes, g.demand.told, g.err = 0, 0, 0, 0, 0, nil
+	g.known, g.kept = nil, ""
 	g.inUse = g.calls.again && g.changed != nil
 	if g.changed == nil {
 		g.forget()
@@ -128,9 +422,18 @@ func (g *global) last() {
 	g.changed = nil
 	inUse := g.inUse && !g.out
 	g.inUse = false
-	_, arguments, _ := g.say()
 	g.mu.Unlock()
-	if inUse {
-		g.session.lastCall(partScript, g.keys, arguments...)
+	for range mostLastCalls {
+		if !inUse {
+			return
+		}
+		g.mu.Lock()
+		era := g.session.eraNumber()
+		q := g.compose(era)
+		g.mu.Unlock()
+		r, err := g.session.lastCall("part", era, q.step)
+		g.mu.Lock()
+		inUse = err == nil && g.heard(q, &r, err) == 0
+		g.mu.Unlock()
 	}
 }

@@ -173,7 +173,7 @@ func (s *schedule) fate(string) redistest.Fate {
 
 func (s *schedule) join() {
 	l := &wire{Memory: s.memory}
-	store, err := shared.New(l)
+	store, err := shared.New(shared.OnScripts(l))
 	require.NoError(s.t, err)
 	u := &holder{link: l, session: store.Join(realClock, s.origin), parts: make([]int, moments)}
 	u.global = u.session.Global("bot", s.limit, func() {})

@@ -235,7 +235,7 @@ func TestHoldsReachThoseWithoutALimit(t *testing.T) {
 				if deaf {
 					runner = struct{ shared.Runner }{runner}
 				}
-				store, err := shared.New(runner)
+				store, err := shared.New(shared.OnScripts(runner))
 				require.NoError(t, err)
 				all := []*sender{f.senderOf(store.Join(realClock, f.origin), 0), f.senderOf(store.Join(realClock, f.origin), 0)}
 				defer all[0].end()
@@ -378,8 +378,9 @@ func TestWaitersOfAGlobalLimitAreLookedAtDuringAnOutage(t *testing.T) {
 func TestGlobalWhoseKeyIsNotOurs(t *testing.T) {
 	for name, spoil := range map[string]func(f *stage){
 		"type":  func(f *stage) { f.memory.Redis.Set("rl2:{default}:g:bot", "x") },
-		"part":  func(f *stage) { f.memory.Redis.HSet("rl2:{default}:g:bot", "u:x", "many") },
-		"state": func(f *stage) { f.memory.Redis.HSet("rl2:{default}:g:bot", "born", "once") },
+		"part":  func(f *stage) { f.memory.Redis.Set("rl2:{default}:g:bot", `1.1 {"users":{"x":{"part":-1}}}`) },
+		"state": func(f *stage) { f.memory.Redis.Set("rl2:{default}:g:bot", "1.1 mine") },
+		"hash":  func(f *stage) { f.memory.Redis.HSet("rl2:{default}:g:bot", "users", "x") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			onStage(t, func(f *stage) {

@@ -1,8 +1,11 @@
 package shared
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
-	"strconv"
+	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,14 +27,60 @@ const (
 	invalidRounds = 6
 )
 
-var invalidScript = script("invalid", "invalid.lua")
+// counts are the invalid responses of all sessions in the latest period, as the server stores them, by session.
+type counts map[string]*count
+
+// count is the count of one session.
+type count struct {
+	Told  int64           `json:"told"`  // since the session began
+	Slots map[int64]int64 `json:"slots"` // by the server's time in slots
+}
+
+var errCounts = errors.New("does not hold counts of invalid responses")
+
+func decodeCounts(value string) (counts, error) {
+	all := counts{}
+	if value == "" {
+		return all, nil
+	}
+	_, text, _ := strings.Cut(value, " ")
+	_, ok := parseVersion(versionOf(value))
+	if json.Unmarshal([]byte(text), &all) != nil || !ok {
+		return nil, errCounts
+	}
+	for _, c := range all {
+		if c == nil {
+			return nil, errCounts
+		}
+	}
+	return all, nil
+}
+
+// others removes what is older than a period, or later than now because the server's clock was set back. It returns the
+// count of all sessions but one.
+func (all counts) others(session string, now time.Duration) (sum int64) {
+	slot := int64(now / invalidSlot)
+	for name, c := range all {
+		maps.DeleteFunc(c.Slots, func(at, n int64) bool { return at < slot-invalidSlots || at > slot+1 || n < 0 })
+		if name == session {
+			continue
+		}
+		if len(c.Slots) == 0 {
+			delete(all, name)
+		}
+		for _, n := range c.Slots {
+			sum += n
+		}
+	}
+	return sum
+}
 
 // invalid counts the invalid responses of an address together with all other processes. It reports a new count within a
 // second. While the manager reads the count of the others, it asks for that: every second if the count is high, every
 // minute if there are no responses at all, and every ten seconds otherwise. The first response is reported at once.
 type invalid struct {
 	session *session
-	keys    []string
+	key     string
 
 	others atomic.Int64
 	wanted atomic.Bool // whether others was read since the last call
@@ -43,12 +92,14 @@ type invalid struct {
 	newest int64                   // number of the newest slot in before
 	idle   int                     // calls in a row before which others was not read
 	calm   bool                    // no process had counted a response at the last call
+	kept   string                  // the latest value that is known
+	ahead  time.Duration           // the server's clock minus ours; it may be another server than that of the session
 	calls  repeater
 }
 
 func (i *invalid) start(s *session) {
 	i.session = s
-	i.keys = []string{s.store.keys.invalid(s.store.options.address)}
+	i.key = s.store.keys.invalid(s.store.options.address)
 	i.calls = repeater{session: s, lock: &i.mu, once: i.once}
 }
 
@@ -100,32 +151,37 @@ func (i *invalid) roll(now time.Duration) {
 }
 
 func (i *invalid) once() time.Duration {
+	if i.session.outageErr() != nil {
+		return beatPeriod
+	}
 	i.mu.Lock()
 	count := i.count
-	arguments := i.arguments()
+	step := i.compose()
 	i.mu.Unlock()
-	reply, err := i.session.call(invalidScript, i.keys, arguments...)
+	r, err := i.session.try(i.session.context, &Call{Purpose: "invalid", Steps: []Step{step}})
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if errors.Is(err, ErrClosed) {
 		return never
 	}
-	if err != nil || len(reply.values) == 0 {
+	if err != nil || len(r.values) == 0 || !i.learn(&step, &r) {
 		return beatPeriod
 	}
-	i.told = count
-	i.others.Store(reply.values[0])
+	if count > i.told && !r.values[0].Replaced {
+		return time.Millisecond // nothing was known of the counts, or another session was faster
+	}
 	if i.wanted.Swap(false) {
 		i.idle = 0
 	} else {
 		i.idle++
 	}
-	i.calm = reply.values[0] == 0 && i.count == i.oldest()
+	others := i.others.Load()
+	i.calm = others == 0 && i.count == i.oldest()
 	switch {
 	case i.calm && i.idle == 0:
 		return invalidCalm
 	case i.calm:
-	case i.count > i.told || reply.values[0] >= manyInvalid && i.idle < invalidRounds:
+	case i.count > i.told || others >= manyInvalid && i.idle < invalidRounds:
 		return beatPeriod
 	case i.idle < invalidRounds:
 		return invalidSlot
@@ -133,13 +189,53 @@ func (i *invalid) once() time.Duration {
 	return never
 }
 
-// arguments returns the arguments of the next call. i.mu must be held.
-func (i *invalid) arguments() []string {
-	i.roll(i.session.now())
-	return []string{
-		i.session.id, strconv.FormatInt(i.count, 10), strconv.FormatInt(i.oldest(), 10),
-		number(invalidPeriod), number(invalidSlot),
+// compose returns the step of the next call: it only loads while nothing is known, or if there is no news. i.mu must be
+// held.
+func (i *invalid) compose() Step {
+	now := i.session.now()
+	i.roll(now)
+	step := Step{Key: i.key}
+	if i.ahead == 0 || i.count == i.told {
+		return step
 	}
+	all, _ := decodeCounts(i.kept) // was decoded before
+	at := now + i.ahead
+	all.others(i.session.id, at)
+	mine := all[i.session.id]
+	if mine == nil {
+		mine = &count{Slots: map[int64]int64{}}
+		all[i.session.id] = mine
+	}
+	if mine.Slots == nil {
+		mine.Slots = map[int64]int64{}
+	}
+	if news := i.count - max(mine.Told, i.oldest()); news > 0 {
+		mine.Slots[int64(at/invalidSlot)] += news
+	}
+	mine.Told = i.count
+	v, _ := parseVersion(versionOf(i.kept))
+	text, _ := json.Marshal(all) // cannot fail
+	step.Version, step.Value, step.Life = versionOf(i.kept), v.next().String()+" "+string(text), invalidPeriod+2*invalidSlot
+	return step
+}
+
+// learn records the server's value after a call, and returns false if it is a foreign one. i.mu must be held.
+func (i *invalid) learn(step *Step, r *reply) bool {
+	value := r.values[0].Value
+	if r.values[0].Replaced {
+		value = step.Value
+	}
+	all, err := decodeCounts(value)
+	if err != nil {
+		_ = i.session.wrongKey(i.key, err.Error())
+		return false
+	}
+	i.kept, i.ahead = value, r.engine-r.received
+	if i.told = i.oldest(); all[i.session.id] != nil { // otherwise the server may have lost what it knew
+		i.told = max(i.told, all[i.session.id].Told)
+	}
+	i.others.Store(all.others(i.session.id, r.engine))
+	return true
 }
 
 // oldest returns the count of a period ago. i.mu must be held.
@@ -150,10 +246,21 @@ func (i *invalid) last() {
 	out, _ := i.session.away()
 	i.mu.Lock()
 	i.calls.stop()
-	untold := i.count > i.told
-	arguments := i.arguments()
 	i.mu.Unlock()
-	if untold && !out {
-		i.session.lastCall(invalidScript, i.keys, arguments...)
+	for range mostLastCalls {
+		i.mu.Lock()
+		untold, step := i.count > i.told, i.compose()
+		i.mu.Unlock()
+		if !untold || out {
+			return
+		}
+		ctx, cancel := context.WithTimeout(i.session.context, lastCallTime)
+		r, err := i.session.try(ctx, &Call{Purpose: "invalid", Steps: []Step{step}})
+		cancel()
+		i.mu.Lock()
+		if err != nil || len(r.values) == 0 || !i.learn(&step, &r) {
+			out = true
+		}
+		i.mu.Unlock()
 	}
 }

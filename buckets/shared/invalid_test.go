@@ -117,7 +117,7 @@ func TestInvalidResponsesCountTogetherByAddressIfOneIsGiven(t *testing.T) {
 			if address != "" {
 				options = append(options, shared.WithAddress(address))
 			}
-			store, err := shared.New(f.memory, options...)
+			store, err := shared.New(shared.OnScripts(f.memory), options...)
 			require.NoError(t, err)
 			return store.Join(realClock, f.origin)
 		}

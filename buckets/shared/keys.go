@@ -25,11 +25,11 @@ func newKeys(application string) keys {
 // name returns a key. kind is one letter or two.
 func (k keys) name(kind, of string) string { return k.prefix + kind + ":" + of }
 
-// sessions returns the key of the sorted set of live sessions, by the time at which they count as dead.
-func (k keys) sessions() string { return k.prefix + "s" }
+// life returns the key whose value lives as long as a session counts as alive.
+func (k keys) life(session string) string { return k.name("p", session) }
 
-// wants returns the key of the set of loans that other sessions need, for holders that missed the message.
-func (k keys) wants() string { return k.prefix + "w" }
+// wants returns the key of the loans that others need of a session, in case it missed the message.
+func (k keys) wants(session string) string { return k.name("w", session) }
 
 // era returns the key of the number of the era.
 func (k keys) era() string { return k.prefix + "e" }

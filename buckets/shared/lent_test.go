@@ -17,7 +17,7 @@ import (
 func BenchmarkLentBucket(b *testing.B) {
 	memory := redistest.NewMemory()
 	defer memory.Close()
-	store, err := shared.New(memory)
+	store, err := shared.New(shared.OnScripts(memory))
 	require.NoError(b, err)
 	m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithGlobalLimit(0))
 	require.NoError(b, m.Start())

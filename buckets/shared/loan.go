@@ -175,7 +175,7 @@ func (b *bucket) endLoan(now time.Duration) {
 		p.number = s.agents.next.Add(1)
 		next.flights = append(next.flights, flight{s.id, p.number, p.window.Shift(low, high)})
 	}
-	b.returned = &returned{kept: next.encode(), version: next.version, alone: l.alone && s.sessions() > 1, wanted: l.wanted, slept: !s.knowsEngine()}
+	b.returned = &returned{kept: next.encode(), version: next.version, alone: l.alone && b.users() > 1, wanted: l.wanted, slept: !s.knowsEngine()}
 	b.known, b.kept, b.knownAt = next, b.returned.kept, now
 	b.activate()
 	if urgent {
@@ -237,12 +237,15 @@ func (b *bucket) goAlone(now time.Duration) {
 	case b.loan != nil || policy < OutageShare || b.closed || b.calling:
 		return
 	case policy == OutageShare:
-		share = b.session.sessions()
+		share = b.users()
 	}
 	l := &loan{alone: true, share: share, at: now, window: b.guess(now, share)}
 	b.returned = nil // endLoan will return a newer state
 	b.accept(l)
 }
+
+// users returns how many sessions may use the bucket, as far as is known, this one included.
+func (b *bucket) users() int { return max(b.session.sessions(), b.mates) }
 
 // guess returns a window for a share of the limit, from what is known of the bucket now.
 func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {

@@ -27,7 +27,7 @@ func (s sleeper) Now() time.Time {
 func (w *world) sleepy(asleep *time.Duration) *process {
 	w.t.Helper()
 	l := &link{Memory: w.server}
-	store, err := shared.New(l)
+	store, err := shared.New(shared.OnScripts(l))
 	require.NoError(w.t, err)
 	p := &process{world: w, session: store.Join(sleeper{clockwork.NewRealClock(), asleep}, w.start), link: l}
 	w.processes = append(w.processes, p)

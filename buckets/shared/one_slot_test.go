@@ -26,7 +26,7 @@ func (h half) Run(ctx context.Context, script *shared.Script, keys []string, arg
 // TestTheSlotOfTheAddressIsNoneOfTheBuckets tests that no bucket stops because invalid responses cannot be counted.
 func TestTheSlotOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
 	inWorld(t, func(w *world) {
-		store, err := shared.New(half{w.server}, shared.WithOutage(shared.OutageFail), shared.WithAddress("203.0.113.7"))
+		store, err := shared.New(shared.OnScripts(half{w.server}), shared.WithOutage(shared.OutageFail), shared.WithAddress("203.0.113.7"))
 		require.NoError(t, err)
 		p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: &link{Memory: w.server}}
 		w.processes = append(w.processes, p)
@@ -64,7 +64,7 @@ func (s skewed) Run(ctx context.Context, script *shared.Script, keys []string, a
 func TestTheClockOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
 	inWorld(t, func(w *world) {
 		late := 0
-		store, err := shared.New(skewed{w.server, &late}, shared.WithAddress("203.0.113.7"))
+		store, err := shared.New(shared.OnScripts(skewed{w.server, &late}), shared.WithAddress("203.0.113.7"))
 		require.NoError(t, err)
 		p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: &link{Memory: w.server}}
 		w.processes = append(w.processes, p)

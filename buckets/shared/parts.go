@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,15 +26,17 @@ func (s *session) startParts() {
 	p := &s.parts
 	p.globals, p.discoveries = map[string]*global{}, map[*discovery]struct{}{}
 	p.invalid.start(s)
-	s.listen("global", func(credential string) {
+	s.listen("global", func(rest string) {
+		credential, value, _ := strings.Cut(rest, " ")
 		p.mu.Lock()
 		g := p.globals[credential]
 		p.mu.Unlock()
 		if g != nil {
-			g.urge()
+			g.told(value)
 		}
 	})
-	s.listen("found", func(name string) {
+	s.listen("found", func(rest string) {
+		name, _ := cutName(rest)
 		_, discoveries := p.all()
 		for _, d := range discoveries {
 			if d.name == name {
@@ -72,12 +75,15 @@ func (s *session) closeParts() {
 	calls.Wait()
 }
 
-// lastCall makes a call of a session that is closed already.
-func (s *session) lastCall(script *Script, keys []string, arguments ...string) {
+// mostLastCalls bounds how often a session that ends tries to report one thing, if others are faster.
+const mostLastCalls = 10
+
+// lastCall makes a call of a session that is closed already. If it fails, the others wait until the session counts as
+// dead.
+func (s *session) lastCall(purpose string, era int64, steps ...Step) (reply, error) {
 	ctx, cancel := context.WithTimeout(s.context, lastCallTime)
 	defer cancel()
-	// If it fails, the others wait until the session counts as dead.
-	_, _ = s.try(ctx, script, keys, arguments...)
+	return s.exchangeIn(ctx, purpose, era, steps...)
 }
 
 // global returns the global limit of a credential, a new one if there is none.

@@ -10,7 +10,7 @@ type Script struct {
 	Source string
 }
 
-// Runner runs scripts on a server. The protocol needs nothing else of a client library.
+// Runner runs scripts on a server. OnScripts and buckets/shared/spectacles need nothing else of a client library.
 type Runner interface {
 	// Run runs a script at most once: it must not repeat a script whose reply was lost. All keys are in one slot of a
 	// cluster. The reply of a script is a list of integers.
@@ -21,8 +21,8 @@ type Runner interface {
 	Run(ctx context.Context, script *Script, keys []string, arguments ...string) ([]int64, error)
 }
 
-// Subscriber is a Runner that can also receive messages. Without it, requests of other processes are noticed up to a
-// second later.
+// Subscriber is an Engine or a Runner that can also receive messages. Without it, requests of other processes are
+// noticed up to a second later.
 type Subscriber interface {
 	// Subscribe calls received for every message on a channel until the context ends, and then returns; it reconnects
 	// by itself. It may return earlier with an error that matches ErrClosed.

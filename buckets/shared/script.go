@@ -1,37 +1,120 @@
 package shared
 
 import (
-	"embed"
+	"context"
+	_ "embed"
+	"errors"
 	"fmt"
-	"strings"
+	"reflect"
+	"strconv"
+	"sync"
 	"time"
 )
 
-//go:embed lua
-var lua embed.FS
+//go:embed lua/exchange.lua
+var exchangeSource string
 
-// constants are shared with the scripts, in milliseconds there.
-var constants = []struct {
-	name  string
-	value time.Duration
-}{
-	{"KEY_TIME", keyTime}, {"SESSION_TIME", sessionTime}, {"BEAT_PERIOD", beatPeriod}, {"LISTEN_PERIOD", listenPeriod},
-	{"ERA_TIME", eraTime},
+// OnScripts returns the engine of a Redis or Valkey server, which one Lua script makes of it. It is a Subscriber if the
+// runner is one. A nil runner is an error of [New].
+func OnScripts(runner Runner) Engine {
+	if v := reflect.ValueOf(runner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil
+	}
+	scripted := &scriptEngine{runner: runner}
+	if subscriber, ok := runner.(Subscriber); ok {
+		return struct {
+			*scriptEngine
+			Subscriber
+		}{scripted, subscriber}
+	}
+	return scripted
 }
 
-// script joins the constants, common.lua, which every script needs, and the named files.
-func script(name string, files ...string) *Script {
-	var source strings.Builder
-	for _, c := range constants {
-		fmt.Fprintf(&source, "local %s = %d\n", c.name, c.value.Milliseconds())
+type scriptEngine struct {
+	runner  Runner
+	scripts sync.Map // *Script by purpose: errors and statistics name it
+}
+
+func (e *scriptEngine) script(purpose string) *Script {
+	if known, ok := e.scripts.Load(purpose); ok {
+		return known.(*Script)
 	}
-	for _, file := range append([]string{"common.lua"}, files...) {
-		text, err := lua.ReadFile("lua/" + file)
-		if err != nil {
-			panic(err) // cannot happen: the files are embedded
+	made, _ := e.scripts.LoadOrStore(purpose, &Script{Name: purpose, Source: exchangeSource})
+	return made.(*Script)
+}
+
+// Exchange implements Engine.
+func (e *scriptEngine) Exchange(ctx context.Context, call *Call) (*Reply, error) {
+	keys := make([]string, len(call.Steps))
+	arguments := []string{strconv.FormatInt(call.NotAfter.Milliseconds(), 10), call.Guard}
+	for i, step := range call.Steps {
+		keys[i] = step.Key
+		version := step.Version
+		if step.Any {
+			version = "*"
 		}
-		source.Write(text)
-		source.WriteByte('\n')
+		arguments = append(arguments, step.Value, version, strconv.FormatInt(ceilMillis(step.Life), 10), step.Message,
+			strconv.Itoa(len(step.Channels)))
+		arguments = append(arguments, step.Channels...)
 	}
-	return &Script{Name: name, Source: source.String()}
+	values, err := e.runner.Run(ctx, e.script(call.Purpose), keys, arguments...)
+	if err != nil {
+		if wrong := keyError(err, keys); wrong != nil {
+			return nil, wrong
+		}
+		return nil, err
+	}
+	reply, ok := newReply(values)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s", errReply, call.Purpose)
+	}
+	return reply, nil
+}
+
+// errReply means that a reply is not that of our script.
+var errReply = errors.New("shared: the reply of the server is malformed: do all processes use the same version?")
+
+// newReply reads the script's reply.
+func newReply(values []int64) (*Reply, bool) {
+	if len(values) < 2 {
+		return nil, false
+	}
+	reply := &Reply{Late: values[0] < 0, Time: micros(values[1])}
+	for rest := values[2:]; len(rest) > 0; {
+		if len(rest) < 3 {
+			return nil, false
+		}
+		loaded, length := Loaded{Replaced: rest[0] == 1, Life: millis(rest[1])}, max(rest[2], 0)
+		rest = rest[3:]
+		if length > int64(len(rest)) {
+			return nil, false
+		}
+		loaded.Value = bytesOf(rest[:length])
+		rest = rest[length:]
+		reply.Values = append(reply.Values, loaded)
+	}
+	return reply, true
+}
+
+// bytesOf returns the string that the script has appended to a reply byte by byte.
+func bytesOf(values []int64) string {
+	b := make([]byte, len(values))
+	for i, v := range values {
+		b[i] = byte(v)
+	}
+	return string(b)
+}
+
+// millis and micros return a time of a reply. They cut impossible values, so that adding to them cannot overflow.
+func millis(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), forever.Milliseconds())) * time.Millisecond
+}
+
+func micros(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), forever.Microseconds()*10)) * time.Microsecond
+}
+
+// ceilMillis rounds up to milliseconds.
+func ceilMillis(d time.Duration) int64 {
+	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

@@ -29,7 +29,7 @@ func onStage(t *testing.T, test func(f *stage), options ...shared.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := redistest.NewMemory()
 		defer memory.Close()
-		store, err := shared.New(memory, options...)
+		store, err := shared.New(shared.OnScripts(memory), options...)
 		require.NoError(t, err)
 		test(&stage{t, memory, store, time.Now()})
 	})
@@ -70,7 +70,7 @@ func (f *stage) senderOf(session shared.Session, limit int) *sender {
 // linked returns a sender whose way to the server can be cut.
 func (f *stage) linked(limit int) (*sender, *wire) {
 	l := &wire{Memory: f.memory}
-	store, err := shared.New(l)
+	store, err := shared.New(shared.OnScripts(l))
 	require.NoError(f.t, err)
 	return f.senderOf(store.Join(realClock, f.origin), limit), l
 }

@@ -38,9 +38,7 @@ type session struct {
 	naps     int           // suspensions of this process so far
 	napAt    time.Duration // when the latest of them was noticed
 	outage   outage
-	ended    error         // why no further call can succeed, nil if one may
-	live     int           // sessions that are alive, this one included
-	liveAt   time.Duration // start of the call that last confirmed that many
+	ended    error // why no further call can succeed, nil if one may
 	tickers  map[*ticker]struct{}
 	timer    clockwork.Timer // of the next tick, nil if there are no tickers
 	watchers map[*watcher]struct{}
@@ -58,7 +56,7 @@ type (
 
 func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session {
 	s := &session{
-		store: store, id: newSessionID(), clock: clock, origin: origin, live: 1,
+		store: store, id: newSessionID(), clock: clock, origin: origin,
 		tickers: map[*ticker]struct{}{}, watchers: map[*watcher]struct{}{}, topics: map[string]func(string){},
 	}
 	s.context, s.cancel = context.WithCancel(context.Background())
@@ -200,9 +198,12 @@ func (s *session) lifetime() time.Duration {
 	return sessionTime
 }
 
-// sessions returns how many sessions are alive as far as is known, this one included.
+// sessions returns how many sessions share a global limit as far as is known, this one included.
 func (s *session) sessions() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.live
+	n := 1
+	globals, _ := s.parts.all()
+	for _, g := range globals {
+		n = max(n, int(g.users.Load()))
+	}
+	return n
 }

@@ -1,6 +1,9 @@
 package shared
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // eachSecond calls tick about once a second, in a goroutine of its own, until stop is called or the session is closed.
 // Calls may overlap if one takes longer.
@@ -84,4 +87,16 @@ func (s *session) received(message string) {
 	if f != nil {
 		f(rest)
 	}
+}
+
+// withName begins a message about something with a name, and cutName reads it.
+func withName(name string) string { return strconv.Itoa(len(name)) + " " + name }
+
+func cutName(message string) (name, rest string) {
+	length, text, _ := strings.Cut(message, " ")
+	n, err := strconv.Atoi(length)
+	if err != nil || n < 0 || n > len(text) {
+		return "", ""
+	}
+	return text[:n], text[n:]
 }

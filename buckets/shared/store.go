@@ -12,8 +12,8 @@ import (
 // Store keeps the state of shared limits on a server. Pass it to buckets.WithShared. It is safe for concurrent use, and
 // several managers can use it.
 type Store struct {
-	runner     Runner
-	subscriber Subscriber // the runner, nil if it is no Subscriber
+	engine     Engine
+	subscriber Subscriber // the engine, nil if it is no Subscriber
 	options    options
 	keys       keys
 
@@ -23,14 +23,13 @@ type Store struct {
 
 var _ Source = (*Store)(nil)
 
-// New returns a store on the server of the runner. If the runner is also a Subscriber, the store listens for messages.
-// New does not call the server. It returns an error for an invalid option or without a runner. Options that are nil are
-// ignored.
-func New(runner Runner, opts ...Option) (*Store, error) {
-	if v := reflect.ValueOf(runner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-		return nil, errors.New("shared: runner is nil: expected one such as that of buckets/shared/redis")
+// New returns a store on an engine. If that is also a Subscriber, the store listens for messages. New makes no calls. It
+// returns an error for an invalid option or without an engine. Options that are nil are ignored.
+func New(engine Engine, opts ...Option) (*Store, error) {
+	if v := reflect.ValueOf(engine); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, errors.New("shared: engine is nil: expected one such as OnScripts returns")
 	}
-	s := &Store{runner: runner, options: defaultOptions(), sessions: map[*session]struct{}{}}
+	s := &Store{engine: engine, options: defaultOptions(), sessions: map[*session]struct{}{}}
 	for _, option := range opts {
 		if option == nil {
 			continue
@@ -39,7 +38,7 @@ func New(runner Runner, opts ...Option) (*Store, error) {
 			return nil, err
 		}
 	}
-	s.subscriber, _ = runner.(Subscriber)
+	s.subscriber, _ = engine.(Subscriber)
 	s.keys = newKeys(s.options.application)
 	return s, nil
 }

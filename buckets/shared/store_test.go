@@ -10,19 +10,19 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-func TestStoreNeedsARunner(t *testing.T) {
+func TestStoreNeedsAnEngine(t *testing.T) {
 	t.Parallel()
 	var none *redistest.Memory
-	for _, runner := range []shared.Runner{nil, none} {
-		_, err := shared.New(runner)
-		assert.ErrorContains(t, err, "runner is nil")
+	for _, engine := range []shared.Engine{nil, shared.OnScripts(nil), shared.OnScripts(none)} {
+		_, err := shared.New(engine)
+		assert.ErrorContains(t, err, "engine is nil")
 	}
 }
 
 func TestNilOptionsAreIgnored(t *testing.T) {
 	t.Parallel()
-	_, err := shared.New(&redistest.Memory{}, nil, shared.WithApplication("my-bot"), nil)
+	_, err := shared.New(shared.OnScripts(&redistest.Memory{}), nil, shared.WithApplication("my-bot"), nil)
 	require.NoError(t, err)
-	_, err = shared.New(&redistest.Memory{}, nil, shared.WithApplication(""))
+	_, err = shared.New(shared.OnScripts(&redistest.Memory{}), nil, shared.WithApplication(""))
 	require.Error(t, err, "those that follow count")
 }

@@ -24,7 +24,7 @@ func (w *world) whole(n int, config discordsim.Config, options ...shared.Option)
 	f := &fleet{world: w, discord: discord}
 	for range n {
 		l := &link{Memory: w.server}
-		store, err := shared.New(l, options...)
+		store, err := shared.New(shared.OnScripts(l), options...)
 		require.NoError(w.t, err)
 		m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithMaxRateLimit(time.Hour))
 		require.NoError(w.t, m.Start())

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A state begins with text that scripts read: its version and the owner. Binary numbers follow.
+// A state begins with text: its version, which engines read, and the owner. Binary numbers follow.
 
 // wireFormat is the version of the binary part. decode rejects all others.
 const wireFormat = 1
@@ -27,7 +28,24 @@ func (v version) String() string {
 	if v == (version{}) {
 		return ""
 	}
-	return fmt.Sprintf("%d %d", v.life, v.number)
+	return fmt.Sprintf("%d.%d", v.life, v.number)
+}
+
+func parseVersion(text string) (v version, ok bool) {
+	life, number, _ := strings.Cut(text, ".")
+	var errs [2]error
+	v.life, errs[0] = strconv.ParseInt(life, 10, 64)
+	v.number, errs[1] = strconv.ParseInt(number, 10, 64)
+	return v, errs[0] == nil && errs[1] == nil
+}
+
+// next returns the version after v, of a new life if there is none.
+func (v version) next() version {
+	if v.life == 0 {
+		v.life = rand.Int64()
+	}
+	v.number++
+	return v
 }
 
 // encode returns the state as the server keeps it.
@@ -69,20 +87,18 @@ func (s *state) encode() string {
 
 // decode reads a state.
 func decode(text string) (s state, err error) {
-	front := strings.SplitN(text, " ", 4)
-	if len(front) < 4 {
+	front := strings.SplitN(text, " ", 3)
+	if len(front) < 3 {
 		return s, errState
 	}
-	var errs [2]error
-	s.version.life, errs[0] = strconv.ParseInt(front[0], 10, 64)
-	s.version.number, errs[1] = strconv.ParseInt(front[1], 10, 64)
-	if errs[0] != nil || errs[1] != nil {
+	var ok bool
+	if s.version, ok = parseVersion(front[0]); !ok {
 		return s, errState
 	}
-	if front[2] != "-" {
-		s.owner = front[2]
+	if front[1] != "-" {
+		s.owner = front[1]
 	}
-	r := reader{wire.NewReader([]byte(front[3]), errState)}
+	r := reader{wire.NewReader([]byte(front[2]), errState)}
 	if r.Byte() != wireFormat {
 		return s, errors.New("holds the state of another version of Ratelight")
 	}

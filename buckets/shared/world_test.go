@@ -108,7 +108,7 @@ func (l *link) Run(ctx context.Context, script *shared.Script, keys []string, ar
 func (w *world) process(options ...shared.Option) *process {
 	w.t.Helper()
 	l := &link{Memory: w.server}
-	store, err := shared.New(l, options...)
+	store, err := shared.New(shared.OnScripts(l), options...)
 	require.NoError(w.t, err)
 	p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: l}
 	w.processes = append(w.processes, p)

@@ -165,7 +165,7 @@ func TestMetricsAreNamedAsPrometheusWants(t *testing.T) {
 	t.Parallel()
 	memory := redistest.NewMemory()
 	defer memory.Close()
-	store, err := shared.New(memory)
+	store, err := shared.New(shared.OnScripts(memory))
 	require.NoError(t, err)
 	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
 	transport := httpclient.NewTransport(httpclient.WithManager(manager))

@@ -31,7 +31,7 @@ func exported(t *testing.T) map[string]map[string][]string {
 	synctest.Test(t, func(t *testing.T) {
 		memory := redistest.NewMemory()
 		defer memory.Close()
-		store, err := shared.New(memory)
+		store, err := shared.New(shared.OnScripts(memory))
 		require.NoError(t, err)
 		manager := buckets.NewRESTBucketManager(buckets.WithShared(store),
 			buckets.WithKnownLimits(buckets.ChannelNameAndTopic))

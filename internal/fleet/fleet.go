@@ -91,7 +91,7 @@ func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 		share := f.config.Share
 		if share == nil {
 			share = func(_ int, runner shared.Runner) (shared.Source, error) {
-				return shared.New(runner, f.config.Store...)
+				return shared.New(shared.OnScripts(runner), f.config.Store...)
 			}
 		}
 		s, err := share(p.Number, runner)

@@ -1,7 +1,7 @@
 package fleet_test
 
 import (
-	"fmt"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -102,11 +102,12 @@ func needs(f *fleet.Fleet) (all []int) {
 		if !strings.Contains(key, ":g:") {
 			continue
 		}
-		fields, _ := f.Memory.Redis.HKeys(key)
-		for _, field := range fields {
-			var call, part, need int
-			if n, _ := fmt.Sscanf(f.Memory.Redis.HGet(key, field), "%d %d %d", &call, &part, &need); strings.HasPrefix(field, "u:") && n == 3 {
-				all = append(all, need)
+		value, _ := f.Memory.Redis.Get(key)
+		_, text, _ := strings.Cut(value, " ")
+		var division struct{ Users map[string]struct{ Need int } }
+		if json.Unmarshal([]byte(text), &division) == nil {
+			for _, user := range division.Users {
+				all = append(all, user.Need)
 			}
 		}
 	}

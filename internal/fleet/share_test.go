@@ -19,7 +19,7 @@ func TestProcessesMayShareInDifferentWays(t *testing.T) {
 	var asked []int
 	share := func(process int, runner shared.Runner) (shared.Source, error) {
 		asked = append(asked, process)
-		return shared.New(runner, shared.WithApplication(fmt.Sprintf("version %d", process%2)))
+		return shared.New(shared.OnScripts(runner), shared.WithApplication(fmt.Sprintf("version %d", process%2)))
 	}
 	config := bucket(discordsim.Rule{Quota: discordsim.Unlimited()})
 	inBubble(t, fleet.Config{Processes: 4, Discord: config, Buckets: unlimited, Share: share}, func(t *testing.T, f *fleet.Fleet) {

@@ -46,7 +46,7 @@ func versions(from int) func(int, shared.Runner) (shared.Source, error) {
 		if process >= from {
 			runner = next{runner.(shared.Subscriber)}
 		}
-		return shared.New(runner)
+		return shared.New(shared.OnScripts(runner))
 	}
 }
 

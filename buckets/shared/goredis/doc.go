@@ -11,7 +11,7 @@
 // Unless you need go-redis, use buckets/shared/redis, which also checks the server before the first request.
 //
 //	client := redis.NewClient(goredis.Settings(&redis.Options{Addr: "127.0.0.1:6379"}))
-//	store, err := shared.New(goredis.New(client), shared.WithApplication("my-bot"))
+//	store, err := shared.New(shared.OnScripts(goredis.New(client)), shared.WithApplication("my-bot"))
 //
 // # Settings
 //

@@ -101,7 +101,7 @@ func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, 
 		return "", err
 	}
 	probe := prefix + "check:" + rand.Text()
-	keys := []string{prefix + markerName, probe + ":s", probe + ":h", probe + ":z"}
+	keys := []string{prefix + markerName, probe}
 	result, err := c.ask(ctx, "eval", c.inner.B().Eval().Script(checkSource).Numkeys(int64(len(keys))).Key(keys...).
 		Arg(marker, strconv.FormatInt(markerLife.Milliseconds(), 10), string(commands), prefix+"o:check").Build())
 	if err != nil {

@@ -1,6 +1,6 @@
 -- Tries the scripts' commands, and checks the marker, which says that the keys with its prefix are ours.
--- KEYS: marker, then a string, a hash and a sorted set that no program uses. ARGV: the marker's value, its life in
--- milliseconds, the commands to try as JSON, a channel.
+-- KEYS: marker, then a string that no program uses. ARGV: the marker's value, its life in milliseconds, the commands to
+-- try as JSON, a channel.
 -- Reply: what INFO says of the memory, then each command that failed and its error; "key" stands for the marker.
 
 local reply = {''}
@@ -10,7 +10,7 @@ local function failed(what, said)
   reply[#reply + 1] = said
 end
 
-local places = {['$2'] = KEYS[2], ['$3'] = KEYS[3], ['$4'] = KEYS[4], ['$5'] = ARGV[4]}
+local places = {['$2'] = KEYS[2], ['$3'] = ARGV[4]}
 
 for _, words in ipairs(cjson.decode(ARGV[3])) do
   for i, word in ipairs(words) do words[i] = places[word] or word end

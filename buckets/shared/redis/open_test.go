@@ -69,7 +69,7 @@ func TestOpenRefusesWhatTheEngineCannotDo(t *testing.T) {
 		"stale replica":     {[]string{"--replicaof", "127.0.0.1 1", "--replica-serve-stale-data", "no"}, "", nil, redis.ErrReadOnly, []string{"MASTERDOWN"}},
 		"no eval":           {[]string{"--rename-command", "EVAL", ""}, "", nil, redis.ErrScripts, []string{"eval"}},
 		"no evalsha":        {[]string{"--rename-command", "EVALSHA", ""}, "", nil, redis.ErrScripts, []string{"evalsha"}},
-		"no command":        {[]string{"--rename-command", "ZADD", ""}, "", nil, redis.ErrRefused, []string{"zadd"}},
+		"no command":        {[]string{"--rename-command", "PTTL", ""}, "", nil, redis.ErrRefused, []string{"pttl"}},
 		"full":              {[]string{"--maxmemory", "1"}, "", nil, redis.ErrMemory, []string{"set", "maxmemory"}},
 		"evicts":            {[]string{"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"}, "", nil, redis.ErrEviction, []string{"allkeys-lru", "noeviction"}},
 		"database":          {nil, "redis://HOST/99", nil, redis.ErrDatabase, []string{"lower number"}},

@@ -9,8 +9,7 @@ var Permissions = []string{
 	// Used by this package.
 	"eval", "evalsha", "ping", "subscribe",
 	// Used in scripts.
-	"del", "get", "hdel", "hgetall", "hmget", "hset", "pexpire", "publish", "sadd", "set", "smembers", "srem", "time", "type", "zadd", "zcard",
-	"zremrangebyscore", "zscore",
+	"get", "pexpire", "pttl", "publish", "set", "time", "type",
 }
 
 // ACLRules returns the arguments of ACL SETUSER that follow the user's name and password. They allow the commands of
@@ -46,25 +45,14 @@ func prefix(application string) string { return protocol + "{" + application + "
 // addressKey returns the key that counts the invalid responses of an IP address.
 func addressKey(address string) string { return protocol + "ip:{" + address + "}" }
 
-// probes use the scripts' commands without harm. $2 to $4 are keys that live for a second: a string, a hash and a
-// sorted set. $5 is a channel without subscribers. TIME is first, to detect a server that accepts no writes after it.
+// probes use the scripts' commands without harm. $2 is a key that lives for a second, and $3 a channel without
+// subscribers. TIME is first, to detect a server that accepts no writes after it.
 var probes = [][]string{
 	{"time"},
 	{"type", "$2"},
 	{"set", "$2", "1", "PX", "1000"},
 	{"get", "$2"},
-	{"pexpire", "$2", "1000"},
-	{"hset", "$3", "f", "1"},
-	{"hmget", "$3", "f"},
-	{"hgetall", "$3"},
-	{"hdel", "$3", "f"},
-	{"zadd", "$4", "1", "m"},
-	{"zcard", "$4"},
-	{"zscore", "$4", "m"},
-	{"zremrangebyscore", "$4", "0", "1"},
-	{"publish", "$5", ""},
-	{"del", "$2", "$3", "$4"},
-	{"sadd", "$2", "m"}, // $2 becomes a set
-	{"smembers", "$2"},
-	{"srem", "$2", "m"},
+	{"pttl", "$2"},
+	{"pexpire", "$2", "0"},
+	{"publish", "$3", ""},
 }

@@ -50,7 +50,7 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 		c := newClient()
 		return c, c.open(ctx, o, s.check)
 	})
-	store, err := shared.New(l, s.shared...) // before connecting, because an option may be invalid
+	store, err := shared.New(shared.OnScripts(l), s.shared...) // before connecting, because an option may be invalid
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
