@@ -268,6 +268,40 @@ func TestContradictionsEndWithTheLimitThatTheyAreAbout(t *testing.T) {
 	})
 }
 
+// For a minute after a change of the limit, servers that do not know of it yet contradict it.
+func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithExpireAfter(time.Hour))
+		for range 2 {
+			discover(t, m, message(1), limited("same", 5, 4, time.Second))
+			discover(t, m, list(1), limited("same", 5, 3, time.Second))
+			wait(2 * time.Second)
+		}
+		discover(t, m, list(1), limited("same", 6, 5, time.Second))
+		contradict := func() (parted bool) {
+			wait(2 * time.Second)
+			discover(t, m, message(1), limited("same", 5, 4, time.Second))
+			discover(t, m, list(1), limited("same", 6, 4, time.Second))
+			same := 0
+			for b := range m.Buckets() {
+				if b.Hash == "same" {
+					same++
+				}
+			}
+			return same > 1
+		}
+		for range 29 {
+			require.False(t, contradict())
+		}
+		wait(time.Second)
+		assert.False(t, contradict(), "the first one that counts")
+		assert.False(t, contradict())
+		assert.True(t, contradict())
+		require.NoError(t, m.Close())
+	})
+}
+
 // An ordered request that is in flight when its route moves is still the only one.
 func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 	t.Parallel()
