@@ -8,12 +8,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/bench/internal/command"
 )
 
-func parsed(t *testing.T, arguments ...string) (command, error) {
+func parsed(t *testing.T, arguments ...string) (command.Command, error) {
 	t.Helper()
-	p := &program{ctx: t.Context(), stdout: io.Discard, stderr: io.Discard}
-	return p.parse(arguments)
+	p := bench()
+	p.Context, p.Stdout, p.Stderr = t.Context(), io.Discard, io.Discard
+	return p.Parse(arguments)
 }
 
 // Flags have one dash or two, and their values follow after = or as the next argument.
@@ -49,34 +52,30 @@ func TestFlagsThatReplaceTheMeasuredLimits(t *testing.T) {
 func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string][]string{
-		"-requests 0":         {"-requests", `"0"`, "whole number from 1 to 1000000"},
-		"-requests x":         {"-requests", `"x"`, "whole number"},
-		"-requests":           {"-requests", "expected a whole number"},
-		"-buckets 100001":     {"-buckets", `"100001"`, "from 1 to 100000"},
-		"-window 1":           {"-window", `"1"`, "duration with its unit from 1ms to 24h"},
-		"-jitter 1s":          {"-jitter is 1s", "at most the latency, which is 20ms"},
-		"-kind square":        {"-kind", `"square"`, `"fixed","sliding","leaky"`},
-		"-min-efficiency 2":   {"-min-efficiency", `"2"`, "to 1"},
-		"-surprise":           {"unknown flag -surprise"},
-		"-report":             {"-report: expected a value after it"},
-		"-tokenhunter2":       {"unknown flag -token…", "-token=TEXT"},
-		"-token:hunter2":      {"unknown flag -token…"},
-		"share -redishunter2": {"unknown flag -redis…"},
-		"tune -requests 0":    {"-requests", `"0"`, "whole number from 1"},
-		"-reqests 5":          {"unknown flag -reqests", "-requests"},
-		"-json hunter2":       {"argument 2 is not a flag", "quote values that contain spaces"},
+		"-requests 0":       {"-requests", `"0"`, "whole number from 1 to 1000000"},
+		"-requests x":       {"-requests", `"x"`, "whole number"},
+		"-requests":         {"-requests", "expected a whole number"},
+		"-buckets 100001":   {"-buckets", `"100001"`, "from 1 to 100000"},
+		"-window 1":         {"-window", `"1"`, "duration with its unit from 1ms to 24h"},
+		"-jitter 1s":        {"-jitter is 1s", "at most the latency, which is 20ms"},
+		"-kind square":      {"-kind", `"square"`, `"fixed","sliding","leaky"`},
+		"-min-efficiency 2": {"-min-efficiency", `"2"`, "to 1"},
+		"-surprise":         {"unknown flag -surprise"},
+		"-report":           {"-report: expected a value after it"},
+		"-tokenhunter2":     {"unknown flag -token…", "-token=TEXT"},
+		"-token:hunter2":    {"unknown flag -token…"},
+		"tune -requests 0":  {"-requests", `"0"`, "whole number from 1"},
+		"-reqests 5":        {"unknown flag -reqests", "-requests"},
+		"-json hunter2":     {"argument 2 is not a flag", "quote values that contain spaces"},
 
-		"tuen":                 {`argument 1, "tuen", is no command`, "load, scenario, tune, share, soak"},
+		"tuen":                 {`argument 1, "tuen", is no command`, "load, scenario, tune, soak"},
 		"senario fixed-small":  {`"senario", is no command`, "scenario"},
-		"hunter2-and-more":     {"argument 1 is no command", "load, scenario, tune, share, soak"},
+		"hunter2-and-more":     {"argument 1 is no command", "load, scenario, tune, soak"},
 		"load extra":           {`argument 2, "extra", is not a flag`},
 		"tune list":            {`argument 2, "list", is not a flag`},
 		"-scenario all":        {"-scenario is a command now", "bench scenario [<name> ...]"},
 		"-tune":                {"-tune is a command now", "bench tune"},
-		"-share":               {"-share is a command now", "bench share"},
-		"-processes 4":         {"unknown flag -processes", "bench share -processes"},
-		"-disturb":             {"unknown flag -disturb", "bench share -disturb"},
-		"-length 5s":           {"unknown flag -length", "bench share -length or bench soak -length"},
+		"-length 5s":           {"unknown flag -length", "bench soak -length"},
 		"--soak=10m":           {"-soak is a command now", "bench soak -length DURATION"},
 		"scenario -requests 5": {"unknown flag -requests"},
 		"soak -length 10":      {"-length", `"10"`, "from 1s to 744h"},
@@ -92,14 +91,6 @@ func TestMisusedFlagIsNamedWithWhatIsExpected(t *testing.T) {
 		"-target http://discord.com -token hunter2":        {"expected https", "unencrypted"},
 		"-target https://discord.com -path hunter2":        {"-path does not begin with a slash"},
 
-		"share -processes 65":                                {"-processes", `"65"`, "from 1 to 64"},
-		"share -redis hunter2":                               {"-redis is not the URL of a server"},
-		"share -length 1s":                                   {"-length", "from 3s to 10m"},
-		"share -processes 1 -disturb":                        {"-disturb", "-processes is 1", "2 or more"},
-		"share -disturb -redis redis://127.0.0.1":            {"-disturb is given together with -redis"},
-		"share -disturb -min-efficiency 0.9":                 {"-min-efficiency has no effect together with -disturb"},
-		"share -disturb -length 39s":                         {"-length is 39", "1m10s or more"},
-		"share -outage fail":                                 {"-outage has an effect only together with -disturb"},
 		"-report=":                                           {"-report is empty"},
 		"tune -trace=":                                       {"-trace is empty"},
 		"tune -max-rate-limits=":                             {"-max-rate-limits is empty"},
@@ -151,7 +142,6 @@ func TestHelp(t *testing.T) {
 		"help tune":   {"-max-rate-limits", "time,method,path"},
 		"scenario -h": {"list for their names", "-min-efficiency"},
 		"tune --help": {"-max-rate-limits", "time,method,path", `{"time": 12.5`},
-		"share -h":    {"-disturb", "1m10s"},
 		"soak -h":     {"-length"},
 	} {
 		status, stdout, stderr := call(t.Context(), strings.Fields(arguments)...)

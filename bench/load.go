@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/ratelight/ratelight/bench/internal/command"
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -19,10 +20,10 @@ type loadCommand struct {
 	judged      `embed:""`
 }
 
-func (c *loadCommand) check(given map[string]bool) error {
+func (c *loadCommand) Check(given map[string]bool) error {
 	if given["target"] {
 		c.Requests = cmp.Or(c.Requests, 20)
-		if err := noEffect(given, "-target", "buckets", "limit", "window", "kind", "latency", "jitter", "seed", "min-efficiency"); err != nil {
+		if err := command.NoEffect(given, "-target", "buckets", "limit", "window", "kind", "latency", "jitter", "seed", "min-efficiency"); err != nil {
 			return err
 		}
 		return c.checkTarget()
@@ -64,10 +65,10 @@ func (c *loadCommand) checkTarget() error {
 }
 
 // Run runs the load and shows the result.
-func (c *loadCommand) Run(p *program) error {
+func (c *loadCommand) Run(p *command.Program) error {
 	results, err := c.runAll(p, c.Seed, c.Scenario())
 	if err != nil {
 		return err
 	}
-	return c.show(p, results[0])
+	return c.Show(p, results[0])
 }

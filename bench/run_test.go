@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/bench/internal/command"
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
@@ -25,8 +26,9 @@ func call(ctx context.Context, arguments ...string) (status int, stdout, stderr 
 
 func callWith(ctx context.Context, stdin io.Reader, arguments ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	p := &program{ctx: ctx, stdin: stdin, stdout: &out, stderr: &errs}
-	status = p.run(arguments)
+	p := bench()
+	p.Context, p.Stdin, p.Stdout, p.Stderr = ctx, stdin, &out, &errs
+	status = p.Run(arguments)
 	return status, out.String(), errs.String()
 }
 
@@ -76,7 +78,7 @@ func TestFailedVerdictIsTheExitStatus(t *testing.T) {
 		server := httptest.NewServer(handler)
 		status, stdout, _ := call(t.Context(), "-target", server.URL, "-requests", "2", "-fail-on-429")
 		server.Close()
-		assert.Equal(t, statusFailed, status)
+		assert.Equal(t, command.StatusFailed, status)
 		assert.Contains(t, stdout, want)
 		assert.Regexp(t, `(?m)^(FAILED|STALLED): `, stdout)
 		assert.NotContains(t, stdout, " 0 s  until the last answer")
@@ -88,13 +90,12 @@ func TestMisuseIsExplained(t *testing.T) {
 	for arguments, want := range map[string]string{
 		"scenario list nope":        `["list" "nope"] are given: expected list alone`,
 		"scenario list fixed-small": "expected list alone",
-		"share list one-bucket":     "expected list alone",
 		"scenario none":             `there is no scenario "none": choose from all, list, fixed-small, `,
 		"-requests 1000000 -buckets 1000 -min-efficiency 0.9": "-min-efficiency is given: expected",
 		"-requests 5 -min-efficiency 0.9":                     "so short a load",
 	} {
 		status, stdout, stderr := call(t.Context(), strings.Fields(arguments)...)
-		assert.Equal(t, statusUsage, status, arguments)
+		assert.Equal(t, command.StatusUsage, status, arguments)
 		assert.Empty(t, stdout, arguments)
 		assert.Contains(t, stderr, want, arguments)
 		assert.Contains(t, stderr, "-h", arguments)
@@ -112,11 +113,11 @@ func TestHelpIsNoError(t *testing.T) {
 func TestInterruptionShowsWhatThereIs(t *testing.T) {
 	t.Parallel()
 	status, stdout, _ := call(ended(t))
-	assert.Equal(t, statusInterrupted, status)
+	assert.Equal(t, command.StatusInterrupted, status)
 	assert.Contains(t, stdout, "INTERRUPTED: 0 of 500 requests answered.")
 
 	status, stdout, _ = call(ended(t), "-json")
-	assert.Equal(t, statusInterrupted, status)
+	assert.Equal(t, command.StatusInterrupted, status)
 	var document struct {
 		Interrupted bool
 		GivenUp     int `json:"given_up"`
@@ -126,11 +127,11 @@ func TestInterruptionShowsWhatThereIs(t *testing.T) {
 	assert.Equal(t, 500, document.GivenUp)
 
 	status, stdout, _ = call(ended(t), "scenario")
-	assert.Equal(t, statusInterrupted, status)
+	assert.Equal(t, command.StatusInterrupted, status)
 	assert.Contains(t, stdout, "INTERRUPTED")
 
 	status, stdout, _ = call(ended(t), "soak")
-	assert.Equal(t, statusInterrupted, status)
+	assert.Equal(t, command.StatusInterrupted, status)
 	assert.Contains(t, stdout, "INTERRUPTED")
 }
 
@@ -147,8 +148,8 @@ func cutShort() *report.Report {
 func TestInterruptionSaysHowManyHadFailed(t *testing.T) {
 	t.Parallel()
 	var stdout bytes.Buffer
-	p := &program{ctx: t.Context(), stdout: &stdout, stderr: io.Discard}
-	assert.Equal(t, statusError(statusInterrupted), (&output{}).show(p, cutShort()))
+	p := &command.Program{Context: t.Context(), Stdout: &stdout, Stderr: io.Discard}
+	assert.Equal(t, command.StatusError(command.StatusInterrupted), (&command.Output{}).Show(p, cutShort()))
 	assert.Contains(t, stdout.String(), "\na: slow\nc: it was cut off\n")
 	assert.True(t, strings.HasSuffix(stdout.String(), "\nINTERRUPTED: 1 of 4 scenarios had missed a target before; what was cut off is not judged.\n"), stdout.String())
 }
@@ -156,8 +157,8 @@ func TestInterruptionSaysHowManyHadFailed(t *testing.T) {
 func TestWhatHasNotPassedHasAReasonInJSON(t *testing.T) {
 	t.Parallel()
 	var stdout bytes.Buffer
-	p := &program{ctx: t.Context(), stdout: &stdout, stderr: io.Discard}
-	require.Error(t, (&output{JSON: true}).show(p, cutShort()))
+	p := &command.Program{Context: t.Context(), Stdout: &stdout, Stderr: io.Discard}
+	require.Error(t, (&command.Output{JSON: true}).Show(p, cutShort()))
 	var parts []struct{ Verdict struct{ Reasons []string } }
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &parts))
 	for i, want := range [][]string{{"slow"}, {}, {"it was cut off"}, {"it was too short"}} {
@@ -196,8 +197,9 @@ func TestTokenNeverAppears(t *testing.T) {
 func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
-	p := &program{ctx: t.Context(), stdout: broken{}, stderr: &stderr}
-	assert.Equal(t, statusFailed, p.run([]string{"scenario", "list", "-json"}))
+	p := bench()
+	p.Context, p.Stdout, p.Stderr = t.Context(), broken{}, &stderr
+	assert.Equal(t, command.StatusFailed, p.Run([]string{"scenario", "list", "-json"}))
 	assert.Contains(t, stderr.String(), assert.AnError.Error())
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/ratelight/ratelight/bench/internal/command"
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -20,20 +21,7 @@ type scenarioCommand struct {
 	judged `embed:""`
 }
 
-func (c *scenarioCommand) check(map[string]bool) error { return checkList(c.Names, c.Report) }
-
-// checkList returns an error if the name list is given together with other names or with a page.
-func checkList(names []string, page string) error {
-	switch {
-	case !slices.Contains(names, "list"):
-		return nil
-	case len(names) > 1:
-		return fmt.Errorf("%q are given: expected list alone, or scenarios to run", names)
-	case page != "":
-		return errors.New("-report has no effect together with list: expected scenarios to run")
-	}
-	return nil
-}
+func (c *scenarioCommand) Check(map[string]bool) error { return c.CheckList(c.Names) }
 
 // find returns the named scenarios, each once and in their usual order. Without names it returns all.
 func find(names []string) (found []load.Scenario, err error) {
@@ -46,16 +34,16 @@ func find(names []string) (found []load.Scenario, err error) {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, misused("there is no scenario %q: choose from %s", name, strings.Join(known, ", "))
+			return nil, command.Misuse(fmt.Errorf("there is no scenario %q: choose from %s", name, strings.Join(known, ", ")))
 		}
 	}
 	return found, nil
 }
 
 // Run runs scenarios, or lists them.
-func (c *scenarioCommand) Run(p *program) error {
+func (c *scenarioCommand) Run(p *command.Program) error {
 	if slices.Contains(c.Names, "list") {
-		return c.show(p, load.List(load.Scenarios()))
+		return c.Show(p, load.List(load.Scenarios()))
 	}
 	scenarios, err := find(c.Names)
 	if err != nil {
@@ -69,25 +57,25 @@ func (c *scenarioCommand) Run(p *program) error {
 	if len(parts) == 1 {
 		title = parts[0].Title
 	}
-	return c.show(p, &report.Report{Title: title, Parts: parts, Verdict: report.Together(parts)})
+	return c.Show(p, &report.Report{Title: title, Parts: parts, Verdict: report.Together(parts)})
 }
 
 // runAll runs scenarios concurrently in real time. They make so few requests per second that they hardly compete.
-func (j *judged) runAll(p *program, seed uint64, scenarios ...load.Scenario) ([]*report.Report, error) {
+func (j *judged) runAll(p *command.Program, seed uint64, scenarios ...load.Scenario) ([]*report.Report, error) {
 	requests := 0
 	for i := range scenarios {
 		requests += scenarios[i].Requests()
 	}
 	if ideal, err := scenarios[0].Ideal(discordsim.Report{}); err == nil && ideal.Missing != "" && len(scenarios) == 1 && j.MinEfficiency > 0 {
-		return nil, misused("-min-efficiency is given: expected requests with an ideal to compare with; %s", ideal.Missing)
+		return nil, command.Misuse(fmt.Errorf("-min-efficiency is given: expected requests with an ideal to compare with; %s", ideal.Missing))
 	}
-	progress := j.progress(p, requests)
+	progress := j.Progress(p, requests)
 	defer progress.End()
 	parts, errs := make([]*report.Report, len(scenarios)), make([]error, len(scenarios))
 	var group sync.WaitGroup
 	for i := range scenarios {
 		group.Go(func() {
-			result, err := scenarios[i].Run(p.ctx, load.Settings{Seed: seed, RealTime: true, Done: progress.Step, Record: j.Report != ""})
+			result, err := scenarios[i].Run(p.Context, load.Settings{Seed: seed, RealTime: true, Done: progress.Step, Record: j.Report != ""})
 			if errs[i] = err; err == nil {
 				parts[i] = result.Report(j.Demand)
 			}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ratelight/ratelight/bench/internal/command"
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/bench/internal/tune"
@@ -33,9 +34,9 @@ type tuneCommand struct {
 	GlobalLimit  int      `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
 	load.Network `embed:"" set:"jitter=50ms"`
 
-	MaxRateLimits []time.Duration `group:"Comparison and verdict" range:"0s..744h" default:"1s,2s,5s,10s,30s,1m,2m,5m" help:"Values to compare, separated by commas."`
-	Refused       float64         `group:"Comparison and verdict" range:"0..0.999999" default:"0.01" help:"Fraction of the requests that may be refused; exit with status 1 if all values refuse more."`
-	output        `embed:""`
+	MaxRateLimits  []time.Duration `group:"Comparison and verdict" range:"0s..744h" default:"1s,2s,5s,10s,30s,1m,2m,5m" help:"Values to compare, separated by commas."`
+	Refused        float64         `group:"Comparison and verdict" range:"0..0.999999" default:"0.01" help:"Fraction of the requests that may be refused; exit with status 1 if all values refuse more."`
+	command.Output `embed:""`
 
 	rules []discordsim.Rule
 }
@@ -43,9 +44,9 @@ type tuneCommand struct {
 // mostRequests bounds the requests of a load, because a replay holds all of them in memory.
 const mostRequests = 10_000_000
 
-func (c *tuneCommand) check(given map[string]bool) error {
+func (c *tuneCommand) Check(given map[string]bool) error {
 	if given["trace"] {
-		if err := noEffect(given, "-trace", "requests", "rate", "duration", "channels", "skew", "burst", "burst-every", "route"); err != nil {
+		if err := command.NoEffect(given, "-trace", "requests", "rate", "duration", "channels", "skew", "burst", "burst-every", "route"); err != nil {
 			return err
 		}
 	} else if c.SkipBadLines {
@@ -139,13 +140,13 @@ func cutRoute(text string) (route routes.Route, rest string, err error) {
 }
 
 // load reads the trace, or generates a load if there is no trace.
-func (c *tuneCommand) load(p *program) (*tune.Load, error) {
+func (c *tuneCommand) load(p *command.Program) (*tune.Load, error) {
 	switch c.Trace {
 	case "":
 		c.Traffic.Seed = c.Network.Seed
 		return tune.Generate(c.Traffic)
 	case "-":
-		return tune.ReadTrace("standard input", p.stdin, c.SkipBadLines)
+		return tune.ReadTrace("standard input", p.Stdin, c.SkipBadLines)
 	}
 	file, err := os.Open(c.Trace)
 	if err != nil {
@@ -156,26 +157,26 @@ func (c *tuneCommand) load(p *program) (*tune.Load, error) {
 }
 
 // Run compares the max rate limits and shows the result.
-func (c *tuneCommand) Run(p *program) error {
+func (c *tuneCommand) Run(p *command.Program) error {
 	load, err := c.load(p)
 	if err != nil {
-		return misuseError{err}
+		return command.Misuse(err)
 	}
 	discord := tune.Discord{Quota: c.Quota(c.Limit, c.Window), GlobalLimit: c.GlobalLimit, Latency: c.RoundTrips(), Seed: c.Network.Seed, Rules: c.rules}
 	if err := load.CheckRules(c.rules); err != nil {
-		return misuseError{err}
+		return command.Misuse(err)
 	}
 	if err := discord.Validate(); err != nil {
-		return misuseError{err}
+		return command.Misuse(err)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a replay makes much garbage and keeps little
-	progress := c.progress(p, load.Requests()*len(c.MaxRateLimits))
+	progress := c.Progress(p, load.Requests()*len(c.MaxRateLimits))
 	config := tune.Config{Load: load, Discord: discord, MaxRateLimits: c.MaxRateLimits, Acceptable: c.Refused, Done: progress.Steps}
-	result, err := tune.Run(p.ctx, config)
+	result, err := tune.Run(p.Context, config)
 	progress.End()
-	if p.ctx.Err() != nil {
-		fmt.Fprintln(p.stderr, "bench: INTERRUPTED: there is a recommendation, and a report of it, only when all values have been compared.")
-		return statusError(statusInterrupted)
+	if p.Context.Err() != nil {
+		fmt.Fprintln(p.Stderr, "bench: INTERRUPTED: there is a recommendation, and a report of it, only when all values have been compared.")
+		return command.StatusError(command.StatusInterrupted)
 	}
 	if err != nil {
 		return err
@@ -184,5 +185,5 @@ func (c *tuneCommand) Run(p *program) error {
 	if c.Trace != "" && c.Trace != "-" {
 		r.About = append(r.About, "recorded in "+filepath.Base(c.Trace))
 	}
-	return c.show(p, r)
+	return c.Show(p, r)
 }

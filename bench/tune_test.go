@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/bench/internal/command"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/trace"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -44,13 +45,13 @@ func TestTuneRecommendsAValue(t *testing.T) {
 func TestTuneFailsWhenNoValueWillDo(t *testing.T) {
 	t.Parallel()
 	status, stdout, _ := call(t.Context(), "tune", "-trace", write(t, "t.csv", twenty), "-max-rate-limits", "6s,11s")
-	assert.Equal(t, statusFailed, status)
+	assert.Equal(t, command.StatusFailed, status)
 	assert.Contains(t, stdout, "FAILED: no value refuses 1 % or less; the largest, 11 s, refuses 25.0 %.\n")
 	assert.Contains(t, stdout, "The bottleneck is POST /webhooks/{webhook_id}/{webhook_token} of webhook 1 (5 refused).\n")
 	assert.NotContains(t, stdout, "hunter2")
 
 	status, stdout, stderr := call(t.Context(), "tune", "-json", "-trace", write(t, "t.csv", twenty), "-max-rate-limits", "6s,11s")
-	assert.Equal(t, statusFailed, status)
+	assert.Equal(t, command.StatusFailed, status)
 	assert.Empty(t, stderr)
 	assert.NotContains(t, stdout, "hunter2")
 	var document struct {
@@ -155,7 +156,7 @@ func TestMisusedTuneIsExplained(t *testing.T) {
 		{[]string{"-requests", "10", "-kind", "leaky", "-limit", "1000000", "-window", "1ms", "-rule", "GET /users/@me=1/1s"}, "-rule, number 1"},
 	} {
 		status, stdout, stderr := call(t.Context(), append([]string{"tune"}, test.arguments...)...)
-		assert.Equal(t, statusUsage, status, test.arguments)
+		assert.Equal(t, command.StatusUsage, status, test.arguments)
 		assert.Empty(t, stdout)
 		assert.Contains(t, stderr, test.want)
 		assert.Contains(t, stderr, "-h")
@@ -166,7 +167,7 @@ func TestMisusedTuneIsExplained(t *testing.T) {
 func TestInterruptedTuneSaysSo(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr := call(ended(t), "tune", "-requests", "100")
-	assert.Equal(t, statusInterrupted, status)
+	assert.Equal(t, command.StatusInterrupted, status)
 	assert.Empty(t, stdout)
 	assert.Contains(t, stderr, "INTERRUPTED")
 }
@@ -175,7 +176,7 @@ func TestInterruptedTuneSaysSo(t *testing.T) {
 func TestScenariosWithoutAnIdealHaveNoEfficiency(t *testing.T) {
 	t.Parallel()
 	status, stdout, stderr := call(t.Context(), "scenario", "phantom-limit", "-min-efficiency", "0.9")
-	assert.Equal(t, statusUsage, status)
+	assert.Equal(t, command.StatusUsage, status)
 	assert.Empty(t, stdout)
 	assert.Contains(t, stderr, "-min-efficiency is given: expected requests with an ideal to compare with; none: whoever believes")
 }

@@ -37,7 +37,7 @@ func TestPriorityGoesAheadOfWhatCameShortlyBefore(t *testing.T) {
 		m := full(t)
 		wait(10 * time.Second) // an age ago, as far as head starts go
 		background := asks(m, message(1), 2)
-		wait(buckets.HeadStart - time.Millisecond)
+		wait(3*time.Second - time.Millisecond)
 		first, second := urgent(m), urgent(m)
 		last := ask(m, message(1))
 		next(t, first)
@@ -53,7 +53,7 @@ func TestPriorityDoesNotOvertakeWhatHasWaitedLong(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := full(t)
 		background := ask(m, message(1))
-		wait(buckets.HeadStart + time.Millisecond)
+		wait(3*time.Second + time.Millisecond)
 		first := urgent(m)
 		next(t, background)
 		next(t, first)

@@ -222,3 +222,30 @@ func TestNewTenantTakesTurnsAfterRequestsWithPriority(t *testing.T) {
 		require.NoError(t, m.Close())
 	})
 }
+
+// Before the global limit a request with priority goes ahead by 150 turns: those of 3 s with the default limit.
+func TestPriorityIsWorthAHundredAndFiftyTurns(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(1))
+		discover(t, m, message(1), plain(200))
+		wait(5 * time.Second)
+		discover(t, m, message(1), plain(200))
+		c := call(background, m, buckets.Request{Route: message(2), Authorization: bot, Group: "patient"})
+		ahead := 0
+		for range 400 {
+			r := &buckets.Request{Route: message(1), Authorization: bot, Group: "urgent"}
+			buckets.AcquireFunc(buckets.ContextWithPriority(background), m, r, func(l buckets.Lease, _ error) {
+				if !c.done() {
+					ahead++
+				}
+				l.Update(plain(200))
+			})
+		}
+		wait(500 * time.Second)
+		require.True(t, c.granted())
+		assert.InDelta(t, 150, ahead, 2)
+		c.update(plain(200))
+		require.NoError(t, m.Close())
+	})
+}

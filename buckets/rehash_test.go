@@ -268,6 +268,40 @@ func TestContradictionsEndWithTheLimitThatTheyAreAbout(t *testing.T) {
 	})
 }
 
+// For a minute after a change of the limit, servers that do not know of it yet contradict it.
+func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithExpireAfter(time.Hour))
+		for range 2 {
+			discover(t, m, message(1), limited("same", 5, 4, time.Second))
+			discover(t, m, list(1), limited("same", 5, 3, time.Second))
+			wait(2 * time.Second)
+		}
+		discover(t, m, list(1), limited("same", 6, 5, time.Second))
+		contradict := func() (parted bool) {
+			wait(2 * time.Second)
+			discover(t, m, message(1), limited("same", 5, 4, time.Second))
+			discover(t, m, list(1), limited("same", 6, 4, time.Second))
+			same := 0
+			for b := range m.Buckets() {
+				if b.Hash == "same" {
+					same++
+				}
+			}
+			return same > 1
+		}
+		for range 29 {
+			require.False(t, contradict())
+		}
+		wait(time.Second)
+		assert.False(t, contradict(), "the first one that counts")
+		assert.False(t, contradict())
+		assert.True(t, contradict())
+		require.NoError(t, m.Close())
+	})
+}
+
 // An ordered request that is in flight when its route moves is still the only one.
 func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 	t.Parallel()
@@ -323,19 +357,22 @@ func TestHoldMovesWithItsRoute(t *testing.T) {
 // Only a hash that changes often says nothing.
 func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithPollPeriod(time.Hour)) // so that nothing is forgotten meanwhile
-		for i := range 7 {
-			discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
-			wait(31 * time.Second) // three times a minute would be too often
-		}
-		all := asks(m, message(1), 5)
-		assert.Equal(t, 5, granted(t, all), "together")
-		for _, c := range all {
-			c.update(limited("first", 50, 45, time.Second))
-		}
-		drained(t, m)
-	})
+	for pause, together := range map[time.Duration]int{31 * time.Second: 5, 29 * time.Second: 1} {
+		bubble(t, func(t *testing.T) {
+			m := started(t, buckets.WithPollPeriod(time.Hour)) // so that nothing is forgotten meanwhile
+			for i := range 7 {
+				discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
+				wait(pause) // three times a minute is too often
+			}
+			all := asks(m, message(1), 5)
+			assert.Equal(t, together, granted(t, all), pause)
+			for _, c := range all {
+				require.True(t, c.granted())
+				c.update(limited("first", 50, 45, time.Second))
+			}
+			drained(t, m)
+		})
+	}
 }
 
 // The windows of the hashes that a route alternates between end at times of their own.

@@ -282,7 +282,9 @@ func TestPlacesOfSharedDeclaredLimitsAreKeptForAMoment(t *testing.T) {
 		waits := inGroup(a) // for its group, for an hour
 		require.False(t, waits.done())
 		c := ask(b, message(1))
-		wait(2500 * time.Millisecond)
+		wait(1900 * time.Millisecond)
+		require.False(t, c.granted())
+		wait(600 * time.Millisecond)
 		require.True(t, c.granted())
 		c.update(ample)
 		wait(2 * time.Hour)

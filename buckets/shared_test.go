@@ -191,6 +191,25 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 	})
 }
 
+// A request that must not wait waits for the answer of other processes for a second at most.
+func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		known(t, 2, a, b)
+		h.set(func(h *hub) { h.silent = true })
+		c := call(buckets.ContextWithMaxWait(background, 0), a, buckets.Request{Route: message(1), Authorization: bot})
+		wait(999 * time.Millisecond)
+		h.set(func(*hub) {}) // there is news, but not for this one
+		require.False(t, c.done())
+		wait(2 * time.Millisecond)
+		h.set(func(*hub) {})
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, c.failed(), &tooLong)
+	})
+}
+
 // What must not wait is answered, wherever it is in the way of other things.
 func TestTryAcquireAlwaysComesBack(t *testing.T) {
 	t.Parallel()

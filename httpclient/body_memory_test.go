@@ -54,7 +54,7 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 		"of known length":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, 3000, 200, 3000},
 		"of unknown length":  {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 200, 3000},
 		"large":              {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 20, 200_000},
-		"by default":         {nil, httpclient.DefaultMaxBufferedTotal, -1, 70, httpclient.DefaultMaxBufferedBody},
+		"by default":         {nil, 64 << 20, -1, 70, 1 << 20},
 		"without a bound":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(math.MaxInt64)}, 600_000, -1, 200, 3000},
 		"none":               {[]httpclient.Option{httpclient.WithMaxBufferedTotal(0)}, 0, -1, 20, 3000},
 		"less than none":     {[]httpclient.Option{httpclient.WithMaxBufferedTotal(-5)}, 0, 3000, 20, 3000},

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
 )
@@ -62,6 +64,22 @@ func TestA401OfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestRestingCredentialsAreTheHundredThatRestLongest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(answer(http.StatusUnauthorized, `{"code":50027}`)))
+		for i := range 120 {
+			assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodPost, "/api/v10/webhooks/1/token"+strconv.Itoa(i), "{}")))
+			time.Sleep(time.Second)
+		}
+		all := transport.RestingCredentials()
+		require.Len(t, all, 100)
+		for i, c := range all {
+			assert.Equal(t, 10*time.Minute-time.Duration(i+1)*time.Second, c.RetryAfter)
+		}
+	})
 }
 
 // The id alone is no secret: it is the bot's Authorization that was refused.

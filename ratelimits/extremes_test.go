@@ -37,16 +37,18 @@ func extremeResponse(t *rapid.T) ratelimits.Response {
 	}
 }
 
-func TestLargestRetryAfterIsTheLongestWaitThatIsTrusted(t *testing.T) {
+func TestA429AsksForADayAtMost(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal} {
 		r := ratelimits.Response{Status: 429, Class: class, HasRetryAfter: true, RetryAfter: math.MaxInt64}
-		assert.Equal(t, ratelimits.LongestTrust, r.AskedWait(), "%v", class)
+		assert.Equal(t, 24*time.Hour, r.AskedWait(), "%v", class)
 		r = ratelimits.Response{Status: 429, Class: class, HasRetryAfter: true, RetryAfter: math.MinInt64}
 		assert.Equal(t, time.Millisecond, r.AskedWait(), "%v", class)
+		r = ratelimits.Response{Status: 429, Class: class}
+		assert.Equal(t, time.Second, r.AskedWait(), "%v names no time", class)
 	}
 	r := ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: 5, ResetAfter: math.MaxInt64}
-	assert.Equal(t, ratelimits.LongestTrust, r.AskedWait())
+	assert.Equal(t, 24*time.Hour, r.AskedWait())
 }
 
 // Whatever the fields of responses are, a window waits a sensible time and opens again.

@@ -141,3 +141,12 @@ func TestSlowRefusalDoesNotMakeSecondsOpenSecondsLate(t *testing.T) {
 	assert.Greater(t, after, before/2, "before %d", before)
 	assert.LessOrEqual(t, g.Late(), second/2)
 }
+
+func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
+	t.Parallel()
+	for expected, want := range map[time.Duration]time.Duration{400 * ms: 400 * ms, second: 500 * ms} {
+		g := ratelimits.NewGlobal(50)
+		g.ExpectLate(second, expected)
+		assert.Equal(t, want, g.Late())
+	}
+}

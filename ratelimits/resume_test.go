@@ -166,6 +166,6 @@ func TestGlobalLimitTellsWhenNoSlotIsTakenAnyMore(t *testing.T) {
 	g.Report(now+100*time.Millisecond, slot)
 	assert.Equal(t, time.Second, g.Busy(now+100*time.Millisecond))
 	g.Take(now + 200*time.Millisecond)
-	assert.Equal(t, ratelimits.GlobalPatience-100*time.Millisecond, g.Busy(now+300*time.Millisecond))
+	assert.Equal(t, 1900*time.Millisecond, g.Busy(now+300*time.Millisecond))
 	assert.Zero(t, g.Busy(now+3*time.Second))
 }

@@ -1,8 +1,7 @@
-package main
+package command
 
 import (
 	"cmp"
-	_ "embed"
 	"errors"
 	"fmt"
 	"reflect"
@@ -14,41 +13,34 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// commands declares the command line. There is no shell completion, because shells do not complete `go run ./bench`.
-type commands struct {
-	Load     loadCommand     `cmd:"" default:"withargs" set:"latency=20ms" help:"Send a burst of requests to a simulated or a real server (the default)."`
-	Scenario scenarioCommand `cmd:"" help:"Judge the limiter in difficult situations."`
-	Tune     tuneCommand     `cmd:"" set:"latency=100ms" help:"Find the max rate limit to set."`
-	Share    shareCommand    `cmd:"" help:"Judge processes that share their limits."`
-	Soak     soakCommand     `cmd:"" form:"soak -length DURATION" help:"Send requests for a long time, with all kinds of failures, and look for leaks."`
+// Command is a command of a program.
+type Command interface {
+	// Check validates the flags. given contains the names of the flags that were set.
+	Check(given map[string]bool) error
+	// CheckReport is that of Output.
+	CheckReport() error
+	Run(*Program) error
 }
 
-// command is the interface of the commands.
-type command interface {
-	// check validates the flags. given contains the names of the flags that were set.
-	check(given map[string]bool) error
-	// checkReport returns an error before the run if the page could not be written after it.
-	checkReport() error
-	Run(*program) error
-}
-
-// parse returns the selected command, or nil if it printed help.
-func (p *program) parse(arguments []string) (command, error) {
-	var all commands
+// Parse returns the selected command, or nil if it printed help.
+func (p *Program) Parse(arguments []string) (Command, error) {
 	helped := false
-	parser, err := kong.New(&all, kong.Name("bench"), kong.Writers(p.stdout, p.stderr), kong.Exit(func(int) { helped = true }),
-		kong.Description(introduction), kong.Help(help), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+	options := append([]kong.Option{
+		kong.Name(p.Name), kong.Writers(p.Stdout, p.Stderr), kong.Exit(func(int) { helped = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		mapper("a whole number", strconv.Atoi), mapper("a duration with its unit", time.ParseDuration),
-		mapper("a number", func(given string) (float64, error) { return strconv.ParseFloat(given, 64) }))
+		mapper("a number", func(given string) (float64, error) { return strconv.ParseFloat(given, 64) }),
+	}, p.Kong...)
+	parser, err := kong.New(p.Grammar, options...)
 	if err != nil {
-		panic("bench: " + err.Error()) // invalid tags above
+		panic("command: " + err.Error()) // invalid tags
 	}
 	parsed, err := parser.Parse(asKongWants(arguments))
 	if helped {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, misuseError{explained(err, arguments, parser.Model)}
+		return nil, Misuse(explained(err, arguments, parser.Model))
 	}
 	given := make(map[string]bool)
 	for _, step := range parsed.Path {
@@ -57,14 +49,18 @@ func (p *program) parse(arguments []string) (command, error) {
 		}
 		given[step.Flag.Name] = true
 		if kind := step.Flag.Target.Kind(); (kind == reflect.String || kind == reflect.Slice) && step.Flag.Target.Len() == 0 {
-			return nil, misused("-%s is empty: expected a value", step.Flag.Name)
+			return nil, Misuse(fmt.Errorf("-%s is empty: expected a value", step.Flag.Name))
 		}
 	}
-	selected := parsed.Selected().Target.Addr().Interface().(command)
-	if err := cmp.Or(selected.check(given), selected.checkReport()); err != nil {
-		return nil, misuseError{err}
+	selected := p.Grammar
+	if node := parsed.Selected(); node != nil {
+		selected = node.Target.Addr().Interface()
 	}
-	return selected, nil
+	command := selected.(Command)
+	if err := cmp.Or(command.Check(given), command.CheckReport()); err != nil {
+		return nil, Misuse(err)
+	}
+	return command, nil
 }
 
 // asKongWants rewrites flags with one dash, as the go tool has them, to two dashes, and the command help to --help.
@@ -124,14 +120,14 @@ func unexpectedArgument(i int, argument string, model *kong.Application) error {
 func unknownFlag(rest string, model *kong.Application) error {
 	name, _, _ := strings.Cut(rest, ",") // kong's suggestion follows the comma
 	var having []string
-	for _, command := range model.Children {
-		if command.Name == name {
-			return fmt.Errorf("-%s is a command now: expected bench %s", name, cmp.Or(command.Tag.Get("form"), command.Summary()))
+	for _, command := range append(model.Children, model.Node) {
+		if command.Name == name && command != model.Node {
+			return fmt.Errorf("-%s is a command now: expected %s %s", name, model.Name, cmp.Or(command.Tag.Get("form"), command.Summary()))
 		}
 		for _, flag := range command.Flags {
 			switch {
 			case flag.Name == name:
-				having = append(having, fmt.Sprintf("bench %s -%s", command.Name, name))
+				having = append(having, fmt.Sprintf("%s %s -%s", model.Name, command.Name, name))
 			case flag.Tag.Has("secret") && strings.HasPrefix(name, flag.Name):
 				return fmt.Errorf("unknown flag -%s…: expected -%s=%s", flag.Name, flag.Name, flag.FormatPlaceHolder())
 			}
@@ -165,45 +161,12 @@ func mapper[T int | float64 | time.Duration](what string, parse func(string) (T,
 	}))
 }
 
-// noEffect returns an error if one of flags is set, because they have no effect together with the flag beside.
-func noEffect(given map[string]bool, beside string, flags ...string) error {
+// NoEffect returns an error if one of flags is set, because they have no effect together with the flag beside.
+func NoEffect(given map[string]bool, beside string, flags ...string) error {
 	for _, name := range flags {
 		if given[name] {
 			return fmt.Errorf("-%s has no effect together with %s: omit one of them", name, beside)
 		}
 	}
 	return nil
-}
-
-const introduction = "Measures Ratelight. Without a command, it sends a burst of requests through Ratelight's transport to a simulated Discord " +
-	"on this machine, and measures how long they wait, how many are refused, and how close the throughput is to that of an ideal client."
-
-var (
-	//go:embed help.txt
-	examples string
-	//go:embed help_tune.txt
-	tuneHelp string
-)
-
-// help prints kong's help, followed by an explanation for tune, or by examples and the help of load without a command.
-func help(options kong.HelpOptions, ctx *kong.Context) error {
-	selected, text := ctx.Selected(), ""
-	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
-		return err
-	}
-	if selected == nil {
-		text = examples
-		load, err := kong.Trace(ctx.Kong, []string{"load"})
-		if err != nil {
-			return err
-		}
-		fmt.Fprintln(ctx.Stdout)
-		if err := kong.DefaultHelpPrinter(options, load); err != nil {
-			return err
-		}
-	} else if selected.Name == "tune" {
-		text = tuneHelp
-	}
-	_, err := fmt.Fprint(ctx.Stdout, text)
-	return err
 }
