@@ -1,7 +1,6 @@
 package shared
 
 import (
-	"encoding/json"
 	"errors"
 	"reflect"
 	"slices"
@@ -30,20 +29,6 @@ type found struct {
 	Waiting []string `json:"waiting,omitempty"`
 }
 
-var errFound = errors.New("does not hold the bucket hash of a route")
-
-func decodeFound(value string) (f found, err error) {
-	if value == "" {
-		return f, nil
-	}
-	_, text, _ := strings.Cut(value, " ")
-	_, ok := parseVersion(versionOf(value))
-	if json.Unmarshal([]byte(text), &f) != nil || !ok {
-		return f, errFound
-	}
-	return f, nil
-}
-
 // finder returns the session of the discovery that finds out the hash, "" for none.
 func (f *found) finder() string {
 	session, _, _ := strings.Cut(f.Finder, ":")
@@ -61,7 +46,6 @@ type discovery struct {
 	session *session
 	name    string // of the route, the same in all processes
 	buckets string // prefix of the names of its buckets, before the hash
-	key     string
 	who     string // name of this discovery at the server
 
 	mu      sync.Mutex
@@ -74,7 +58,7 @@ type discovery struct {
 	renews  bool   // found was read, and is only to be stored for longer
 	found   string // hash to report, empty if none was found
 	hash    string
-	kept    string // the latest value that is known
+	cell    cell   // of a found
 	dead    string // session that the server reported dead
 	out     bool   // the server is away
 	err     error
@@ -86,7 +70,7 @@ func (s *session) Discovery(credential, route string, changed func()) Discovery 
 	p := &s.parts
 	name := credential + ":" + route
 	d := &discovery{
-		session: s, name: name, buckets: credential + "/", key: s.store.keys.name("d", name),
+		session: s, name: name, buckets: credential + "/", cell: cell{key: s.store.keys.name("d", name)},
 		who: s.id + ":" + strconv.FormatInt(p.number.Add(1), 10), changed: changed,
 	}
 	d.calls = repeater{session: s, lock: &d.mu, once: d.once}
@@ -205,17 +189,10 @@ func (d *discovery) watch() {
 	}
 }
 
-// search is a call of a discovery.
-type search struct {
-	wants  string // "ask", "keep" or "found"
-	renews bool
-	found  string
-	finder string // session about which it asks
-	steps  []Step
-}
-
 // once makes one call, and returns the wait until the next one.
-func (d *discovery) once() time.Duration {
+func (d *discovery) once() time.Duration { return d.speak(d.session.exchange) }
+
+func (d *discovery) speak(exchange exchange) (wait time.Duration) {
 	d.mu.Lock()
 	// Other processes must find the requests sent so far and the holds in the buckets that they learn of.
 	if d.telling && d.found != "" {
@@ -224,61 +201,34 @@ func (d *discovery) once() time.Duration {
 		d.session.settle(begin)
 		d.mu.Lock()
 	}
-	q := search{wants: d.wants()}
-	if q.wants == "" {
+	wants, hash, asked := d.wants(), d.found, d.asking
+	if wants == "" {
 		d.mu.Unlock()
 		return never
 	}
-	asked := d.asking
-	if q.wants == "found" {
-		q.found, q.renews = d.found, d.renews
-		d.telling, d.renews = false, false
-	}
-	d.compose(&q)
+	steps, other := d.compose(wants)
 	d.mu.Unlock()
-	r, err := d.session.exchange("discover", d.session.eraNumber(), q.steps...)
+	r, err := exchange("discover", d.session.eraNumber(), steps...)
 	d.mu.Lock()
-	wait := d.heard(&q, &r, err)
+	if err == nil && !r.anew {
+		var f found
+		settled := d.cell.took(&steps[0], r.values[0])
+		if err = d.session.content(&d.cell, &f); err == nil {
+			if other != "" && d.session.lives(other, r.values[1]) == 0 {
+				d.dead = other
+			}
+			wait = d.heard(wants, hash, &f, r.values[0].Life, settled)
+		}
+	}
+	if err != nil {
+		wait = d.failed(wants, err)
+	}
 	changed := d.changed
 	d.mu.Unlock()
 	if changed != nil && asked {
 		changed()
 	}
 	return wait
-}
-
-// compose adds the steps of a call. d.mu must be held.
-func (d *discovery) compose(q *search) {
-	mine := d.session.id
-	f, _ := decodeFound(d.kept) // was decoded before
-	next, life := f, askedTime
-	var tell []string
-	switch {
-	case q.wants == "found" && q.found != "":
-		next, life, tell = found{Hash: q.found}, hintTime, f.Waiting
-	case q.wants == "found" && f.Finder == d.who:
-		next, life, tell = found{}, time.Millisecond, f.Waiting // nothing has to be known of it
-	case q.wants != "ask" || f.Hash != "":
-	case f.Finder == "" || f.Finder == d.who || f.finder() == d.dead:
-		next.Finder = d.who
-		next.Waiting = slices.DeleteFunc(slices.Clone(f.Waiting), func(s string) bool { return s == mine })
-	case !slices.Contains(f.Waiting, mine):
-		next.Waiting = append(slices.Clone(f.Waiting), mine)
-	}
-	d.dead = ""
-	step := Step{Key: d.key}
-	if !reflect.DeepEqual(next, f) || q.found != "" {
-		v, _ := parseVersion(versionOf(d.kept))
-		text, _ := json.Marshal(next) // cannot fail
-		step.Version, step.Value, step.Life = versionOf(d.kept), v.next().String()+" "+string(text), life
-		tell = slices.DeleteFunc(slices.Clone(tell), func(s string) bool { return s == mine })
-		step.Channels, step.Message = d.session.channels(tell), "found "+withName(d.name)
-	}
-	q.steps = []Step{step}
-	if other := f.finder(); q.wants == "ask" && other != "" && f.Finder != d.who {
-		q.finder = other
-		q.steps = append(q.steps, d.session.lifeSteps([]string{other})...)
-	}
 }
 
 // wants returns the verb of the next call, "" for no call. d.mu must be held.
@@ -294,80 +244,80 @@ func (d *discovery) wants() string {
 	return ""
 }
 
-// heard records the result of a call, and returns the wait until the next one. d.mu must be held.
-func (d *discovery) heard(q *search, r *reply, err error) (wait time.Duration) {
-	if err != nil {
-		return d.failed(q, err)
+// compose returns the steps of a call, and the session about which it asks, "" for none. d.mu must be held.
+func (d *discovery) compose(wants string) (steps []Step, other string) {
+	mine := d.session.id
+	var f found
+	_ = content(d.cell.value, &f) // was read before
+	next, life := f, askedTime
+	renews := d.renews && f.Hash == d.found
+	switch {
+	case wants == "found" && d.found != "" && (renews || !d.renews):
+		next, life = found{Hash: d.found}, hintTime
+	case wants == "found" && f.Finder == d.who:
+		next, life = found{}, time.Millisecond // nothing has to be known of it
+	case wants != "ask" || f.Hash != "":
+	case f.Finder == "" || f.Finder == d.who || f.finder() == d.dead:
+		next.Finder = d.who
+	case !slices.Contains(f.Waiting, mine):
+		next.Waiting = append(slices.Clone(f.Waiting), mine)
 	}
+	d.dead = ""
+	step := Step{Key: d.cell.key}
+	if renews || !reflect.DeepEqual(next, f) {
+		step = d.cell.replace(next, life)
+	}
+	if next.Waiting == nil { // what they wait for is there, or will not come
+		told := slices.DeleteFunc(slices.Clone(f.Waiting), func(session string) bool { return session == mine })
+		step.Channels, step.Message = d.session.channels(told), "found "+withName(d.name)
+	}
+	steps = []Step{step}
+	if f.Finder != d.who && wants == "ask" {
+		other = f.finder()
+	}
+	if other != "" {
+		steps = append(steps, d.session.lifeSteps([]string{other})...)
+	}
+	return steps, other
+}
+
+// heard records a reply, and returns the wait until the next call. hash is what the call has reported, life for how long
+// the server's value would have been stored; settled is false if another session was faster. d.mu must be held.
+func (d *discovery) heard(wants, hash string, f *found, life time.Duration, settled bool) time.Duration {
 	d.err = nil
-	again := q.wants == "found" && !q.renews // repeat what the call had to report
-	if !r.anew {
-		main := r.values[0]
-		value := main.Value
-		if main.Replaced {
-			value = q.steps[0].Value
-		}
-		f, err := decodeFound(value)
-		if err != nil {
-			return d.failed(q, d.session.wrongKey(d.key, err.Error()))
-		}
-		before := d.kept
-		d.kept = value
-		if f.Hash != "" {
-			d.hash = f.Hash
-		}
-		if f.Hash != "" && q.wants == "ask" && main.Life < hintTime-hintSlack {
-			d.telling, d.renews, d.found = true, true, f.Hash
-			d.calls.call()
-		}
-		if len(r.values) > 1 && d.session.lives(q.finder, r.values[1]) == 0 && f.finder() == q.finder {
-			d.dead = q.finder
-			return 0
-		}
-		again = q.wants == "found" && !q.renews && !main.Replaced && value != before
-		if q.wants == "ask" && d.asking {
-			return d.answered(&f, main.Replaced || value == before)
-		}
+	if f.Hash != "" {
+		d.hash = f.Hash
 	}
-	if q.wants == "found" {
-		if again && !d.telling {
-			d.telling, d.found = true, q.found
+	switch {
+	case wants == "found":
+		if settled && d.found == hash {
+			d.telling, d.renews = false, false
 		}
 		if d.changed == nil && !d.telling {
 			d.forget()
 		}
 		return 0 // there may be more to report
-	}
-	if r.anew {
-		return 0
-	}
-	return beatPeriod
-}
-
-// answered records the server's value after a question, and returns the wait until the next call. settled is false if
-// another session was faster. d.mu must be held.
-func (d *discovery) answered(f *found, settled bool) time.Duration {
-	switch {
+	case wants != "ask" || !d.asking:
+		return beatPeriod
 	case f.Hash != "":
-		d.asking = false
-		return never
+		if d.asking = false; life >= hintTime-hintSlack {
+			return never
+		}
+		d.telling, d.renews, d.found = true, true, f.Hash
+		return 0
 	case f.Finder == d.who:
 		d.asking, d.given, d.ends = false, true, d.session.now()+discoveryTime
-		return beatPeriod
-	case !settled:
+	case !settled || f.Finder == "" || d.dead != "":
 		return 0
 	}
 	return beatPeriod
 }
 
 // failed records that a call failed, and returns the wait until the next one. d.mu must be held.
-func (d *discovery) failed(q *search, err error) (wait time.Duration) {
-	if q.wants == "found" && !errors.Is(err, ErrClosed) && !d.telling {
-		d.found = q.found
-		d.telling = d.found != "" || d.changed != nil
-		if !d.telling {
-			d.forget() // the permission ends with the session's life, or by the next value
-		}
+func (d *discovery) failed(wants string, err error) (wait time.Duration) {
+	if wants == "found" && d.found == "" && d.changed == nil && !errors.Is(err, ErrClosed) {
+		d.telling = false
+		d.forget() // the permission ends with the session's life, or by the next value
 	}
 	var outage *OutageError
 	var key *KeyError
@@ -387,24 +337,11 @@ func (d *discovery) last() {
 	d.mu.Lock()
 	d.calls.stop()
 	d.changed = nil
-	tell := !d.out && (d.telling || d.given || d.finding || d.asking)
-	q := search{wants: "found"}
-	if d.telling {
-		q.found = d.found
+	if !d.telling {
+		d.telling, d.found = d.asking || d.given || d.finding, ""
 	}
-	d.asking, d.given, d.finding, d.telling = false, false, false, false
+	d.telling = d.telling && !d.out
+	d.asking, d.given, d.finding = false, false, false
 	d.mu.Unlock()
-	for range mostLastCalls {
-		if !tell {
-			return
-		}
-		d.mu.Lock()
-		d.compose(&q)
-		d.mu.Unlock()
-		r, err := d.session.lastCall("discover", d.session.eraNumber(), q.steps...)
-		d.mu.Lock()
-		d.heard(&q, &r, err)
-		tell, d.telling = err == nil && d.telling, false
-		d.mu.Unlock()
-	}
+	d.session.speakLast(d.speak)
 }

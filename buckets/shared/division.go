@@ -2,12 +2,10 @@ package shared
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -39,36 +37,24 @@ type cooling struct {
 	Till time.Duration `json:"till"`
 }
 
+// errDivision means that a value is not a division.
 var errDivision = errors.New("does not hold the division of a global limit")
 
 // decodeDivision reads a value.
 func decodeDivision(value string) (*division, error) {
-	_, text, _ := strings.Cut(value, " ")
 	d := &division{Users: map[string]*share{}}
-	_, ok := parseVersion(versionOf(value))
-	if err := json.Unmarshal([]byte(text), d); err != nil || !ok || len(d.Users) > most || len(d.Cooling) > most {
-		return nil, errDivision
-	}
+	bad := content(value, d) != nil || len(d.Users) > most || len(d.Cooling) > most
 	counts := func(n ...int) bool { return slices.Min(n) >= 0 && slices.Max(n) <= math.MaxInt32 }
 	for _, u := range d.Users {
-		if u == nil || !counts(u.Limit, u.Need, u.Part) {
-			return nil, errDivision
-		}
+		bad = bad || u == nil || !counts(u.Limit, u.Need, u.Part)
 	}
 	for _, c := range d.Cooling {
-		if !counts(c.Part) {
-			return nil, errDivision
-		}
+		bad = bad || !counts(c.Part)
 	}
-	if !counts(d.Apart) {
+	if bad || !counts(d.Apart) {
 		return nil, errDivision
 	}
 	return d, nil
-}
-
-func (d *division) encode(v version) string {
-	text, _ := json.Marshal(d) // cannot fail
-	return v.String() + " " + string(text)
 }
 
 // cool keeps an amount from others until the given time.

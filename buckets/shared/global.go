@@ -34,7 +34,6 @@ const (
 type global struct {
 	session    *session
 	credential string
-	key        string
 
 	mu      sync.Mutex
 	limit   int
@@ -51,7 +50,7 @@ type global struct {
 
 	users    atomic.Int64 // sessions that share the limit, as far as is known
 	known    *division    // latest known division; nil if none is known
-	kept     string       // known, as the server stores it
+	cell     cell         // of the known division
 	lost     bool         // the server has lost it
 	knownAt  time.Duration
 	part     int // what the manager may use
@@ -87,7 +86,7 @@ func (s *session) Global(credential string, limit int, changed func()) Global {
 }
 
 func newGlobal(s *session, credential string, out bool) *global {
-	g := &global{session: s, credential: credential, key: s.store.keys.name("g", credential), out: out}
+	g := &global{session: s, credential: credential, cell: cell{key: s.store.keys.name("g", credential)}, out: out}
 	g.calls = repeater{session: s, lock: &g.mu, once: g.once}
 	return g
 }

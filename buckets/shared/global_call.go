@@ -26,28 +26,27 @@ func (g *global) once() time.Duration {
 	if err == nil {
 		err = g.session.introduce()
 	}
+	return g.speak(func(purpose string, era int64, steps ...Step) (reply, error) {
+		if err != nil {
+			return reply{}, err
+		}
+		return g.session.exchange(purpose, era, steps...)
+	})
+}
+
+// speak makes one call, and returns the wait until the next one.
+func (g *global) speak(exchange exchange) time.Duration {
 	g.mu.Lock()
 	if !g.inUse {
 		g.mu.Unlock()
 		return never
 	}
-	if err != nil {
-		q := &part{leaving: g.changed == nil}
-		g.mu.Unlock()
-		return g.ended(q, &reply{}, err)
-	}
 	era := g.session.eraNumber() // read before the clock
 	q := g.compose(era)
 	g.mu.Unlock()
-	var r reply
-	r, err = g.session.exchange("part", era, append([]Step{q.step}, g.session.lifeSteps(q.silent)...)...)
-	return g.ended(q, &r, err)
-}
-
-// ended records the result of a call, tells the manager, and returns the wait until the next call.
-func (g *global) ended(q *part, r *reply, err error) time.Duration {
+	r, err := exchange("part", era, append([]Step{q.step}, g.session.lifeSteps(q.silent)...)...)
 	g.mu.Lock()
-	wait := g.heard(q, r, err)
+	wait := g.heard(q, &r, err)
 	changed := g.changed
 	g.mu.Unlock()
 	if changed != nil {
@@ -67,7 +66,7 @@ func (g *global) compose(era int64) *part {
 	early, late := s.engineTime(now), s.engineLatest(now)
 	g.lapse(now)
 	g.asks = false
-	q := &part{step: Step{Key: g.key}}
+	q := &part{step: Step{Key: g.cell.key}}
 	idle := g.limit > 0 && g.demand.need(now) == 0 && now-g.demand.last >= globalIdle && g.hold.Wait(now) == 0
 	q.leaving = g.changed == nil || idle
 	d, news := g.current(era, now, early)
@@ -115,9 +114,7 @@ func (g *global) compose(era int64) *part {
 	if !news {
 		return q
 	}
-	v, _ := parseVersion(versionOf(g.kept))
-	q.next = d
-	q.step.Version, q.step.Value, q.step.Life = versionOf(g.kept), d.encode(v.next()), keyTime+max(d.Hold-early, 0)
+	q.next, q.step = d, g.cell.replace(d, keyTime+max(d.Hold-early, 0))
 	q.step.Channels, q.step.Message = s.channels(g.hearers(d, p, extended)), "global "+g.credential+" "
 	return q
 }
@@ -142,7 +139,7 @@ func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 // a new one, in which all users first report their parts. g.mu must be held.
 func (g *global) current(era int64, now, early time.Duration) (d *division, news bool) {
 	if g.known != nil && g.known.Era == era {
-		d, _ = decodeDivision(g.kept) // was decoded before
+		d, _ = decodeDivision(g.cell.value) // was decoded before
 	} else {
 		d = &division{Era: era, Users: map[string]*share{}}
 		news = true
@@ -221,7 +218,7 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 			return g.left()
 		}
 		g.confirm(r.sent)
-	case main.Value == g.kept && q.next == nil:
+	case main.Value == g.cell.value && q.next == nil:
 		if q.leaving {
 			return g.left()
 		}
@@ -231,11 +228,11 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 			g.session.lost()
 			g.lost = true
 		}
-		g.known, g.kept = nil, ""
+		g.known, g.cell.value = nil, ""
 		return 0
 	default:
 		if err := g.learn(main.Value, r.received); err != nil {
-			g.err = g.session.wrongKey(g.key, err.Error())
+			g.err = g.session.wrongKey(g.cell.key, err.Error())
 			return beatPeriod
 		}
 		switch u := g.known.Users[g.session.id]; {
@@ -263,7 +260,7 @@ func (g *global) learn(value string, now time.Duration) error {
 	if err != nil {
 		return err
 	}
-	was, _ := parseVersion(versionOf(g.kept))
+	was := g.cell.version()
 	is, _ := parseVersion(versionOf(value))
 	lost := g.known != nil && d.Era == g.known.Era && (is.life != was.life || is.number < was.number)
 	if lost {
@@ -272,7 +269,7 @@ func (g *global) learn(value string, now time.Duration) error {
 	}
 	if lost && is.life == was.life { // no process writes an older division
 		g.session.endEra()
-		g.known, g.kept = d, value
+		g.known, g.cell.value = d, value
 		return nil
 	}
 	g.know(d, value, now)
@@ -282,7 +279,7 @@ func (g *global) learn(value string, now time.Duration) error {
 
 // know records the division that the server has.
 func (g *global) know(d *division, value string, now time.Duration) {
-	g.known, g.kept, g.knownAt, g.lost = d, value, now, false
+	g.known, g.cell.value, g.knownAt, g.lost = d, value, now, false
 	g.users.Store(int64(len(d.sharing())))
 	if d.Era != g.session.eraNumber() {
 		return // its times are those of another clock
@@ -357,7 +354,7 @@ func (g *global) rest(now time.Duration) (wait time.Duration) {
 
 // newer reports whether a later division than the one of a version is known, because a message was faster than a reply.
 func (g *global) newer(than version) bool {
-	known, _ := parseVersion(versionOf(g.kept))
+	known := g.cell.version()
 	return known.life == than.life && known.number > than.number
 }
 
@@ -367,7 +364,7 @@ func (g *global) told(value string) {
 	now := g.session.now()
 	d, err := decodeDivision(value)
 	is, _ := parseVersion(versionOf(value))
-	was, _ := parseVersion(versionOf(g.kept))
+	was := g.cell.version()
 	news := g.inUse && err == nil && d.Era == g.session.eraNumber() &&
 		(g.known == nil || is.life == was.life && is.number > was.number)
 	if news {
@@ -407,7 +404,7 @@ func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.D
 // left records that the session uses nothing. Calls end, unless a request needed a part meanwhile. g.mu must be held.
 func (g *global) left() time.Duration {
 	g.part, g.until, g.at, g.comes, g.demand.told, g.err = 0, 0, 0, 0, 0, nil
-	g.known, g.kept = nil, ""
+	g.known, g.cell.value = nil, ""
 	g.inUse = g.calls.again && g.changed != nil
 	if g.changed == nil {
 		g.forget()
@@ -420,20 +417,7 @@ func (g *global) last() {
 	g.mu.Lock()
 	g.calls.stop()
 	g.changed = nil
-	inUse := g.inUse && !g.out
-	g.inUse = false
+	g.inUse = g.inUse && !g.out
 	g.mu.Unlock()
-	for range mostLastCalls {
-		if !inUse {
-			return
-		}
-		g.mu.Lock()
-		era := g.session.eraNumber()
-		q := g.compose(era)
-		g.mu.Unlock()
-		r, err := g.session.lastCall("part", era, q.step)
-		g.mu.Lock()
-		inUse = err == nil && g.heard(q, &r, err) == 0
-		g.mu.Unlock()
-	}
+	g.session.speakLast(g.speak)
 }

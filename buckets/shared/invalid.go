@@ -2,10 +2,8 @@ package shared
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,31 +34,15 @@ type count struct {
 	Slots map[int64]int64 `json:"slots"` // by the server's time in slots
 }
 
-var errCounts = errors.New("does not hold counts of invalid responses")
-
-func decodeCounts(value string) (counts, error) {
-	all := counts{}
-	if value == "" {
-		return all, nil
-	}
-	_, text, _ := strings.Cut(value, " ")
-	_, ok := parseVersion(versionOf(value))
-	if json.Unmarshal([]byte(text), &all) != nil || !ok {
-		return nil, errCounts
-	}
-	for _, c := range all {
-		if c == nil {
-			return nil, errCounts
-		}
-	}
-	return all, nil
-}
-
 // others removes what is older than a period, or later than now because the server's clock was set back. It returns the
 // count of all sessions but one.
 func (all counts) others(session string, now time.Duration) (sum int64) {
 	slot := int64(now / invalidSlot)
 	for name, c := range all {
+		if c == nil {
+			delete(all, name)
+			continue
+		}
 		maps.DeleteFunc(c.Slots, func(at, n int64) bool { return at < slot-invalidSlots || at > slot+1 || n < 0 })
 		if name == session {
 			continue
@@ -80,7 +62,7 @@ func (all counts) others(session string, now time.Duration) (sum int64) {
 // minute if there are no responses at all, and every ten seconds otherwise. The first response is reported at once.
 type invalid struct {
 	session *session
-	key     string
+	cell    cell // of counts
 
 	others atomic.Int64
 	wanted atomic.Bool // whether others was read since the last call
@@ -92,14 +74,13 @@ type invalid struct {
 	newest int64                   // number of the newest slot in before
 	idle   int                     // calls in a row before which others was not read
 	calm   bool                    // no process had counted a response at the last call
-	kept   string                  // the latest value that is known
 	ahead  time.Duration           // the server's clock minus ours; it may be another server than that of the session
 	calls  repeater
 }
 
 func (i *invalid) start(s *session) {
 	i.session = s
-	i.key = s.store.keys.invalid(s.store.options.address)
+	i.cell.key = s.store.keys.invalid(s.store.options.address)
 	i.calls = repeater{session: s, lock: &i.mu, once: i.once}
 }
 
@@ -154,21 +135,29 @@ func (i *invalid) once() time.Duration {
 	if i.session.outageErr() != nil {
 		return beatPeriod
 	}
+	return i.speak(i.session.context)
+}
+
+// speak makes one call, and returns the wait until the next one.
+func (i *invalid) speak(ctx context.Context) time.Duration {
 	i.mu.Lock()
-	count := i.count
 	step := i.compose()
 	i.mu.Unlock()
-	r, err := i.session.try(i.session.context, &Call{Purpose: "invalid", Steps: []Step{step}})
+	r, err := i.session.try(ctx, &Call{Purpose: "invalid", Steps: []Step{step}})
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if errors.Is(err, ErrClosed) {
 		return never
 	}
-	if err != nil || len(r.values) == 0 || !i.learn(&step, &r) {
+	if err != nil || len(r.values) == 0 {
 		return beatPeriod
 	}
-	if count > i.told && !r.values[0].Replaced {
-		return time.Millisecond // nothing was known of the counts, or another session was faster
+	settled := i.cell.took(&step, r.values[0])
+	if i.learn(&r) != nil {
+		return beatPeriod
+	}
+	if !settled || i.count > i.told && step.Value == "" { // nothing was known, or the server has lost what it knew
+		return 0
 	}
 	if i.wanted.Swap(false) {
 		i.idle = 0
@@ -189,53 +178,42 @@ func (i *invalid) once() time.Duration {
 	return never
 }
 
-// compose returns the step of the next call: it only loads while nothing is known, or if there is no news. i.mu must be
-// held.
+// compose returns the step of the next call: it only loads while the server's clock is not known, or if there is no
+// news. i.mu must be held.
 func (i *invalid) compose() Step {
 	now := i.session.now()
 	i.roll(now)
-	step := Step{Key: i.key}
 	if i.ahead == 0 || i.count == i.told {
-		return step
+		return Step{Key: i.cell.key}
 	}
-	all, _ := decodeCounts(i.kept) // was decoded before
-	at := now + i.ahead
+	all, at := counts{}, now+i.ahead
+	_ = content(i.cell.value, &all) // was read before
 	all.others(i.session.id, at)
-	mine := all[i.session.id]
-	if mine == nil {
-		mine = &count{Slots: map[int64]int64{}}
-		all[i.session.id] = mine
-	}
-	if mine.Slots == nil {
-		mine.Slots = map[int64]int64{}
+	mine := &count{Slots: map[int64]int64{}}
+	if known := all[i.session.id]; known != nil {
+		mine.Told = known.Told
+		maps.Copy(mine.Slots, known.Slots)
 	}
 	if news := i.count - max(mine.Told, i.oldest()); news > 0 {
 		mine.Slots[int64(at/invalidSlot)] += news
 	}
 	mine.Told = i.count
-	v, _ := parseVersion(versionOf(i.kept))
-	text, _ := json.Marshal(all) // cannot fail
-	step.Version, step.Value, step.Life = versionOf(i.kept), v.next().String()+" "+string(text), invalidPeriod+2*invalidSlot
-	return step
+	all[i.session.id] = mine
+	return i.cell.replace(all, invalidPeriod+2*invalidSlot)
 }
 
-// learn records the server's value after a call, and returns false if it is a foreign one. i.mu must be held.
-func (i *invalid) learn(step *Step, r *reply) bool {
-	value := r.values[0].Value
-	if r.values[0].Replaced {
-		value = step.Value
+// learn records the server's value after a call. i.mu must be held.
+func (i *invalid) learn(r *reply) error {
+	all := counts{}
+	if err := i.session.content(&i.cell, &all); err != nil {
+		return err
 	}
-	all, err := decodeCounts(value)
-	if err != nil {
-		_ = i.session.wrongKey(i.key, err.Error())
-		return false
-	}
-	i.kept, i.ahead = value, r.engine-r.received
-	if i.told = i.oldest(); all[i.session.id] != nil { // otherwise the server may have lost what it knew
-		i.told = max(i.told, all[i.session.id].Told)
+	i.ahead, i.told = r.engine-r.received, i.oldest()
+	if mine := all[i.session.id]; mine != nil {
+		i.told = max(i.told, mine.Told)
 	}
 	i.others.Store(all.others(i.session.id, r.engine))
-	return true
+	return nil
 }
 
 // oldest returns the count of a period ago. i.mu must be held.
@@ -246,21 +224,14 @@ func (i *invalid) last() {
 	out, _ := i.session.away()
 	i.mu.Lock()
 	i.calls.stop()
+	untold := i.count > i.told
 	i.mu.Unlock()
-	for range mostLastCalls {
-		i.mu.Lock()
-		untold, step := i.count > i.told, i.compose()
-		i.mu.Unlock()
-		if !untold || out {
-			return
-		}
-		ctx, cancel := context.WithTimeout(i.session.context, lastCallTime)
-		r, err := i.session.try(ctx, &Call{Purpose: "invalid", Steps: []Step{step}})
-		cancel()
-		i.mu.Lock()
-		if err != nil || len(r.values) == 0 || !i.learn(&step, &r) {
-			out = true
-		}
-		i.mu.Unlock()
+	if !untold || out {
+		return
 	}
+	i.session.speakLast(func(exchange) time.Duration {
+		ctx, cancel := context.WithTimeout(i.session.context, lastCallTime)
+		defer cancel()
+		return i.speak(ctx)
+	})
 }

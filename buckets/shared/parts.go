@@ -75,9 +75,6 @@ func (s *session) closeParts() {
 	calls.Wait()
 }
 
-// mostLastCalls bounds how often a session that ends tries to report one thing, if others are faster.
-const mostLastCalls = 10
-
 // lastCall makes a call of a session that is closed already. If it fails, the others wait until the session counts as
 // dead.
 func (s *session) lastCall(purpose string, era int64, steps ...Step) (reply, error) {

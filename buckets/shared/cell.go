@@ -1,0 +1,75 @@
+package shared
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+)
+
+// cell is a value on the server that sessions replace one after the other, as one session knows it. The value is JSON
+// behind its version. The caller must lock it.
+type cell struct {
+	key   string
+	value string // the latest one that is known, "" for none
+}
+
+// version returns the version of the known value.
+func (c *cell) version() version {
+	v, _ := parseVersion(versionOf(c.value))
+	return v
+}
+
+// replace returns a step that replaces the known value.
+func (c *cell) replace(content any, life time.Duration) Step {
+	text, _ := json.Marshal(content) // cannot fail
+	value := c.version().next().String() + " " + string(text)
+	return Step{Key: c.key, Version: versionOf(c.value), Value: value, Life: life}
+}
+
+// took records the result of a step. It returns false if the step should have replaced the value, but another session
+// was faster.
+func (c *cell) took(step *Step, result Loaded) bool {
+	if c.value = result.Value; result.Replaced {
+		c.value = step.Value
+	}
+	return result.Replaced || step.Value == ""
+}
+
+// errContent means that a value is not what this version of Ratelight stores.
+var errContent = errors.New("does not hold a value of this version of Ratelight")
+
+// content reads a value into v, and leaves v as it is if there is none.
+func content(value string, v any) error {
+	if value == "" {
+		return nil
+	}
+	_, text, _ := strings.Cut(value, " ")
+	if _, ok := parseVersion(versionOf(value)); !ok || json.Unmarshal([]byte(text), v) != nil {
+		return errContent
+	}
+	return nil
+}
+
+// content reads the value of a cell into v. The error is about the key, and is logged.
+func (s *session) content(c *cell, v any) error {
+	if err := content(c.value, v); err != nil {
+		return s.wrongKey(c.key, err.Error())
+	}
+	return nil
+}
+
+// exchange is a method of a session that makes a call: exchange or lastCall.
+type exchange func(purpose string, era int64, steps ...Step) (reply, error)
+
+// mostLastCalls bounds how often a session that ends tries to report one thing, if others are faster.
+const mostLastCalls = 10
+
+// speakLast makes the last calls about one thing. speak makes one call, and returns 0 if another has to follow.
+func (s *session) speakLast(speak func(exchange) time.Duration) {
+	for range mostLastCalls {
+		if speak(s.lastCall) != 0 {
+			return
+		}
+	}
+}
