@@ -78,7 +78,7 @@ func TestCloudflaresRefusalIsAGlobal429ForAsLongAsItHolds(t *testing.T) {
 func TestAUsedUpBudgetOfInvalidRequestsIsA429(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Answer("GET /users/{id}", 403, nil)},
-			proxy.WithTransport(httpclient.WithBuckets(buckets.WithInvalidBudget(2, time.Minute, 0))))
+			proxy.WithTransport(httpclient.WithBuckets(buckets.WithInvalidBudget(4, time.Minute, 0))))
 		for range 2 {
 			assert.Equal(t, 403, w.send("GET", "/users/1", "").StatusCode)
 		}

@@ -127,8 +127,14 @@ func TestBotsThatHaveWorkedAreLetThroughAfterARestartInAFlood(t *testing.T) {
 	})
 }
 
-// Callers without a credential cannot have the address banned, or the budget used up.
+// Callers without a credential cannot have the address banned, or the budget used up, whether or not a bot has worked
+// since a start without a state.
 func TestInventedInteractionsStopNoBot(t *testing.T) {
+	t.Run("that has worked", func(t *testing.T) { inventInteractions(t, true) })
+	t.Run("that comes later", func(t *testing.T) { inventInteractions(t, false) })
+}
+
+func inventInteractions(t *testing.T, worked bool) {
 	play(t, func(t *testing.T) {
 		refuse := func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Via", "1.1 google")
@@ -138,7 +144,9 @@ func TestInventedInteractionsStopNoBot(t *testing.T) {
 			discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000), discordtest.Handle("GET /users/@me", authorize),
 			discordtest.Handle("GET /webhooks/{id}/{token}/messages/@original", refuse),
 		})
-		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		if worked {
+			require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		}
 		statuses := make(map[string]int)
 		for i := range 9500 {
 			got := w.as("", fmt.Sprintf("/webhooks/%d/aW50ZXJhY3Rpb246%d/messages/@original", i, i))
@@ -146,6 +154,21 @@ func TestInventedInteractionsStopNoBot(t *testing.T) {
 		}
 		assert.Equal(t, map[string]int{"401": 4750, "429invalid-budget": 4750}, statuses)
 		assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+	})
+}
+
+// The Authorization of another proxy is passed on where Discord's is not sent. It takes memory, too.
+func TestBasicAuthorizationsBesideATokenInThePathAreBounded(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := discordThatAuthorizes(t)
+		statuses := make(map[string]int)
+		for i := range 1100 {
+			got := w.as(fmt.Sprint("Basic ", i), "/webhooks/1/webhook-token-webhook-token")
+			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
+		}
+		assert.Equal(t, map[string]int{"200": 1000, "429unverified": 100}, statuses)
+		assert.Equal(t, 200, w.as("Basic 1", "/webhooks/2/webhook-token-webhook-token").StatusCode)
+		assert.LessOrEqual(t, w.handler.Transport().Manager().Stats().Authentications, 1002)
 	})
 }
 

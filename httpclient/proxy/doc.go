@@ -65,8 +65,8 @@
 // # Credentials
 //
 // Every Authorization has limits of its own. An Authorization without a success within a week may be invalid. At most a
-// thousand of those may be tried in ten minutes, which bounds the memory for a flood of invented ones. Together with
-// requests without an Authorization they can use at most half of the budget of invalid requests. Authorizations and
-// webhooks that have worked are not affected, not even by a restart if the state is kept. Only keyed hashes of them are
-// kept.
+// thousand of those may be tried in ten minutes, which bounds the memory for a flood of invented ones. Together they leave
+// at least as much of the budget of invalid requests as they use, and so do requests without an Authorization.
+// Authorizations and webhooks that have worked are not affected, not even by a restart if the state is kept. Only keyed
+// hashes of them are kept.
 package proxy

@@ -163,8 +163,8 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	}
 	if authorization := r.Header.Get("Authorization"); authorization != "" {
 		route, err := routes.Match(r.Method, target.RawPath)
-		known := err != nil || route.Route().TokenInPath() || h.transport.HasSucceeded(authorization)
-		if !known && !h.authorizations.admit(authorization) {
+		isSent := err == nil && !(route.Route().TokenInPath() && isToken(authorization))
+		if isSent && !h.transport.HasSucceeded(authorization) && !h.authorizations.admit(authorization) {
 			a := &answer{message: "too many unknown values of Authorization of late, so that no others are tried for now"}
 			a.refuse("unverified", "user", unverifiedRetry)
 			return nil, a
