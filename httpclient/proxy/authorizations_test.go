@@ -17,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
 // authorize is a Discord that knows one bot, and all whose token begins with "Bot valid".
@@ -154,6 +156,48 @@ func inventInteractions(t *testing.T, worked bool) {
 		}
 		assert.Equal(t, map[string]int{"401": 4750, "429invalid-budget": 4750}, statuses)
 		assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+	})
+}
+
+// Discord counts an invalid request also if its client does not wait for the answer.
+func TestARequestWhoseClientHasGoneCountsForTheBudget(t *testing.T) {
+	play(t, func(t *testing.T) {
+		sent := 0
+		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/api/v10/users/@me" {
+				sent++
+				time.Sleep(100 * time.Millisecond)
+			}
+			rw.Header().Set("Via", "1.1 google")
+			authorize(rw, r)
+		}, proxy.WithTransport(httpclient.WithBuckets(buckets.WithInvalidBudget(100, 10*time.Minute, 0))))
+		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		for i := range 200 {
+			r := newRequest(t, "POST", fmt.Sprintf("/interactions/%d/aW50ZXJhY3Rpb246%d/callback", i, i), "{}")
+			r.Header.Del("Authorization")
+			r, cancel := withCancel(r)
+			time.AfterFunc(10*time.Millisecond, cancel)
+			w.try(r)
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, 50, sent)
+		assert.Equal(t, 50, w.handler.Transport().Manager().Stats().Invalid)
+		assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+	})
+}
+
+// An upstream that does not answer is not waited for without end.
+func TestTheAnswerForAClientThatHasGoneIsAwaitedForABoundedTime(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			proxy.WithTransport(httpclient.WithAttemptTimeout(0)))
+		r, cancel := withCancel(newRequest(t, "GET", "/users/@me", ""))
+		time.AfterFunc(time.Second, cancel)
+		w.try(r)
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, 1, w.handler.Transport().Manager().Stats().InFlight)
+		time.Sleep(6 * time.Second)
+		w.assertNoneLeft()
 	})
 }
 

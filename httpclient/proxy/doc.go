@@ -35,7 +35,8 @@
 // Requests with the same header X-Ratelight-Group, a guild's id, say, form a group. Groups take turns: see
 // buckets.Request.Group.
 //
-// When a client disconnects, its request leaves the queue at once and is not sent. Over HTTP/1 a disconnect is noticed
+// When a client disconnects, its request leaves the queue at once and is not sent. The answer to a request that has been
+// sent is awaited for up to 15 seconds, because Discord counts it if it is invalid. Over HTTP/1 a disconnect is noticed
 // only after the body has been read. If the body is not kept in memory, that is when the request's turn comes, so its
 // wait has the tighter bound. The upstream then gets a part of the request, never a complete one.
 //

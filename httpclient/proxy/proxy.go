@@ -51,6 +51,7 @@ func New(options ...Option) (*Handler, error) {
 		return nil, fmt.Errorf("%w: the upstream: %w", ErrOptions, err)
 	}
 	h.transport = httpclient.NewTransport(h.transportOptions()...)
+	h.transport.AddHooks(clientHooks)
 	h.reverse = httputil.ReverseProxy{
 		Rewrite: rewrite, Transport: h.transport, ModifyResponse: h.answered, ErrorHandler: h.failed,
 		// ErrorLog would only report clients that have gone.
@@ -135,6 +136,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
+	defer clientOf(out.Context()).leave()
 	body, _ := out.Body.(*upload)
 	large := body != nil && h.isLarge(r)
 	if large {
@@ -170,7 +172,8 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 			return nil, a
 		}
 	}
-	ctx, body := buckets.ContextWithGroup(buckets.ContextWithMaxWait(r.Context(), wait), group), r.Body
+	ctx, _ := follow(buckets.ContextWithGroup(buckets.ContextWithMaxWait(r.Context(), wait), group))
+	body := r.Body
 	if body != nil && body != http.NoBody {
 		own := &upload{ReadCloser: body, control: http.NewResponseController(w), http1: r.ProtoMajor == 1,
 			reading: make(chan struct{}, 1)}
@@ -214,6 +217,9 @@ func (h *Handler) answered(response *http.Response) error {
 	authorization := request.Header.Get("Authorization")
 	if response.StatusCode/100 == 2 && authorization != "" && h.transport.HasSucceeded(authorization) {
 		h.authorizations.verified(authorization)
+	}
+	if clientOf(request.Context()).hasGone() {
+		return context.Canceled
 	}
 	return nil
 }
