@@ -88,6 +88,26 @@ func TestAUsedUpBudgetOfInvalidRequestsIsA429(t *testing.T) {
 	})
 }
 
+func TestAMalformedStatusOfTheUpstreamIsA502(t *testing.T) {
+	play(t, func(t *testing.T) {
+		far := newNetwork()
+		base := far.transport()
+		base.DisableKeepAlives = true
+		w := serve(t, proxy.WithUpstream("http://discord.com"), proxy.WithTransport(httpclient.WithBase(base)))
+		go func() {
+			conn, err := far.Accept()
+			if !assert.NoError(t, err) {
+				return
+			}
+			defer conn.Close()
+			_, _ = conn.Read(make([]byte, 4<<10))
+			_, _ = io.WriteString(conn, "HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n")
+		}()
+		assertOwn(t, w.send("GET", "/users/@me", ""), 502, "unreachable")
+		assert.False(t, w.handler.Upstream().OK())
+	})
+}
+
 func TestAnUpstreamThatDoesNotAnswerIsA504(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })

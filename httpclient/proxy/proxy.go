@@ -207,6 +207,9 @@ func rewrite(r *httputil.ProxyRequest) {
 
 // answered changes the headers of a response of the upstream, and records its success.
 func (h *Handler) answered(response *http.Response) error {
+	if response.StatusCode < http.StatusContinue { // net/http lets it pass, and panics when it is written
+		return fmt.Errorf("the upstream has answered with the malformed status %03d", response.StatusCode)
+	}
 	h.upstreamState.answered()
 	response.Header.Del(headerProxy) // only the proxy's own answers have it
 	response.Header.Del("Alt-Svc")
