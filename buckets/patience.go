@@ -8,7 +8,8 @@ import (
 
 // Other requests may wait for the outcome of one: of the first one of a route, or of the first one after a 429. That
 // one may be a large upload, or the body of its 429 may never arrive, so the wait for an outcome is bounded. Then the
-// next request is sent with what is known; if nothing is known, the next one of each major parameter. Only requests that have to be sent in order wait longer.
+// next request is sent with what is known; if nothing is known, the next one of each major parameter. Only requests
+// that have to be sent in order wait longer.
 
 // patience is how long requests wait for the outcome of another one after it was sent, or after the headers of its 429
 // arrived. Most attempts have ended by then.

@@ -71,8 +71,11 @@ func (c *client) hasGone() bool {
 	return c.gone
 }
 
-// sends records the beginning or the end of an attempt.
+// sends records the beginning or the end of an attempt. A nil client is ignored.
 func (c *client) sends(inFlight bool) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.inFlight = inFlight; !inFlight && c.gone {
@@ -86,4 +89,8 @@ var clientHooks = httpclient.Hooks{
 	Response: func(ctx context.Context, _ httpclient.ResponseEvent) { clientOf(ctx).sends(false) },
 }
 
-func clientOf(ctx context.Context) *client { return ctx.Value(clientKey{}).(*client) }
+// clientOf returns the client of a request, nil for one that did not come through a Handler.
+func clientOf(ctx context.Context) *client {
+	c, _ := ctx.Value(clientKey{}).(*client)
+	return c
+}

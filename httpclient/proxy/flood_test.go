@@ -66,7 +66,8 @@ func TestSlowUploadsToInventedWebhooksStopNobody(t *testing.T) {
 			require.NoError(t, err)
 			defer conn.Close()
 			go func() {
-				_, err := fmt.Fprintf(conn, "POST /webhooks/%d/invented HTTP/1.1\r\nHost: proxy\r\nContent-Length: 26214400\r\n\r\nx", i)
+				header := "POST /webhooks/%d/invented HTTP/1.1\r\nHost: proxy\r\nContent-Length: 26214400\r\n\r\nx"
+				_, err := fmt.Fprintf(conn, header, i)
 				for err == nil {
 					time.Sleep(time.Second / 2)
 					_, err = conn.Write(make([]byte, 4<<10))
