@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -280,5 +281,55 @@ func TestPredictedWaitOfALongGroupAmongManyShortOnes(t *testing.T) {
 		predicted, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: "long"})
 		require.NoError(t, err)
 		assert.InDelta(t, 210*time.Second, predicted, float64(5*time.Second))
+	})
+}
+
+// Whoever invents webhooks, and groups for them, delays one that works by a turn.
+func TestUnprovenRequestsAreOneGroupWhileOthersAreServed(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(50))
+		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
+		wait(time.Minute)
+		var sent sentLog
+		queue := func(channel int, group string, unproven bool) {
+			r := &buckets.Request{Route: message(channel), Authorization: bot, Group: group, Unproven: unproven}
+			buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
+				if err == nil {
+					sent.add(group)
+					lease.Update(limited("messages", 100, 98, time.Second))
+				}
+			})
+		}
+		for i := range 500 {
+			queue(2+i%400, "invented "+strconv.Itoa(i%100), true)
+		}
+		queue(1, "proven", false)
+		wait(1100 * time.Millisecond)
+		all := sent.take()
+		assert.Len(t, all, 100)
+		assert.InDelta(t, 51, slices.Index(all, "proven"), 1)
+	})
+}
+
+// In a bucket the requests of a credential leave in the order of their arrival, also when it is proven meanwhile.
+func TestACredentialThatIsProvenMeanwhileKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+		serve(t, m, "Bot good")
+		discoverPunctual(t, m, message(1), limited("messages", 1, 0, time.Second))
+		var sent sentLog
+		for i := range 6 {
+			r := &buckets.Request{Route: message(1), Authorization: bot, Unproven: i%4 < 2}
+			buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
+				if err == nil {
+					sent.add(strconv.Itoa(i))
+					lease.Update(limited("messages", 1, 0, time.Second))
+				}
+			})
+		}
+		wait(time.Minute)
+		assert.Equal(t, []string{"0", "1", "2", "3", "4", "5"}, sent.take())
 	})
 }

@@ -511,7 +511,7 @@ func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 				movers(t, func(m mover) {
 					probe := m.ask(routes.CreateMessage, "1")
 					m.wait(patience)
-					slow := m.ask(routes.CreateMessage, "2")
+					slow, other := m.ask(routes.CreateMessage, "2"), m.ask(routes.CreateMessage, "1")
 					var end time.Time
 					rejected, short := 0, 0
 					for i := range 900 {
@@ -550,6 +550,7 @@ func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 					resume()
 					assert.Equal(t, short, rejected)
 					m.wait(3 * time.Hour)
+					m.answer(other, named("found", 2, 1, time.Second))
 				})
 			})
 		}

@@ -1,10 +1,15 @@
 package buckets
 
-import "time"
+import (
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
 
 // Other requests may wait for the outcome of one: of the first one of a route, or of the first one after a 429. That
 // one may be a large upload, or the body of its 429 may never arrive, so the wait for an outcome is bounded. Then the
-// next request is sent with what is known. Only requests that have to be sent in order wait longer.
+// next request is sent with what is known; if nothing is known, the next one of each major parameter. Only requests
+// that have to be sent in order wait longer.
 
 // patience is how long requests wait for the outcome of another one after it was sent, or after the headers of its 429
 // arrived. Most attempts have ended by then.
@@ -37,7 +42,24 @@ func (h *held) stopWaiting(now time.Duration) {
 		c.bucket.changed()
 	}
 	h.goOnUnread(now)
+	if b.leadsAlone(h) {
+		h.split(now)
+	}
 	b.changed()
+}
+
+// split moves the routes of an UNKNOWN bucket, whose first request does not end, to one UNKNOWN bucket for each major
+// parameter. Otherwise many such requests would delay all others one after another.
+func (h *held) split(now time.Duration) {
+	b, unanswered, touched := h.bucket, &ratelimits.Response{}, make(map[*bucket]struct{})
+	erring := h.entry.erring(b.group)
+	h.entry.leave(b.group, unanswered)
+	h.entry.move(now, b, erring, routeMoves, touched)
+	h.entry.moveFamily(now, b, erring, unanswered, false, touched)
+	for t := range touched {
+		t.changed()
+		h.server.judgeAgain(t)
+	}
 }
 
 // stopWaitingFor ends the wait for the outcome of a permit. A window that processes share has a bound of its own.

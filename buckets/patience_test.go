@@ -9,6 +9,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // patience is how long the outcome of one request is waited for.
@@ -160,14 +161,16 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 		upload := ask(m, message(1))
 		same, others := asks(m, message(1), 6), asks(m, message(2), 9)
 		wait(patience + time.Millisecond)
-		require.Equal(t, 1, granted(t, append(same, others...)))
+		require.Equal(t, 1, granted(t, same), "one in each channel")
+		require.Equal(t, 1, granted(t, others))
 		same[0].update(limited("messages", 5, 4, time.Minute)) // the server has not counted the upload yet, or not here
 		assert.Equal(t, 4, granted(t, same), "four more places, of which the upload may take one")
-		assert.Equal(t, 1, granted(t, others), "one learns the limit of the other channel")
+		assert.Equal(t, 2, granted(t, others), "one learns the limit of the other channel, besides the one in flight")
 		others[0].update(limited("messages", 5, 4, time.Minute))
+		others[1].update(limited("messages", 5, 3, time.Minute))
 		assert.Equal(t, 5, granted(t, others), "nothing of the upload counts there")
-		for i, c := range others[1:5] {
-			c.update(limited("messages", 5, 3-i, time.Minute))
+		for i, c := range others[2:5] {
+			c.update(limited("messages", 5, 2-i, time.Minute))
 		}
 		for i, c := range same[1:4] {
 			c.update(limited("messages", 5, 3-i, time.Minute))
@@ -374,4 +377,31 @@ func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
 		after.update(roomy)
 		drained(t, m)
 	})
+}
+
+// Each of many requests that do not end would otherwise hold the requests behind it for as long.
+func TestRequestsThatDoNotEndHoldOthersOnlyOnce(t *testing.T) {
+	t.Parallel()
+	for name, route := range map[string]func(int) routes.CompiledRoute{"route": message, "family": react} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t)
+				var slow []*caller
+				for channel := range 100 {
+					slow = append(slow, ask(m, route(1+channel)))
+				}
+				others := []*caller{ask(m, route(1000)), ask(m, route(1001)), ask(m, route(1000))}
+				wait(patience + time.Millisecond)
+				require.Equal(t, 100, granted(t, slow), "one in each channel")
+				require.Equal(t, 2, granted(t, others))
+				others[0].update(roomy)
+				require.Equal(t, 3, granted(t, others))
+				for _, c := range append(slow, others[1:]...) {
+					c.update(roomy)
+				}
+				drained(t, m)
+			})
+		})
+	}
 }

@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,6 +203,46 @@ func TestBoundedQueues(t *testing.T) {
 		drained(t, m)
 		assert.Equal(t, 2, int(m.Stats().QueueFull))
 	})
+}
+
+// While others are served, a credential leaves as many places to them as it takes, and all invented ones are one.
+func TestNoCredentialTakesAllPlacesToWait(t *testing.T) {
+	t.Parallel()
+	for _, others := range []bool{false, true} {
+		t.Run(strconv.FormatBool(others), func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithMaxWaiting(100), buckets.WithInvalidBudget(0, 0, 0))
+				if others {
+					as(m, bot, message(1)).update(roomy)
+				}
+				var flood []*caller
+				for i := range 300 {
+					r := buckets.Request{Route: message(2), Authorization: "Bot " + strconv.Itoa(i%3), Unproven: i%3 < 2}
+					flood = append(flood, call(background, m, r))
+				}
+				want := 100
+				if others {
+					want = 70 // 40 of the two unproven ones, and 30 of the third
+				}
+				assert.Equal(t, want, m.Stats().Waiting)
+				c := ask(m, message(3))
+				own := ask(m, message(3)) // waits for it
+				assert.Equal(t, others, own.failed() == nil)
+				c.update(roomy)
+				for _, c := range append(flood, own) {
+					c.cancel()
+				}
+				synctest.Wait()
+				for _, c := range append(flood, own) {
+					if c.granted() {
+						c.lease.Release()
+					}
+				}
+				drained(t, m)
+			})
+		})
+	}
 }
 
 // A Request that is used again after its end is a new one: it waits behind those that came before it.

@@ -23,9 +23,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 
 		probe := ask(m, message(1))
 		waiting := asks(m, message(1), 2)
-		ask(m, message(1))         // the queue is full
-		as(m, "Bot two", list(1)). // and another bucket altogether
-						update(refused(ratelimits.ClassShared, time.Second))
+		ask(m, message(1)) // the queue is full
 		waiting[1].cancel()
 		wait(0)
 		ctx, cancel := context.WithTimeout(background, time.Second)
@@ -34,6 +32,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		wait(3 * time.Second)
 		probe.update(limited("messages", 5, 0, 10*time.Second))
 		patient(m, time.Second)
+		as(m, "Bot two", list(1)).update(refused(ratelimits.ClassShared, time.Second)) // another bucket altogether
 		s := m.Stats()
 		assert.Equal(t, 1, s.Waiting)
 		assert.Zero(t, s.InFlight)

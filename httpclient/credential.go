@@ -128,11 +128,8 @@ func (c *credential) shown() string {
 	return "#" + strconv.FormatUint(c.id.hash&0xffffff, 16)
 }
 
-// unproven reports whether the credential had no success within provenFor, although another credential had one.
-func (c *credential) unproven() bool {
-	this, any := c.proven(c.id)
-	return c.ask.Server == "" && any && !this
-}
+// unproven reports whether a request to Discord has no credential with a success within provenFor.
+func (c *credential) unproven() bool { return c.ask.Server == "" && !c.proven(c.id) }
 
 // check returns a *CredentialError if the credential rests, nil otherwise.
 func (c *credential) check() error {

@@ -33,7 +33,7 @@ const never time.Duration = math.MinInt64
 
 // credentials remembers which credentials Discord has refused and accepted. It keeps only hashes of them.
 //
-// A success of a request that needs a credential proves it. While any is proven, all others count as unproven.
+// A success of a request that needs a credential proves it. All others count as unproven.
 //
 // A refused Authorization rests on the route with its major parameter. After refusals on two routes without a success
 // between them it rests everywhere. A refused token in a path rests everywhere. A rest ends the waits of its requests.
@@ -45,7 +45,6 @@ type credentials struct {
 	seed    maphash.Seed               // hashes major parameters
 	known   *xsync.Map[credentialID, *credentialState]
 	waiting *xsync.Map[*credential, context.CancelCauseFunc] // end the waits of requests
-	latest  atomic.Int64                                     // when the latest successful request was sent, or never
 
 	mu sync.Mutex // guards the fields of all states that are not atomic, and additions to known
 }
@@ -91,7 +90,6 @@ func newCredentials(secret wire.Secret, manager *buckets.RESTBucketManager) *cre
 		known: xsync.NewMap[credentialID, *credentialState](), waiting: xsync.NewMap[*credential, context.CancelCauseFunc](),
 	}
 	c.key.Store(wire.NewKey(secret))
-	c.latest.Store(int64(never))
 	return c
 }
 
@@ -122,21 +120,16 @@ func (c *credentials) rest(id credentialID, p place) (r rest, everywhere bool, l
 	return r, everywhere, max(r.until-now, 0)
 }
 
-// proven reports whether a credential has succeeded within provenFor, and whether any has.
-func (c *credentials) proven(id credentialID) (this, any bool) {
-	lately := int64(c.now() - provenFor)
-	if c.latest.Load() <= lately {
-		return false, false
-	}
+// proven reports whether a credential has succeeded within provenFor.
+func (c *credentials) proven(id credentialID) bool {
 	s, ok := c.known.Load(id)
-	return ok && s.accepted.Load() > lately, true
+	return ok && s.accepted.Load() > int64(c.now()-provenFor)
 }
 
 // succeed records that Discord accepted the credential of a request that was sent at the given time.
 func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
 	s := c.state(id)
 	raise(&s.accepted, sent)
-	raise(&c.latest, sent)
 	if !s.doubtful.Load() {
 		return
 	}

@@ -99,10 +99,11 @@
 // nothing, because some routes refuse every bot with it. A 407 comes from a proxy and does not count.
 //
 // All 401s count for the budget of invalid requests. Each credential that has worked within a week has its own share of
-// the budget. All others have one share together ([buckets.Request.Unproven]), so that invented credentials do not use
-// up the shares of real ones. [Transport.ResetCredential] lets an Authorization be used again at once, and
-// [Transport.LiftCredential] a credential that [Transport.RestingCredentials] lists. Redirects from a limited host
-// never carry credentials, cookies or its address to another host.
+// the budget. All other Authorizations have one share together, and so have all other tokens in paths
+// ([buckets.Request.Unproven]): invented ones do not use up the shares of real ones. [Transport.ResetCredential] lets
+// an Authorization be used again at once, and [Transport.LiftCredential] a credential that
+// [Transport.RestingCredentials] lists. Redirects from a limited host never carry credentials, cookies or its address
+// to another host.
 //
 // # Errors
 //

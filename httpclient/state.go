@@ -124,6 +124,5 @@ func (c *credentials) restore(s *credentialsState) {
 	c.key.Store(s.key)
 	for id, at := range s.accepted {
 		c.add(id, at)
-		raise(&c.latest, at)
 	}
 }

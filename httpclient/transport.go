@@ -153,11 +153,10 @@ func (t *Transport) ResetCredential(authorization string) {
 }
 
 // HasSucceeded reports whether Discord has accepted this Authorization within a week, for a request that needs one, in
-// this process or in one whose state was restored. While any credential has succeeded, all others together have one
-// share of the budget of invalid requests: see buckets.Request.Unproven.
+// this process or in one whose state was restored. All others share a part of the budget of invalid requests: see
+// buckets.Request.Unproven.
 func (t *Transport) HasSucceeded(authorization string) bool {
-	this, _ := t.credentials.proven(t.credentials.idOf(CredentialAuthorization, authorization))
-	return this
+	return t.credentials.proven(t.credentials.idOf(CredentialAuthorization, authorization))
 }
 
 // LiftHolds ends all effects of earlier refusals: suspensions of credentials, waits after 429s, and the holds of the

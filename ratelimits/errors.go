@@ -116,9 +116,9 @@ func (e *TooLongError) Unwrap() []error {
 type QueueFullError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Waiting is the number of requests that wait.
+	// Waiting is the number of requests that wait: all, or those of the credential if it leaves no more to others.
 	Waiting int
-	// Max is the largest number of requests that may wait.
+	// Max is the largest number of such requests that may wait now.
 	Max int
 }
 

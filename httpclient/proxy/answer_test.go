@@ -78,13 +78,33 @@ func TestCloudflaresRefusalIsAGlobal429ForAsLongAsItHolds(t *testing.T) {
 func TestAUsedUpBudgetOfInvalidRequestsIsA429(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Answer("GET /users/{id}", 403, nil)},
-			proxy.WithTransport(httpclient.WithBuckets(buckets.WithInvalidBudget(2, time.Minute, 0))))
+			proxy.WithTransport(httpclient.WithBuckets(buckets.WithInvalidBudget(4, time.Minute, 0))))
 		for range 2 {
 			assert.Equal(t, 403, w.send("GET", "/users/1", "").StatusCode)
 		}
 		got := w.send("GET", "/users/1", "")
 		assertOwn(t, got, 429, "invalid-budget")
 		assert.InDelta(t, 60, *got.error(t).RetryAfter, 2)
+	})
+}
+
+func TestAMalformedStatusOfTheUpstreamIsA502(t *testing.T) {
+	play(t, func(t *testing.T) {
+		far := newNetwork()
+		base := far.transport()
+		base.DisableKeepAlives = true
+		w := serve(t, proxy.WithUpstream("http://discord.com"), proxy.WithTransport(httpclient.WithBase(base)))
+		go func() {
+			conn, err := far.Accept()
+			if !assert.NoError(t, err) {
+				return
+			}
+			defer conn.Close()
+			_, _ = conn.Read(make([]byte, 4<<10))
+			_, _ = io.WriteString(conn, "HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n")
+		}()
+		assertOwn(t, w.send("GET", "/users/@me", ""), 502, "unreachable")
+		assert.False(t, w.handler.Upstream().OK())
 	})
 }
 

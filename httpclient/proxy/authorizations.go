@@ -3,6 +3,7 @@ package proxy
 import (
 	"container/list"
 	"hash/maphash"
+	"strings"
 	"sync"
 	"time"
 )
@@ -51,6 +52,13 @@ func (a *authorizations) admit(authorization string) bool {
 	}
 	a.unverified[hash] = a.order.PushBack(attempt{hash, now})
 	return true
+}
+
+// isToken reports whether the transport does not send an Authorization beside a token in the path: it sends only Basic,
+// which is for another proxy.
+func isToken(authorization string) bool {
+	scheme, _, _ := strings.Cut(authorization, " ")
+	return !strings.EqualFold(scheme, "Basic")
 }
 
 // lift removes all Authorizations.

@@ -17,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
 // authorize is a Discord that knows one bot, and all whose token begins with "Bot valid".
@@ -127,8 +129,14 @@ func TestBotsThatHaveWorkedAreLetThroughAfterARestartInAFlood(t *testing.T) {
 	})
 }
 
-// Callers without a credential cannot have the address banned, or the budget used up.
+// Callers without a credential cannot have the address banned, or the budget used up, whether or not a bot has worked
+// since a start without a state.
 func TestInventedInteractionsStopNoBot(t *testing.T) {
+	t.Run("that has worked", func(t *testing.T) { inventInteractions(t, true) })
+	t.Run("that comes later", func(t *testing.T) { inventInteractions(t, false) })
+}
+
+func inventInteractions(t *testing.T, worked bool) {
 	play(t, func(t *testing.T) {
 		refuse := func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Via", "1.1 google")
@@ -138,7 +146,9 @@ func TestInventedInteractionsStopNoBot(t *testing.T) {
 			discordtest.Unlimited("*"), discordtest.GlobalLimit(1_000_000), discordtest.Handle("GET /users/@me", authorize),
 			discordtest.Handle("GET /webhooks/{id}/{token}/messages/@original", refuse),
 		})
-		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		if worked {
+			require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		}
 		statuses := make(map[string]int)
 		for i := range 9500 {
 			got := w.as("", fmt.Sprintf("/webhooks/%d/aW50ZXJhY3Rpb246%d/messages/@original", i, i))
@@ -146,6 +156,63 @@ func TestInventedInteractionsStopNoBot(t *testing.T) {
 		}
 		assert.Equal(t, map[string]int{"401": 4750, "429invalid-budget": 4750}, statuses)
 		assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+	})
+}
+
+// Discord counts an invalid request also if its client does not wait for the answer.
+func TestARequestWhoseClientHasGoneCountsForTheBudget(t *testing.T) {
+	play(t, func(t *testing.T) {
+		sent := 0
+		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/api/v10/users/@me" {
+				sent++
+				time.Sleep(100 * time.Millisecond)
+			}
+			rw.Header().Set("Via", "1.1 google")
+			authorize(rw, r)
+		}, proxy.WithTransport(httpclient.WithBuckets(buckets.WithInvalidBudget(100, 10*time.Minute, 0))))
+		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+		for i := range 200 {
+			r := newRequest(t, "POST", fmt.Sprintf("/interactions/%d/aW50ZXJhY3Rpb246%d/callback", i, i), "{}")
+			r.Header.Del("Authorization")
+			r, cancel := withCancel(r)
+			time.AfterFunc(10*time.Millisecond, cancel)
+			w.try(r)
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, 50, sent)
+		assert.Equal(t, 50, w.handler.Transport().Manager().Stats().Invalid)
+		assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
+	})
+}
+
+// An upstream that does not answer is not waited for without end.
+func TestTheAnswerForAClientThatHasGoneIsAwaitedForABoundedTime(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			proxy.WithTransport(httpclient.WithAttemptTimeout(0)))
+		r, cancel := withCancel(newRequest(t, "GET", "/users/@me", ""))
+		time.AfterFunc(time.Second, cancel)
+		w.try(r)
+		time.Sleep(10 * time.Second)
+		assert.Equal(t, 1, w.handler.Transport().Manager().Stats().InFlight)
+		time.Sleep(6 * time.Second)
+		w.assertNoneLeft()
+	})
+}
+
+// The Authorization of another proxy is passed on where Discord's is not sent. It takes memory, too.
+func TestBasicAuthorizationsBesideATokenInThePathAreBounded(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := discordThatAuthorizes(t)
+		statuses := make(map[string]int)
+		for i := range 1100 {
+			got := w.as(fmt.Sprint("Basic ", i), "/webhooks/1/webhook-token-webhook-token")
+			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
+		}
+		assert.Equal(t, map[string]int{"200": 1000, "429unverified": 100}, statuses)
+		assert.Equal(t, 200, w.as("Basic 1", "/webhooks/2/webhook-token-webhook-token").StatusCode)
+		assert.LessOrEqual(t, w.handler.Transport().Manager().Stats().Authentications, 1002)
 	})
 }
 

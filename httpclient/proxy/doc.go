@@ -35,9 +35,10 @@
 // Requests with the same header X-Ratelight-Group, a guild's id, say, form a group. Groups take turns: see
 // buckets.Request.Group.
 //
-// When a client disconnects, its request leaves the queue at once and is not sent. Over HTTP/1 a disconnect is noticed
-// only after the body has been read. If the body is not kept in memory, that is when the request's turn comes, so its
-// wait has the tighter bound. The upstream then gets a part of the request, never a complete one.
+// When a client disconnects, its request leaves the queue at once and is not sent. The answer to a request that has
+// been sent is awaited for up to 15 seconds, because Discord counts it if it is invalid. Over HTTP/1 a disconnect is
+// noticed only after the body has been read. If the body is not kept in memory, that is when the request's turn comes,
+// so its wait has the tighter bound. The upstream then gets a part of the request, never a complete one.
 //
 // # Answers of the proxy
 //
@@ -65,8 +66,8 @@
 // # Credentials
 //
 // Every Authorization has limits of its own. An Authorization without a success within a week may be invalid. At most a
-// thousand of those may be tried in ten minutes, which bounds the memory for a flood of invented ones. Together with
-// requests without an Authorization they can use at most half of the budget of invalid requests. Authorizations and
-// webhooks that have worked are not affected, not even by a restart if the state is kept. Only keyed hashes of them are
-// kept.
+// thousand of those may be tried in ten minutes, which bounds the memory for a flood of invented ones. Together they
+// leave at least as much of the budget of invalid requests as they use, and so do requests without an Authorization.
+// Authorizations and webhooks that have worked are not affected, not even by a restart if the state is kept. Only keyed
+// hashes of them are kept.
 package proxy

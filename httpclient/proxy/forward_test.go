@@ -113,6 +113,19 @@ func TestItIsNoOpenProxy(t *testing.T) {
 }
 
 // Java's client asks for HTTP/2 with each request, and does not mind if it gets none.
+// The transport is also of use without the handler.
+func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		r := newRequest(t, "GET", "/api/v10/users/@me", "")
+		r.URL.Scheme, r.URL.Host = "https", "discord.com"
+		got, err := w.handler.Transport().RoundTrip(r)
+		require.NoError(t, err)
+		require.NoError(t, got.Body.Close())
+		assert.Equal(t, 200, got.StatusCode)
+	})
+}
+
 func TestAnUpgradeToHTTP2IsIgnored(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {

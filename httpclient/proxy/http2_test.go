@@ -28,13 +28,12 @@ func http2Server(t *testing.T, handler http.Handler) (*httptest.Server, *http.Tr
 // Discord speaks HTTP/2, and bots may.
 func TestRequestsPassOverHTTP2(t *testing.T) {
 	t.Parallel()
-	arrived, gone, served := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	arrived, answered, served := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	discord, base := http2Server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, 2, r.ProtoMajor)
 		if r.URL.Path == "/api/v10/gateway" {
 			close(arrived)
-			<-r.Context().Done()
-			close(gone)
+			<-answered
 			return
 		}
 		text, err := io.ReadAll(r.Body)
@@ -83,7 +82,7 @@ func TestRequestsPassOverHTTP2(t *testing.T) {
 	<-arrived
 	cancel()
 	assert.ErrorIs(t, <-over, context.Canceled)
-	<-gone // the upstream is told
+	close(answered) // which is awaited
 	<-served
 	assert.Zero(t, handler.Transport().Manager().Stats().InFlight)
 }

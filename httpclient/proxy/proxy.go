@@ -51,6 +51,7 @@ func New(options ...Option) (*Handler, error) {
 		return nil, fmt.Errorf("%w: the upstream: %w", ErrOptions, err)
 	}
 	h.transport = httpclient.NewTransport(h.transportOptions()...)
+	h.transport.AddHooks(clientHooks)
 	h.reverse = httputil.ReverseProxy{
 		Rewrite: rewrite, Transport: h.transport, ModifyResponse: h.answered, ErrorHandler: h.failed,
 		// ErrorLog would only report clients that have gone.
@@ -135,6 +136,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
+	defer clientOf(out.Context()).leave()
 	body, _ := out.Body.(*upload)
 	large := body != nil && h.isLarge(r)
 	if large {
@@ -163,14 +165,15 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	}
 	if authorization := r.Header.Get("Authorization"); authorization != "" {
 		route, err := routes.Match(r.Method, target.RawPath)
-		known := err != nil || route.Route().TokenInPath() || h.transport.HasSucceeded(authorization)
-		if !known && !h.authorizations.admit(authorization) {
+		isSent := err == nil && !(route.Route().TokenInPath() && isToken(authorization))
+		if isSent && !h.transport.HasSucceeded(authorization) && !h.authorizations.admit(authorization) {
 			a := &answer{message: "too many unknown values of Authorization of late, so that no others are tried for now"}
 			a.refuse("unverified", "user", unverifiedRetry)
 			return nil, a
 		}
 	}
-	ctx, body := buckets.ContextWithGroup(buckets.ContextWithMaxWait(r.Context(), wait), group), r.Body
+	ctx, _ := follow(buckets.ContextWithGroup(buckets.ContextWithMaxWait(r.Context(), wait), group))
+	body := r.Body
 	if body != nil && body != http.NoBody {
 		own := &upload{ReadCloser: body, control: http.NewResponseController(w), http1: r.ProtoMajor == 1,
 			reading: make(chan struct{}, 1)}
@@ -204,6 +207,9 @@ func rewrite(r *httputil.ProxyRequest) {
 
 // answered changes the headers of a response of the upstream, and records its success.
 func (h *Handler) answered(response *http.Response) error {
+	if response.StatusCode < http.StatusContinue { // net/http lets it pass, and panics when it is written
+		return fmt.Errorf("the upstream has answered with the malformed status %03d", response.StatusCode)
+	}
 	h.upstreamState.answered()
 	response.Header.Del(headerProxy) // only the proxy's own answers have it
 	response.Header.Del("Alt-Svc")
@@ -214,6 +220,9 @@ func (h *Handler) answered(response *http.Response) error {
 	authorization := request.Header.Get("Authorization")
 	if response.StatusCode/100 == 2 && authorization != "" && h.transport.HasSucceeded(authorization) {
 		h.authorizations.verified(authorization)
+	}
+	if clientOf(request.Context()).hasGone() {
+		return context.Canceled
 	}
 	return nil
 }

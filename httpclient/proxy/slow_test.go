@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -152,6 +153,41 @@ func TestAClientThatNeverReadsItsResponseIsNotWaitedForForEver(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deadlines is a client that records whether a write of a 1xx response has a deadline.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	latest time.Time
+	early  []bool
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.latest = t
+	return nil
+}
+
+func (d *deadlines) WriteHeader(status int) {
+	if status < 200 {
+		d.early = append(d.early, !d.latest.IsZero())
+		return
+	}
+	d.ResponseRecorder.WriteHeader(status)
+}
+
+// net/http writes 1xx responses at once, and httputil.ReverseProxy holds a lock meanwhile, for which the answer waits.
+func TestAClientThatReadsNo1xxResponseIsNotWaitedForForEver(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(http.StatusEarlyHints)
+			rw.WriteHeader(http.StatusEarlyHints)
+			time.Sleep(time.Second)
+		})
+		client := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		w.handler.ServeHTTP(client, httptest.NewRequest("GET", "/users/@me", nil))
+		assert.Equal(t, 200, client.Code)
+		assert.Equal(t, []bool{true, true}, client.early)
+	})
 }
 
 // One that reads slowly is, and so is one whose response comes slowly.

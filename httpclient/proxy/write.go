@@ -24,6 +24,15 @@ func (w *responseWriter) begin() { _ = w.control.SetWriteDeadline(time.Now().Add
 // pause removes the deadline between writes: over HTTP/2 it would end the response even if nothing is written.
 func (w *responseWriter) pause() { _ = w.control.SetWriteDeadline(time.Time{}) }
 
+// WriteHeader writes a 1xx response at once, and the header of any other later.
+func (w *responseWriter) WriteHeader(status int) {
+	if status < http.StatusOK {
+		w.begin()
+		defer w.pause()
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
 func (w *responseWriter) Write(p []byte) (int, error) {
 	w.begin()
 	defer w.pause()

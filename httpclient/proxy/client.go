@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/ratelight/ratelight/httpclient"
+)
+
+// answerPatience bounds the wait for the answer to a request whose client has gone.
+const answerPatience = httpclient.DefaultAttemptTimeout
+
+// clientKey is the context key of a request's client.
+type clientKey struct{}
+
+// client ends the context of a request when its client has gone, except while the request is in flight. Its answer is
+// then awaited, because only that says whether the request was invalid: a client that never waits for answers could
+// otherwise send any number of invalid requests, and Discord would ban the address.
+type client struct {
+	end  context.CancelFunc
+	stop func() bool // stops waiting for the client to go
+
+	mu       sync.Mutex // guards all fields below
+	gone     bool
+	inFlight bool
+	late     *time.Timer // ends the wait for the answer; nil: the client has not gone while the request was in flight
+}
+
+// follow returns the context of a request, which ends with its deadline, or as client says. leave must be called after
+// the request.
+func follow(ctx context.Context) (context.Context, *client) {
+	c := new(client)
+	own := context.WithValue(context.WithoutCancel(ctx), clientKey{}, c)
+	if deadline, ok := ctx.Deadline(); ok {
+		own, c.end = context.WithDeadline(own, deadline)
+	} else {
+		own, c.end = context.WithCancel(own)
+	}
+	c.stop = context.AfterFunc(ctx, c.goes)
+	return own, c
+}
+
+// leave ends the context.
+func (c *client) leave() {
+	c.stop()
+	c.end()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.late != nil {
+		c.late.Stop()
+	}
+}
+
+// goes records that the client has gone.
+func (c *client) goes() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone = true
+	if !c.inFlight {
+		c.end()
+		return
+	}
+	c.late = time.AfterFunc(answerPatience, c.end)
+}
+
+// hasGone reports whether the client has gone.
+func (c *client) hasGone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone
+}
+
+// sends records the beginning or the end of an attempt. A nil client is ignored.
+func (c *client) sends(inFlight bool) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inFlight = inFlight; !inFlight && c.gone {
+		c.end()
+	}
+}
+
+// clientHooks report the attempts of each request to its client.
+var clientHooks = httpclient.Hooks{
+	Request:  func(ctx context.Context, _ httpclient.RequestEvent) { clientOf(ctx).sends(true) },
+	Response: func(ctx context.Context, _ httpclient.ResponseEvent) { clientOf(ctx).sends(false) },
+}
+
+// clientOf returns the client of a request, nil for one that did not come through a Handler.
+func clientOf(ctx context.Context) *client {
+	c, _ := ctx.Value(clientKey{}).(*client)
+	return c
+}
