@@ -390,7 +390,7 @@ func TestAfterGlobalRefusalsInARowOneRequestGoesFirst(t *testing.T) {
 					if round >= 3 {
 						require.LessOrEqual(t, n, 1, "requests that go when hold number %d is over", round)
 					}
-					wait(15 * time.Second)
+					wait(patience - time.Second)
 				}
 			})
 		})

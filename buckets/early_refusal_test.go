@@ -266,7 +266,7 @@ func TestWhoHasWaitedTooLongIsRefusedWhenAnotherProbeIsLost(t *testing.T) {
 		waiting := asks(m, message(1), 10)
 		for range 3 {
 			require.True(t, probe.granted())
-			wait(10 * time.Second)
+			wait(9 * time.Second)
 			probe.lease.Release()
 			wait(0)
 			probe, waiting = waiting[0], waiting[1:]

@@ -26,7 +26,7 @@ const (
 	shortHold    = 10 * time.Second // the same, if something is held already
 	declaredMost = 2                // of all requests in declaredTime
 	declaredTime = 6 * time.Second
-	probePatient = 15 * time.Second // so long the outcome of a request that goes first is waited for, at most
+	probePatient = 10 * time.Second // so long the outcome of a request that goes first is waited for, at most
 )
 
 // smallWorld is what may happen in one.

@@ -12,8 +12,8 @@ import (
 // that have to be sent in order wait longer.
 
 // patience is how long requests wait for the outcome of another one after it was sent, or after the headers of its 429
-// arrived. Most attempts have ended by then.
-const patience = 15 * time.Second
+// arrived. Most attempts have ended by then, and clients that give up after 15 s, as discord.js does, have not.
+const patience = 10 * time.Second
 
 // await records that other requests may wait for the outcome of a lease in flight from now on.
 func (s *server) await(now time.Duration, h *held) {

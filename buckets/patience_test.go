@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long the outcome of one request is waited for.
-const patience = 15 * time.Second
+const patience = 10 * time.Second
 
 // slowOutcomes are all requests whose outcome others wait for. prepare sends one of them, at once or after a wait, and
 // next is a request that waits for it.
@@ -270,7 +270,6 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	}
 }
 
-// Requests of a route whose hash changes all the time go one at a time, but not for ever.
 // A request that may belong to a bucket where others wait is waited for no longer there either.
 func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 	t.Parallel()
@@ -281,10 +280,10 @@ func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
 		unknown := ask(m, list(1))
 		discover(t, m, message(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
-		wait(10 * time.Second)
+		wait(6 * time.Second)
 		next := ask(m, message(1))
 		require.False(t, next.done())
-		wait(patience - 10*time.Second)
+		wait(patience - 6*time.Second)
 		require.True(t, next.granted())
 		for _, c := range []*caller{next, unknown} {
 			c.update(limited("messages", 100, 90, time.Second))

@@ -219,3 +219,31 @@ func TestAResponseMayTakeLong(t *testing.T) {
 		assert.Equal(t, 200, w.send("GET", "/api/v10/gateway", "").StatusCode)
 	})
 }
+
+// The first request of a route goes alone. While it is a long upload, the others have an answer within the max wait:
+// discord.js gives up after 15 s and sends the request again, though Discord may have received it by then.
+func TestNobodyWaitsLongerForTheFirstRequestOfARouteThanTheMaxWait(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
+			for _, err := io.CopyN(io.Discard, r.Body, 100<<10); err == nil; _, err = io.CopyN(io.Discard, r.Body, 100<<10) {
+				time.Sleep(100 * time.Millisecond) // 1 MB a second
+			}
+			time.Sleep(50 * time.Millisecond)
+			rw.Header().Set("X-RateLimit-Limit", "5")
+			rw.Header().Set("X-RateLimit-Remaining", "4")
+			rw.Header().Set("X-RateLimit-Reset-After", "1")
+			rw.Header().Set("X-RateLimit-Bucket", "messages")
+		})
+		upload := newRequest(t, "POST", messages, "")
+		upload.Body, upload.ContentLength = io.NopCloser(io.LimitReader(zeros{}, 20<<20)), 20<<20
+		first := w.start(upload)
+		time.Sleep(30 * time.Millisecond)
+		message := w.send("POST", "/api/v10/channels/2/messages", "{}")
+		assert.LessOrEqual(t, message.took, proxy.DefaultMaxWait+time.Second)
+		assert.Equal(t, 200, (<-first).StatusCode)
+	})
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
