@@ -11,8 +11,8 @@ const (
 	longestSleep = 1500 * time.Millisecond
 	// shortestSleep is the least time to the next call for an expected change.
 	shortestSleep = time.Millisecond
-	// courtesy is how long other sessions leave the next call to the session that made the latest one. The session with
-	// the first place in the queue waits for a 25th of that.
+	// courtesy is how long the session with the second place in the queue leaves the next call to the first one. Those
+	// behind them do not call then: one call serves all.
 	courtesy = 250 * time.Millisecond
 	// firstRetry is the pause after the first failed call. It doubles with every failure, up to longestRetry.
 	firstRetry   = 20 * time.Millisecond
@@ -21,6 +21,8 @@ const (
 	// that it was returned. It doubles with every call, up to longestLook.
 	firstLook   = 25 * time.Millisecond
 	longestLook = 250 * time.Millisecond
+	// longestUntold bounds the time for which an outcome that says nothing new waits for the next call.
+	longestUntold = 200 * time.Millisecond
 )
 
 // say lets the next call be made, with all news. b.mu must be held.
@@ -47,6 +49,18 @@ func (b *bucket) say(now time.Duration) {
 func (b *bucket) converse() {
 	for b.speak() {
 		b.notify()
+		b.mu.Lock()
+		pause := b.contest.pause()
+		if b.recalls != nil || b.returned != nil || b.hold > b.session.now() { // the others send too much until they know
+			pause = 0
+		}
+		b.mu.Unlock()
+		if pause > 0 {
+			select {
+			case <-b.session.listening.Done():
+			case <-b.session.clock.After(pause):
+			}
+		}
 	}
 	b.notify()
 }
@@ -82,11 +96,12 @@ func (b *bucket) speak() (more bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.contest.ended(err == nil && !r.anew && q.kept != "" && !r.values[0].Replaced, &r)
 	b.over.Broadcast()
 	switch {
 	case err == nil && r.anew:
 		b.due, b.asks = true, true
-		if len(r.values) > 0 { // the call took effect, but in an era that is over
+		if len(r.values) > 0 && q.kept != "" { // the call took effect, but in an era that is over
 			b.unsure = q
 		}
 	case err == nil:
@@ -156,7 +171,7 @@ func (b *bucket) notify() {
 func (b *bucket) failed(q *turn, err error) {
 	now := b.session.now()
 	b.due, b.asks, b.failedTo = true, true, b.session.agents.next.Load()
-	if q != nil && (b.unsure == nil || len(q.ended) > 0 || q.returned != nil) {
+	if q != nil && q.kept != "" && (b.unsure == nil || len(q.ended) > 0 || q.returned != nil) {
 		b.unsure = q
 	}
 	pause := min(firstRetry<<min(b.failing, 10), longestRetry)
@@ -188,16 +203,8 @@ func (b *bucket) rest(now time.Duration) {
 	case k != nil && k.owner == "":
 		engine := b.session.engineTime(now)
 		next, ok := k.window.Next(engine)
-		if ok {
-			next += now - engine
-			switch {
-			case k.user == b.session.id:
-			case k.first(b.session.id):
-				next += courtesy / 25
-			default:
-				next += courtesy
-			}
-			at = min(at, next)
+		if courteous, calls := k.courtesy(b.session.id); ok && calls {
+			at = min(at, next+now-engine+courteous)
 		}
 		// The window may wait for an outcome that only a dead session knew.
 		if _, dead := k.silent(engine, b.session.id); dead > 0 && !ok {

@@ -173,23 +173,29 @@ func (s *session) settle(begin string) {
 }
 
 // tickAgents ends what has lasted too long, once a second. It sends a beat while there are loans: calls of buckets also
-// keep the session alive, but only a beat's reply says which loans other sessions need.
+// keep the session alive, but only a beat's reply says which loans other sessions need. A session with requests in
+// flight makes a call every second, too, so that it can report them in time after a loss; others every two seconds.
 func (s *session) tickAgents() {
 	away, _ := s.away()
-	now, loans := s.now(), false
+	now, loans, pause := s.now(), false, 2*beatPeriod
 	for _, b := range s.allAgents() {
-		loans = b.tick(away) || loans
+		lent, flying := b.tick(away)
+		loans = loans || lent
+		if flying {
+			pause = beatPeriod
+		}
 	}
 	s.agents.mu.Lock()
-	silent := now-s.agents.saw >= beatPeriod*9/10
+	silent := now-s.agents.saw >= pause*9/10
 	s.agents.mu.Unlock()
 	if !away && (loans || silent) {
 		s.beat(s.context)
 	}
 }
 
-// tick ends requests and loans that have lasted too long, and reports whether the bucket is lent to this session.
-func (b *bucket) tick(away bool) (lent bool) {
+// tick ends requests and loans that have lasted too long. It reports whether the bucket is lent to this session, and
+// whether requests are in flight.
+func (b *bucket) tick(away bool) (lent, flying bool) {
 	now := b.session.now()
 	b.mu.Lock()
 	for _, p := range b.permits {
@@ -203,12 +209,12 @@ func (b *bucket) tick(away bool) (lent bool) {
 		b.say(now)
 	}
 	b.session.forgetIdle(b)
-	lent = b.loan != nil && !b.loan.alone
+	lent, flying = b.loan != nil && !b.loan.alone, len(b.permits) > 0 || len(b.ended) > 0
 	b.mu.Unlock()
 	if news {
 		b.notify()
 	}
-	return lent
+	return lent, flying
 }
 
 // outageChanged adapts all busy buckets to the start or the end of an outage.

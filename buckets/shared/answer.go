@@ -38,10 +38,15 @@ func (b *bucket) take(q *turn, r *reply) error {
 				b.due = true
 			}
 		}
+	case q.kept == "" && versionOf(main.Value) == q.expected.String():
+		b.asks, b.unsure = false, nil
+		if q.owner != "" {
+			b.lent(q, r)
+		} else {
+			b.knownAt = max(b.knownAt, now)
+		}
 	case main.Value == "":
 		b.read(nil, "", r)
-	case q.owner != "" && versionOf(main.Value) == q.expected.String():
-		b.lent(q, r)
 	default:
 		s, err := decode(main.Value)
 		if err != nil {
@@ -54,7 +59,6 @@ func (b *bucket) take(q *turn, r *reply) error {
 
 // lent records that the bucket is still lent to another session. b.mu must be held.
 func (b *bucket) lent(q *turn, r *reply) {
-	b.asks, b.unsure = false, nil
 	if len(r.values) > 2 {
 		if b.wants = r.values[2].Value; r.values[2].Replaced {
 			b.wants = q.steps[2].Value
@@ -97,7 +101,7 @@ func (b *bucket) delivered(q *turn) {
 
 // read records a state that is not the expected one, nil if the server has none. b.mu must be held.
 func (b *bucket) read(s *state, kept string, r *reply) {
-	b.due = true
+	b.due, b.asks = true, false
 	now, before := r.received, b.knownAt <= r.sent // false if a message may have been faster than the reply
 	if q := b.unsure; q != nil && s != nil && s.member(b.session.id).call >= q.number {
 		b.delivered(q)

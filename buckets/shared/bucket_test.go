@@ -246,9 +246,10 @@ func TestAWindowOfWhichNoAnswerCameLastsFromTheLastLoss(t *testing.T) {
 		}
 		a.join(5)
 		pass(950 * ms) // more than a window since they left, less since the last was lost
-		require.False(t, a.served(10))
+		before := a.leaves()
+		require.False(t, a.served(before+1))
 		pass(100 * ms)
-		assert.True(t, a.served(10))
+		assert.True(t, a.served(before+1) || a.leaves() > before, "one goes first, or all")
 	})
 }
 

@@ -58,7 +58,8 @@ type discovery struct {
 	renews  bool   // found was read, and is only to be stored for longer
 	found   string // hash to report, empty if none was found
 	hash    string
-	cell    cell   // of a found
+	cell    cell // of a found
+	contest contest
 	dead    string // session that the server reported dead
 	out     bool   // the server is away
 	err     error
@@ -166,12 +167,22 @@ func (d *discovery) forget() {
 	delete(p.discoveries, d)
 }
 
-// urge asks again at once, because there is another value.
-func (d *discovery) urge() {
+// told records a value that another session has sent by message.
+func (d *discovery) told(value string) {
+	var f found
+	if content(value, &f) != nil {
+		return
+	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.asking {
+	asked, changed := d.asking, d.changed
+	if asked && f.Hash != "" {
+		d.cell.value, d.hash, d.asking = value, f.Hash, false
+	} else if asked {
 		d.calls.call()
+	}
+	d.mu.Unlock()
+	if asked && f.Hash != "" && changed != nil {
+		changed()
 	}
 }
 
@@ -213,6 +224,7 @@ func (d *discovery) speak(exchange exchange) (wait time.Duration) {
 	if err == nil && !r.anew {
 		var f found
 		settled := d.cell.took(&steps[0], r.values[0])
+		d.contest.ended(!settled, &r)
 		if err = d.session.content(&d.cell, &f); err == nil {
 			if other != "" && d.session.lives(other, r.values[1]) == 0 {
 				d.dead = other
@@ -308,7 +320,7 @@ func (d *discovery) heard(wants, hash string, f *found, life time.Duration, sett
 	case f.Finder == d.who:
 		d.asking, d.given, d.ends = false, true, d.session.now()+discoveryTime
 	case !settled || f.Finder == "" || d.dead != "":
-		return 0
+		return d.contest.pause()
 	}
 	return beatPeriod
 }

@@ -25,15 +25,15 @@ const (
 	knowledge = 9 * time.Minute
 )
 
-// turn is one call, which replaces the known state by the next one. If that is lent to another session, it only loads
-// the state, and asks for the loan.
+// turn is one call, which replaces the known state by the next one. If there is nothing to report, it only loads the
+// state; if the bucket is lent to another session, it also asks for the loan.
 type turn struct {
 	number    uint64
 	at        time.Duration // lower bound of the server's time
 	low, high time.Duration // bounds of the server's time minus ours
 	expected  version       // version of the known state
 	next      *state
-	kept      string
+	kept      string   // next, as the server stores it; "" if the call only loads
 	ended     []uint64 // numbers of the requests whose outcomes it reports
 	hold      time.Duration
 	returned  *returned
@@ -59,7 +59,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 	if b.known != nil && b.outdated(now) {
 		b.known, b.kept = nil, ""
 	}
-	s, news := b.decoded(), b.asks
+	s, news := b.decoded(), false
 	s.restart(era, early)
 	if q.expected = s.version; s.version.life == 0 {
 		s.version.life = rand.Int64()
@@ -73,9 +73,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 			news = true
 		}
 	}
-	if q.silent, _ = s.silent(early, mine); len(q.silent) > 0 && b.queued() > 0 {
-		news = true
-	}
+	q.silent, _ = s.silent(early, mine)
 	s.touch(early, mine, q.number, 0)
 	switch {
 	case b.returned != nil:
@@ -85,7 +83,8 @@ func (b *bucket) compose(now time.Duration) *turn {
 		s.owner, news = "", true
 	}
 	if s.owner != "" && !slices.Contains(b.dead, s.owner) {
-		return b.look(q, now)
+		q.owner, q.silent, q.lends = s.owner, []string{s.owner}, false
+		return b.look(q, b.inUse() || b.hold > now || b.recalls != nil)
 	}
 	if s.owner != "" {
 		s.takeOver(early)
@@ -105,10 +104,11 @@ func (b *bucket) compose(now time.Duration) *turn {
 	if q.lends = !b.closed && s.lendable(early, mine); q.lends {
 		s.owner, s.queue, news = mine, nil, true
 	} else if q.granted = s.serve(early); len(q.granted) > 0 {
-		news = true
+		news = news || !b.asks // otherwise others have served it, most probably
 	}
 	if !news {
-		return nil
+		q.granted = nil
+		return b.look(q, false)
 	}
 	m := s.member(mine)
 	m.waiting = b.queued()
@@ -123,13 +123,11 @@ func (b *bucket) compose(now time.Duration) *turn {
 	return q
 }
 
-// look returns the call that asks for a loan of another session, nil if it is not needed.
-func (b *bucket) look(q *turn, now time.Duration) *turn {
-	needed := b.inUse() || b.hold > now || b.recalls != nil
-	if !needed && !b.asks {
+// look returns a call that only loads the state, nil if it is not needed. needed asks for the loan of q.owner.
+func (b *bucket) look(q *turn, needed bool) *turn {
+	if !needed && !b.asks && (len(q.silent) == 0 || b.queued() == 0) {
 		return nil
 	}
-	q.owner, q.silent, q.lends = q.next.owner, []string{q.next.owner}, false
 	q.steps = append([]Step{{Key: b.key}}, b.session.lifeSteps(q.silent)...)
 	if needed {
 		q.steps = append(q.steps, b.wantStep(q.number, q.owner, q.expected, b.wants))
@@ -290,11 +288,13 @@ func (b *bucket) hearers(q *turn) []string {
 		told[p.session] = true
 	}
 	// A session that has the latest state needs no call to ask for it before it reports news.
-	for _, m := range q.next.members {
-		if len(told) < mostTold && q.next.uses(m.session) {
-			told[m.session] = true
-		}
+	for _, f := range q.next.flights {
+		told[f.session] = told[f.session] || len(told) < mostTold
 	}
+	for _, p := range q.next.queue {
+		told[p.session] = told[p.session] || len(told) < mostTold
+	}
+	maps.DeleteFunc(told, func(_ string, tell bool) bool { return !tell })
 	for session := range b.wantedBy {
 		told[session] = true
 	}

@@ -41,7 +41,7 @@ func TestLoansThatComeInAnotherOrderAreBelieved(t *testing.T) {
 		a, b := p.use(someKey), p.use(shared.Key{Hash: "other"})
 		pass(10 * time.Second)
 		p.session.Bucket(shared.Key{Hash: "third"}, &ratelimits.Window{}, func() {}).Hold(w.now(), ms, 0) // so that the clock is known
-		pass(10 * time.Second)
+		pass(9 * time.Second)
 		slow := true
 		w.server.Decide(func(script string) redistest.Fate {
 			fate := redistest.Fate{Before: ms / 2, After: ms / 2}

@@ -51,7 +51,8 @@ type global struct {
 	users    atomic.Int64 // sessions that share the limit, as far as is known
 	known    *division    // latest known division; nil if none is known
 	cell     cell         // of the known division
-	lost     bool         // the server has lost it
+	contest  contest
+	lost     bool // the server has lost it
 	knownAt  time.Duration
 	part     int // what the manager may use
 	until    time.Duration

@@ -206,6 +206,7 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		}
 	}
 	main := r.values[0]
+	g.contest.ended(q.next != nil && !main.Replaced, r)
 	switch {
 	case !main.Replaced && g.knownAt > r.sent: // a message may have been faster than the reply
 		return 0
@@ -241,8 +242,8 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		case g.lost, g.session.eraOver():
 			return 0
 		case g.limit == 0 && u != nil && !g.tell && !q.leaving: // there is time to report again
-		case q.next != nil || u == nil || q.leaving:
-			return 0 // another session was faster
+		case q.next != nil || u == nil || q.leaving: // another session was faster
+			return g.contest.pause()
 		}
 	}
 	if !main.Replaced {

@@ -36,11 +36,11 @@ func (s *session) startParts() {
 		}
 	})
 	s.listen("found", func(rest string) {
-		name, _ := cutName(rest)
+		name, value := cutName(rest)
 		_, discoveries := p.all()
 		for _, d := range discoveries {
 			if d.name == name {
-				d.urge()
+				d.told(value)
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -128,7 +129,31 @@ func (b *bucket) end(p *permit, o outcome) {
 	o.number, o.sent = p.number, p.sent
 	p.number = 0
 	b.ended = append(b.ended, o)
+	if wait := b.untoldFor(&o); wait > 0 && !b.due && !b.calling {
+		b.due = true
+		b.wakeAt(o.at, o.at+rand.N(wait))
+		b.activate()
+		return
+	}
 	b.say(o.at)
+}
+
+// untoldFor returns for how long an outcome may wait for the next call. It waits if it tells the other sessions nothing
+// that they do not expect, and they need it only when the window ends.
+func (b *bucket) untoldFor(o *outcome) time.Duration {
+	r := &o.response
+	if b.known == nil || b.closed || o.unsent || r.Limited || r.Class != ratelimits.ClassOK || r.Limit == 0 {
+		return 0
+	}
+	w, now := &b.known.window, b.session.engineTime(o.at)
+	at, ok := w.Next(now)
+	if !ok || !w.Known() || w.Probing() || w.Limit() != r.Limit || r.Remaining < w.Remaining(now) {
+		return 0
+	}
+	if at <= now { // nobody has to wait for the end of the window
+		at = w.Reset()
+	}
+	return min((at-now)/4, longestUntold)
 }
 
 // alive reports whether a number belongs to a request whose outcome the server may not know.

@@ -179,6 +179,19 @@ func (s *state) others(session string, ahead bool) int {
 // first reports whether a session has the first place in the queue.
 func (s *state) first(session string) bool { return len(s.queue) > 0 && s.queue[0].session == session }
 
+// courtesy returns how long after permits become free a session makes a call for them, and false if it leaves that to
+// others.
+func (s *state) courtesy(session string) (wait time.Duration, calls bool) {
+	i := slices.IndexFunc(s.queue, func(p place) bool { return p.session != s.queue[0].session })
+	switch {
+	case s.first(session):
+		return 0, true
+	case !s.waits(session), i >= 0 && s.queue[i].session == session:
+		return courtesy, true
+	}
+	return 0, false
+}
+
 // lendable reports whether the bucket may be lent to a session: it can send now, and no other session has used the
 // bucket for loanBias.
 func (s *state) lendable(now time.Duration, session string) bool {

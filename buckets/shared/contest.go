@@ -1,0 +1,33 @@
+package shared
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// longestPause bounds the pause after a call that had no effect because another session was faster.
+const longestPause = 100 * time.Millisecond
+
+// contest spreads the calls of sessions that want to replace the same value at the same time: after each call that lost,
+// a session pauses for a random time, whose bound doubles. The caller must lock it.
+type contest struct {
+	lost int           // calls in a row
+	trip time.Duration // how long the latest call took
+}
+
+// ended records how a call ended.
+func (c *contest) ended(lost bool, r *reply) {
+	if c.trip = r.received - r.sent; lost {
+		c.lost = min(c.lost+1, 10)
+	} else {
+		c.lost = 0
+	}
+}
+
+// pause returns how long to wait before the next call, 0 if the latest one was not lost.
+func (c *contest) pause() time.Duration {
+	if c.lost == 0 {
+		return 0
+	}
+	return rand.N(min(c.trip<<c.lost, longestPause) + 1)
+}
