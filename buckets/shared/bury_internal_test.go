@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// TestWhatTheDeadMayHaveSentLateStaysCharged tests that a permit counts as used at the end of its session's life: it may have waited for the
-// global limit until then.
+// TestWhatTheDeadMayHaveSentLateStaysCharged tests that a permit counts as used at the end of its session's life: it
+// may have waited for the global limit until then.
 func TestWhatTheDeadMayHaveSentLateStaysCharged(t *testing.T) {
 	granted, period := time.Hour, 10*time.Second
 	s := state{window: ratelimits.NewWindow(granted, ratelimits.State{Limit: 1, Period: period})}

@@ -10,7 +10,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// TestALoanThatIsReturnedAfterANapKeepsItsCharges tests that what is known of a bucket is not lost as its holder was suspended for a moment.
+// TestALoanThatIsReturnedAfterANapKeepsItsCharges tests that what is known of a bucket is not lost as its holder was
+// suspended for a moment.
 func TestALoanThatIsReturnedAfterANapKeepsItsCharges(t *testing.T) {
 	inWorld(t, func(w *world) {
 		asleep := time.Duration(0)

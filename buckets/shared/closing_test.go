@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// closedInFlight closes a process while five requests are in flight, which are all that a bucket allows that is lent to it, and lets another
-// one send ten. Before is called before the end.
+// closedInFlight closes a process while five requests are in flight, which are all that a bucket allows that is lent to
+// it, and lets another one send ten. Before is called before the end.
 func closedInFlight(t *testing.T, before func(w *world)) {
 	t.Helper()
 	inWorld(t, func(w *world) {

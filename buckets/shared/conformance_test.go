@@ -72,10 +72,12 @@ func TestSeveralManagersConformTogether(t *testing.T) {
 		limitertest.WithGlobalLimit(0),
 		// Whoever waits for the bucket of a route to be found out comes into its queue manager by manager.
 		limitertest.Without(limitertest.Order),
-		// What a body contains and what the edge said each manager knows for itself, and ordered requests are those of one manager.
+		// What a body contains and what the edge said each manager knows for itself, and ordered requests are those of
+		// one manager.
 		limitertest.Without(limitertest.SubLimits, limitertest.Edge, limitertest.OneAtATime),
 		// The state that they share knows the two kinds apart only by answers that come in time.
 		limitertest.Without(limitertest.SlowRefill),
-		// They tell each other of buckets and holds in a moment, and what a route's hash is, and who waits behind whom, as they ask.
+		// They tell each other of buckets and holds in a moment, and what a route's hash is, and who waits behind whom,
+		// as they ask.
 		limitertest.Without(limitertest.OneMind))
 }

@@ -8,8 +8,8 @@ import (
 // longestPause bounds the pause after a call that had no effect because another session was faster.
 const longestPause = 100 * time.Millisecond
 
-// contest spreads the calls of sessions that want to replace the same value at the same time: after each call that lost,
-// a session pauses for a random time, whose bound doubles. The caller must lock it.
+// contest spreads the calls of sessions that want to replace the same value at the same time: after each call that
+// lost, a session pauses for a random time, whose bound doubles. The caller must lock it.
 type contest struct {
 	lost int           // calls in a row
 	trip time.Duration // how long the latest call took

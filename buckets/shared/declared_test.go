@@ -41,7 +41,8 @@ func gone(all ...*user) {
 	pass(10 * ms)
 }
 
-// Of a declared limit nothing has to be found out: all that it allows goes at once, whoever sends it, and no more in any period.
+// Of a declared limit nothing has to be found out: all that it allows goes at once, whoever sends it, and no more in
+// any period.
 func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
 	t.Parallel()
 	for _, period := range []time.Duration{20 * time.Second, 10 * time.Minute, 24 * time.Hour} {
@@ -88,7 +89,8 @@ func TestDeclaredLimitThatIsLentStaysSo(t *testing.T) {
 	})
 }
 
-// What processes know of a declared limit stays charged when the server loses its state, and the rest may be sent soon: nobody waits for a day.
+// What processes know of a declared limit stays charged when the server loses its state, and the rest may be sent soon:
+// nobody waits for a day.
 func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(w *world){
@@ -140,7 +142,8 @@ func (w *world) evict(begin string) {
 	}
 }
 
-// The server remembers what is in flight for as long as it may count, even if nobody uses the bucket again before that is over.
+// The server remembers what is in flight for as long as it may count, even if nobody uses the bucket again before that
+// is over.
 func TestRequestsOfTheDeadCountForAWholePeriod(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -293,8 +293,8 @@ func (d *discovery) compose(wants string) (steps []Step, other string) {
 	return steps, other
 }
 
-// heard records a reply, and returns the wait until the next call. hash is what the call has reported, life for how long
-// the server's value would have been stored; settled is false if another session was faster. d.mu must be held.
+// heard records a reply, and returns the wait until the next call. hash is what the call has reported, life for how
+// long the server's value would have been stored; settled is false if another session was faster. d.mu must be held.
 func (d *discovery) heard(wants, hash string, f *found, life time.Duration, settled bool) time.Duration {
 	d.err = nil
 	if f.Hash != "" {

@@ -253,7 +253,8 @@ func TestDiscoveryWhoseKeyIsNotOurs(t *testing.T) {
 	})
 }
 
-// A hash is told when what was known of its bucket has been said, although there is always more to say of a bucket that is busy.
+// A hash is told when what was known of its bucket has been said, although there is always more to say of a bucket that
+// is busy.
 func TestAHashIsFoundAlsoWhileItsBucketIsBusy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.contested()

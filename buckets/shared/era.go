@@ -64,8 +64,8 @@ func (s *session) tellClock(r *reply) (stepped bool) {
 // lifeSlack is the precision of the times after which a server forgets values.
 const lifeSlack = 2 * time.Millisecond
 
-// liveIn adds the steps that show that the session is alive, and the guard that lets the steps after them take effect in
-// the given era only. It returns until when the server should know the session to be alive already, by its clock.
+// liveIn adds the steps that show that the session is alive, and the guard that lets the steps after them take effect
+// in the given era only. It returns until when the server should know the session to be alive already, by its clock.
 func (s *session) liveIn(number int64, call *Call) (lease time.Duration) {
 	lifetime := s.lifetime()
 	s.agents.mu.Lock()

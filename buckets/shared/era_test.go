@@ -12,8 +12,8 @@ import (
 // elsewhere is a key that nobody else uses.
 var elsewhere = shared.Key{Hash: "elsewhere"}
 
-// TestWhoKnowsNothingIsToldThatTheClockWasSet tests that a window does not end early for a process that has not seen the clock before it was set,
-// as one that has ends the era.
+// TestWhoKnowsNothingIsToldThatTheClockWasSet tests that a window does not end early for a process that has not seen
+// the clock before it was set, as one that has ends the era.
 func TestWhoKnowsNothingIsToldThatTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -47,7 +47,8 @@ func TestASmallStepIsNoLoss(t *testing.T) {
 	})
 }
 
-// TestWhoClosesEndsNoEra tests that what a session says when it ends, in many calls at the same time, is not taken for a loss.
+// TestWhoClosesEndsNoEra tests that what a session says when it ends, in many calls at the same time, is not taken for
+// a loss.
 func TestWhoClosesEndsNoEra(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stays, closes := w.process().use(someKey), w.process()

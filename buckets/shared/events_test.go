@@ -15,7 +15,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// TestHookIsCalledForWhatHappensToWhatIsShared lets everything happen to the server of a manager that sends a request a second.
+// TestHookIsCalledForWhatHappensToWhatIsShared lets everything happen to the server of a manager that sends a request a
+// second.
 func TestHookIsCalledForWhatHappensToWhatIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)
@@ -72,7 +73,8 @@ func TestHookIsCalledForWhatHappensToWhatIsShared(t *testing.T) {
 	})
 }
 
-// TestSlowHookDelaysNoRequest tests that who is told of an event may take its time, as only the next event and Close wait for it.
+// TestSlowHookDelaysNoRequest tests that who is told of an event may take its time, as only the next event and Close
+// wait for it.
 func TestSlowHookDelaysNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)

@@ -142,8 +142,8 @@ func (f *fleet) warm(channel func(manager int) int) {
 	}
 }
 
-// saturate lets each manager send with so many callers, each one request after the other, for a time. It returns how many were
-// accepted per second.
+// saturate lets each manager send with so many callers, each one request after the other, for a time. It returns how
+// many were accepted per second.
 func (f *fleet) saturate(callers int, d time.Duration, channel func(manager int) int) float64 {
 	start, before := time.Now(), f.discord.Report().Accepted
 	for m := range f.managers {
@@ -181,8 +181,8 @@ var (
 func one(int) int         { return 1 }
 func own(manager int) int { return manager + 1 }
 
-// ideal is how many requests a second a client can send to one bucket of five and nearby that takes no risks: the window has to be
-// over for certain, which takes the shortest round trip.
+// ideal is how many requests a second a client can send to one bucket of five and nearby that takes no risks: the
+// window has to be over for certain, which takes the shortest round trip.
 const ideal = 5 / 1.02
 
 func TestFleetOnOneBucket(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// TestALoanDoesNotOutliveAGap tests that a holder which the others held for dead for a moment, between two of its ticks, does not go on.
+// TestALoanDoesNotOutliveAGap tests that a holder which the others held for dead for a moment, between two of its
+// ticks, does not go on.
 func TestALoanDoesNotOutliveAGap(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
@@ -34,7 +35,8 @@ func TestALoanDoesNotOutliveAGap(t *testing.T) {
 	})
 }
 
-// TestLoansThatComeInAnotherOrderAreBelieved tests that the first calls after a time without any may overtake each other.
+// TestLoansThatComeInAnotherOrderAreBelieved tests that the first calls after a time without any may overtake each
+// other.
 func TestLoansThatComeInAnotherOrderAreBelieved(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()

@@ -135,8 +135,8 @@ func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 	return all
 }
 
-// current returns a copy of the division that the server has, and reports whether it differs already. After a loss it is
-// a new one, in which all users first report their parts. g.mu must be held.
+// current returns a copy of the division that the server has, and reports whether it differs already. After a loss it
+// is a new one, in which all users first report their parts. g.mu must be held.
 func (g *global) current(era int64, now, early time.Duration) (d *division, news bool) {
 	if g.known != nil && g.known.Era == era {
 		d, _ = decodeDivision(g.cell.value) // was decoded before

@@ -90,8 +90,8 @@ func drawSteps(t *rapid.T) []step {
 	}), 5, 40).Draw(t, "steps")
 }
 
-// TestPartsNeverExceedTheLimit lets anything happen, and looks whether all processes together may ever send more than the limit in a
-// second.
+// TestPartsNeverExceedTheLimit lets anything happen, and looks whether all processes together may ever send more than
+// the limit in a second.
 func TestPartsNeverExceedTheLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.SampledFrom([]int{1, 2, 3, 10, 50}).Draw(rt, "limit")
@@ -109,8 +109,8 @@ func TestPartsNeverExceedTheLimit(t *testing.T) {
 	})
 }
 
-// A call is late, the server loses its state, and its clock is stepped back: the call comes in time by that clock, and claims what its
-// user has given back since.
+// A call is late, the server loses its state, and its clock is stepped back: the call comes in time by that clock, and
+// claims what its user has given back since.
 func TestLateCallClaimsWhatOthersHave(t *testing.T) {
 	steps := []step{
 		{"quiet", 0, 4, 2181}, {"join", 0, 1, 3}, {"need", 0, 76, 38}, {"need", 1, 3, 0}, {"join", 0, 1, 4000}, {"wait", 0, 1, 50},
@@ -184,7 +184,8 @@ func (s *schedule) do(step step) {
 	u := s.users[step.Who%len(s.users)]
 	now := s.now()
 	s.log = append(s.log, fmt.Sprintf("%v %+v", now, step))
-	// Whoever knows nothing cannot know that the server has lost its state, and those who know tell it within a second or so.
+	// Whoever knows nothing cannot know that the server has lost its state, and those who know tell it within a second
+	// or so.
 	stranger := now < s.known
 	switch step.What {
 	case "join":

@@ -11,7 +11,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// TestAHoldThatIsOverBeforeItIsSaidKeepsNobodyAwake tests that a session says no more that it is alive once there is nothing to say.
+// TestAHoldThatIsOverBeforeItIsSaidKeepsNobodyAwake tests that a session says no more that it is alive once there is
+// nothing to say.
 func TestAHoldThatIsOverBeforeItIsSaidKeepsNobodyAwake(t *testing.T) {
 	inWorld(t, func(w *world) {
 		b := w.process().use(someKey)

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// TestNewsOfAnOutageThatComesWhenItIsOver lets a manager take its time over the news that an outage began, so that the outage is over before
-// the next bucket is told.
+// TestNewsOfAnOutageThatComesWhenItIsOver lets a manager take its time over the news that an outage began, so that the
+// outage is over before the next bucket is told.
 func TestNewsOfAnOutageThatComesWhenItIsOver(t *testing.T) {
 	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageFull} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -66,8 +66,8 @@ func slow(p *process, key shared.Key) *user {
 	})
 }
 
-// TestAnOutageThatBeginsWhileALoanIsReturned tests that who waits in a bucket goes on alone although a beat was saying its loan's state
-// when the outage began.
+// TestAnOutageThatBeginsWhileALoanIsReturned tests that who waits in a bucket goes on alone although a beat was saying
+// its loan's state when the outage began.
 func TestAnOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(shared.WithOutage(shared.OutageFull))

@@ -19,7 +19,8 @@ var (
 	lateIdeal = 5 / 5.32
 )
 
-// What one process has learnt of lateness is known to the next one that uses the bucket, and to all that use others of the hash.
+// What one process has learnt of lateness is known to the next one that uses the bucket, and to all that use others of
+// the hash.
 func TestLatenessIsKnownToOtherProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		f := w.fleet(2, oneRule(lateFive, discordsim.RoundTrip(50*ms)))

@@ -277,8 +277,8 @@ func TestWhatOthersFoundOutOfALentBucketIsKept(t *testing.T) {
 	})
 }
 
-// A leaky bucket names a later reset to who is counted later. That a request of the loan was counted before the one that was answered first
-// gives no place back.
+// A leaky bucket names a later reset to who is counted later. That a request of the loan was counted before the one
+// that was answered first gives no place back.
 func TestAnswersOfALoanThatComeInAnotherOrder(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
@@ -314,7 +314,8 @@ func TestWhatTheServerHasNotHeardOfIsHandedOverToALoan(t *testing.T) {
 	})
 }
 
-// The server loses its state while a process that cannot be reached has a bucket for itself, as it has told one that waits.
+// The server loses its state while a process that cannot be reached has a bucket for itself, as it has told one that
+// waits.
 func TestAfterALossTheOneWhoWaitsDoesNotForgetThatABucketIsLent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)

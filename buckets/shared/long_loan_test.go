@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestALoanOutlastsItsKey tests that a bucket is not lent twice if its holder uses it for longer than the server keeps what nobody writes.
+// TestALoanOutlastsItsKey tests that a bucket is not lent twice if its holder uses it for longer than the server keeps
+// what nobody writes.
 func TestALoanOutlastsItsKey(t *testing.T) {
 	inWorld(t, func(w *world) {
 		f := w.fleet(2, oneRule(five, near))
@@ -25,7 +26,8 @@ func TestALoanOutlastsItsKey(t *testing.T) {
 	})
 }
 
-// TestWhoHasABucketAloneNoticesOthers tests that a bucket that is lent twice, as the server has forgotten that it is lent, does not stay so.
+// TestWhoHasABucketAloneNoticesOthers tests that a bucket that is lent twice, as the server has forgotten that it is
+// lent, does not stay so.
 func TestWhoHasABucketAloneNoticesOthers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		f := w.fleet(2, oneRule(five, near))

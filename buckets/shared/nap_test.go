@@ -12,7 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// sleeper is a process's clock that has stood still for some time, as that of a machine does that was suspended. The wall clock went on.
+// sleeper is a process's clock that has stood still for some time, as that of a machine does that was suspended. The
+// wall clock went on.
 type sleeper struct {
 	clockwork.Clock
 	asleep *time.Duration
@@ -78,8 +79,8 @@ func TestAPermitIsVoidWhenItsProcessWasSuspended(t *testing.T) {
 // five is what is known of an unused bucket of five in a second.
 func (w *world) five() ratelimits.State { return ratelimits.State{Limit: 5, Period: time.Second} }
 
-// TestALoanThatASuspensionEndsTellsNoTimes tests that a response that is read after its process was suspended, when it does not know the server's clock
-// yet, does not let a window end earlier than it does.
+// TestALoanThatASuspensionEndsTellsNoTimes tests that a response that is read after its process was suspended, when it
+// does not know the server's clock yet, does not let a window end earlier than it does.
 func TestALoanThatASuspensionEndsTellsNoTimes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		asleep := time.Duration(0)

@@ -13,7 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// half is a cluster of which the node is down that keeps the key of the address: that is in another slot than those of the application.
+// half is a cluster of which the node is down that keeps the key of the address: that is in another slot than those of
+// the application.
 type half struct{ *redistest.Memory }
 
 func (h half) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {

@@ -23,8 +23,8 @@ type Store struct {
 
 var _ Source = (*Store)(nil)
 
-// New returns a store on an engine. If that is also a Subscriber, the store listens for messages. New makes no calls. It
-// returns an error for an invalid option or without an engine. Options that are nil are ignored.
+// New returns a store on an engine. If that is also a Subscriber, the store listens for messages. New makes no calls.
+// It returns an error for an invalid option or without an engine. Options that are nil are ignored.
 func New(engine Engine, opts ...Option) (*Store, error) {
 	if v := reflect.ValueOf(engine); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("shared: engine is nil: expected one such as OnScripts returns")

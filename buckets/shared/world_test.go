@@ -115,8 +115,8 @@ func (w *world) process(options ...shared.Option) *process {
 	return p
 }
 
-// user is what a manager does with a bucket, as far as it concerns the seam: it takes every permit as soon as it is granted. It does nothing with a
-// bucket that it has for itself until it gives that back.
+// user is what a manager does with a bucket, as far as it concerns the seam: it takes every permit as soon as it is
+// granted. It does nothing with a bucket that it has for itself until it gives that back.
 type user struct {
 	*process
 	bucket shared.Bucket
@@ -308,8 +308,8 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// contested returns a user in each of two processes, of a bucket that both have used just now, so that it is not lent. Its limit is
-// not known, and the request that finds out is in flight; the user that sent it comes first.
+// contested returns a user in each of two processes, of a bucket that both have used just now, so that it is not lent.
+// Its limit is not known, and the request that finds out is in flight; the user that sent it comes first.
 func (w *world) contested(options ...shared.Option) (a, b *user) {
 	w.t.Helper()
 	a, b = w.process(options...).use(someKey), w.process(options...).use(someKey)

@@ -52,7 +52,7 @@
 //	ratelight_buckets_evicted_total           buckets that the garbage collector has evicted
 //
 // With buckets.WithShared it also exports shared.Stats, with the prefix ratelight_shared_: calls_total,
-// call_errors_total and call_duration_seconds_total by script; loans, loans_taken_total, loans_returned_total,
+// call_errors_total and call_duration_seconds_total by purpose; loans, loans_taken_total, loans_returned_total,
 // loans_expired_total and loans_recalled_total; losses_total, clock_steps_total, suspensions_total; outage_age_seconds
 // (of the present outage), outages_total, outage_seconds_total; quota and quota_need, in requests a second.
 //

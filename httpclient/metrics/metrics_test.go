@@ -176,8 +176,8 @@ func TestMetricsAreNamedAsPrometheusWants(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, problems)
 	all := series(t, registry)
-	for _, script := range []string{"swap", "beat", "part", "discover", "invalid"} {
-		assert.Contains(t, all, "ratelight_shared_calls_total{script="+script+"}")
+	for _, purpose := range []string{"swap", "beat", "part", "discover", "invalid"} {
+		assert.Contains(t, all, "ratelight_shared_calls_total{purpose="+purpose+"}")
 	}
 }
 

@@ -67,13 +67,13 @@ var (
 	responsesDesc  = prometheus.NewDesc("ratelight_responses_total", "Responses by class: ok, or the limit that refused.", []string{"class"}, nil)
 	refusalsDesc   = prometheus.NewDesc("ratelight_refusals_total", "Requests that were not sent, by reason.", []string{"reason"}, nil)
 	declaredDesc   = prometheus.NewDesc("ratelight_declared_limit_waiting", "Requests that wait for a limit of buckets.WithLimit, by its name.", []string{"limit"}, nil)
-	callsDesc      = prometheus.NewDesc("ratelight_shared_calls_total", "Calls to the server that have ended, by script.", []string{"script"}, nil)
-	callErrorsDesc = prometheus.NewDesc("ratelight_shared_call_errors_total", "Calls to the server that have failed, by script.", []string{"script"}, nil)
-	callTimeDesc   = prometheus.NewDesc("ratelight_shared_call_duration_seconds_total", "Time that calls to the server have taken, by script.", []string{"script"}, nil)
+	callsDesc      = prometheus.NewDesc("ratelight_shared_calls_total", "Calls to the server that have ended, by purpose.", []string{"purpose"}, nil)
+	callErrorsDesc = prometheus.NewDesc("ratelight_shared_call_errors_total", "Calls to the server that have failed, by purpose.", []string{"purpose"}, nil)
+	callTimeDesc   = prometheus.NewDesc("ratelight_shared_call_duration_seconds_total", "Time that calls to the server have taken, by purpose.", []string{"purpose"}, nil)
 )
 
-// scripts names the scripts that shared.Stats.Calls counts.
-var scripts = []string{"swap", "beat", "part", "discover", "invalid"}
+// purposes names the purposes of the calls that shared.Stats.Calls counts.
+var purposes = []string{"swap", "beat", "part", "discover", "invalid"}
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
@@ -132,11 +132,11 @@ func (c *Collector) collectManager(out chan<- prometheus.Metric, s *stats) {
 	for _, n := range sharedNumbers {
 		out <- prometheus.MustNewConstMetric(n.desc, n.kind, n.of(s))
 	}
-	for _, script := range scripts {
-		calls := s.Shared.Calls[script]
-		out <- count(callsDesc, calls.Calls, script)
-		out <- count(callErrorsDesc, calls.Errors, script)
-		out <- prometheus.MustNewConstMetric(callTimeDesc, prometheus.CounterValue, calls.Time.Seconds(), script)
+	for _, purpose := range purposes {
+		calls := s.Shared.Calls[purpose]
+		out <- count(callsDesc, calls.Calls, purpose)
+		out <- count(callErrorsDesc, calls.Errors, purpose)
+		out <- prometheus.MustNewConstMetric(callTimeDesc, prometheus.CounterValue, calls.Time.Seconds(), purpose)
 	}
 }
 
