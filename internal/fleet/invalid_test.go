@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/fleet"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -19,12 +20,14 @@ func TestInvalidRequestsOfAllCountTogether(t *testing.T) {
 	t.Parallel()
 	config := everything(0)
 	config.Default.Status = 403 // a 401 would end it at once
+	config.Rules = append(config.Rules, discordsim.Rule{Method: "GET", Path: "/channels/1", Quota: discordsim.Unlimited()})
 	inBubble(t, fleet.Config{
 		Processes: 4, Discord: config, Buckets: []buckets.Option{buckets.WithInvalidBudget(100, 10*time.Minute, 0)},
 	}, func(t *testing.T, f *fleet.Fleet) {
 		var refused atomic.Int32
 		for _, p := range f.Processes {
 			f.Go(func() {
+				p.Do(t.Context(), fleet.Request{Method: "GET", Path: "/channels/1"}) // proves the credential
 				for f.Now() < time.Minute {
 					o := p.Do(t.Context(), fleet.Request{Method: "GET", Path: "/users/@me"})
 					if errors.As(o.Err, new(*ratelimits.BudgetError)) {
