@@ -138,3 +138,35 @@ func TestAnAcceptedRequestIsNotRefusedWhenItsWindowOpens(t *testing.T) {
 		})
 	}
 }
+
+// A request whose wait fits exactly into the longest accepted one is accepted, and is not refused later because calls to
+// the server of shared limits, and responses, take a little time in each window.
+func TestWhoIsAcceptedForExactlyTheMaxWaitIsServed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, fleet.Config{
+		Processes: 2, Buckets: unlimited,
+		Discord: bucket(discordsim.Rule{Quota: discordsim.Fixed(5, 5*time.Second), Hash: "messages"}),
+	}, func(t *testing.T, f *fleet.Fleet) {
+		for round := range 6 {
+			wait := buckets.ContextWithMaxWait(t.Context(), time.Duration(10000+20*round)*time.Millisecond)
+			outcomes := make(chan fleet.Outcome, 20)
+			for i := range 20 {
+				f.Go(func() { outcomes <- f.Processes[i%2].Do(wait, fleet.Message(1)) })
+				time.Sleep(10 * time.Millisecond)
+			}
+			finish(t, f, time.Hour)
+			close(outcomes)
+			served := 0
+			for o := range outcomes {
+				if o.Err == nil {
+					served++
+					continue
+				}
+				require.ErrorAs(t, o.Err, new(*ratelimits.TooLongError))
+				assert.Less(t, o.Wait, 200*time.Millisecond, "round %d: it was accepted, and refused later", round)
+			}
+			assert.GreaterOrEqual(t, served, 10)
+			time.Sleep(20 * time.Second)
+		}
+	})
+}
