@@ -83,7 +83,7 @@ var (
 	replaced = shared.Loaded{Replaced: true, Life: life} // there was one
 	every    = func() string {
 		var b strings.Builder
-		for range 100 {
+		for range 10 {
 			for i := range 256 {
 				b.WriteByte(byte(i))
 			}
@@ -133,7 +133,7 @@ var cases = []struct {
 	{name: "guard", exchanges: []exchange{
 		{guard: "v1", steps: steps(load(a), replace(b, "", "v1 x")), want: results(nothing)},
 		{guard: "v1", steps: steps(replace(a, "", "v1 x"), replace(b, "", "v1 x")), want: results(first, first)},
-		{guard: "v1", steps: steps(load(a), replace(b, "v1", "v2 y")), want: results(left("v1 x"), replaced)},
+		{guard: "v1", steps: steps(load(a), replace(b, "v1", "v2 y"), load(b)), want: results(left("v1 x"), replaced, left("v2 y"))},
 		{guard: "v1", steps: steps(replace(a, "v1", "v2 y"), replace(b, "v2", "v3 z"), load(b)), want: results(replaced)},
 		{guard: "v3", steps: steps(replace(a, "v1", "v3 z"), replace(b, "v2", "v3 z")), want: results(left("v2 y"))},
 		{guard: "v2", steps: steps(replace(a, "v1", "v3 z"), replace(b, "v1", "v3 z"), load(b)),
@@ -154,6 +154,9 @@ var cases = []struct {
 		{steps: steps(replace(a, "v2", "v3 z")), want: results(shared.Loaded{Replaced: true, Life: 200 * time.Millisecond})},
 		{after: 250 * time.Millisecond, steps: steps(load(a)),
 			want: results(shared.Loaded{Value: "v3 z", Life: life - 250*time.Millisecond})},
+		{steps: steps(shared.Step{Key: b, Any: true, Value: "v2 y", Life: 100 * time.Millisecond}),
+			want: results(shared.Loaded{Replaced: true, Life: life - 660*time.Millisecond})},
+		{after: 110 * time.Millisecond, steps: steps(load(b)), want: results(nothing)},
 	}},
 	{name: "another type", before: func(e Engine) { e.SetForeign(b) }, exchanges: []exchange{
 		{steps: steps(load(b)), wrong: b},
