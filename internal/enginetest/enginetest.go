@@ -133,7 +133,8 @@ var cases = []struct {
 	{name: "guard", exchanges: []exchange{
 		{guard: "v1", steps: steps(load(a), replace(b, "", "v1 x")), want: results(nothing)},
 		{guard: "v1", steps: steps(replace(a, "", "v1 x"), replace(b, "", "v1 x")), want: results(first, first)},
-		{guard: "v1", steps: steps(load(a), replace(b, "v1", "v2 y"), load(b)), want: results(left("v1 x"), replaced, left("v2 y"))},
+		{guard: "v1", steps: steps(load(a), replace(b, "v1", "v2 y"), load(b)),
+			want: results(left("v1 x"), replaced, left("v2 y"))},
 		{guard: "v1", steps: steps(replace(a, "v1", "v2 y"), replace(b, "v2", "v3 z"), load(b)), want: results(replaced)},
 		{guard: "v3", steps: steps(replace(a, "v1", "v3 z"), replace(b, "v2", "v3 z")), want: results(left("v2 y"))},
 		{guard: "v2", steps: steps(replace(a, "v1", "v3 z"), replace(b, "v1", "v3 z"), load(b)),
@@ -145,8 +146,10 @@ var cases = []struct {
 		{steps: steps(load(a)), want: results(left("v1 x"))},
 	}},
 	{name: "life", exchanges: []exchange{
-		{steps: steps(shared.Step{Key: a, Value: "v1 x", Life: 400 * time.Millisecond}, replace(b, "", "v1 x")), want: results(first, first)},
-		{after: 100 * time.Millisecond, steps: steps(load(a)), want: results(shared.Loaded{Value: "v1 x", Life: 300 * time.Millisecond})},
+		{steps: steps(shared.Step{Key: a, Value: "v1 x", Life: 400 * time.Millisecond}, replace(b, "", "v1 x")),
+			want: results(first, first)},
+		{after: 100 * time.Millisecond, steps: steps(load(a)),
+			want: results(shared.Loaded{Value: "v1 x", Life: 300 * time.Millisecond})},
 		{after: 310 * time.Millisecond, steps: steps(load(a), load(b)),
 			want: results(nothing, shared.Loaded{Value: "v1 x", Life: life - 410*time.Millisecond})},
 		{steps: steps(replace(a, "v1", "v2 y")), want: results(nothing)},
@@ -275,10 +278,11 @@ func clock(t *testing.T, e Engine) {
 func oneMoment(t *testing.T, e Engine) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	wins, count := 0, ""
+	wins, seen := 0, ""
 	for range 20 {
 		all.Go(func() {
-			reply, err := e.Exchange(t.Context(), &shared.Call{Purpose: "test", Steps: steps(replace(a, "", "v1 x"), replaceAny(b, "v1 x"))})
+			both := steps(replace(a, "", "v1 x"), replaceAny(b, "v1 x"))
+			reply, err := e.Exchange(t.Context(), &shared.Call{Purpose: "test", Steps: both})
 			mu.Lock()
 			defer mu.Unlock()
 			if !assert.NoError(t, err) || !assert.Len(t, reply.Values, 2) {
@@ -288,12 +292,12 @@ func oneMoment(t *testing.T, e Engine) {
 				wins++
 				assert.Zero(t, reply.Values[1].Life, "the first call is the first one with both keys")
 			}
-			count += reply.Values[0].Value
+			seen += reply.Values[0].Value
 		})
 	}
 	all.Wait()
 	assert.Equal(t, 1, wins)
-	assert.Equal(t, strings.Repeat("v1 x", 19), count)
+	assert.Equal(t, strings.Repeat("v1 x", 19), seen)
 }
 
 func endedContext(t *testing.T, e Engine) {

@@ -16,8 +16,8 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// Server is a simulated Redis. It is a shared.Runner and a shared.Subscriber for any number of processes. In a bubble of
-// testing/synctest it runs in the time of the bubble, and has to be made and closed in the bubble.
+// Server is a simulated Redis. It is a shared.Runner and a shared.Subscriber for any number of processes. In a bubble
+// of testing/synctest it runs in the time of the bubble, and has to be made and closed in the bubble.
 type Server struct {
 	*memoryengine.Faults
 	// Redis is the simulation itself.
@@ -59,7 +59,9 @@ func (s *Server) dial() *redistest.Client {
 
 // Run implements shared.Runner.
 func (s *Server) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
-	return memoryengine.Deliver(ctx, s.Faults, script.Name, func() ([]int64, error) { return s.run(script, keys, arguments) })
+	return memoryengine.Deliver(ctx, s.Faults, script.Name, func() ([]int64, error) {
+		return s.run(script, keys, arguments)
+	})
 }
 
 func (s *Server) run(script *shared.Script, keys, arguments []string) ([]int64, error) {
