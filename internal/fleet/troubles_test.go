@@ -94,8 +94,8 @@ func (s *stage) oldRollback() {
 
 // goesBack lets the engine be down from some moment on, if it is for any time, and then go back to what it kept before.
 func (s *stage) goesBack(to, from, down time.Duration) {
-	var snapshot memoryengine.Snapshot
-	s.at(to, func() { snapshot = s.Engine.Save() })
+	snapshot := make(chan memoryengine.Snapshot, 1)
+	s.at(to, func() { snapshot <- s.Engine.Save() })
 	if down > 0 {
 		s.during(from, down, func() {
 			s.Note("the engine is down")
@@ -103,7 +103,7 @@ func (s *stage) goesBack(to, from, down time.Duration) {
 		})
 	}
 	s.at(from+down, func() {
-		changes := s.Engine.Restore(snapshot)
+		changes := s.Engine.Restore(<-snapshot)
 		s.loses("goes back by %v: %s", from+down-to, strings.Join(changes, ", "))
 		s.Engine.SetDown(false)
 	})
