@@ -20,6 +20,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
@@ -29,48 +30,42 @@ import (
 
 // recorder counts the calls that it passes on.
 type recorder struct {
-	runner interface {
-		shared.Runner
-		shared.Subscriber
-	}
+	shared.Engine
+	shared.Subscriber
 	calls *calls
 }
 
-// calls are those of all recorders, by the name of the script.
+// calls are those of all recorders, by their purposes.
 type calls struct {
-	mu       sync.Mutex
-	byScript map[string]scriptCalls
+	mu        sync.Mutex
+	byPurpose map[string]purposeCalls
 }
 
-type scriptCalls struct{ n, keys, bytes, failed int }
+type purposeCalls struct{ n, keys, bytes, failed int }
 
-func (r recorder) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
-	reply, err := r.runner.Run(ctx, script, keys, arguments...)
+func (r recorder) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
+	reply, err := r.Engine.Exchange(ctx, call)
 	r.calls.mu.Lock()
 	defer r.calls.mu.Unlock()
-	c := r.calls.byScript[script.Name]
+	c := r.calls.byPurpose[call.Purpose]
 	c.n++
-	c.keys += len(keys)
-	for _, text := range slices.Concat(keys, arguments) {
-		c.bytes += len(text)
+	c.keys += len(call.Steps)
+	for _, step := range call.Steps {
+		c.bytes += len(step.Key) + len(step.Version) + len(step.Value) + len(step.Message) + len(strings.Join(step.Channels, ""))
 	}
 	if err != nil {
 		c.failed++
 	}
-	r.calls.byScript[script.Name] = c
+	r.calls.byPurpose[call.Purpose] = c
 	return reply, err
 }
 
-func (r recorder) Subscribe(ctx context.Context, channel string, received func(string)) error {
-	return r.runner.Subscribe(ctx, channel, received)
-}
-
 // take returns what was counted since it was last called.
-func (c *calls) take() map[string]scriptCalls {
+func (c *calls) take() map[string]purposeCalls {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	taken := c.byScript
-	c.byScript = make(map[string]scriptCalls)
+	taken := c.byPurpose
+	c.byPurpose = make(map[string]purposeCalls)
 	return taken
 }
 
@@ -81,14 +76,14 @@ type sticky struct {
 	calls    calls
 }
 
-// newSticky returns processes that have sent a request in each of their buckets. connect returns the runner of one. It ends the test if that
+// newSticky returns processes that have sent a request in each of their buckets. connect returns the recorder of one. It ends the test if that
 // takes longer than the time of the context: the engine does not keep up.
 func newSticky(ctx context.Context, t testing.TB, processes, each, global int, connect func(process int) recorder) *sticky {
-	s := &sticky{each: each, calls: calls{byScript: make(map[string]scriptCalls)}}
+	s := &sticky{each: each, calls: calls{byPurpose: make(map[string]purposeCalls)}}
 	for process := range processes {
 		r := connect(process)
 		r.calls = &s.calls
-		store, err := shared.New(shared.OnScripts(r), shared.WithApplication("fleet"), shared.WithLogger(nil))
+		store, err := shared.New(r, shared.WithApplication("fleet"), shared.WithLogger(nil))
 		require.NoError(t, err)
 		manager := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithGlobalLimit(global), buckets.WithExpireAfter(time.Hour), buckets.WithLogger(nil))
 		require.NoError(t, manager.Start())
@@ -195,7 +190,10 @@ func benchmarkFleet(b *testing.B, processes, requests, global int) {
 	}
 	ctx, cancel := context.WithTimeout(b.Context(), 2*time.Minute)
 	defer cancel()
-	s := newSticky(ctx, b, processes, 100, global, func(process int) recorder { return recorder{runner: clients[process%len(clients)]} })
+	s := newSticky(ctx, b, processes, 100, global, func(process int) recorder {
+		client := clients[process%len(clients)]
+		return recorder{Engine: shared.OnScripts(client), Subscriber: client}
+	})
 	defer s.close(b)
 	time.Sleep(2 * time.Second) // what was begun ends
 	for b.Loop() {
@@ -254,9 +252,9 @@ func parse(t testing.TB, number string) float64 {
 func TestFleetMakesItsCallsForLoansAndNotForRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		memory := redistest.NewMemory()
-		defer memory.Close()
-		s := newSticky(t.Context(), t, 3, 5, 0, func(int) recorder { return recorder{runner: memory} })
+		engine := memoryengine.New()
+		defer engine.Close()
+		s := newSticky(t.Context(), t, 3, 5, 0, func(int) recorder { return recorder{Engine: engine, Subscriber: engine} })
 		defer s.close(t)
 		time.Sleep(2 * time.Second)
 		s.calls.take()

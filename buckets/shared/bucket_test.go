@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -285,7 +285,7 @@ func TestASlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 		}
 		pass(10 * ms)
 		before := a.leaves()
-		w.server.Decide(func(string) redistest.Fate { return redistest.Fate{Before: 30 * ms} })
+		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 30 * ms} })
 		a.join(1)
 		pass(2 * ms)
 		w.server.Decide(nil)

@@ -47,6 +47,11 @@ func (s *session) exchangeIn(ctx context.Context, purpose string, era int64, ste
 	if r.values = r.values[min(own, len(r.values)):]; !r.anew && len(r.values) != len(steps) {
 		return r, errReply
 	}
+	for i, loaded := range r.values[:min(len(r.values), len(steps))] {
+		if loaded.Replaced && steps[i].Value == "" {
+			return r, errReply
+		}
+	}
 	return r, nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // closedInFlight closes a process while five requests are in flight, which are all that a bucket allows that is lent to
@@ -45,16 +45,16 @@ func TestCloseTellsWhatIsInFlight(t *testing.T) {
 }
 
 func TestCloseSaysAgainWhatWasLost(t *testing.T) {
-	for name, fate := range map[string]redistest.Fate{"call": {Lost: true}, "reply": {LostReply: true}} {
+	for name, fate := range map[string]memoryengine.Fate{"call": {Lost: true}, "reply": {LostReply: true}} {
 		t.Run(name, func(t *testing.T) {
 			closedInFlight(t, func(w *world) {
 				lost := false
-				w.server.Decide(func(string) redistest.Fate {
+				w.server.Decide(func(string) memoryengine.Fate {
 					if !lost {
 						lost = true
 						return fate
 					}
-					return redistest.Fate{Before: ms / 2, After: ms / 2}
+					return memoryengine.Fate{Before: ms / 2, After: ms / 2}
 				})
 			})
 		})
@@ -66,7 +66,7 @@ func TestCloseTakesLessThanASecondWhateverTheServerDoes(t *testing.T) {
 		"frozen": func(w *world) { w.server.SetFrozen(true) },
 		"down":   func(w *world) { w.server.SetDown(true) },
 		"slow": func(w *world) {
-			w.server.Decide(func(string) redistest.Fate { return redistest.Fate{Before: 400 * ms, After: 400 * ms} })
+			w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 400 * ms, After: 400 * ms} })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

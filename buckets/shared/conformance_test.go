@@ -12,16 +12,15 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/limitertest"
 	"github.com/ratelight/ratelight/internal/conformance"
-	"github.com/ratelight/ratelight/internal/redistest"
 )
 
 // quiet managers do not warn of what tests provoke.
 var quiet = buckets.WithLogger(slog.New(slog.DiscardHandler))
 
-// managerOn returns a running manager that shares what is on the server that the runner reaches.
-func managerOn(t *testing.T, runner shared.Runner, options ...buckets.Option) *buckets.RESTBucketManager {
+// managerOn returns a running manager that shares what is on an engine.
+func managerOn(t *testing.T, engine shared.Engine, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
-	store, err := shared.New(shared.OnScripts(runner), shared.WithLease(10*time.Minute)) // some cases are slow
+	store, err := shared.New(engine, shared.WithLease(10*time.Minute)) // some cases are slow
 	require.NoError(t, err)
 	m := buckets.NewRESTBucketManager(append(options, buckets.WithShared(store), quiet)...)
 	require.NoError(t, m.Start())
@@ -30,9 +29,9 @@ func managerOn(t *testing.T, runner shared.Runner, options ...buckets.Option) *b
 }
 
 // memory returns a server in memory that ends with the test.
-func memory(t *testing.T) *redistest.Memory {
+func memory(t *testing.T) server {
 	t.Helper()
-	m := redistest.NewMemory()
+	m := newServer()
 	t.Cleanup(m.Close)
 	return m
 }

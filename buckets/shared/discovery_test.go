@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -93,7 +93,7 @@ func TestHintIsForgottenOnlyIfNobodyReadsIt(t *testing.T) {
 		time.Sleep(25 * time.Hour)
 		assert.Empty(t, look().Hash())
 		time.Sleep(2 * time.Millisecond)
-		assert.False(t, f.memory.Redis.Exists("rl2:{default}:d:"+"bot:"+route))
+		assert.Empty(t, f.memory.Value("rl2:{default}:d:bot:"+route))
 	})
 }
 
@@ -129,8 +129,8 @@ func TestNextOneTriesIfNothingWasFound(t *testing.T) {
 
 func TestPermissionOfTheDeadEnds(t *testing.T) {
 	onStage(t, func(f *stage) {
-		l := &wire{Memory: f.memory}
-		store, err := shared.New(shared.OnScripts(l))
+		l := &wire{server: f.memory}
+		store, err := shared.New(l)
 		require.NoError(t, err)
 		dead := f.finderOf(store.Join(realClock, f.origin))
 		defer dead.session.Close()
@@ -167,7 +167,7 @@ func TestFindingOutMayTakeTenSeconds(t *testing.T) {
 }
 
 func TestDiscoverySurvivesLostCalls(t *testing.T) {
-	for name, fate := range map[string]redistest.Fate{
+	for name, fate := range map[string]memoryengine.Fate{
 		"call lost": {Lost: true}, "reply lost": {LostReply: true}, "late": {Before: 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,11 +176,11 @@ func TestDiscoverySurvivesLostCalls(t *testing.T) {
 				defer a.session.Close()
 				defer b.session.Close()
 				n := 0
-				f.memory.Decide(func(string) redistest.Fate {
+				f.memory.Decide(func(string) memoryengine.Fate {
 					if n++; n%2 == 1 {
 						return fate
 					}
-					return redistest.Fate{}
+					return memoryengine.Fate{}
 				})
 				a.ask()
 				f.until(time.Second, a.may)
@@ -238,7 +238,7 @@ func TestDiscoveryDuringAnOutage(t *testing.T) {
 func TestDiscoveryWhoseKeyIsNotOurs(t *testing.T) {
 	onStage(t, func(f *stage) {
 		key := "rl2:{default}:d:bot:" + route
-		f.memory.Redis.Set(key, "x")
+		f.memory.Set(key, "x")
 		a := f.finder()
 		defer a.session.Close()
 		a.ask()
@@ -265,7 +265,7 @@ func TestAHashIsFoundAlsoWhileItsBucketIsBusy(t *testing.T) {
 		require.True(t, finder.May(w.now()))
 		other.Ask(w.now())
 		pass(10 * ms)
-		w.server.Decide(func(string) redistest.Fate { return redistest.Fate{Before: 5 * ms, After: 5 * ms} })
+		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 5 * ms, After: 5 * ms} })
 		a.answer(ratelimits.Response{Status: 204})
 		for range 60 {
 			a.join(5)

@@ -15,7 +15,8 @@ type Engine interface {
 	// must not repeat a call whose reply was lost.
 	//
 	// It returns when the context ends at the latest. An error that matches ErrClosed means that the engine will never
-	// answer again. A [*KeyError] says that a key holds something else than a value. It is safe for concurrent use.
+	// answer again. A [*KeyError] says that a key holds something else than a value; steps before that key may have been
+	// carried out. It is safe for concurrent use.
 	Exchange(ctx context.Context, call *Call) (*Reply, error)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -96,10 +96,10 @@ func TestAPermitThatBecameVoidStaysVoid(t *testing.T) {
 }
 
 // fates lets the calls of one script have fates one after the other, and then none.
-func (w *world) fates(script string, fates ...redistest.Fate) {
-	w.server.Decide(func(name string) redistest.Fate {
+func (w *world) fates(script string, fates ...memoryengine.Fate) {
+	w.server.Decide(func(name string) memoryengine.Fate {
 		if name != script || len(fates) == 0 {
-			return redistest.Fate{}
+			return memoryengine.Fate{}
 		}
 		fate := fates[0]
 		fates = fates[1:]
@@ -110,7 +110,7 @@ func (w *world) fates(script string, fates ...redistest.Fate) {
 func TestAGrantWhoseReplyIsLostIsGrantedAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
-		w.fates("swap", redistest.Fate{LostReply: true})
+		w.fates("swap", memoryengine.Fate{LostReply: true})
 		a.join(2)
 		pass(600 * ms)
 		assert.Equal(t, 3, a.leaves())
@@ -123,7 +123,7 @@ func TestAGrantWhoseReplyIsLostIsGrantedAgain(t *testing.T) {
 func TestARequestFromElsewhereIsChargedAlsoIfTheCallIsLost(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
-		w.fates("swap", redistest.Fate{Lost: true})
+		w.fates("swap", memoryengine.Fate{Lost: true})
 		a.bucket.Adopt(w.now(), w.now())
 		pass(600 * ms)
 		b.join(10)
@@ -135,7 +135,7 @@ func TestARequestFromElsewhereIsChargedAlsoIfTheCallIsLost(t *testing.T) {
 func TestRequestsThatLeaveWhileTheReplyIsLostCostNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
-		w.fates("swap", redistest.Fate{LostReply: true})
+		w.fates("swap", memoryengine.Fate{LostReply: true})
 		a.join(2)
 		pass(100 * ms)
 		a.leave(2)
@@ -150,7 +150,7 @@ func TestRequestsThatLeaveWhileTheReplyIsLostCostNothing(t *testing.T) {
 func TestALateCallDoesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
-		w.fates("swap", redistest.Fate{Before: 3 * time.Second})
+		w.fates("swap", memoryengine.Fate{Before: 3 * time.Second})
 		a.join(1)
 		pass(100 * ms)
 		a.leave(1)
@@ -164,7 +164,7 @@ func TestALateCallDoesNothing(t *testing.T) {
 
 func TestALoanWhoseReplyIsLostIsLentAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.fates("swap", redistest.Fate{LostReply: true})
+		w.fates("swap", memoryengine.Fate{LostReply: true})
 		a := w.process().use(someKey)
 		a.join(2)
 		pass(600 * ms)
@@ -179,7 +179,7 @@ func TestAReportIsRepeatedUntilItIsKnown(t *testing.T) {
 		a, b := w.contested()
 		b.join(5)
 		pass(10 * ms)
-		w.fates("swap", redistest.Fate{Lost: true})
+		w.fates("swap", memoryengine.Fate{Lost: true})
 		a.answer(headers(5, 4, 2*time.Second, 1000))
 		pass(600 * ms)
 		assert.Equal(t, 4, b.leaves())
@@ -230,12 +230,10 @@ func TestALoanOfALostStateIsReturned(t *testing.T) {
 	})
 }
 
-// step sets the clock of the server, which runs on from there.
+// step steps the clock of the server, which runs on from there. Calls take no time after that.
 func (w *world) step(d time.Duration) {
-	w.server.Decide(func(string) redistest.Fate {
-		w.server.Redis.SetTime(time.Now().Add(d))
-		return redistest.Fate{}
-	})
+	w.server.StepClock(d)
+	w.server.Decide(nil)
 }
 
 func TestAClockThatStepsStopsNobody(t *testing.T) {
@@ -283,33 +281,15 @@ func TestAClockThatStepsBackDoesNotMakeAWindowLonger(t *testing.T) {
 	})
 }
 
-func TestPlacesThatTheServerForgotAreSaidAgain(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.punctual()
-		a.join(4)
-		pass(10 * ms)
-		b.join(3)
-		pass(10 * ms)
-		w.server.Redis.Del("rl2:{default}:q:0123456789abcdef/hash/1")
-		a.join(1)
-		pass(10 * ms)
-		for range 4 {
-			a.answer(headers(5, 0, 900*ms, 1000))
-		}
-		pass(2500 * ms)
-		assert.True(t, b.served(3))
-	})
-}
-
 func TestAKeyThatIsNotOursIsNamed(t *testing.T) {
 	const bucket = "rl2:{default}:b:0123456789abcdef/hash/1"
 	for name, spoil := range map[string]func(w *world){
-		"another type":     func(w *world) { w.server.Redis.Set(bucket, "mine") },
-		"another hash":     func(w *world) { w.server.Redis.HSet(bucket, "name", "mine") },
-		"another version":  func(w *world) { w.server.Redis.Set(bucket, "1 1 - mine") },
-		"another text":     func(w *world) { w.server.Redis.Set(bucket, "1.1 - mine") },
-		"era":              func(w *world) { w.server.Redis.Set("rl2:{default}:e", "mine") },
-		"number of an era": func(w *world) { w.server.Redis.Set("rl2:{default}:e", "mine 1") },
+		"another type":     func(w *world) { w.server.Set(bucket, "mine") },
+		"another hash":     func(w *world) { w.server.SetForeign(bucket) },
+		"another version":  func(w *world) { w.server.Set(bucket, "1 1 - mine") },
+		"another text":     func(w *world) { w.server.Set(bucket, "1.1 - mine") },
+		"era":              func(w *world) { w.server.Set("rl2:{default}:e", "mine") },
+		"number of an era": func(w *world) { w.server.Set("rl2:{default}:e", "mine 1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -419,7 +399,7 @@ func TestOutages(t *testing.T) {
 			pass(100 * ms)
 			require.NotEmpty(t, a.errs)
 			require.ErrorIs(t, a.errs[0], shared.ErrOutage)
-			require.ErrorIs(t, a.errs[0], redistest.ErrDown)
+			require.ErrorIs(t, a.errs[0], memoryengine.ErrDown)
 			var outage *shared.OutageError
 			require.True(t, errors.As(a.errs[0], &outage))
 			assert.Equal(t, shared.OutageFail, outage.Policy)

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -71,8 +71,8 @@ func (w *world) fleet(n int, config discordsim.Config, options ...shared.Option)
 	require.NoError(w.t, err)
 	f := &fleet{world: w, discord: discord}
 	for range n {
-		l := &link{Memory: w.server}
-		store, err := shared.New(shared.OnScripts(l), options...)
+		l := &link{server: w.server}
+		store, err := shared.New(l, options...)
 		require.NoError(w.t, err)
 		m := buckets.NewRESTBucketManager(buckets.WithShared(bucketsOnly{store}), buckets.WithMaxRateLimit(time.Hour),
 			buckets.WithGlobalLimit(1000))
@@ -270,17 +270,17 @@ func locked(random *rand.Rand) func(n int64) int64 {
 }
 
 // fate lets each call have a fate with a chance, and otherwise an ordinary one.
-func (w *world) fate(chance float64, fates ...redistest.Fate) {
+func (w *world) fate(chance float64, fates ...memoryengine.Fate) {
 	random := locked(rand.New(rand.NewPCG(1, 2)))
-	w.server.Decide(func(string) redistest.Fate {
+	w.server.Decide(func(string) memoryengine.Fate {
 		if float64(random(1000)) < 1000*chance {
 			return fates[random(int64(len(fates)))]
 		}
-		return redistest.Fate{Before: ms / 2, After: ms / 2}
+		return memoryengine.Fate{Before: ms / 2, After: ms / 2}
 	})
 }
 
-var badFates = map[string]redistest.Fate{
+var badFates = map[string]memoryengine.Fate{
 	"lost calls":   {Lost: true},
 	"lost replies": {LostReply: true},
 	"late calls":   {Before: 3 * time.Second},

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -45,8 +45,8 @@ func TestLoansThatComeInAnotherOrderAreBelieved(t *testing.T) {
 		p.session.Bucket(shared.Key{Hash: "third"}, &ratelimits.Window{}, func() {}).Hold(w.now(), ms, 0) // so that the clock is known
 		pass(9 * time.Second)
 		slow := true
-		w.server.Decide(func(script string) redistest.Fate {
-			fate := redistest.Fate{Before: ms / 2, After: ms / 2}
+		w.server.Decide(func(script string) memoryengine.Fate {
+			fate := memoryengine.Fate{Before: ms / 2, After: ms / 2}
 			if script == "swap" && slow {
 				fate.After, slow = 200*ms, false
 			}

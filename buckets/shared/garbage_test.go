@@ -2,7 +2,6 @@ package shared_test
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -13,12 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// garbler is a way to a server that is none: now and then its replies are lists of any numbers.
+// garbler is a way to a server that is none: now and then it replies with any values and times.
 type garbler struct {
-	*redistest.Memory
+	server
 	mu     sync.Mutex
 	random *rand.Rand
 	on     bool
@@ -30,20 +28,41 @@ func (g *garbler) talk(garbage bool) {
 	g.on = garbage
 }
 
-func (g *garbler) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
-	reply, err := g.Memory.Run(ctx, script, keys, arguments...)
+func (g *garbler) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
+	reply, err := g.server.Exchange(ctx, call)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.on || err != nil {
 		return reply, err
 	}
-	some := []int64{0, 1, 2, 5, -1, math.MaxInt64, math.MinInt64, math.MaxInt64 - 18, 1 << 40}
-	if g.random.IntN(2) == 0 {
-		reply = make([]int64, g.random.IntN(40))
+	sometimes := func() bool { return g.random.IntN(3) == 0 }
+	const year = 365 * 24 * time.Hour
+	some := func(longest time.Duration) time.Duration {
+		times := []time.Duration{0, 1, time.Millisecond, time.Hour, time.Since(time.Unix(0, 0)), longest}
+		return times[g.random.IntN(len(times))]
 	}
-	for i := range reply {
-		if g.random.IntN(3) == 0 {
-			reply[i] = some[g.random.IntN(len(some))]
+	if sometimes() {
+		reply.Values = make([]shared.Loaded, g.random.IntN(8))
+	}
+	if sometimes() {
+		reply.Time = some(100 * year) // the most of a reply of OnScripts
+	}
+	reply.Late = sometimes()
+	for i := range reply.Values {
+		loaded := &reply.Values[i]
+		if sometimes() {
+			loaded.Life = some(10 * year)
+		}
+		if sometimes() {
+			loaded.Replaced = i < len(call.Steps) && call.Steps[i].Value != "" && !loaded.Replaced
+		}
+		if sometimes() {
+			text := []byte(loaded.Value)
+			for range len(text)/10 + 1 {
+				at := g.random.IntN(len(text) + 1)
+				text = append(text[:at], byte(g.random.IntN(256)))
+			}
+			loaded.Value = string(text)
 		}
 	}
 	return reply, nil
@@ -53,11 +72,11 @@ func (g *garbler) Run(ctx context.Context, script *shared.Script, keys []string,
 func TestGarbageStopsNobody(t *testing.T) {
 	for seed := range uint64(12) {
 		inWorld(t, func(w *world) {
-			g := &garbler{Memory: w.server, random: rand.New(rand.NewPCG(seed, 0))}
-			store, err := shared.New(shared.OnScripts(g))
+			g := &garbler{server: w.server, random: rand.New(rand.NewPCG(seed, 0))}
+			store, err := shared.New(g)
 			require.NoError(t, err)
 			session := store.Join(clockwork.NewRealClock(), w.start)
-			p := &process{world: w, session: session, link: &link{Memory: w.server}}
+			p := &process{world: w, session: session, link: &link{server: w.server}}
 			w.processes = append(w.processes, p)
 			global := session.Global("bot", 50, func() {})
 			discovery := session.Discovery("bot", "GET /", func() {})

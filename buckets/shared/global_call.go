@@ -17,7 +17,6 @@ type part struct {
 	step    Step
 	silent  []string // sessions about which it asks
 	dead    []string // sessions that next does not have any more
-	grown   bool     // next gives more to this session
 }
 
 // once makes one call, and returns the wait until the next one.
@@ -150,7 +149,7 @@ func (g *global) current(era int64, now, early time.Duration) (d *division, news
 		return d, news
 	case g.alone, g.failing && now-g.at >= forgotten: // the others have no parts left, or are about to report them
 		d.letClaim(g.limit, early+g.returning())
-	case g.known != nil, g.lost, g.part > 0: // it is of an earlier era, or was there
+	case g.known != nil, g.lost, g.part > 0, g.knownAt > 0 && now-g.knownAt < knowledge: // of an earlier era, or it was there
 		d.letClaim(g.limit, early+forgotten)
 	}
 	return d, true

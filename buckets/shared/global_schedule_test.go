@@ -12,21 +12,21 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // wire is the way of one process to the server: it can be cut.
 type wire struct {
-	*redistest.Memory
+	server
 	cut atomic.Bool
 }
 
-func (l *wire) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+func (l *wire) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
 	if l.cut.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return l.Memory.Run(ctx, script, keys, arguments...)
+	return l.server.Exchange(ctx, call)
 }
 
 // holder is a process that uses a global limit.
@@ -132,7 +132,6 @@ type schedule struct {
 	users   []*holder
 	i       int
 	known   time.Duration // when everybody who lives has told a server that lost its state what it uses
-	skew    time.Duration // of the server's clock
 	log     []string
 }
 
@@ -154,8 +153,8 @@ func (s *schedule) run(steps []step) error {
 	return s.watch(5 * time.Second)
 }
 
-func (s *schedule) fate(string) redistest.Fate {
-	var fate redistest.Fate
+func (s *schedule) fate(string) memoryengine.Fate {
+	var fate memoryengine.Fate
 	fate.Before = time.Duration(s.random.IntN(20)) * time.Millisecond
 	fate.After = time.Duration(s.random.IntN(20)) * time.Millisecond
 	switch p := s.random.Float64(); {
@@ -172,8 +171,8 @@ func (s *schedule) fate(string) redistest.Fate {
 }
 
 func (s *schedule) join() {
-	l := &wire{Memory: s.memory}
-	store, err := shared.New(shared.OnScripts(l))
+	l := &wire{server: s.memory}
+	store, err := shared.New(l)
 	require.NoError(s.t, err)
 	u := &holder{link: l, session: store.Join(realClock, s.origin), parts: make([]int, moments)}
 	u.global = u.session.Global("bot", s.limit, func() {})
@@ -223,9 +222,11 @@ func (s *schedule) do(step step) {
 	case "clock":
 		s.lose(now)
 		// Steps forward of less than a second may be taken for slow calls.
-		if s.skew += time.Duration(step.Count-50) * 200 * time.Millisecond; step.Count >= 50 {
-			s.skew += time.Second
+		skew := time.Duration(step.Count-50) * 200 * time.Millisecond
+		if step.Count >= 50 {
+			skew += time.Second
 		}
+		s.memory.StepClock(skew)
 	case "hold":
 		if stranger && !u.had {
 			break
@@ -249,7 +250,6 @@ func (s *schedule) lose(now time.Duration) {
 func (s *schedule) watch(d time.Duration) error {
 	for range int(d/moment) + 1 {
 		now, total := s.now(), 0
-		s.memory.Redis.SetTime(time.Now().Add(s.skew))
 		s.i++
 		for _, u := range s.users {
 			if !u.dead && now >= u.late {

@@ -27,17 +27,14 @@ func TestClockOfTheServerIsStepped(t *testing.T) {
 				defer b.end()
 				f.saturate(a, b)
 				way.cut.Store(true)
+				f.memory.StepClock(step)
 				start := f.now()
 				for f.now() < start+3*time.Second {
-					f.memory.Redis.SetTime(time.Now().Add(step))
 					time.Sleep(10 * time.Millisecond)
 					require.LessOrEqual(t, a.part()+b.part(), 50)
 					require.Equal(t, 25, a.part(), "it goes on as if nothing had happened")
 				}
-				for range 600 { // what the other one had is not kept for an hour
-					f.memory.Redis.SetTime(time.Now().Add(step))
-					time.Sleep(10 * time.Millisecond)
-				}
+				time.Sleep(6 * time.Second) // what the other one had is not kept for an hour
 				assert.Equal(t, 50, a.part())
 			})
 		})
@@ -54,8 +51,8 @@ func TestNewcomerDoesNotProfitFromAStepOfTheClock(t *testing.T) {
 		time.Sleep(5*time.Second + 10*time.Millisecond)
 		young.send(5000)
 		time.Sleep(10 * time.Millisecond)
+		f.memory.StepClock(5 * time.Minute)
 		for range 700 {
-			f.memory.Redis.SetTime(time.Now().Add(5 * time.Minute))
 			time.Sleep(10 * time.Millisecond)
 			require.LessOrEqual(t, old.part()+young.part(), 50)
 		}
@@ -70,13 +67,13 @@ func TestStateOfAnEarlierTimeIsNotBelieved(t *testing.T) {
 		defer first.end()
 		first.send(5000)
 		time.Sleep(1500 * time.Millisecond)
-		earlier, err := f.memory.Redis.Get(key)
-		require.NoError(t, err)
+		earlier := f.memory.Value(key)
+		require.NotEmpty(t, earlier)
 		second := f.sender(50)
 		defer second.end()
 		second.send(5000)
 		f.until(2*time.Second, func() bool { return first.part() == 25 && second.part() == 25 })
-		require.NoError(t, f.memory.Redis.Set(key, earlier))
+		f.memory.Set(key, earlier)
 		for range 500 {
 			time.Sleep(10 * time.Millisecond)
 			require.Equal(t, 25, first.part())

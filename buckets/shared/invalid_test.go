@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 func count(session shared.Session, n int) {
@@ -60,12 +60,12 @@ func TestInvalidResponsesAreForgottenAfterTenMinutes(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		assert.Zero(t, others())
 		time.Sleep(15 * time.Minute)
-		assert.Empty(t, f.memory.Redis.Keys())
+		assert.Empty(t, f.memory.Keys())
 	})
 }
 
 func TestInvalidResponsesAreCountedOnceWhateverIsLost(t *testing.T) {
-	for name, fate := range map[string]redistest.Fate{
+	for name, fate := range map[string]memoryengine.Fate{
 		"call": {Lost: true}, "reply": {LostReply: true}, "late": {Before: 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,11 +74,11 @@ func TestInvalidResponsesAreCountedOnceWhateverIsLost(t *testing.T) {
 				defer a.Close()
 				defer b.Close()
 				n := 0
-				f.memory.Decide(func(string) redistest.Fate {
+				f.memory.Decide(func(string) memoryengine.Fate {
 					if n++; n%2 == 1 {
 						return fate
 					}
-					return redistest.Fate{}
+					return memoryengine.Fate{}
 				})
 				for range 10 {
 					count(a, 7)
@@ -117,7 +117,7 @@ func TestInvalidResponsesCountTogetherByAddressIfOneIsGiven(t *testing.T) {
 			if address != "" {
 				options = append(options, shared.WithAddress(address))
 			}
-			store, err := shared.New(shared.OnScripts(f.memory), options...)
+			store, err := shared.New(f.memory, options...)
 			require.NoError(t, err)
 			return store.Join(realClock, f.origin)
 		}

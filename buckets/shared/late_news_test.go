@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -91,7 +91,7 @@ func TestAnOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 func TestALoanThatComesWhenTheBucketIsClosed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
-		w.fates("swap", redistest.Fate{After: 200 * ms})
+		w.fates("swap", memoryengine.Fate{After: 200 * ms})
 		a.join(1)
 		pass(100 * ms)
 		a.leave(1)

@@ -8,16 +8,15 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
 // BenchmarkLentBucket measures a request in a bucket that is lent to its process.
 func BenchmarkLentBucket(b *testing.B) {
-	memory := redistest.NewMemory()
+	memory := newServer()
 	defer memory.Close()
-	store, err := shared.New(shared.OnScripts(memory))
+	store, err := shared.New(memory)
 	require.NoError(b, err)
 	m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithGlobalLimit(0))
 	require.NoError(b, m.Start())

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -196,7 +196,7 @@ func TestALoanThatIsReturnedTwiceIsReturnedOnce(t *testing.T) {
 		b.join(2)
 		pass(10 * ms)
 		require.True(t, a.wanted())
-		w.fates("swap", redistest.Fate{LostReply: true})
+		w.fates("swap", memoryengine.Fate{LostReply: true})
 		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: 2 * time.Second, Period: 3 * time.Second}, w.now())
 		pass(100 * ms)
 		require.Equal(t, 2, b.leaves(), "it got there")

@@ -85,7 +85,7 @@ func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 func TestAWrongKeyIsLoggedOnceAMinute(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var log journal
-		w.server.Redis.Set("rl2:{default}:b:0123456789abcdef/hash/1", "mine")
+		w.server.Set("rl2:{default}:b:0123456789abcdef/hash/1", "mine")
 		a := w.process(shared.WithLogger(log.logger())).use(someKey)
 		for range 58 {
 			a.join(1)

@@ -27,8 +27,8 @@ func (s sleeper) Now() time.Time {
 // sleepy is a process that was asleep for so long.
 func (w *world) sleepy(asleep *time.Duration) *process {
 	w.t.Helper()
-	l := &link{Memory: w.server}
-	store, err := shared.New(shared.OnScripts(l))
+	l := &link{server: w.server}
+	store, err := shared.New(l)
 	require.NoError(w.t, err)
 	p := &process{world: w, session: store.Join(sleeper{clockwork.NewRealClock(), asleep}, w.start), link: l}
 	w.processes = append(w.processes, p)

@@ -10,26 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// half is a cluster of which the node is down that keeps the key of the address: that is in another slot than those of
-// the application.
-type half struct{ *redistest.Memory }
+// half is a cluster of which the node is down that keeps the key of the address: that is in another slot than those of the application.
+type half struct{ server }
 
-func (h half) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
-	if script.Name == "invalid" {
-		return nil, redistest.ErrDown
+func (h half) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
+	if call.Purpose == "invalid" {
+		return nil, memoryengine.ErrDown
 	}
-	return h.Memory.Run(ctx, script, keys, arguments...)
+	return h.server.Exchange(ctx, call)
 }
 
 // TestTheSlotOfTheAddressIsNoneOfTheBuckets tests that no bucket stops because invalid responses cannot be counted.
 func TestTheSlotOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
 	inWorld(t, func(w *world) {
-		store, err := shared.New(shared.OnScripts(half{w.server}), shared.WithOutage(shared.OutageFail), shared.WithAddress("203.0.113.7"))
+		store, err := shared.New(half{w.server}, shared.WithOutage(shared.OutageFail), shared.WithAddress("203.0.113.7"))
 		require.NoError(t, err)
-		p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: &link{Memory: w.server}}
+		p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: &link{server: w.server}}
 		w.processes = append(w.processes, p)
 		p.session.Invalid()
 		pass(10 * time.Second)
@@ -43,20 +42,21 @@ func TestTheSlotOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
 
 // skewed is a cluster of which the node that keeps the key of the address has another clock.
 type skewed struct {
-	*redistest.Memory
+	server
 	late *int
 }
 
-func (s skewed) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
-	if script.Name == "invalid" {
-		if arguments[0] != "0" {
-			*s.late++
-		}
-		return []int64{0, time.Now().Add(-time.Minute).UnixMilli(), 0}, nil
-	}
-	reply, err := s.Memory.Run(ctx, script, keys, arguments...)
-	if err == nil && reply[0] < 0 {
+func (s skewed) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
+	invalid := call.Purpose == "invalid"
+	if invalid && call.NotAfter != 0 {
 		*s.late++
+	}
+	reply, err := s.server.Exchange(ctx, call)
+	switch {
+	case err == nil && reply.Late:
+		*s.late++
+	case err == nil && invalid:
+		reply.Time -= time.Minute
 	}
 	return reply, err
 }
@@ -65,9 +65,9 @@ func (s skewed) Run(ctx context.Context, script *shared.Script, keys []string, a
 func TestTheClockOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
 	inWorld(t, func(w *world) {
 		late := 0
-		store, err := shared.New(shared.OnScripts(skewed{w.server, &late}), shared.WithAddress("203.0.113.7"))
+		store, err := shared.New(skewed{w.server, &late}, shared.WithAddress("203.0.113.7"))
 		require.NoError(t, err)
-		p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: &link{Memory: w.server}}
+		p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: &link{server: w.server}}
 		w.processes = append(w.processes, p)
 		for range 5 {
 			u := p.use(someKey)

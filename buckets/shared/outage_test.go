@@ -167,9 +167,9 @@ func TestAKeyThatWasMendedIsNoticedWhileRequestsCome(t *testing.T) {
 				if kind == "b" {
 					wrong = w.bucketKey(kind)
 				}
-				right, err := w.server.Redis.Get(wrong)
-				require.NoError(t, err)
-				w.server.Redis.Set(wrong, "mine")
+				right := w.server.Value(wrong)
+				require.NotEmpty(t, right)
+				w.server.Set(wrong, "mine")
 				var problem *shared.KeyError
 				for range 15 {
 					require.ErrorAs(t, f.acquire(context.Background(), 0, 1).err, &problem)
@@ -181,7 +181,7 @@ func TestAKeyThatWasMendedIsNoticedWhileRequestsCome(t *testing.T) {
 					pass(50 * ms)
 				}
 				assert.LessOrEqual(t, f.links[0].called()-before, 6, "it is asked for once a second")
-				w.server.Redis.Set(wrong, right)
+				w.server.Set(wrong, right)
 				start := w.now()
 				for f.acquire(context.Background(), 0, 1).err != nil {
 					require.Less(t, w.now()-start, 3*time.Second)
@@ -197,7 +197,7 @@ func TestAKeyThatWasMendedIsNoticedWhileRequestsCome(t *testing.T) {
 func (w *world) bucketKey(kind string) string {
 	w.t.Helper()
 	credential := ""
-	for _, key := range w.server.Redis.Keys() {
+	for _, key := range w.server.Keys() {
 		if rest, ok := strings.CutPrefix(key, "rl2:{default}:g:"); ok {
 			credential = rest
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -20,16 +19,16 @@ var realClock = clockwork.NewRealClock()
 // stage is a server of shared limits with sessions on it, in the time of a bubble.
 type stage struct {
 	t      *testing.T
-	memory *redistest.Memory
+	memory server
 	store  *shared.Store
 	origin time.Time
 }
 
 func onStage(t *testing.T, test func(f *stage), options ...shared.Option) {
 	synctest.Test(t, func(t *testing.T) {
-		memory := redistest.NewMemory()
+		memory := newServer()
 		defer memory.Close()
-		store, err := shared.New(shared.OnScripts(memory), options...)
+		store, err := shared.New(memory, options...)
 		require.NoError(t, err)
 		test(&stage{t, memory, store, time.Now()})
 	})
@@ -69,8 +68,8 @@ func (f *stage) senderOf(session shared.Session, limit int) *sender {
 
 // linked returns a sender whose way to the server can be cut.
 func (f *stage) linked(limit int) (*sender, *wire) {
-	l := &wire{Memory: f.memory}
-	store, err := shared.New(shared.OnScripts(l))
+	l := &wire{server: f.memory}
+	store, err := shared.New(l)
 	require.NoError(f.t, err)
 	return f.senderOf(store.Join(realClock, f.origin), limit), l
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -32,8 +32,8 @@ func TestWhatIsLearntOfALentBucketReachesItsHolder(t *testing.T) {
 		}{
 			"with messages":    {},
 			"without":          {begin: func(w *world, _ *user) { w.server.SetQuiet(true) }},
-			"reply is lost":    {begin: func(w *world, _ *user) { w.fates("swap", redistest.Fate{LostReply: true}) }},
-			"call is lost":     {begin: func(w *world, _ *user) { w.fates("swap", redistest.Fate{Lost: true}) }},
+			"reply is lost":    {begin: func(w *world, _ *user) { w.fates("swap", memoryengine.Fate{LostReply: true}) }},
+			"call is lost":     {begin: func(w *world, _ *user) { w.fates("swap", memoryengine.Fate{Lost: true}) }},
 			"bucket is closed": {end: func(_ *world, b *user) { b.bucket.Close() }},
 			"session closes":   {end: func(_ *world, b *user) { go b.session.Close() }},
 		} {

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // whole is a fleet whose processes share everything.
@@ -23,8 +23,8 @@ func (w *world) whole(n int, config discordsim.Config, options ...shared.Option)
 	require.NoError(w.t, err)
 	f := &fleet{world: w, discord: discord}
 	for range n {
-		l := &link{Memory: w.server}
-		store, err := shared.New(shared.OnScripts(l), options...)
+		l := &link{server: w.server}
+		store, err := shared.New(l, options...)
 		require.NoError(w.t, err)
 		m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithMaxRateLimit(time.Hour))
 		require.NoError(w.t, m.Start())
@@ -77,17 +77,17 @@ func TestFleetOnTheGlobalLimit(t *testing.T) {
 
 func TestFleetOnTheGlobalLimitInTrouble(t *testing.T) {
 	long(t)
-	now := func(fate redistest.Fate) func(w *world) {
+	now := func(fate memoryengine.Fate) func(w *world) {
 		return func(w *world) {
 			chance := rand.New(rand.NewPCG(1, 2))
 			var mu sync.Mutex
-			w.server.Decide(func(string) redistest.Fate {
+			w.server.Decide(func(string) memoryengine.Fate {
 				mu.Lock()
 				defer mu.Unlock()
 				if chance.Float64() < .07 {
 					return fate
 				}
-				return redistest.Fate{Before: ms / 2, After: ms / 2}
+				return memoryengine.Fate{Before: ms / 2, After: ms / 2}
 			})
 		}
 	}
@@ -107,10 +107,10 @@ func TestFleetOnTheGlobalLimitInTrouble(t *testing.T) {
 		trouble func(w *world)
 		longest time.Duration
 	}{
-		"lost calls":   {0, now(redistest.Fate{Lost: true}), 16 * time.Second},
-		"lost replies": {0, now(redistest.Fate{LostReply: true}), 16 * time.Second},
-		"late calls":   {0, now(redistest.Fate{Before: 3 * time.Second}), 16 * time.Second},
-		"slow calls":   {0, now(redistest.Fate{Before: 300 * ms, After: 100 * ms}), 16 * time.Second},
+		"lost calls":   {0, now(memoryengine.Fate{Lost: true}), 16 * time.Second},
+		"lost replies": {0, now(memoryengine.Fate{LostReply: true}), 16 * time.Second},
+		"late calls":   {0, now(memoryengine.Fate{Before: 3 * time.Second}), 16 * time.Second},
+		"slow calls":   {0, now(memoryengine.Fate{Before: 300 * ms, After: 100 * ms}), 16 * time.Second},
 		"state lost": {0, func(w *world) {
 			for range 4 {
 				time.Sleep(2*time.Second + 123*ms)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -23,7 +23,7 @@ const ms = time.Millisecond
 // world is a server and the processes that share limits on it, in virtual time.
 type world struct {
 	t         *testing.T
-	server    *redistest.Memory
+	server    server
 	start     time.Time
 	processes []*process
 }
@@ -32,9 +32,9 @@ type world struct {
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, server: redistest.NewMemory(), start: time.Now()}
+		w := &world{t: t, server: newServer(), start: time.Now()}
 		defer w.close()
-		w.server.Decide(func(string) redistest.Fate { return redistest.Fate{Before: ms / 2, After: ms / 2} })
+		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: ms / 2, After: ms / 2} })
 		test(w)
 	})
 }
@@ -57,11 +57,11 @@ type process struct {
 
 // link is the connection of one process to the server.
 type link struct {
-	*redistest.Memory
+	server
 	mu    sync.Mutex
 	cut   bool
 	shut  bool // closed for good
-	most  int  // arguments of a call
+	most  int  // bytes of the values of a call
 	calls int
 }
 
@@ -90,11 +90,15 @@ func (l *link) kill(dead bool) {
 	l.cut = dead
 }
 
-func (l *link) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+func (l *link) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
+	size := 0
+	for _, step := range call.Steps {
+		size += len(step.Value)
+	}
 	l.mu.Lock()
 	l.calls++
 	cut, shut := l.cut, l.shut
-	l.most = max(l.most, len(arguments))
+	l.most = max(l.most, size)
 	l.mu.Unlock()
 	if shut {
 		return nil, errShut
@@ -102,13 +106,13 @@ func (l *link) Run(ctx context.Context, script *shared.Script, keys []string, ar
 	if cut {
 		return nil, errCut
 	}
-	return l.Memory.Run(ctx, script, keys, arguments...)
+	return l.server.Exchange(ctx, call)
 }
 
 func (w *world) process(options ...shared.Option) *process {
 	w.t.Helper()
-	l := &link{Memory: w.server}
-	store, err := shared.New(shared.OnScripts(l), options...)
+	l := &link{server: w.server}
+	store, err := shared.New(l, options...)
 	require.NoError(w.t, err)
 	p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: l}
 	w.processes = append(w.processes, p)

@@ -24,7 +24,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/metrics"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -163,9 +163,9 @@ func lines(t *testing.T, registry prometheus.Gatherer) int {
 
 func TestMetricsAreNamedAsPrometheusWants(t *testing.T) {
 	t.Parallel()
-	memory := redistest.NewMemory()
-	defer memory.Close()
-	store, err := shared.New(shared.OnScripts(memory))
+	engine := memoryengine.New()
+	defer engine.Close()
+	store, err := shared.New(engine)
 	require.NoError(t, err)
 	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
 	transport := httpclient.NewTransport(httpclient.WithManager(manager))

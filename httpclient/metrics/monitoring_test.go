@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/metrics"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 const monitoring = "../proxy/monitoring/"
@@ -29,9 +29,9 @@ func exported(t *testing.T) map[string]map[string][]string {
 	t.Helper()
 	all := make(map[string]map[string][]string)
 	synctest.Test(t, func(t *testing.T) {
-		memory := redistest.NewMemory()
-		defer memory.Close()
-		store, err := shared.New(shared.OnScripts(memory))
+		engine := memoryengine.New()
+		defer engine.Close()
+		store, err := shared.New(engine)
 		require.NoError(t, err)
 		manager := buckets.NewRESTBucketManager(buckets.WithShared(store),
 			buckets.WithKnownLimits(buckets.ChannelNameAndTopic))

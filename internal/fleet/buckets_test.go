@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/fleet"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // Every process uses another route, and all of them have one hash.
@@ -129,12 +129,12 @@ func TestHashIsToldAfterWhatItsBucketHolds(t *testing.T) {
 			config.Faults = []discordsim.Fault{fault}
 			inBubble(t, fleet.Config{Processes: 3, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
 				var first sync.Once
-				f.Memory.Decide(func(script string) redistest.Fate {
+				f.Engine.Decide(func(purpose string) memoryengine.Fate {
 					before := time.Millisecond
-					if script == "exchange" {
+					if purpose == "swap" {
 						first.Do(func() { before = 30 * time.Millisecond })
 					}
-					return redistest.Fate{Before: before, After: time.Millisecond}
+					return memoryengine.Fate{Before: before, After: time.Millisecond}
 				})
 				for _, p := range f.Processes {
 					callers(t, f, p, 1, 1, fleet.Message(1))

@@ -1,5 +1,5 @@
 // Package fleet runs several processes that share limits in one process. Each of them is a transport with a manager and
-// a session of its own. All send to one simulated Discord and call one server in memory.
+// a session of its own. All send to one simulated Discord and call one engine in memory.
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		discord := discordsim.Config{Latency: discordsim.RoundTrip(50 * time.Millisecond)}

@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // Config describes a fleet.
@@ -27,9 +27,9 @@ type Config struct {
 	Apart bool
 	// Deaf suppresses messages: processes notice only by their timers what others want.
 	Deaf bool
-	// Share returns what a process shares with the others by running scripts on their server. It can use another
-	// protocol, or another version of it than the others. Nil: a store of package shared, with the options in Store.
-	Share func(process int, runner shared.Runner) (shared.Source, error)
+	// Share returns what a process shares with the others through their engine. It can use another version of the
+	// protocol than the others. Nil: a store of package shared, with the options in Store.
+	Share func(process int, engine shared.Engine) (shared.Source, error)
 	// Clocks gives each process a clock of its own, which can stand still. Suspend and StepClock need it.
 	Clocks bool
 }
@@ -37,7 +37,7 @@ type Config struct {
 // Fleet is a number of processes and all that they share.
 type Fleet struct {
 	Discord   *discordsim.Server
-	Memory    *redistest.Memory
+	Engine    *memoryengine.Engine
 	Processes []*Process
 
 	config Config
@@ -54,7 +54,7 @@ type Fleet struct {
 
 // New starts a fleet. Close ends it.
 func New(config Config) (*Fleet, error) {
-	f := &Fleet{config: config, epoch: time.Now(), Memory: redistest.NewMemory()}
+	f := &Fleet{config: config, epoch: time.Now(), Engine: memoryengine.New()}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	observe := config.Discord.Observe
 	config.Discord.Observe = func(e discordsim.Event) {
@@ -84,17 +84,17 @@ func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 	options := []buckets.Option{buckets.WithMaxRateLimit(time.Hour)}
 	options = append(append(options, f.config.Buckets...), own...)
 	if !f.config.Apart {
-		var runner shared.Runner = &line{p}
+		var engine shared.Engine = &line{p}
 		if f.config.Deaf {
-			runner = struct{ shared.Runner }{runner}
+			engine = struct{ shared.Engine }{engine}
 		}
 		share := f.config.Share
 		if share == nil {
-			share = func(_ int, runner shared.Runner) (shared.Source, error) {
-				return shared.New(shared.OnScripts(runner), f.config.Store...)
+			share = func(_ int, engine shared.Engine) (shared.Source, error) {
+				return shared.New(engine, f.config.Store...)
 			}
 		}
-		s, err := share(p.Number, runner)
+		s, err := share(p.Number, engine)
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +159,7 @@ func (f *Fleet) Close() {
 	if f.Discord != nil {
 		f.Discord.Close()
 	}
-	f.Memory.Close()
+	f.Engine.Close()
 }
 
 // Calls returns how many calls the processes have made to the server of shared limits.

@@ -98,11 +98,11 @@ func TestGlobalPartOfTheDead(t *testing.T) {
 
 // needs returns what the processes have told of what they need of the global limit.
 func needs(f *fleet.Fleet) (all []int) {
-	for _, key := range f.Memory.Redis.Keys() {
+	for _, key := range f.Engine.Keys() {
 		if !strings.Contains(key, ":g:") {
 			continue
 		}
-		value, _ := f.Memory.Redis.Get(key)
+		value := f.Engine.Value(key)
 		_, text, _ := strings.Cut(value, " ")
 		var division struct{ Users map[string]struct{ Need int } }
 		if json.Unmarshal([]byte(text), &division) == nil {

@@ -11,15 +11,15 @@ type line struct{ process *Process }
 
 var _ shared.Subscriber = (*line)(nil)
 
-// Run implements shared.Runner.
-func (l *line) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
+// Exchange implements shared.Engine.
+func (l *line) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
 	p := l.process
 	p.awake()
 	defer p.awake()
 	p.mu.Lock()
 	dead, cut := p.dead, p.cut
 	if !dead {
-		p.calls[script.Name]++
+		p.calls[call.Purpose]++
 	}
 	p.mu.Unlock()
 	switch {
@@ -29,7 +29,7 @@ func (l *line) Run(ctx context.Context, script *shared.Script, keys []string, ar
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	reply, err := p.fleet.Memory.Run(ctx, script, keys, arguments...)
+	reply, err := p.fleet.Engine.Exchange(ctx, call)
 	if p.Dead() {
 		return nil, ErrDead
 	}
@@ -43,7 +43,7 @@ func (l *line) Subscribe(ctx context.Context, channel string, received func(mess
 	defer cancel()
 	stop := context.AfterFunc(p.ctx, cancel)
 	defer stop()
-	return p.fleet.Memory.Subscribe(ctx, channel, func(message string) {
+	return p.fleet.Engine.Subscribe(ctx, channel, func(message string) {
 		p.mu.Lock()
 		lost, waits := p.dead || p.cut != nil, p.suspended != nil
 		if waits && !lost {

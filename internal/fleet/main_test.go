@@ -13,7 +13,7 @@ import (
 
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/fleet"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // briefly is that the command line does not say how many random schedules are to be played, which take long.
@@ -48,18 +48,18 @@ func inBubble(t *testing.T, config fleet.Config, test func(t *testing.T, f *flee
 		f, err := fleet.New(config)
 		require.NoError(t, err)
 		defer f.Close()
-		nearby(f.Memory)
+		nearby(f.Engine)
 		test(t, f)
 	})
 }
 
 // nearby lets calls of the server of shared limits take 0.2 to 1 ms each way, so that no two things happen at one moment.
-func nearby(m *redistest.Memory) {
+func nearby(e *memoryengine.Engine) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	way := func() time.Duration {
 		return 200*time.Microsecond + time.Duration(chance.Int64N(int64(800*time.Microsecond)))
 	}
-	m.Decide(func(string) redistest.Fate { return redistest.Fate{Before: way(), After: way()} })
+	e.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: way(), After: way()} })
 }
 
 // bucket is a server with one rule for everything and no global limit.

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/fleet"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // play is one random schedule for a fleet: a load, a Discord, a server of shared limits and what goes wrong with all of them, drawn
@@ -238,8 +238,8 @@ func (p play) patience() time.Duration {
 func (p play) disturb(f *fleet.Fleet) (stop func()) {
 	chance := rand.New(rand.NewPCG(p.seed, 5))
 	way := func() time.Duration { return 100*time.Microsecond + time.Duration(chance.Int64N(int64(p.away))) }
-	f.Memory.Decide(func(string) redistest.Fate {
-		fate := redistest.Fate{Before: way(), After: way()}
+	f.Engine.Decide(func(string) memoryengine.Fate {
+		fate := memoryengine.Fate{Before: way(), After: way()}
 		switch n := chance.IntN(100); {
 		case n < p.lost:
 			fate.Lost = true
@@ -260,19 +260,19 @@ func (p play) disturb(f *fleet.Fleet) (stop func()) {
 	later := func(d time.Duration) time.Duration { return time.Duration(moment.Int64N(int64(d))) }
 	switch p.outage {
 	case "frozen":
-		at(p.from, func() { f.Memory.SetFrozen(true) })
-		at(p.from+p.length, func() { f.Memory.SetFrozen(false) })
+		at(p.from, func() { f.Engine.SetFrozen(true) })
+		at(p.from+p.length, func() { f.Engine.SetFrozen(false) })
 	case "down":
-		at(p.from, func() { f.Memory.SetDown(true) })
-		at(p.from+p.length, func() { f.Memory.SetDown(false) })
+		at(p.from, func() { f.Engine.SetDown(true) })
+		at(p.from+p.length, func() { f.Engine.SetDown(false) })
 	case "flushed":
-		at(p.from, f.Memory.Flush)
+		at(p.from, f.Engine.Flush)
 	case "restarted":
 		at(p.from, func() {
-			f.Memory.SetDown(true)
-			f.Memory.Flush()
+			f.Engine.SetDown(true)
+			f.Engine.Flush()
 		})
-		at(p.from+p.length, func() { f.Memory.SetDown(false) })
+		at(p.from+p.length, func() { f.Engine.SetDown(false) })
 	}
 	if p.outage != "none" {
 		injected.outages.Add(1)
@@ -300,8 +300,8 @@ func (p play) disturb(f *fleet.Fleet) (stop func()) {
 		for _, process := range f.Processes {
 			process.Cut(false)
 		}
-		f.Memory.SetFrozen(false)
-		f.Memory.SetDown(false)
+		f.Engine.SetFrozen(false)
+		f.Engine.SetDown(false)
 	}
 }
 

@@ -24,11 +24,11 @@ func backward(t *testing.T, contended bool) {
 		callers(t, f, first, 1, 1, fleet.Message(1))
 		callers(t, f, other, 1, 1, fleet.Message(1))
 		time.Sleep(500 * time.Millisecond)
-		snapshot := f.Memory.Save()
+		snapshot := f.Engine.Save()
 		f.Note("the engine is copied")
 		callers(t, f, first, 5, 1, fleet.Message(1)) // two more than the window has left
 		time.Sleep(500 * time.Millisecond)
-		f.Note("the engine goes back: %s", strings.Join(f.Memory.Restore(snapshot), ", "))
+		f.Note("the engine goes back: %s", strings.Join(f.Engine.Restore(snapshot), ", "))
 		if contended {
 			callers(t, f, first, 1, 1, fleet.Message(2))
 			time.Sleep(100 * time.Millisecond)
@@ -64,12 +64,12 @@ func TestEngineThatGoesBackToTheLoansOfTheDeadCostsAPeriodAtMost(t *testing.T) {
 		dies, stays := f.Processes[0], f.Processes[1]
 		callers(t, f, dies, 1, 3, fleet.Message(1)) // the first one finds out the limit
 		time.Sleep(time.Second)
-		snapshot := f.Memory.Save()
+		snapshot := f.Engine.Save()
 		dies.Kill()
 		callers(t, f, stays, 10, 15, fleet.Message(1))
 		time.Sleep(20 * time.Second)
 		back := f.Now()
-		f.Note("the engine goes back: %s", strings.Join(f.Memory.Restore(snapshot), ", "))
+		f.Note("the engine goes back: %s", strings.Join(f.Engine.Restore(snapshot), ", "))
 		finish(t, f, time.Hour)
 		// Somebody notices within a second, all say what they have in flight within 1.2 s, and one request goes first.
 		again := back + 2200*time.Millisecond + quota.Period

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/fleet"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // stage is one play of a world: processes as those of real bots are, each of which has the channels of some guilds for itself, but for
@@ -127,8 +127,8 @@ func (s *stage) calm() {
 		timer.Stop()
 	}
 	s.mu.Unlock()
-	s.Memory.SetDown(false)
-	s.Memory.SetFrozen(false)
+	s.Engine.SetDown(false)
+	s.Engine.SetFrozen(false)
 	s.joining.Lock()
 	defer s.joining.Unlock()
 	for _, p := range s.Processes {
@@ -141,8 +141,8 @@ func (s *stage) calm() {
 func (s *stage) engine() {
 	chance := rand.New(rand.NewPCG(s.seed, 3))
 	way := func() time.Duration { return 100*time.Microsecond + time.Duration(chance.Int64N(int64(s.away))) }
-	s.Memory.Decide(func(string) redistest.Fate {
-		fate := redistest.Fate{Before: way(), After: way()}
+	s.Engine.Decide(func(string) memoryengine.Fate {
+		fate := memoryengine.Fate{Before: way(), After: way()}
 		switch n := chance.IntN(100); {
 		case n < s.lossy:
 			fate.Lost = true

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/internal/fleet"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // The methods in this file are what can happen to a play. Each is called before the play begins, draws when it happens, and returns at once.
@@ -65,8 +65,8 @@ func (s *stage) loses(format string, arguments ...any) {
 func (s *stage) flushes() {
 	s.times(3, func(at time.Duration) {
 		s.at(at, func() {
-			s.loses("forgets all of its %d keys", len(s.Memory.Keys()))
-			s.Memory.Flush()
+			s.loses("forgets all of its %d keys", len(s.Engine.Keys()))
+			s.Engine.Flush()
 		})
 	})
 }
@@ -94,18 +94,18 @@ func (s *stage) oldRollback() {
 
 // goesBack lets the engine be down from some moment on, if it is for any time, and then go back to what it kept before.
 func (s *stage) goesBack(to, from, down time.Duration) {
-	var snapshot redistest.Snapshot
-	s.at(to, func() { snapshot = s.Memory.Save() })
+	snapshot := make(chan memoryengine.Snapshot, 1)
+	s.at(to, func() { snapshot <- s.Engine.Save() })
 	if down > 0 {
 		s.during(from, down, func() {
 			s.Note("the engine is down")
-			s.Memory.SetDown(true)
+			s.Engine.SetDown(true)
 		})
 	}
 	s.at(from+down, func() {
-		changes := s.Memory.Restore(snapshot)
+		changes := s.Engine.Restore(<-snapshot)
 		s.loses("goes back by %v: %s", from+down-to, strings.Join(changes, ", "))
-		s.Memory.SetDown(false)
+		s.Engine.SetDown(false)
 	})
 }
 
@@ -117,12 +117,12 @@ func (s *stage) evictions() {
 	s.times(6, func(at time.Duration) {
 		n := s.trouble.Int()
 		s.at(at, func() {
-			keys := s.Memory.Keys()
+			keys := s.Engine.Keys()
 			if len(keys) == 0 {
 				return
 			}
 			key := keys[n%len(keys)]
-			s.Memory.Evict(key)
+			s.Engine.Evict(key)
 			s.loses("evicts %q", key)
 		})
 	})
@@ -132,9 +132,9 @@ func (s *stage) evictions() {
 func (s *stage) outages() {
 	s.times(2, func(at time.Duration) {
 		frozen, length := s.trouble.IntN(2) == 0, s.within(50*time.Millisecond, 8*time.Second)
-		set := s.Memory.SetDown
+		set := s.Engine.SetDown
 		if frozen {
-			set = s.Memory.SetFrozen
+			set = s.Engine.SetFrozen
 		}
 		s.during(at, length, func() {
 			s.Note("the engine is away (frozen %v)", frozen)
@@ -166,7 +166,7 @@ func (s *stage) steps(sign time.Duration) {
 		d := sign * []time.Duration{300 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Minute, time.Hour}[s.trouble.IntN(5)]
 		s.at(at, func() {
 			s.loses("steps its clock by %v", d)
-			s.Memory.StepClock(d)
+			s.Engine.StepClock(d)
 		})
 	})
 }

@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,35 +19,44 @@ import (
 )
 
 // next is how a process of the next version of the protocol reaches the engine: all of its keys and channels begin with another number.
-type next struct{ shared.Subscriber }
+type next struct {
+	shared.Engine
+	shared.Subscriber
+}
 
 const thisVersion, nextVersion = "rl2:", "rl3:"
 
-func (n next) rename(names []string) (renamed []string) {
-	for _, name := range names {
-		if rest, ok := strings.CutPrefix(name, thisVersion); ok {
-			name = nextVersion + rest
-		}
-		renamed = append(renamed, name)
+func rename(name string) string {
+	if rest, ok := strings.CutPrefix(name, thisVersion); ok {
+		return nextVersion + rest
 	}
-	return renamed
+	return name
 }
 
-func (n next) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
-	return n.Subscriber.(shared.Runner).Run(ctx, script, n.rename(keys), n.rename(arguments)...)
+func (n next) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
+	renamed := *call
+	renamed.Steps = slices.Clone(call.Steps)
+	for i := range renamed.Steps {
+		step := &renamed.Steps[i]
+		step.Key, step.Channels = rename(step.Key), slices.Clone(step.Channels)
+		for i, channel := range step.Channels {
+			step.Channels[i] = rename(channel)
+		}
+	}
+	return n.Engine.Exchange(ctx, &renamed)
 }
 
 func (n next) Subscribe(ctx context.Context, channel string, received func(message string)) error {
-	return n.Subscriber.Subscribe(ctx, n.rename([]string{channel})[0], received)
+	return n.Subscriber.Subscribe(ctx, rename(channel), received)
 }
 
 // versions lets processes from a number on have the next version of the protocol.
-func versions(from int) func(int, shared.Runner) (shared.Source, error) {
-	return func(process int, runner shared.Runner) (shared.Source, error) {
+func versions(from int) func(int, shared.Engine) (shared.Source, error) {
+	return func(process int, engine shared.Engine) (shared.Source, error) {
 		if process >= from {
-			runner = next{runner.(shared.Subscriber)}
+			engine = next{engine, engine.(shared.Subscriber)}
 		}
-		return shared.New(shared.OnScripts(runner))
+		return shared.New(engine)
 	}
 }
 
@@ -61,9 +71,9 @@ func TestVersionsOfTheProtocolDoNotSpoilEachOther(t *testing.T) {
 		}
 		for range 5 {
 			time.Sleep(700 * time.Millisecond)
-			for _, key := range f.Memory.Keys() {
+			for _, key := range f.Engine.Keys() {
 				if strings.HasPrefix(key, nextVersion) {
-					f.Memory.Evict(key)
+					f.Engine.Evict(key)
 				} else {
 					require.True(t, strings.HasPrefix(key, thisVersion), key)
 				}
@@ -138,7 +148,7 @@ func TestRollOutOfTheNextVersionDrawsNoRefusals(t *testing.T) {
 		mu.Unlock()
 		finish(t, f, time.Hour)
 		report := f.Discord.Report()
-		keys := strings.Join(f.Memory.Keys(), " ")
+		keys := strings.Join(f.Engine.Keys(), " ")
 		assert.Contains(t, keys, nextVersion)
 		t.Logf("%d requests, at most %d in a second", report.Requests, f.Busiest(time.Second))
 		require.Greater(t, report.Accepted, 1200)

@@ -27,7 +27,7 @@ type world struct {
 	scenery func(s *scene, pick func(values ...int) int) // changes what the play is made of
 	trouble func(s *stage)
 	// share is that of fleet.Config, for worlds where processes have several versions of the protocol. Nil: all have the current one.
-	share    func(process int, runner shared.Runner) (shared.Source, error)
+	share    func(process int, engine shared.Engine) (shared.Source, error)
 	apart    bool   // nothing is shared
 	declares bool   // limits are declared
 	costs    string // names the costs for which 429s are only counted, "" if there are none

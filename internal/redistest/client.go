@@ -10,26 +10,30 @@ import (
 	"strings"
 )
 
-// client speaks as much of the protocol (RESP 2) as tests need, on one connection.
-type client struct {
+// Client speaks as much of the protocol (RESP 2) as tests need, on one connection.
+type Client struct {
 	connection net.Conn
 	reader     *bufio.Reader
 }
 
-func newClient(connection net.Conn) *client {
-	return &client{connection, bufio.NewReader(connection)}
+// NewClient returns a client on a connection.
+func NewClient(connection net.Conn) *Client {
+	return &Client{connection, bufio.NewReader(connection)}
 }
 
-func (c *client) close() { c.connection.Close() }
+// Close closes the connection.
+func (c *Client) Close() { c.connection.Close() }
 
-func (c *client) do(words ...string) (any, error) {
-	if err := c.send(words...); err != nil {
+// Do sends a command and returns its answer, see Receive.
+func (c *Client) Do(words ...string) (any, error) {
+	if err := c.Send(words...); err != nil {
 		return nil, err
 	}
-	return c.receive()
+	return c.Receive()
 }
 
-func (c *client) send(words ...string) error {
+// Send sends a command and does not wait for its answer.
+func (c *Client) Send(words ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(words))
 	for _, word := range words {
@@ -39,8 +43,8 @@ func (c *client) send(words ...string) error {
 	return err
 }
 
-// receive returns a string, an int64, nil or a list of these.
-func (c *client) receive() (any, error) {
+// Receive waits for an answer or a message, and returns a string, an int64, nil or a list of these.
+func (c *Client) Receive() (any, error) {
 	line, err := c.reader.ReadString('\n')
 	if err != nil {
 		return nil, err
@@ -75,7 +79,7 @@ func (c *client) receive() (any, error) {
 	}
 	list := make([]any, n)
 	for i := range list {
-		if list[i], err = c.receive(); err != nil {
+		if list[i], err = c.Receive(); err != nil {
 			return nil, err
 		}
 	}

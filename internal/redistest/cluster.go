@@ -66,7 +66,7 @@ func (e *Engine) Do(words ...string) (any, error) {
 	}
 	defer connection.Close()
 	_ = connection.SetDeadline(time.Now().Add(5 * time.Second))
-	return newClient(connection).do(words...)
+	return NewClient(connection).Do(words...)
 }
 
 func must(t testing.TB, e *Engine, words ...string) string {

@@ -1,3 +1,4 @@
+// Package redistest starts real Redis and Valkey servers for tests.
 package redistest
 
 import (

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // troubles lets calls and replies get lost or late.
-func troubles(chance *rand.Rand) func(string) redistest.Fate {
-	return func(string) redistest.Fate {
-		f := redistest.Fate{Before: time.Duration(chance.Int64N(int64(2 * time.Millisecond)))}
+func troubles(chance *rand.Rand) func(string) memoryengine.Fate {
+	return func(string) memoryengine.Fate {
+		f := memoryengine.Fate{Before: time.Duration(chance.Int64N(int64(2 * time.Millisecond)))}
 		switch chance.IntN(40) {
 		case 0:
 			f.Lost = true
@@ -79,7 +79,7 @@ func TestLateCallsDoNothing(t *testing.T) {
 		defer other.session.Close()
 		p.learn()
 		time.Sleep(2 * time.Second)
-		w.engine.Decide(func(string) redistest.Fate { return redistest.Fate{Before: 900 * time.Millisecond} })
+		w.engine.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 900 * time.Millisecond} })
 		_, ok := p.within(10 * time.Millisecond)
 		require.False(t, ok)
 		time.Sleep(50 * time.Millisecond)

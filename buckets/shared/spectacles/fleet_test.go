@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // fleet is several processes with 10 callers each on one bucket of 5 requests a second.
@@ -30,7 +30,7 @@ func (f fleet) run(t *testing.T) (share float64, refused int, calls float64) {
 		trip := func() time.Duration {
 			return 100*time.Microsecond + time.Duration(chance.Int64N(int64(400*time.Microsecond)))
 		}
-		w.engine.Decide(func(string) redistest.Fate { return redistest.Fate{Before: trip(), After: trip()} })
+		w.engine.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: trip(), After: trip()} })
 		var processes []*process
 		for range f.ours {
 			p := w.process()

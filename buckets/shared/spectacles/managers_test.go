@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/redissim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -125,5 +125,5 @@ func TestWhoDoesNotWaitIsToldWhatTheEngineSays(t *testing.T) {
 
 func TestNilOptionsAreIgnored(t *testing.T) {
 	t.Parallel()
-	assert.NotPanics(t, func() { spectacles.New(&redistest.Memory{}, nil, spectacles.WithPrefix("my-bot:"), nil) })
+	assert.NotPanics(t, func() { spectacles.New(&redissim.Server{}, nil, spectacles.WithPrefix("my-bot:"), nil) })
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/redissim"
 )
 
 func TestDuringAnOutageNothingIsGranted(t *testing.T) {
-	for name, fail := range map[string]func(e *redistest.Memory, away bool){
-		"down": (*redistest.Memory).SetDown, "frozen": (*redistest.Memory).SetFrozen,
+	for name, fail := range map[string]func(e *redissim.Server, away bool){
+		"down": (*redissim.Server).SetDown, "frozen": (*redissim.Server).SetFrozen,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/internal/redistest"
+	"github.com/ratelight/ratelight/internal/redissim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -37,7 +37,7 @@ const route = "/channels/1/messages"
 type world struct {
 	t       *testing.T
 	discord *discordsim.Server
-	engine  *redistest.Memory
+	engine  *redissim.Server
 	work    sync.WaitGroup
 	context context.Context
 	cancel  context.CancelFunc
@@ -49,7 +49,7 @@ func newWorld(t *testing.T, config discordsim.Config) *world {
 	}
 	discord, err := discordsim.New(config)
 	require.NoError(t, err)
-	w := &world{t: t, discord: discord, engine: redistest.NewMemory()}
+	w := &world{t: t, discord: discord, engine: redissim.New()}
 	w.context, w.cancel = context.WithCancel(context.Background())
 	return w
 }

@@ -1,0 +1,43 @@
+package shared_test
+
+import (
+	"os"
+	"time"
+
+	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/memoryengine"
+	"github.com/ratelight/ratelight/internal/redissim"
+)
+
+// server is an engine that tests can look into and break.
+type server interface {
+	shared.Engine
+	shared.Subscriber
+	Decide(func(purpose string) memoryengine.Fate)
+	SetDown(bool)
+	SetFrozen(bool)
+	SetQuiet(bool)
+	StepClock(time.Duration)
+	Calls() map[string]int
+	Total() int
+	Keys() []string
+	Value(key string) string
+	Set(key, text string)
+	SetForeign(key string)
+	Evict(key string) bool
+	Flush()
+	Close()
+}
+
+// newServer returns an engine in memory. If RATELIGHT_SCRIPTED is 1, it is the script on a simulated Redis, which takes
+// ten times as long.
+func newServer() server {
+	if os.Getenv("RATELIGHT_SCRIPTED") != "1" {
+		return memoryengine.New()
+	}
+	s := redissim.New()
+	return struct {
+		*redissim.Server
+		shared.Engine
+	}{s, shared.OnScripts(s)}
+}

@@ -1,0 +1,168 @@
+package memoryengine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+)
+
+// ErrDown is the error of calls to a server that is down.
+var ErrDown = errors.New("memoryengine: connection refused")
+
+// Fate is what happens to one call.
+type Fate struct {
+	// Before is how long the call takes to the server. It runs there even if its caller has given up meanwhile.
+	Before time.Duration
+	// After is how long the reply takes.
+	After time.Duration
+	// Lost calls never reach the server. LostReply loses the reply. Then the caller waits until its context ends.
+	Lost, LostReply bool
+}
+
+// Faults decides what happens to the calls to a server, and counts them. NewFaults makes one.
+type Faults struct {
+	running sync.WaitGroup
+	closed  chan struct{}
+
+	// mu guards all fields below.
+	mu     sync.Mutex
+	calls  map[string]int
+	down   bool
+	frozen chan struct{} // closed when the server continues; nil if it is not frozen
+	fate   func(purpose string) Fate
+	quiet  bool
+}
+
+// NewFaults returns Faults that neither lose nor delay calls.
+func NewFaults() *Faults {
+	return &Faults{calls: map[string]int{}, closed: make(chan struct{})}
+}
+
+// Close ends all calls that are delayed, and waits for those that are being carried out.
+func (f *Faults) Close() {
+	close(f.closed)
+	f.running.Wait()
+}
+
+// Decide lets decide say what happens to each call, by its purpose. nil: calls are neither lost nor delayed.
+func (f *Faults) Decide(decide func(purpose string) Fate) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fate = decide
+}
+
+// SetDown makes the server refuse all calls at once, or accept them again. It keeps its contents.
+func (f *Faults) SetDown(down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = down
+}
+
+// SetFrozen makes calls wait until the server continues, or until their contexts end. When the server continues, it
+// carries out the calls that were given up, too.
+func (f *Faults) SetFrozen(frozen bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case frozen && f.frozen == nil:
+		f.frozen = make(chan struct{})
+	case !frozen && f.frozen != nil:
+		close(f.frozen)
+		f.frozen = nil
+	}
+}
+
+// SetQuiet loses all messages from now on, or none.
+func (f *Faults) SetQuiet(quiet bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.quiet = quiet
+}
+
+// LosesMessages reports whether messages are lost now.
+func (f *Faults) LosesMessages() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.quiet || f.down || f.frozen != nil
+}
+
+// Calls returns how many calls were made, by their purposes.
+func (f *Faults) Calls() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.calls)
+}
+
+// Total returns how many calls were made.
+func (f *Faults) Total() (n int) {
+	for _, count := range f.Calls() {
+		n += count
+	}
+	return n
+}
+
+// Deliver makes one call to a server with faults: carryOut is what the server does if the call reaches it.
+func Deliver[R any](ctx context.Context, f *Faults, purpose string, carryOut func() (R, error)) (none R, err error) {
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	f.mu.Lock()
+	f.calls[purpose]++
+	down, frozen, fate := f.down, f.frozen, Fate{}
+	if f.fate != nil {
+		fate = f.fate(purpose)
+	}
+	f.mu.Unlock()
+	if down {
+		return none, ErrDown
+	}
+	type result struct {
+		reply R
+		err   error
+	}
+	done := make(chan result, 1)
+	f.running.Go(func() {
+		if fate.Lost || !f.wait(fate.Before) || !f.thaw(frozen) {
+			return
+		}
+		reply, err := carryOut()
+		if !fate.LostReply && f.wait(fate.After) {
+			done <- result{reply, err}
+		}
+	})
+	select {
+	case r := <-done:
+		return r.reply, r.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}
+
+// wait waits for d, and reports whether the server was not closed meanwhile.
+func (f *Faults) wait(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-f.closed:
+		return false
+	}
+}
+
+func (f *Faults) thaw(frozen chan struct{}) bool {
+	if frozen == nil {
+		return true
+	}
+	select {
+	case <-frozen:
+		return true
+	case <-f.closed:
+		return false
+	}
+}

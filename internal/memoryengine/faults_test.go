@@ -1,0 +1,107 @@
+package memoryengine_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/memoryengine"
+)
+
+// counter is a server that counts the calls that reach it.
+type counter struct {
+	*memoryengine.Faults
+	n int
+}
+
+func withCounter(t *testing.T, test func(t *testing.T, c *counter)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{Faults: memoryengine.NewFaults()}
+		defer c.Close()
+		test(t, c)
+	})
+}
+
+// call makes a call with a second of time.
+func (c *counter) call() (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return memoryengine.Deliver(ctx, c.Faults, "count", func() (int, error) {
+		c.n++
+		return c.n, nil
+	})
+}
+
+func TestCallsAreLostAndLate(t *testing.T) {
+	withCounter(t, func(t *testing.T, c *counter) {
+		fate := memoryengine.Fate{Lost: true}
+		c.Decide(func(purpose string) memoryengine.Fate {
+			assert.Equal(t, "count", purpose)
+			return fate
+		})
+		_, err := c.call()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		fate = memoryengine.Fate{LostReply: true}
+		_, err = c.call()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		fate = memoryengine.Fate{Before: 3 * time.Second}
+		_, err = c.call()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		fate = memoryengine.Fate{}
+		n, err := c.call()
+		require.NoError(t, err)
+		assert.Equal(t, 2, n, "the lost one did not count, nor has the late one yet")
+		time.Sleep(2*time.Second + time.Millisecond)
+		fate = memoryengine.Fate{Before: 100 * time.Millisecond, After: 200 * time.Millisecond}
+		start := time.Now()
+		n, err = c.call()
+		require.NoError(t, err)
+		assert.Equal(t, 4, n)
+		assert.Equal(t, 300*time.Millisecond, time.Since(start))
+		assert.Equal(t, map[string]int{"count": 5}, c.Calls())
+		assert.Equal(t, 5, c.Total())
+	})
+}
+
+func TestDownAndFrozen(t *testing.T) {
+	withCounter(t, func(t *testing.T, c *counter) {
+		c.SetDown(true)
+		_, err := c.call()
+		require.ErrorIs(t, err, memoryengine.ErrDown)
+		assert.True(t, c.LosesMessages())
+		c.SetDown(false)
+		assert.False(t, c.LosesMessages())
+		c.SetFrozen(true)
+		_, err = c.call()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.True(t, c.LosesMessages())
+		c.SetFrozen(false)
+		synctest.Wait()
+		n, err := c.call()
+		require.NoError(t, err)
+		assert.Equal(t, 2, n, "it has carried out the call that was given up")
+		c.SetQuiet(true)
+		assert.True(t, c.LosesMessages())
+	})
+}
+
+func TestCloseEndsCallsThatAreDelayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{Faults: memoryengine.NewFaults()}
+		c.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: time.Hour} })
+		_, err := c.call()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		c.Decide(nil)
+		c.SetFrozen(true)
+		_, err = c.call()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		start := time.Now()
+		c.Close()
+		assert.Zero(t, time.Since(start))
+		assert.Zero(t, c.n)
+	})
+}

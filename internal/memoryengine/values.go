@@ -1,0 +1,99 @@
+package memoryengine
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Keys returns the names of all keys, sorted.
+func (e *Engine) Keys() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Sorted(maps.Keys(e.contents()))
+}
+
+// contents returns all values. e.mu must be held.
+func (e *Engine) contents() map[string]value {
+	for key := range e.values {
+		e.value(key)
+	}
+	return e.values
+}
+
+// Value returns the value of a key, "" if it holds none.
+func (e *Engine) Value(key string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.value(key).text
+}
+
+// Set lets a key hold any text for good, also one that is no value.
+func (e *Engine) Set(key, text string) { e.set(key, value{text: text}) }
+
+// SetForeign lets a key hold what is no text, for good.
+func (e *Engine) SetForeign(key string) { e.set(key, value{foreign: true}) }
+
+func (e *Engine) set(key string, v value) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.values[key] = v
+}
+
+// Evict deletes one key, as a server does that runs out of memory, and reports whether it existed.
+func (e *Engine) Evict(key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, existed := e.contents()[key]
+	delete(e.values, key)
+	return existed
+}
+
+// Flush deletes everything but the snapshots of Save.
+func (e *Engine) Flush() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.values)
+}
+
+// Snapshot is a copy of an engine's values.
+type Snapshot struct{ values map[string]value }
+
+// Save copies the engine's values for [Engine.Restore].
+func (e *Engine) Save() Snapshot {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Snapshot{maps.Clone(e.contents())}
+}
+
+// Restore returns the engine to a snapshot, like a server that starts again from an old file, or a replica that was
+// behind and takes over. Keys that would have expired since are gone. The clock and subscriptions go on. Restore
+// returns how the keys have changed, for messages of tests.
+func (e *Engine) Restore(s Snapshot) (changes []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before := e.contents()
+	e.values = maps.Clone(s.values)
+	after := e.contents()
+	for key, was := range before {
+		if is, there := after[key]; !there {
+			changes = append(changes, key+" is gone")
+		} else if is != was {
+			changes = append(changes, key+" is older")
+		}
+	}
+	for key := range after {
+		if _, there := before[key]; !there {
+			changes = append(changes, key+" is there again")
+		}
+	}
+	slices.Sort(changes)
+	return changes
+}
+
+// StepClock steps the engine's clock, which runs on from there.
+func (e *Engine) StepClock(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ahead += d
+}

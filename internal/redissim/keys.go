@@ -1,0 +1,63 @@
+package redissim
+
+import "time"
+
+// Keys returns the names of all keys, sorted.
+func (s *Server) Keys() []string {
+	s.connection.Lock()
+	defer s.connection.Unlock()
+	return s.Redis.Keys()
+}
+
+// Value returns the text of a key, "" if it holds none.
+func (s *Server) Value(key string) string {
+	s.connection.Lock()
+	defer s.connection.Unlock()
+	text, _ := s.Redis.Get(key)
+	return text
+}
+
+// Set lets a key hold a text for good.
+func (s *Server) Set(key, text string) {
+	s.connection.Lock()
+	defer s.connection.Unlock()
+	s.Redis.Del(key)
+	_ = s.Redis.Set(key, text) // fails only for a key of another type
+}
+
+// SetForeign lets a key hold what is no text, for good.
+func (s *Server) SetForeign(key string) {
+	s.connection.Lock()
+	defer s.connection.Unlock()
+	s.Redis.Del(key)
+	s.Redis.HSet(key, "name", "mine")
+}
+
+// Evict deletes one key, as a server does that runs out of memory, and reports whether it existed.
+func (s *Server) Evict(key string) bool {
+	s.connection.Lock()
+	defer s.connection.Unlock()
+	return s.Redis.Del(key)
+}
+
+// Flush deletes everything.
+func (s *Server) Flush() {
+	s.connection.Lock()
+	defer s.connection.Unlock()
+	s.Redis.FlushAll()
+}
+
+// StepClock steps the server's clock, which runs on from there.
+func (s *Server) StepClock(d time.Duration) {
+	s.connection.Lock()
+	defer s.connection.Unlock()
+	s.ahead, s.stepped = s.ahead+d, true
+	s.setClock()
+}
+
+// setClock tells the server the time, because a clock that was set stands still. s.connection must be held.
+func (s *Server) setClock() {
+	if s.stepped {
+		s.Redis.SetTime(time.Now().Add(s.ahead))
+	}
+}
