@@ -238,8 +238,15 @@ func (d *discovery) wants() string {
 		return "found"
 	case d.asking:
 		return "ask"
-	case (d.given || d.finding) && d.session.now() < d.ends:
+	case !d.given && !d.finding:
+		return ""
+	case d.session.now() <= d.ends:
 		return "keep"
+	}
+	var f found
+	_ = content(d.cell.value, &f) // was read before
+	if f.Finder == d.who {        // another process may try
+		return "end"
 	}
 	return ""
 }
@@ -254,7 +261,7 @@ func (d *discovery) compose(wants string) (steps []Step, other string) {
 	switch {
 	case wants == "found" && d.found != "" && (renews || !d.renews):
 		next, life = found{Hash: d.found}, hintTime
-	case wants == "found" && f.Finder == d.who:
+	case (wants == "found" || wants == "end") && f.Finder == d.who:
 		next, life = found{}, time.Millisecond // nothing has to be known of it
 	case wants != "ask" || f.Hash != "":
 	case f.Finder == "" || f.Finder == d.who || f.finder() == d.dead:
