@@ -16,6 +16,7 @@ import (
 // When a part shrinks, or its user dies, the difference cools down: requests sent with it still count.
 type division struct {
 	Era     int64             `json:"era"`
+	Born    time.Duration     `json:"born"`  // no earlier division was used after that
 	Users   map[string]*share `json:"users"` // by session
 	Cooling []cooling         `json:"cooling,omitempty"`
 	Hold    time.Duration     `json:"hold,omitempty"`   // until when nothing is sent
@@ -42,7 +43,7 @@ var errDivision = errors.New("does not hold the division of a global limit")
 
 // decodeDivision reads a value.
 func decodeDivision(value string) (*division, error) {
-	d := &division{Users: map[string]*share{}}
+	d := &division{}
 	bad := content(value, d) != nil || len(d.Users) > most || len(d.Cooling) > most
 	counts := func(n ...int) bool { return slices.Min(n) >= 0 && slices.Max(n) <= math.MaxInt32 }
 	for _, u := range d.Users {
@@ -53,6 +54,9 @@ func decodeDivision(value string) (*division, error) {
 	}
 	if bad || !counts(d.Apart) {
 		return nil, errDivision
+	}
+	if d.Users == nil {
+		d.Users = map[string]*share{}
 	}
 	return d, nil
 }

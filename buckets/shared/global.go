@@ -51,7 +51,8 @@ type global struct {
 	users    atomic.Int64 // sessions that share the limit, as far as is known
 	known    *division    // latest known division; nil if none is known
 	cell     cell         // of the known division
-	lost     bool         // the server has lost it
+	lost     bool         // the server has lost the division that this session knew last
+	fades    bool         // the server will soon forget it
 	knownAt  time.Duration
 	part     int // what the manager may use
 	until    time.Duration
@@ -60,7 +61,7 @@ type global struct {
 	at       time.Duration // start of the latest call that confirmed the part
 	naps     int           // suspensions of this process that Part has seen
 	comes    time.Duration // when there may be a part while there is none, 0 if not known
-	dead     []string      // sessions that the server reported dead
+	dead     []string      // users of the known division that were dead when the server had it
 	lookedAt time.Duration // when it was last asked about all other users
 	nextEnd  time.Duration // when the first other user counts as dead without another call
 	failing  bool          // the last call failed

@@ -16,8 +16,6 @@ type part struct {
 	next    *division // nil: it only loads
 	step    Step
 	silent  []string // sessions about which it asks
-	dead    []string // sessions that next does not have any more
-	grown   bool     // next gives more to this session
 }
 
 // once makes one call, and returns the wait until the next one.
@@ -69,7 +67,8 @@ func (g *global) compose(era int64) *part {
 	q := &part{step: Step{Key: g.cell.key}}
 	idle := g.limit > 0 && g.demand.need(now) == 0 && now-g.demand.last >= globalIdle && g.hold.Wait(now) == 0
 	q.leaving = g.changed == nil || idle
-	d, news := g.current(era, now, early)
+	d, news := g.current(era, now, early, late)
+	news = news || g.fades
 	d.lapse(early)
 	for _, session := range g.dead {
 		if d.Users[session] != nil {
@@ -77,7 +76,6 @@ func (g *global) compose(era int64) *part {
 			news = true
 		}
 	}
-	q.dead, g.dead = g.dead, nil
 	u := d.Users[s.id]
 	switch {
 	case q.leaving:
@@ -111,7 +109,7 @@ func (g *global) compose(era int64) *part {
 			}
 		}
 	}
-	if !news {
+	if !news || q.leaving && g.known == nil && !g.lost {
 		return q
 	}
 	q.next, q.step = d, g.cell.replace(d, keyTime+max(d.Hold-early, 0))
@@ -135,25 +133,35 @@ func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 	return all
 }
 
-// current returns a copy of the division that the server has, and reports whether it differs already. After a loss it is
-// a new one, in which all users first report their parts. g.mu must be held.
-func (g *global) current(era int64, now, early time.Duration) (d *division, news bool) {
-	if g.known != nil && g.known.Era == era {
-		d, _ = decodeDivision(g.cell.value) // was decoded before
+// current returns a copy of the division that the server has, and reports whether it differs already. After a loss all
+// users first report their parts. g.mu must be held.
+func (g *global) current(era int64, now, early, late time.Duration) (d *division, news bool) {
+	if now-g.knownAt >= knowledge { // the server may have let it expire
+		g.known, g.cell.value, g.lost = nil, "", false
+	}
+	if g.known != nil && g.known.Era != era {
+		g.miss(now)
+	}
+	if news = g.known == nil || g.known.Era != era; news {
+		d = &division{Era: era, Born: late, Users: map[string]*share{}}
 	} else {
-		d = &division{Era: era, Users: map[string]*share{}}
-		news = true
+		d, _ = decodeDivision(g.cell.value) // was decoded before
 	}
 	forgotten := sessionTime + g.cooling()
-	switch {
-	case !news && !g.lost, d.Claims > early:
-		return d, news
-	case g.alone, g.failing && now-g.at >= forgotten: // the others have no parts left, or are about to report them
-		d.letClaim(g.limit, early+g.returning())
-	case g.known != nil, g.lost, g.part > 0: // it is of an earlier era, or was there
-		d.letClaim(g.limit, early+forgotten)
+	till := d.Born + forgotten
+	if g.alone || g.failing && now-g.at >= forgotten { // the others have no parts left, or are about to report them
+		till = min(till, late+g.returning())
 	}
-	return d, true
+	if g.lost && d.Claims <= early && till > early {
+		d.letClaim(g.limit, till)
+		news = true
+	}
+	return d, news
+}
+
+// miss records that the server has lost the known division. g.mu must be held.
+func (g *global) miss(now time.Duration) {
+	g.lost, g.tell = true, g.hold.Wait(now) > 0
 }
 
 // returning is how long other sessions may take to notice the end of an outage, and to report what they use.
@@ -169,7 +177,7 @@ func (g *global) report(d *division, u *share, now, early, late time.Duration) (
 		u.Part = g.part
 	case g.alone && g.part > u.Part:
 		if d.Claims <= early {
-			d.letClaim(g.limit, early+g.returning())
+			d.letClaim(g.limit, late+g.returning())
 		}
 		d.claim(u, g.part)
 	}
@@ -188,7 +196,6 @@ func (g *global) report(d *division, u *share, now, early, late time.Duration) (
 func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 	now := g.session.now()
 	if err != nil {
-		g.dead = append(g.dead, q.dead...)
 		return g.failed(now, q.leaving, err)
 	}
 	g.err = nil
@@ -198,19 +205,12 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 	if g.failing && r.received-g.at >= sessionTime {
 		g.spared = r.received + g.returning()
 	}
-	g.nextEnd = forever
-	for i, session := range q.silent {
-		end := max(r.received+g.session.lives(session, r.values[1+i]), g.spared)
-		if g.nextEnd = min(g.nextEnd, end); end <= r.received {
-			g.dead = append(g.dead, session)
-		}
-	}
 	main := r.values[0]
 	switch {
 	case !main.Replaced && g.knownAt > r.sent: // a message may have been faster than the reply
 		return 0
 	case main.Replaced:
-		g.lowered, g.alone = false, false
+		g.lowered, g.alone, g.lost, g.fades = false, false, false, false
 		if is, _ := parseVersion(versionOf(q.step.Value)); !g.newer(is) {
 			g.know(q.next, q.step.Value, r.received)
 		}
@@ -219,16 +219,19 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		}
 		g.confirm(r.sent)
 	case main.Value == g.cell.value && q.next == nil:
+		g.knownAt, g.fades = r.received, main.Life < keyTime/2
 		if q.leaving {
 			return g.left()
 		}
 	case main.Value == "":
 		if g.known != nil {
-			g.tell = g.hold.Wait(now) > 0 // the server has lost the hold, too
+			g.miss(now)
 			g.session.lost()
-			g.lost = true
 		}
 		g.known, g.cell.value = nil, ""
+		if q.leaving && !g.lost {
+			return g.left()
+		}
 		return 0
 	default:
 		if err := g.learn(main.Value, r.received); err != nil {
@@ -251,7 +254,25 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		}
 		g.confirm(r.sent)
 	}
+	g.looked(q, r)
 	return g.rest(now)
+}
+
+// looked records which other users are dead, according to a call that also showed the known division. One that comes
+// back replaces that.
+func (g *global) looked(q *part, r *reply) {
+	g.nextEnd = forever
+	shown := r.values[0].Value
+	if r.values[0].Replaced {
+		shown = q.step.Value
+	}
+	for i, session := range q.silent {
+		end := max(r.received+g.session.lives(session, r.values[1+i]), g.spared)
+		g.nextEnd = min(g.nextEnd, end)
+		if end <= r.received && shown == g.cell.value && g.known.Users[session] != nil {
+			g.dead = append(g.dead, session)
+		}
+	}
 }
 
 // learn records a division that another session has written.
@@ -264,7 +285,7 @@ func (g *global) learn(value string, now time.Duration) error {
 	is, _ := parseVersion(versionOf(value))
 	lost := g.known != nil && d.Era == g.known.Era && (is.life != was.life || is.number < was.number)
 	if lost {
-		g.tell = g.hold.Wait(now) > 0
+		g.miss(now)
 		g.session.lost()
 	}
 	if lost && is.life == was.life { // no process writes an older division
@@ -273,13 +294,15 @@ func (g *global) learn(value string, now time.Duration) error {
 		return nil
 	}
 	g.know(d, value, now)
-	g.lost = lost
 	return nil
 }
 
 // know records the division that the server has.
 func (g *global) know(d *division, value string, now time.Duration) {
-	g.known, g.cell.value, g.knownAt, g.lost = d, value, now, false
+	if g.known != nil && g.known.Era != d.Era {
+		g.miss(now)
+	}
+	g.known, g.cell.value, g.knownAt, g.dead = d, value, now, nil
 	g.users.Store(int64(len(d.sharing())))
 	if d.Era != g.session.eraNumber() {
 		return // its times are those of another clock
@@ -317,7 +340,7 @@ func (g *global) confirm(sent time.Duration) {
 		return
 	}
 	g.at, g.until, g.failing = sent, sent+partTime, false
-	if !g.lowered {
+	if g.lowered = g.lowered && g.part < u.Part; !g.lowered {
 		g.part = u.Part
 		if target := g.known.target(u, g.known.plan(g.session.engineTime(sent))); target < u.Part {
 			g.part, g.lowered = target, true
@@ -403,8 +426,7 @@ func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.D
 
 // left records that the session uses nothing. Calls end, unless a request needed a part meanwhile. g.mu must be held.
 func (g *global) left() time.Duration {
-	g.part, g.until, g.at, g.comes, g.demand.told, g.err = 0, 0, 0, 0, 0, nil
-	g.known, g.cell.value = nil, ""
+	g.part, g.until, g.at, g.comes, g.demand.told, g.lowered, g.err = 0, 0, 0, 0, 0, false, nil
 	g.inUse = g.calls.again && g.changed != nil
 	if g.changed == nil {
 		g.forget()
