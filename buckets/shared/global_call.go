@@ -12,24 +12,17 @@ const lookAround = 10 * time.Second
 
 // part is a call of a global limit. It replaces the known division by the next one, or only loads it.
 type part struct {
-	leaving bool
-	next    *division // nil: it only loads
-	step    Step
-	silent  []string // sessions about which it asks
+	introduces bool // it is the first one, and asks for the server's clock
+	leaving    bool
+	next       *division // nil: it only loads
+	step       Step
+	silent     []string // sessions about which it asks
 }
 
 // once makes one call, and returns the wait until the next one.
 func (g *global) once() time.Duration {
-	err := g.session.outageErr()
-	if err == nil {
-		err = g.session.introduce()
-	}
-	return g.speak(func(purpose string, era int64, steps ...Step) (reply, error) {
-		if err != nil {
-			return reply{}, err
-		}
-		return g.session.exchange(purpose, era, steps...)
-	})
+	g.session.awake()
+	return g.speak(g.session.exchange)
 }
 
 // speak makes one call, and returns the wait until the next one.
@@ -41,8 +34,17 @@ func (g *global) speak(exchange exchange) time.Duration {
 	}
 	era := g.session.eraNumber() // read before the clock
 	q := g.compose(era)
+	if wait := g.spare(q); wait > 0 {
+		g.mu.Unlock()
+		return wait
+	}
+	g.fresh = false
 	g.mu.Unlock()
-	r, err := exchange("part", era, append([]Step{q.step}, g.session.lifeSteps(q.silent)...)...)
+	purpose := "part"
+	if q.introduces {
+		purpose = "beat"
+	}
+	r, err := exchange(purpose, era, append([]Step{q.step}, g.session.lifeSteps(q.silent)...)...)
 	g.mu.Lock()
 	wait := g.heard(q, &r, err)
 	changed := g.changed
@@ -54,6 +56,19 @@ func (g *global) speak(exchange exchange) time.Duration {
 	return wait
 }
 
+// spare returns the wait until the next call if q has no news and nothing new can be learnt from it, and 0 otherwise.
+// g.mu must be held.
+func (g *global) spare(q *part) (wait time.Duration) {
+	now := g.session.now()
+	if !g.fresh || q.introduces || q.leaving || q.next != nil {
+		return 0
+	}
+	if wait = g.rest(now); g.limit > 0 {
+		wait = min(wait, g.at+beatPeriod-now)
+	}
+	return max(wait, 0)
+}
+
 // cooling is how long a sent request counts against the limit.
 func (g *global) cooling() time.Duration { return globalPeriod + g.session.store.options.trip }
 
@@ -63,8 +78,12 @@ func (g *global) compose(era int64) *part {
 	now := s.now()
 	early, late := s.engineTime(now), s.engineLatest(now)
 	g.lapse(now)
-	g.asks = false
 	q := &part{step: Step{Key: g.cell.key}}
+	if era == 0 || !s.knowsEngine() {
+		q.introduces = true
+		return q
+	}
+	g.asks = false
 	idle := g.limit > 0 && g.demand.need(now) == 0 && now-g.demand.last >= globalIdle && g.hold.Wait(now) == 0
 	q.leaving = g.changed == nil || idle
 	d, news := g.current(era, now, early, late)
@@ -84,6 +103,7 @@ func (g *global) compose(era int64) *part {
 			d.remove(s.id, late+g.cooling())
 			news = true
 		}
+		g.part, g.until = 0, 0 // others may have it even if the reply is lost
 	case u == nil:
 		u, news = &share{}, true
 		d.Users[s.id] = u
@@ -100,7 +120,6 @@ func (g *global) compose(era int64) *part {
 	if g.tell = extended; extended {
 		d.Hold, news = late+g.hold.Wait(now), true
 	}
-	p := d.plan(early)
 	if !q.leaving && (u.Need > u.Part || now-g.lookedAt >= lookAround) {
 		g.lookedAt = now
 		for _, session := range slices.Sorted(maps.Keys(d.Users)) {
@@ -112,6 +131,7 @@ func (g *global) compose(era int64) *part {
 	if !news || q.leaving && g.known == nil && !g.lost {
 		return q
 	}
+	p := d.share(early)
 	q.next, q.step = d, g.cell.replace(d, keyTime+max(d.Hold-early, 0))
 	q.step.Channels, q.step.Message = s.channels(g.hearers(d, p, extended)), "global "+g.credential+" "
 	return q
@@ -121,12 +141,12 @@ func (g *global) compose(era int64) *part {
 const mostHearers = 8
 
 // hearers returns the sessions that receive the division by message: those that have to learn of a hold or to return
-// something, and some of those that may write the next one.
+// something, those that may use more, and some of those that may write the next one.
 func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 	for _, session := range slices.Sorted(maps.Keys(d.Users)) {
 		u := d.Users[session]
 		returns := u.Limit > 0 && d.target(u, p) < u.Part
-		if session != g.session.id && (extended || returns || len(all) < mostHearers) {
+		if session != g.session.id && (extended || returns || u.grown || len(all) < mostHearers) {
 			all = append(all, session)
 		}
 	}
@@ -206,9 +226,16 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		g.spared = r.received + g.returning()
 	}
 	main := r.values[0]
+	shown := main.Value
+	is, _ := parseVersion(versionOf(main.Value))
 	switch {
-	case !main.Replaced && g.knownAt > r.sent: // a message may have been faster than the reply
+	case main.Replaced || g.knownAt <= r.sent:
+	case g.newer(is): // a message was faster than the reply
+		main.Value = g.cell.value
+	case is.life != g.cell.version().life:
 		return 0
+	}
+	switch {
 	case main.Replaced:
 		g.lowered, g.alone, g.lost, g.fades = false, false, false, false
 		if is, _ := parseVersion(versionOf(q.step.Value)); !g.newer(is) {
@@ -218,11 +245,6 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 			return g.left()
 		}
 		g.confirm(r.sent)
-	case main.Value == g.cell.value && q.next == nil:
-		g.knownAt, g.fades = r.received, main.Life < keyTime/2
-		if q.leaving {
-			return g.left()
-		}
 	case main.Value == "":
 		if g.known != nil {
 			g.miss(now)
@@ -233,6 +255,11 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 			return g.left()
 		}
 		return 0
+	case main.Value == g.cell.value && q.next == nil:
+		g.knownAt, g.fades = r.received, main.Life < keyTime/2
+		if q.leaving {
+			return g.left()
+		}
 	default:
 		if err := g.learn(main.Value, r.received); err != nil {
 			g.err = g.session.wrongKey(g.cell.key, err.Error())
@@ -243,8 +270,7 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 			return g.left()
 		case g.lost, g.session.eraOver():
 			return 0
-		case g.limit == 0 && u != nil && !g.tell && !q.leaving: // there is time to report again
-		case q.next != nil || u == nil || q.leaving:
+		case u == nil, q.leaving:
 			return 0 // another session was faster
 		}
 	}
@@ -254,15 +280,18 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		}
 		g.confirm(r.sent)
 	}
-	g.looked(q, r)
+	g.looked(q, r, shown)
+	if q.introduces || !main.Replaced && q.next != nil { // the known clock, or division, was not that of the server
+		g.fresh = true
+		return 0
+	}
 	return g.rest(now)
 }
 
 // looked records which other users are dead, according to a call that also showed the known division. One that comes
 // back replaces that.
-func (g *global) looked(q *part, r *reply) {
+func (g *global) looked(q *part, r *reply, shown string) {
 	g.nextEnd = forever
-	shown := r.values[0].Value
 	if r.values[0].Replaced {
 		shown = q.step.Value
 	}
@@ -328,8 +357,12 @@ func (g *global) know(d *division, value string, now time.Duration) {
 		}
 		g.comes = now + max(at-early, time.Millisecond)
 	}
-	if target := d.target(u, p); target < g.part {
+	g.lowered = g.lowered && g.part < u.Part
+	switch target := d.target(u, p); {
+	case target < g.part:
 		g.part, g.lowered = target, true
+	case !g.lowered && now < g.until: // another session has given it more
+		g.part = target
 	}
 }
 
@@ -383,8 +416,11 @@ func (g *global) newer(than version) bool {
 
 // told records a division that another session has sent by message.
 func (g *global) told(value string) {
+	naps := g.session.awake()
 	g.mu.Lock()
 	now := g.session.now()
+	g.wake(naps, now)
+	g.lapse(now)
 	d, err := decodeDivision(value)
 	is, _ := parseVersion(versionOf(value))
 	was := g.cell.version()
@@ -392,6 +428,7 @@ func (g *global) told(value string) {
 		(g.known == nil || is.life == was.life && is.number > was.number)
 	if news {
 		g.know(d, value, now)
+		g.fresh = true
 		if u := d.Users[g.session.id]; u == nil || g.lowered || u.short() > 0 && d.plan(g.session.engineTime(now)).free > 0 {
 			g.calls.call()
 		}

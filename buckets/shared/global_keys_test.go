@@ -183,3 +183,32 @@ func TestSessionThatClosesBeforeItsFirstCallDelaysNobody(t *testing.T) {
 		assert.Zero(t, b.waiting())
 	})
 }
+
+// The reply to the call that returns a part is lost, and new requests arrive before it is repeated.
+func TestReturnedPartIsNotUsed(t *testing.T) {
+	onStage(t, func(f *stage) {
+		a, gate := f.gated(50, 0)
+		defer a.end()
+		a.sendEvenly(5*time.Second, 50*ms)
+		returned := f.now()
+		f.memory.Decide(func(purpose string) redistest.Fate {
+			return redistest.Fate{LostReply: f.now()-returned > 9500*ms}
+		})
+		for f.now()-returned < 11*time.Second && a.part() > 0 {
+			time.Sleep(ms)
+		}
+		gate.shut.Store(true)
+		f.memory.Decide(nil)
+		time.Sleep(10 * ms)
+		b := f.sender(50)
+		defer b.end()
+		b.send(300)
+		a.send(300)
+		for range 3000 {
+			time.Sleep(ms)
+			require.LessOrEqual(t, a.part()+b.part(), 50)
+		}
+		require.LessOrEqual(t, most(time.Second, a, b), 50)
+		gate.shut.Store(false)
+	})
+}
