@@ -48,12 +48,13 @@ type global struct {
 	err     error
 	calls   repeater
 
-	users    atomic.Int64 // sessions that share the limit, as far as is known
-	known    *division    // latest known division; nil if none is known
-	cell     cell         // of the known division
-	lost     bool         // the server has lost the division that this session knew last
-	fades    bool         // the server will soon forget it
-	fresh    bool         // nothing has to be asked before the next second is over, if there is nothing to report
+	users    atomic.Int64  // sessions that share the limit, as far as is known
+	known    *division     // latest known division; nil if none is known
+	cell     cell          // of the known division
+	lost     bool          // the server has lost the division that this session knew last
+	fades    bool          // the server will soon forget it
+	courtesy time.Duration // how long a smaller part is reported later, so that sessions without one go first
+	fresh    bool          // nothing has to be asked before the next second is over, if there is nothing to report
 	knownAt  time.Duration
 	part     int // what the manager may use
 	until    time.Duration

@@ -219,6 +219,7 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		return g.failed(now, q.leaving, err)
 	}
 	g.err = nil
+	g.courtesy = min(2*(r.received-r.sent), beatPeriod)
 	if r.anew {
 		return 0
 	}
@@ -385,8 +386,10 @@ func (g *global) confirm(sent time.Duration) {
 func (g *global) rest(now time.Duration) (wait time.Duration) {
 	d, u := g.known, g.known.Users[g.session.id]
 	switch {
-	case g.lowered || g.tell || len(g.dead) > 0:
+	case g.tell || len(g.dead) > 0:
 		return 0
+	case g.lowered:
+		return g.courtesy
 	case g.limit == 0 && g.session.store.subscriber != nil && g.hold.Wait(now) == 0:
 		return listenPeriod
 	case u == nil:
@@ -429,8 +432,11 @@ func (g *global) told(value string) {
 	if news {
 		g.know(d, value, now)
 		g.fresh = true
-		if u := d.Users[g.session.id]; u == nil || g.lowered || u.short() > 0 && d.plan(g.session.engineTime(now)).free > 0 {
+		switch {
+		case d.Users[g.session.id] == nil:
 			g.calls.call()
+		case g.lowered:
+			g.calls.within(g.courtesy)
 		}
 	}
 	changed := g.changed
