@@ -3,6 +3,7 @@ package shared
 import (
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"time"
 )
@@ -34,6 +35,12 @@ func (c *cell) took(step *Step, result Loaded) bool {
 		c.value = step.Value
 	}
 	return result.Replaced || step.Value == ""
+}
+
+// conflictPause returns a random pause after a call that was slower than another. Without it, many sessions that repeat
+// their calls at the same time would be slower again.
+func conflictPause(r *reply) time.Duration {
+	return rand.N(min(20*(r.received-r.sent), beatPeriod/4) + 1)
 }
 
 // errContent means that a value is not what this version of Ratelight stores.

@@ -217,7 +217,7 @@ func (d *discovery) speak(exchange exchange) (wait time.Duration) {
 			if other != "" && d.session.lives(other, r.values[1]) == 0 {
 				d.dead = other
 			}
-			wait = d.heard(wants, hash, &f, r.values[0].Life, settled)
+			wait = d.heard(wants, hash, &f, &r, settled)
 		}
 	}
 	if err != nil {
@@ -288,16 +288,17 @@ func (d *discovery) compose(wants string) (steps []Step, other string) {
 	return steps, other
 }
 
-// heard records a reply, and returns the wait until the next call. hash is what the call has reported, life for how long
-// the server's value would have been stored; settled is false if another session was faster. d.mu must be held.
-func (d *discovery) heard(wants, hash string, f *found, life time.Duration, settled bool) time.Duration {
+// heard records a reply, and returns the wait until the next call. hash is what the call has reported; settled is false if
+// another session was faster. d.mu must be held.
+func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) time.Duration {
 	d.err = nil
+	life := r.values[0].Life
 	if f.Hash != "" {
 		d.hash = f.Hash
 	}
 	switch {
 	case wants == "found":
-		if settled && d.found == hash {
+		if d.found == hash && (settled || d.renews && f.Hash == hash && life >= hintTime-hintSlack) {
 			d.telling, d.renews = false, false
 		}
 		if d.changed == nil && !d.telling {
@@ -314,8 +315,10 @@ func (d *discovery) heard(wants, hash string, f *found, life time.Duration, sett
 		return 0
 	case f.Finder == d.who:
 		d.asking, d.given, d.ends = false, true, d.session.now()+discoveryTime
-	case !settled || f.Finder == "" || d.dead != "":
+	case f.Finder == "" || d.dead != "":
 		return 0
+	case !settled:
+		return conflictPause(r)
 	}
 	return beatPeriod
 }

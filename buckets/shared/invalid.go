@@ -156,6 +156,9 @@ func (i *invalid) speak(ctx context.Context) time.Duration {
 	if i.learn(&r) != nil {
 		return beatPeriod
 	}
+	if !settled && !i.calls.stopped {
+		return conflictPause(&r)
+	}
 	if !settled || i.count > i.told && step.Value == "" { // nothing was known, or the server has lost what it knew
 		return 0
 	}
