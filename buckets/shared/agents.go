@@ -20,7 +20,6 @@ type agents struct {
 	naps   int                  // suspensions of this process that aliveUntil has seen
 	lease  time.Duration        // until when the server knows the session to be alive, by its clock
 	since  time.Duration        // start of the first call after a time in which it may have counted as dead
-	wanted string               // what the latest beat has said of loans that others need
 	long   map[string]struct{}  // sessions that the server would store for too long, as its clock was set back
 }
 

@@ -288,8 +288,8 @@ func (d *discovery) compose(wants string) (steps []Step, other string) {
 	return steps, other
 }
 
-// heard records a reply, and returns the wait until the next call. hash is what the call has reported; settled is false if
-// another session was faster. d.mu must be held.
+// heard records a reply, and returns the wait until the next call. hash is what the call has reported; settled is false
+// if another session was faster. d.mu must be held.
 func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) time.Duration {
 	d.err = nil
 	life := r.values[0].Life

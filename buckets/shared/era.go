@@ -125,7 +125,8 @@ func (s *session) lived(call *Call, r *reply, number int64, lease time.Duration)
 		s.saw(is, r, len(r.values) > 1)
 	}
 	// The server has gone back to an earlier era, or has lost the latest calls of this session.
-	if is != 0 && is < number && is == s.eraNumber() || len(r.values) > 1 && r.engine < lease && r.engine+r.values[1].Life+lifeSlack < lease {
+	earlier := is != 0 && is < number && is == s.eraNumber()
+	if earlier || len(r.values) > 1 && r.engine < lease && r.engine+r.values[1].Life+lifeSlack < lease {
 		s.endEra()
 	}
 	r.anew = is == 0 || number != 0 && is != number || s.eraNumber() != is || s.eraOver()

@@ -110,7 +110,7 @@ func (g *global) compose(era int64) *part {
 		if d.Claims > early {
 			d.claim(u, g.part)
 		}
-	case g.limit > 0 && g.at < s.aliveSince(): // others may have removed it: the division shows that if this call has an effect
+	case g.limit > 0 && g.at < s.aliveSince(): // others may remove it before this call takes effect
 		news = true
 	}
 	if !q.leaving {
