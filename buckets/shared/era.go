@@ -14,6 +14,7 @@ import (
 type era struct {
 	number int64         // 0: not known
 	over   bool          // whether the session has noticed that the era must end
+	none   bool          // whether the server has no number
 	fades  bool          // whether the server will soon forget the number
 	since  time.Duration // when the reply that told of it arrived
 	least  int64         // the latest number that was known; the server may have gone back
@@ -84,6 +85,7 @@ func (s *session) liveIn(number int64, call *Call) (lease time.Duration) {
 	}
 	if number != 0 && number == s.era.number {
 		switch {
+		case s.era.none: // the next call begins an era
 		case s.era.over:
 			era.Version = call.Guard
 		case s.era.fades:
@@ -117,9 +119,7 @@ func (s *session) lived(call *Call, r *reply, number int64, lease time.Duration)
 	}
 	s.mu.Lock()
 	s.era.fades = s.era.number == is && first.Life < eraTime/2 && !first.Replaced
-	if is == 0 { // the next call begins an era
-		s.era.over = false
-	}
+	s.era.none = is == 0
 	s.mu.Unlock()
 	if is != 0 {
 		s.saw(is, r, len(r.values) > 1)

@@ -212,3 +212,23 @@ func TestReturnedPartIsNotUsed(t *testing.T) {
 		gate.shut.Store(false)
 	})
 }
+
+// The server's clock is set and its state is lost before a session has ended the era because of the clock.
+func TestLossAfterAStepOfTheClockIsNoLoop(t *testing.T) {
+	onStage(t, func(f *stage) {
+		f.memory.Decide(func(string) redistest.Fate { return redistest.Fate{Before: 10 * ms, After: 10 * ms} })
+		a := f.sender(50)
+		defer a.end()
+		a.send(1)
+		time.Sleep(1660 * ms)
+		f.memory.StepClock(7400 * ms)
+		time.Sleep(20 * ms)
+		f.memory.Flush()
+		before := f.memory.Total()
+		time.Sleep(10 * time.Second)
+		assert.Less(t, f.memory.Total()-before, 20)
+		a.send(100)
+		time.Sleep(5 * time.Second)
+		assert.Zero(t, a.waiting())
+	})
+}

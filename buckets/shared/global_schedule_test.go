@@ -133,6 +133,7 @@ type schedule struct {
 	i       int
 	known   time.Duration // when everybody who lives has told a server that lost its state what it uses
 	skew    time.Duration // of the server's clock
+	calls   int
 	log     []string
 }
 
@@ -253,7 +254,13 @@ func (s *schedule) watch(d time.Duration) error {
 	for range int(d/moment) + 1 {
 		now, total := s.now(), 0
 		s.memory.Redis.SetTime(time.Now().Add(s.skew))
-		s.i++
+		if s.i++; s.i%(3*moments) == 0 {
+			n := s.memory.Calls()["part"]
+			if n-s.calls > 3*8*len(s.users) {
+				return fmt.Errorf("at %v %d calls in 3 s by %d; before: %v", now, n-s.calls, len(s.users), s.log)
+			}
+			s.calls = n
+		}
 		for _, u := range s.users {
 			if !u.dead && now >= u.late {
 				u.link.cut.Store(false)
