@@ -45,7 +45,8 @@ func content(value string, v any) error {
 		return nil
 	}
 	_, text, _ := strings.Cut(value, " ")
-	if _, ok := parseVersion(versionOf(value)); !ok || json.Unmarshal([]byte(text), v) != nil {
+	_, ok := parseVersion(versionOf(value))
+	if !ok || !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), v) != nil {
 		return errContent
 	}
 	return nil

@@ -229,7 +229,7 @@ func (d *discovery) speak(exchange exchange) (wait time.Duration) {
 			if other != "" && d.session.lives(other, r.values[1]) == 0 {
 				d.dead = other
 			}
-			wait = d.heard(wants, hash, &f, r.values[0].Life, settled)
+			wait = d.heard(wants, hash, &f, &r, settled)
 		}
 	}
 	if err != nil {
@@ -250,8 +250,15 @@ func (d *discovery) wants() string {
 		return "found"
 	case d.asking:
 		return "ask"
-	case (d.given || d.finding) && d.session.now() < d.ends:
+	case !d.given && !d.finding:
+		return ""
+	case d.session.now() <= d.ends:
 		return "keep"
+	}
+	var f found
+	_ = content(d.cell.value, &f) // was read before
+	if f.Finder == d.who {        // another process may try
+		return "end"
 	}
 	return ""
 }
@@ -266,7 +273,7 @@ func (d *discovery) compose(wants string) (steps []Step, other string) {
 	switch {
 	case wants == "found" && d.found != "" && (renews || !d.renews):
 		next, life = found{Hash: d.found}, hintTime
-	case wants == "found" && f.Finder == d.who:
+	case (wants == "found" || wants == "end") && f.Finder == d.who:
 		next, life = found{}, time.Millisecond // nothing has to be known of it
 	case wants != "ask" || f.Hash != "":
 	case f.Finder == "" || f.Finder == d.who || f.finder() == d.dead:
@@ -293,16 +300,17 @@ func (d *discovery) compose(wants string) (steps []Step, other string) {
 	return steps, other
 }
 
-// heard records a reply, and returns the wait until the next call. hash is what the call has reported, life for how
-// long the server's value would have been stored; settled is false if another session was faster. d.mu must be held.
-func (d *discovery) heard(wants, hash string, f *found, life time.Duration, settled bool) time.Duration {
+// heard records a reply, and returns the wait until the next call. hash is what the call has reported; settled is false
+// if another session was faster. d.mu must be held.
+func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) time.Duration {
 	d.err = nil
+	life := r.values[0].Life
 	if f.Hash != "" {
 		d.hash = f.Hash
 	}
 	switch {
 	case wants == "found":
-		if settled && d.found == hash {
+		if d.found == hash && (settled || d.renews && f.Hash == hash && life >= hintTime-hintSlack) {
 			d.telling, d.renews = false, false
 		}
 		if d.changed == nil && !d.telling {
@@ -319,7 +327,9 @@ func (d *discovery) heard(wants, hash string, f *found, life time.Duration, sett
 		return 0
 	case f.Finder == d.who:
 		d.asking, d.given, d.ends = false, true, d.session.now()+discoveryTime
-	case !settled || f.Finder == "" || d.dead != "":
+	case f.Finder == "" || d.dead != "":
+		return 0
+	case !settled:
 		return d.contest.pause()
 	}
 	return beatPeriod

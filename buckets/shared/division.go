@@ -16,6 +16,7 @@ import (
 // When a part shrinks, or its user dies, the difference cools down: requests sent with it still count.
 type division struct {
 	Era     int64             `json:"era"`
+	Born    time.Duration     `json:"born"`  // no earlier division was used after that
 	Users   map[string]*share `json:"users"` // by session
 	Cooling []cooling         `json:"cooling,omitempty"`
 	Hold    time.Duration     `json:"hold,omitempty"`   // until when nothing is sent
@@ -29,7 +30,8 @@ type share struct {
 	Need  int           `json:"need"`
 	Part  int           `json:"part"`
 	Till  time.Duration `json:"till,omitempty"` // without a limit: until when it counts without another report
-	fair  int           // what it should have, of divide
+	fair  int           // what it should have, of plan
+	grown bool          // by share
 }
 
 type cooling struct {
@@ -42,7 +44,7 @@ var errDivision = errors.New("does not hold the division of a global limit")
 
 // decodeDivision reads a value.
 func decodeDivision(value string) (*division, error) {
-	d := &division{Users: map[string]*share{}}
+	d := &division{}
 	bad := content(value, d) != nil || len(d.Users) > most || len(d.Cooling) > most
 	counts := func(n ...int) bool { return slices.Min(n) >= 0 && slices.Max(n) <= math.MaxInt32 }
 	for _, u := range d.Users {
@@ -53,6 +55,9 @@ func decodeDivision(value string) (*division, error) {
 	}
 	if bad || !counts(d.Apart) {
 		return nil, errDivision
+	}
+	if d.Users == nil {
+		d.Users = map[string]*share{}
 	}
 	return d, nil
 }
@@ -183,6 +188,19 @@ func (d *division) grow(u *share, now time.Duration) {
 	grant := min(u.short(), max(p.free, 0))
 	more := min(u.fair+p.spare-u.Part-grant, (p.free-grant-(p.needy-grant))/4)
 	u.Part += grant + max(more, 0)
+}
+
+// share gives the users what is free of what they lack, first those that have least, and returns the plan after that.
+func (d *division) share(now time.Duration) plan {
+	p := d.plan(now)
+	users := d.sharing()
+	slices.SortStableFunc(users, func(a, b *share) int { return cmp.Compare(a.Part, b.Part) })
+	for _, u := range users {
+		grant := min(u.short(), max(p.free, 0))
+		u.Part, u.grown = u.Part+grant, grant > 0
+		p.free, p.coming, p.needy = p.free-grant, p.coming-grant, p.needy-grant
+	}
+	return p
 }
 
 // target returns what a user may use. It has to return its surplus if another user has too little, if nothing would be

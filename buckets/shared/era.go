@@ -14,8 +14,10 @@ import (
 type era struct {
 	number int64         // 0: not known
 	over   bool          // whether the session has noticed that the era must end
+	none   bool          // whether the server has no number
 	fades  bool          // whether the server will soon forget the number
 	since  time.Duration // when the reply that told of it arrived
+	least  int64         // the latest number that was known; the server may have gone back
 }
 
 // eraTime is how long the server stores the number, longer than any state. Then a new era begins without a loss.
@@ -76,13 +78,14 @@ func (s *session) liveIn(number int64, call *Call) (lease time.Duration) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := eraText(max(s.era.number, s.clock.Now().UnixMilli()) + 1)
+	next := eraText(max(s.era.number, s.era.least, s.clock.Now().UnixMilli()) + 1)
 	era := Step{Key: s.store.keys.era(), Value: next, Life: eraTime} // begins an era if there is none
 	if number != 0 {
 		call.Guard = versionOf(eraText(number))
 	}
 	if number != 0 && number == s.era.number {
 		switch {
+		case s.era.none: // the next call begins an era
 		case s.era.over:
 			era.Version = call.Guard
 		case s.era.fades:
@@ -116,15 +119,14 @@ func (s *session) lived(call *Call, r *reply, number int64, lease time.Duration)
 	}
 	s.mu.Lock()
 	s.era.fades = s.era.number == is && first.Life < eraTime/2 && !first.Replaced
-	if is == 0 { // the next call begins an era
-		s.era.over = false
-	}
+	s.era.none = is == 0
 	s.mu.Unlock()
 	if is != 0 {
 		s.saw(is, r, len(r.values) > 1)
 	}
-	// The server has lost the latest calls of this session.
-	if len(r.values) > 1 && r.engine < lease && r.engine+r.values[1].Life+lifeSlack < lease {
+	// The server has gone back to an earlier era, or has lost the latest calls of this session.
+	earlier := is != 0 && is < number && is == s.eraNumber()
+	if earlier || len(r.values) > 1 && r.engine < lease && r.engine+r.values[1].Life+lifeSlack < lease {
 		s.endEra()
 	}
 	r.anew = is == 0 || number != 0 && is != number || s.eraNumber() != is || s.eraOver()
@@ -139,7 +141,7 @@ func (s *session) entered(number int64, r *reply) (lost bool) {
 		return false
 	}
 	lost = s.era.number != 0
-	s.era = era{number: number, since: r.received}
+	s.era = era{number: number, since: r.received, least: max(s.era.least, s.era.number)}
 	s.engine = engineClock{}
 	s.engine.tell(r.sent, r.received, r.engine)
 	s.engine.known, s.engine.set = s.naps == 0 || r.sent >= s.napAt, r.received

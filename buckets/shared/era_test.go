@@ -1,10 +1,13 @@
 package shared_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
 )
@@ -62,5 +65,46 @@ func TestWhoClosesEndsNoEra(t *testing.T) {
 		closes.session.Close()
 		pass(1500 * ms)
 		assert.Zero(t, stays.stats().Losses)
+	})
+}
+
+// TestAnEarlierEraDoesNotComeBack tests that the states of an earlier era are waited out if the server goes back to them
+// when all others are silent.
+func TestAnEarlierEraDoesNotComeBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const key = "rl2:{default}:e"
+		a, _ := w.contested()
+		a.answer(headers(5, 4, time.Minute, 1000))
+		pass(10 * ms)
+		before := make(map[string]string)
+		for _, stored := range w.server.Keys() {
+			before[stored] = w.server.Value(stored)
+		}
+		number := w.server.Value(key)
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		require.NoError(t, err)
+		w.server.Set(key, strconv.Itoa(n+5)+" ")
+		other := elsewhere
+		for range 3 { // learns of the era that began
+			other.Major += "1"
+			a.process.use(other).join(1)
+			pass(time.Second)
+		}
+		w.server.Flush()
+		for stored, value := range before {
+			w.server.Set(stored, value)
+		}
+		other.Major += "1"
+		a.process.use(other).join(1)
+		pass(20 * ms)
+		now := w.server.Value(key)
+		ended, err := strconv.Atoi(strings.TrimSpace(now))
+		require.NoError(t, err)
+		require.Greater(t, ended, n+5)
+		late := w.process().use(someKey)
+		late.join(5)
+		pass(500 * ms)
+		assert.False(t, late.lent)
+		assert.Zero(t, late.leaves())
 	})
 }

@@ -48,20 +48,22 @@ type global struct {
 	err     error
 	calls   repeater
 
-	users    atomic.Int64 // sessions that share the limit, as far as is known
-	known    *division    // latest known division; nil if none is known
-	cell     cell         // of the known division
-	contest  contest
-	lost     bool // the server has lost it
+	users    atomic.Int64  // sessions that share the limit, as far as is known
+	known    *division     // latest known division; nil if none is known
+	cell     cell          // of the known division
+	lost     bool          // the server has lost the division that this session knew last
+	fades    bool          // the server will soon forget it
+	courtesy time.Duration // how long a smaller part is reported later, so that sessions without one go first
+	fresh    bool          // nothing has to be asked before the next second is over, if there is nothing to report
 	knownAt  time.Duration
 	part     int // what the manager may use
 	until    time.Duration
 	lowered  bool          // the server does not know yet that the part shrank
 	alone    bool          // the part was taken while the server was away
 	at       time.Duration // start of the latest call that confirmed the part
-	naps     int           // suspensions of this process that Part has seen
+	naps     int           // suspensions of this process that wake has seen
 	comes    time.Duration // when there may be a part while there is none, 0 if not known
-	dead     []string      // sessions that the server reported dead
+	dead     []string      // users of the known division that were dead when the server had it
 	lookedAt time.Duration // when it was last asked about all other users
 	nextEnd  time.Duration // when the first other user counts as dead without another call
 	failing  bool          // the last call failed
@@ -106,9 +108,7 @@ func (g *global) Part(now time.Duration) (part int, until time.Duration) {
 	naps := g.session.awake()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.naps != naps {
-		g.naps, g.until = naps, min(g.until, now)
-	}
+	g.wake(naps, now)
 	switch {
 	case g.limit == 0:
 		return 0, 0
@@ -121,6 +121,13 @@ func (g *global) Part(now time.Duration) (part int, until time.Duration) {
 		return 0, g.comes
 	}
 	return g.part, g.until
+}
+
+// wake ends the part if this process was suspended. g.mu must be held.
+func (g *global) wake(naps int, now time.Duration) {
+	if g.naps != naps {
+		g.naps, g.until = naps, min(g.until, now)
+	}
 }
 
 // lapse removes a part that has ended.

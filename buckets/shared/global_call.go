@@ -12,25 +12,17 @@ const lookAround = 10 * time.Second
 
 // part is a call of a global limit. It replaces the known division by the next one, or only loads it.
 type part struct {
-	leaving bool
-	next    *division // nil: it only loads
-	step    Step
-	silent  []string // sessions about which it asks
-	dead    []string // sessions that next does not have any more
+	introduces bool // it is the first one, and asks for the server's clock
+	leaving    bool
+	next       *division // nil: it only loads
+	step       Step
+	silent     []string // sessions about which it asks
 }
 
 // once makes one call, and returns the wait until the next one.
 func (g *global) once() time.Duration {
-	err := g.session.outageErr()
-	if err == nil {
-		err = g.session.introduce()
-	}
-	return g.speak(func(purpose string, era int64, steps ...Step) (reply, error) {
-		if err != nil {
-			return reply{}, err
-		}
-		return g.session.exchange(purpose, era, steps...)
-	})
+	g.session.awake()
+	return g.speak(g.session.exchange)
 }
 
 // speak makes one call, and returns the wait until the next one.
@@ -42,8 +34,17 @@ func (g *global) speak(exchange exchange) time.Duration {
 	}
 	era := g.session.eraNumber() // read before the clock
 	q := g.compose(era)
+	if wait := g.spare(q); wait > 0 {
+		g.mu.Unlock()
+		return wait
+	}
+	g.fresh = false
 	g.mu.Unlock()
-	r, err := exchange("part", era, append([]Step{q.step}, g.session.lifeSteps(q.silent)...)...)
+	purpose := "part"
+	if q.introduces {
+		purpose = "beat"
+	}
+	r, err := exchange(purpose, era, append([]Step{q.step}, g.session.lifeSteps(q.silent)...)...)
 	g.mu.Lock()
 	wait := g.heard(q, &r, err)
 	changed := g.changed
@@ -55,6 +56,19 @@ func (g *global) speak(exchange exchange) time.Duration {
 	return wait
 }
 
+// spare returns the wait until the next call if q has no news and nothing new can be learnt from it, and 0 otherwise.
+// g.mu must be held.
+func (g *global) spare(q *part) (wait time.Duration) {
+	now := g.session.now()
+	if !g.fresh || q.introduces || q.leaving || q.next != nil {
+		return 0
+	}
+	if wait = g.rest(now); g.limit > 0 {
+		wait = min(wait, g.at+beatPeriod-now)
+	}
+	return max(wait, 0)
+}
+
 // cooling is how long a sent request counts against the limit.
 func (g *global) cooling() time.Duration { return globalPeriod + g.session.store.options.trip }
 
@@ -64,11 +78,16 @@ func (g *global) compose(era int64) *part {
 	now := s.now()
 	early, late := s.engineTime(now), s.engineLatest(now)
 	g.lapse(now)
-	g.asks = false
 	q := &part{step: Step{Key: g.cell.key}}
+	if era == 0 || !s.knowsEngine() {
+		q.introduces = true
+		return q
+	}
+	g.asks = false
 	idle := g.limit > 0 && g.demand.need(now) == 0 && now-g.demand.last >= globalIdle && g.hold.Wait(now) == 0
 	q.leaving = g.changed == nil || idle
-	d, news := g.current(era, now, early)
+	d, news := g.current(era, now, early, late)
+	news = news || g.fades
 	d.lapse(early)
 	for _, session := range g.dead {
 		if d.Users[session] != nil {
@@ -76,7 +95,6 @@ func (g *global) compose(era int64) *part {
 			news = true
 		}
 	}
-	q.dead, g.dead = g.dead, nil
 	u := d.Users[s.id]
 	switch {
 	case q.leaving:
@@ -85,13 +103,14 @@ func (g *global) compose(era int64) *part {
 			d.remove(s.id, late+g.cooling())
 			news = true
 		}
+		g.part, g.until = 0, 0 // others may have it even if the reply is lost
 	case u == nil:
 		u, news = &share{}, true
 		d.Users[s.id] = u
 		if d.Claims > early {
 			d.claim(u, g.part)
 		}
-	case g.limit > 0 && g.at < s.aliveSince(): // others may have removed it: the division shows that if this call has an effect
+	case g.limit > 0 && g.at < s.aliveSince(): // others may remove it before this call takes effect
 		news = true
 	}
 	if !q.leaving {
@@ -101,7 +120,6 @@ func (g *global) compose(era int64) *part {
 	if g.tell = extended; extended {
 		d.Hold, news = late+g.hold.Wait(now), true
 	}
-	p := d.plan(early)
 	if !q.leaving && (u.Need > u.Part || now-g.lookedAt >= lookAround) {
 		g.lookedAt = now
 		for _, session := range slices.Sorted(maps.Keys(d.Users)) {
@@ -110,9 +128,10 @@ func (g *global) compose(era int64) *part {
 			}
 		}
 	}
-	if !news {
+	if !news || q.leaving && g.known == nil && !g.lost {
 		return q
 	}
+	p := d.share(early)
 	q.next, q.step = d, g.cell.replace(d, keyTime+max(d.Hold-early, 0))
 	q.step.Channels, q.step.Message = s.channels(g.hearers(d, p, extended)), "global "+g.credential+" "
 	return q
@@ -122,37 +141,47 @@ func (g *global) compose(era int64) *part {
 const mostHearers = 8
 
 // hearers returns the sessions that receive the division by message: those that have to learn of a hold or to return
-// something, and some of those that may write the next one.
+// something, those that may use more, and some of those that may write the next one.
 func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 	for _, session := range slices.Sorted(maps.Keys(d.Users)) {
 		u := d.Users[session]
 		returns := u.Limit > 0 && d.target(u, p) < u.Part
-		if session != g.session.id && (extended || returns || len(all) < mostHearers) {
+		if session != g.session.id && (extended || returns || u.grown || len(all) < mostHearers) {
 			all = append(all, session)
 		}
 	}
 	return all
 }
 
-// current returns a copy of the division that the server has, and reports whether it differs already. After a loss it
-// is a new one, in which all users first report their parts. g.mu must be held.
-func (g *global) current(era int64, now, early time.Duration) (d *division, news bool) {
-	if g.known != nil && g.known.Era == era {
-		d, _ = decodeDivision(g.cell.value) // was decoded before
+// current returns a copy of the division that the server has, and reports whether it differs already. After a loss all
+// users first report their parts. g.mu must be held.
+func (g *global) current(era int64, now, early, late time.Duration) (d *division, news bool) {
+	if now-g.knownAt >= knowledge { // the server may have let it expire
+		g.known, g.cell.value, g.lost = nil, "", false
+	}
+	if g.known != nil && g.known.Era != era {
+		g.miss(now)
+	}
+	if news = g.known == nil || g.known.Era != era; news {
+		d = &division{Era: era, Born: late, Users: map[string]*share{}}
 	} else {
-		d = &division{Era: era, Users: map[string]*share{}}
-		news = true
+		d, _ = decodeDivision(g.cell.value) // was decoded before
 	}
 	forgotten := sessionTime + g.cooling()
-	switch {
-	case !news && !g.lost, d.Claims > early:
-		return d, news
-	case g.alone, g.failing && now-g.at >= forgotten: // the others have no parts left, or are about to report them
-		d.letClaim(g.limit, early+g.returning())
-	case g.known != nil, g.lost, g.part > 0, g.knownAt > 0 && now-g.knownAt < knowledge: // of an earlier era, or it was there
-		d.letClaim(g.limit, early+forgotten)
+	till := d.Born + forgotten
+	if g.alone || g.failing && now-g.at >= forgotten { // the others have no parts left, or are about to report them
+		till = min(till, late+g.returning())
 	}
-	return d, true
+	if g.lost && d.Claims <= early && till > early {
+		d.letClaim(g.limit, till)
+		news = true
+	}
+	return d, news
+}
+
+// miss records that the server has lost the known division. g.mu must be held.
+func (g *global) miss(now time.Duration) {
+	g.lost, g.tell = true, g.hold.Wait(now) > 0
 }
 
 // returning is how long other sessions may take to notice the end of an outage, and to report what they use.
@@ -168,7 +197,7 @@ func (g *global) report(d *division, u *share, now, early, late time.Duration) (
 		u.Part = g.part
 	case g.alone && g.part > u.Part:
 		if d.Claims <= early {
-			d.letClaim(g.limit, early+g.returning())
+			d.letClaim(g.limit, late+g.returning())
 		}
 		d.claim(u, g.part)
 	}
@@ -187,30 +216,29 @@ func (g *global) report(d *division, u *share, now, early, late time.Duration) (
 func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 	now := g.session.now()
 	if err != nil {
-		g.dead = append(g.dead, q.dead...)
 		return g.failed(now, q.leaving, err)
 	}
 	g.err = nil
+	g.courtesy = min(2*(r.received-r.sent), beatPeriod)
 	if r.anew {
 		return 0
 	}
 	if g.failing && r.received-g.at >= sessionTime {
 		g.spared = r.received + g.returning()
 	}
-	g.nextEnd = forever
-	for i, session := range q.silent {
-		end := max(r.received+g.session.lives(session, r.values[1+i]), g.spared)
-		if g.nextEnd = min(g.nextEnd, end); end <= r.received {
-			g.dead = append(g.dead, session)
-		}
-	}
 	main := r.values[0]
-	g.contest.ended(q.next != nil && !main.Replaced, r)
+	shown := main.Value
+	is, _ := parseVersion(versionOf(main.Value))
 	switch {
-	case !main.Replaced && g.knownAt > r.sent: // a message may have been faster than the reply
+	case main.Replaced || g.knownAt <= r.sent:
+	case g.newer(is): // a message was faster than the reply
+		main.Value = g.cell.value
+	case is.life != g.cell.version().life:
 		return 0
+	}
+	switch {
 	case main.Replaced:
-		g.lowered, g.alone = false, false
+		g.lowered, g.alone, g.lost, g.fades = false, false, false, false
 		if is, _ := parseVersion(versionOf(q.step.Value)); !g.newer(is) {
 			g.know(q.next, q.step.Value, r.received)
 		}
@@ -218,18 +246,21 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 			return g.left()
 		}
 		g.confirm(r.sent)
+	case main.Value == "":
+		if g.known != nil {
+			g.miss(now)
+			g.session.lost()
+		}
+		g.known, g.cell.value = nil, ""
+		if q.leaving && !g.lost {
+			return g.left()
+		}
+		return 0
 	case main.Value == g.cell.value && q.next == nil:
+		g.knownAt, g.fades = r.received, main.Life < keyTime/2
 		if q.leaving {
 			return g.left()
 		}
-	case main.Value == "":
-		if g.known != nil {
-			g.tell = g.hold.Wait(now) > 0 // the server has lost the hold, too
-			g.session.lost()
-			g.lost = true
-		}
-		g.known, g.cell.value = nil, ""
-		return 0
 	default:
 		if err := g.learn(main.Value, r.received); err != nil {
 			g.err = g.session.wrongKey(g.cell.key, err.Error())
@@ -240,9 +271,8 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 			return g.left()
 		case g.lost, g.session.eraOver():
 			return 0
-		case g.limit == 0 && u != nil && !g.tell && !q.leaving: // there is time to report again
-		case q.next != nil || u == nil || q.leaving: // another session was faster
-			return g.contest.pause()
+		case u == nil, q.leaving:
+			return 0 // another session was faster
 		}
 	}
 	if !main.Replaced {
@@ -251,7 +281,28 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		}
 		g.confirm(r.sent)
 	}
+	g.looked(q, r, shown)
+	if q.introduces || !main.Replaced && q.next != nil { // the known clock, or division, was not that of the server
+		g.fresh = true
+		return 0
+	}
 	return g.rest(now)
+}
+
+// looked records which other users are dead, according to a call that also showed the known division. One that comes
+// back replaces that.
+func (g *global) looked(q *part, r *reply, shown string) {
+	g.nextEnd = forever
+	if r.values[0].Replaced {
+		shown = q.step.Value
+	}
+	for i, session := range q.silent {
+		end := max(r.received+g.session.lives(session, r.values[1+i]), g.spared)
+		g.nextEnd = min(g.nextEnd, end)
+		if end <= r.received && shown == g.cell.value && g.known.Users[session] != nil {
+			g.dead = append(g.dead, session)
+		}
+	}
 }
 
 // learn records a division that another session has written.
@@ -264,7 +315,7 @@ func (g *global) learn(value string, now time.Duration) error {
 	is, _ := parseVersion(versionOf(value))
 	lost := g.known != nil && d.Era == g.known.Era && (is.life != was.life || is.number < was.number)
 	if lost {
-		g.tell = g.hold.Wait(now) > 0
+		g.miss(now)
 		g.session.lost()
 	}
 	if lost && is.life == was.life { // no process writes an older division
@@ -273,13 +324,15 @@ func (g *global) learn(value string, now time.Duration) error {
 		return nil
 	}
 	g.know(d, value, now)
-	g.lost = lost
 	return nil
 }
 
 // know records the division that the server has.
 func (g *global) know(d *division, value string, now time.Duration) {
-	g.known, g.cell.value, g.knownAt, g.lost = d, value, now, false
+	if g.known != nil && g.known.Era != d.Era {
+		g.miss(now)
+	}
+	g.known, g.cell.value, g.knownAt, g.dead = d, value, now, nil
 	g.users.Store(int64(len(d.sharing())))
 	if d.Era != g.session.eraNumber() {
 		return // its times are those of another clock
@@ -305,8 +358,12 @@ func (g *global) know(d *division, value string, now time.Duration) {
 		}
 		g.comes = now + max(at-early, time.Millisecond)
 	}
-	if target := d.target(u, p); target < g.part {
+	g.lowered = g.lowered && g.part < u.Part
+	switch target := d.target(u, p); {
+	case target < g.part:
 		g.part, g.lowered = target, true
+	case !g.lowered && now < g.until: // another session has given it more
+		g.part = target
 	}
 }
 
@@ -317,7 +374,7 @@ func (g *global) confirm(sent time.Duration) {
 		return
 	}
 	g.at, g.until, g.failing = sent, sent+partTime, false
-	if !g.lowered {
+	if g.lowered = g.lowered && g.part < u.Part; !g.lowered {
 		g.part = u.Part
 		if target := g.known.target(u, g.known.plan(g.session.engineTime(sent))); target < u.Part {
 			g.part, g.lowered = target, true
@@ -329,8 +386,10 @@ func (g *global) confirm(sent time.Duration) {
 func (g *global) rest(now time.Duration) (wait time.Duration) {
 	d, u := g.known, g.known.Users[g.session.id]
 	switch {
-	case g.lowered || g.tell || len(g.dead) > 0:
+	case g.tell || len(g.dead) > 0:
 		return 0
+	case g.lowered:
+		return g.courtesy
 	case g.limit == 0 && g.session.store.subscriber != nil && g.hold.Wait(now) == 0:
 		return listenPeriod
 	case u == nil:
@@ -360,8 +419,11 @@ func (g *global) newer(than version) bool {
 
 // told records a division that another session has sent by message.
 func (g *global) told(value string) {
+	naps := g.session.awake()
 	g.mu.Lock()
 	now := g.session.now()
+	g.wake(naps, now)
+	g.lapse(now)
 	d, err := decodeDivision(value)
 	is, _ := parseVersion(versionOf(value))
 	was := g.cell.version()
@@ -369,8 +431,12 @@ func (g *global) told(value string) {
 		(g.known == nil || is.life == was.life && is.number > was.number)
 	if news {
 		g.know(d, value, now)
-		if u := d.Users[g.session.id]; u == nil || g.lowered || u.short() > 0 && d.plan(g.session.engineTime(now)).free > 0 {
+		g.fresh = true
+		switch {
+		case d.Users[g.session.id] == nil:
 			g.calls.call()
+		case g.lowered:
+			g.calls.within(g.courtesy)
 		}
 	}
 	changed := g.changed
@@ -403,8 +469,7 @@ func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.D
 
 // left records that the session uses nothing. Calls end, unless a request needed a part meanwhile. g.mu must be held.
 func (g *global) left() time.Duration {
-	g.part, g.until, g.at, g.comes, g.demand.told, g.err = 0, 0, 0, 0, 0, nil
-	g.known, g.cell.value = nil, ""
+	g.part, g.until, g.at, g.comes, g.demand.told, g.lowered, g.err = 0, 0, 0, 0, 0, false, nil
 	g.inUse = g.calls.again && g.changed != nil
 	if g.changed == nil {
 		g.forget()

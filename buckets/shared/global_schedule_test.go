@@ -81,7 +81,7 @@ func drawSteps(t *rapid.T) []step {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
 			What: rapid.SampledFrom([]string{
-				"need", "need", "need", "need", "join", "die", "close", "again", "cut", "quiet", "flush", "clock", "hold", "rest", "wait", "wait",
+				"need", "need", "need", "need", "join", "listen", "die", "close", "again", "cut", "quiet", "flush", "clock", "hold", "rest", "wait", "wait",
 			}).Draw(t, "what"),
 			Who:   rapid.IntRange(0, 7).Draw(t, "who"),
 			Count: rapid.IntRange(1, 100).Draw(t, "count"),
@@ -132,6 +132,7 @@ type schedule struct {
 	users   []*holder
 	i       int
 	known   time.Duration // when everybody who lives has told a server that lost its state what it uses
+	calls   int
 	log     []string
 }
 
@@ -143,7 +144,7 @@ func (s *schedule) run(steps []step) error {
 			u.session.Close()
 		}
 	}()
-	s.join()
+	s.join(s.limit)
 	for _, step := range steps {
 		s.do(step)
 		if err := s.watch(time.Duration(step.Time) * time.Millisecond); err != nil {
@@ -170,12 +171,12 @@ func (s *schedule) fate(string) memoryengine.Fate {
 	return fate
 }
 
-func (s *schedule) join() {
+func (s *schedule) join(limit int) {
 	l := &wire{server: s.memory}
 	store, err := shared.New(l)
 	require.NoError(s.t, err)
 	u := &holder{link: l, session: store.Join(realClock, s.origin), parts: make([]int, moments)}
-	u.global = u.session.Global("bot", s.limit, func() {})
+	u.global = u.session.Global("bot", limit, func() {})
 	s.users = append(s.users, u)
 }
 
@@ -189,7 +190,11 @@ func (s *schedule) do(step step) {
 	switch step.What {
 	case "join":
 		if !stranger && len(s.users) < 8 {
-			s.join()
+			s.join(s.limit)
+		}
+	case "listen": // it has no part, whatever it does not know
+		if len(s.users) < 8 {
+			s.join(0)
 		}
 	case "need":
 		if !u.dead && (u.had || !stranger) {
@@ -250,7 +255,13 @@ func (s *schedule) lose(now time.Duration) {
 func (s *schedule) watch(d time.Duration) error {
 	for range int(d/moment) + 1 {
 		now, total := s.now(), 0
-		s.i++
+		if s.i++; s.i%(3*moments) == 0 {
+			n := s.memory.Calls()["part"]
+			if n-s.calls > 3*8*len(s.users) {
+				return fmt.Errorf("at %v %d calls in 3 s by %d; before: %v", now, n-s.calls, len(s.users), s.log)
+			}
+			s.calls = n
+		}
 		for _, u := range s.users {
 			if !u.dead && now >= u.late {
 				u.link.cut.Store(false)

@@ -63,6 +63,7 @@ func (all counts) others(session string, now time.Duration) (sum int64) {
 type invalid struct {
 	session *session
 	cell    cell // of counts
+	contest contest
 
 	others atomic.Int64
 	wanted atomic.Bool // whether others was read since the last call
@@ -153,8 +154,12 @@ func (i *invalid) speak(ctx context.Context) time.Duration {
 		return beatPeriod
 	}
 	settled := i.cell.took(&step, r.values[0])
+	i.contest.ended(!settled, &r)
 	if i.learn(&r) != nil {
 		return beatPeriod
+	}
+	if !settled && !i.calls.stopped {
+		return i.contest.pause()
 	}
 	if !settled || i.count > i.told && step.Value == "" { // nothing was known, or the server has lost what it knew
 		return 0
