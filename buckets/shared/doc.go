@@ -39,10 +39,10 @@
 //
 // The global limit of a credential is divided (division): each process has a part of it and sends no more than that.
 // All parts are in one value. A process replaces it when it needs more than its part or much less, and looks at it once
-// a second. It gets what it needs, up to the whole limit, and some of the unused rest. What remains is free for
-// processes that start or need more. When a part shrinks, the difference becomes available 1.25 s later, when no
-// request sent with it can count any more. If the whole limit is in use, a process that starts waits that long, and has
-// its equal part after 1.5 s. From the first reply on, predictions include this wait.
+// a second. Whoever replaces it gives each process what it needs, up to the whole limit, and some of the unused rest.
+// What remains is free for processes that start or need more. When a part shrinks, the difference becomes available
+// 1.25 s later, when no request sent with it can count any more. If the whole limit is in use, a process that starts
+// waits that long, and has its equal part after 1.5 s. From the first reply on, predictions include this wait.
 //
 // A process without a global limit only registers for holds: every ten seconds, or every second if it receives no
 // messages.
