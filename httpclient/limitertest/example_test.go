@@ -18,8 +18,14 @@ type Patient struct {
 	mu      sync.Mutex
 	turns   map[string]chan struct{} // by credential: full while a request is under way
 	hashes  map[string]string        // of routes: the bucket that answers have named
-	windows map[string]*window       // by credential, bucket and major parameter
+	windows map[windowKey]*window    // by credential, bucket and major parameter
 	holds   map[string]time.Time     // by credential; "" is everything
+}
+
+// windowKey identifies a window. The bucket is its hash, or the route until a response names one.
+type windowKey struct {
+	credential, bucket string
+	major              routes.Major
 }
 
 // window is what is left of a bucket's window.
@@ -32,7 +38,7 @@ type window struct {
 func NewPatient() *Patient {
 	return &Patient{
 		turns: make(map[string]chan struct{}), hashes: make(map[string]string),
-		windows: make(map[string]*window), holds: make(map[string]time.Time),
+		windows: make(map[windowKey]*window), holds: make(map[string]time.Time),
 	}
 }
 
@@ -81,7 +87,7 @@ func (p permission) window() *window {
 	if hash := p.limiter.hashes[name]; hash != "" {
 		name = hash
 	}
-	key := p.credential + " " + name + " " + p.request.Route.Major()
+	key := windowKey{p.credential, name, p.request.Route.Major()}
 	w := p.limiter.windows[key]
 	if w == nil {
 		w = &window{limit: 1, left: 1}
