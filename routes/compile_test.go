@@ -23,7 +23,10 @@ func TestCompileFillsInTheTemplate(t *testing.T) {
 		{routes.AddGuildMemberRole, []string{"1", "2", "3"}, "/guilds/1/members/2/roles/3", routes.Major{ID: "1"}},
 		{routes.GetWebhook, []string{"1"}, "/webhooks/1", routes.Major{ID: "1"}},
 		{routes.ExecuteWebhook, []string{"1", "secret"}, "/webhooks/1/secret", routes.Major{ID: "1", Token: "secret"}},
-		{routes.CreateInteractionResponse, []string{"1", "secret"}, "/interactions/1/secret/callback", routes.Major{ID: "1", Token: "secret"}},
+		{
+			routes.CreateInteractionResponse, []string{"1", "secret"}, "/interactions/1/secret/callback",
+			routes.Major{ID: "1", Token: "secret"},
+		},
 		{routes.AddMyMessageReaction, []string{"1", "2", "name:3"}, "/channels/1/messages/2/reactions/name:3/@me", routes.Major{ID: "1"}},
 		{routes.InviteResolve, []string{"50% off?#;, x"}, "/invites/50%25%20off%3F%23%3B%2C%20x", routes.Major{}},
 	} {

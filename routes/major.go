@@ -49,7 +49,8 @@ func isDigits(text string) bool {
 	return text != ""
 }
 
-// MajorKind is the kind of a route's major parameter: the part of the path that splits a limit into independent counters.
+// MajorKind is the kind of a route's major parameter: the part of the path that splits a limit into independent
+// counters.
 //
 // Discord's documentation names four: the channel, the guild, the webhook, and the webhook together with its token.
 // Only the beginning of the path decides. /applications/{application_id}/guilds/{guild_id}/commands has none.

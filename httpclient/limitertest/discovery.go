@@ -220,7 +220,8 @@ func pairShares(t *trial, p pair, first, second string, shared bool) {
 		t.tell(route, answered(w.process(request(route))).parse())
 	}
 	for _, route := range []routes.CompiledRoute{p.first, p.second} {
-		t.expectWait(request(route), shared, fmt.Sprintf("after %v and %v, where two are allowed, %v", p.first, p.second, route))
+		what := fmt.Sprintf("after %v and %v, where two are allowed, %v", p.first, p.second, route)
+		t.expectWait(request(route), shared, what)
 	}
 	t.wait(5*time.Second + t.late(1))
 	t.must(p.first, "the window is over").giveBack(t)

@@ -3,9 +3,11 @@ package limitertest
 import (
 	"context"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -27,6 +29,8 @@ type naiveState struct {
 	remaining int
 	reset     time.Time
 }
+
+func newNaive(*testing.T) httpclient.Limiter { return &naive{states: make(map[naiveKey]*naiveState)} }
 
 func (n *naive) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	key := naiveKey{r.Route.Route(), r.Route.Major(), r.Authorization}
