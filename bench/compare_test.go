@@ -101,10 +101,10 @@ func rateLimiters(known []routes.CompiledRoute) func(i int) {
 	}
 	var limiters sync.Map
 	for _, route := range known {
-		limiters.Store(route.MajorID(), rate.NewLimiter(1e9, 1e9))
+		limiters.Store(route.Major().ID, rate.NewLimiter(1e9, 1e9))
 	}
 	return func(i int) {
-		limiter, ok := limiters.Load(known[i%len(known)].MajorID())
+		limiter, ok := limiters.Load(known[i%len(known)].Major().ID)
 		if !ok {
 			panic(fmt.Sprint("no limiter for ", i))
 		}
@@ -131,7 +131,7 @@ func segments(path string) func(i int) {
 func floor(known []routes.CompiledRoute) func(i int) {
 	hashes, used := map[routes.Route]string{}, map[string]int{}
 	for _, route := range known {
-		hashes[route.Route()], used[route.MajorID()] = "hash", 0
+		hashes[route.Route()], used[route.Major().ID] = "hash", 0
 	}
 	var mu sync.Mutex
 	var latest time.Time
@@ -140,7 +140,7 @@ func floor(known []routes.CompiledRoute) func(i int) {
 		mu.Lock()
 		defer mu.Unlock()
 		latest = time.Now()
-		if hashes[route.Route()] == "" || used[route.MajorID()] != 0 || latest.IsZero() {
+		if hashes[route.Route()] == "" || used[route.Major().ID] != 0 || latest.IsZero() {
 			panic("it was known")
 		}
 	}

@@ -84,7 +84,7 @@ func TestBucketsInLineForTheGlobalLimitAreServedInTurn(t *testing.T) {
 			wait(time.Second)
 			for _, c := range all {
 				if c.granted() && time.Since(c.at) < time.Second {
-					order = append(order, c.request.Route.MajorID())
+					order = append(order, c.request.Route.Major().ID)
 					c.update(roomy)
 				}
 			}

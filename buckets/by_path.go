@@ -84,7 +84,7 @@ func (e *routeEntry) notePath(now time.Duration, h *held, r *ratelimits.Response
 // hasMinor reports whether the paths of a route differ in more than the major parameter.
 func hasMinor(route routes.Route) bool {
 	parameters := strings.Count(route.Template(), "{")
-	switch route.Major() {
+	switch route.MajorKind() {
 	case routes.MajorNone:
 		return parameters > 0
 	case routes.MajorWebhookToken:

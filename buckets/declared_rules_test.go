@@ -16,7 +16,7 @@ func TestGroupsAndKeysAreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithLimit(buckets.ForAll(), 1, time.Minute, buckets.PerGroup(),
-			buckets.PerKey(func(r *buckets.Request) string { return r.Route.MajorID() })))
+			buckets.PerKey(func(r *buckets.Request) string { return r.Route.Major().ID })))
 		discover(t, m, message(100), roomy)
 		for _, of := range []struct {
 			group   string

@@ -98,7 +98,7 @@ func TestWindowsOfAllKindsGoOnInTheNextProcess(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		lists := func(limit int) buckets.Option {
 			return buckets.WithLimit(buckets.ForRoute(routes.ListMessages), limit, time.Hour, buckets.Named("lists"),
-				buckets.PerKey(func(r *buckets.Request) string { return r.Route.MajorID() }))
+				buckets.PerKey(func(r *buckets.Request) string { return r.Route.Major().ID }))
 		}
 		options := func() []buckets.Option {
 			return []buckets.Option{

@@ -99,7 +99,7 @@ func (s *scenario) acquire(ctx context.Context, request *buckets.Request, then f
 		if then(err); err != nil {
 			return
 		}
-		channel, _ := strconv.Atoi(request.Route.Major())
+		channel, _ := strconv.Atoi(request.Route.Major().ID)
 		time.AfterFunc(s.trip/2, func() {
 			response := s.windows[channel-1].answer("messages " + strconv.Itoa(channel))
 			time.AfterFunc(s.trip/2, func() { lease.Update(response) })

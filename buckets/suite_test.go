@@ -30,7 +30,7 @@ func (s *counting) answer(route routes.CompiledRoute) ratelimits.Response {
 	if hash == "" {
 		key = route.Route().String()
 	}
-	key += " " + route.Major()
+	key += " " + route.Major().ID + ":" + route.Major().Token
 	s.used[key]++
 	header := http.Header{}
 	if hash != "" {

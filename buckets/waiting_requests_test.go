@@ -111,7 +111,7 @@ func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
 		require.Len(t, all, 1)
 		w := all[0]
 		assert.Equal(t, routes.ExecuteWebhook.String(), w.Route)
-		assert.Equal(t, hook.RedactedMajor(), w.Major)
+		assert.Equal(t, hook.Major().String(), w.Major)
 		assert.Equal(t, "other.example", w.Server)
 		assert.Equal(t, "guild 3", w.Group)
 		assert.Equal(t, buckets.WaitsForDeclared, w.WaitsFor)

@@ -108,14 +108,14 @@ type credential struct {
 // of returns the credential of a request: the token in its path, or else its Authorization.
 func (c *credentials) of(ask *buckets.Request) credential {
 	x := credential{credentials: c, ask: ask}
-	switch r := ask.Route.Route(); {
+	switch r, major := ask.Route.Route(), ask.Route.Major(); {
 	case ask.Server != "":
 	case !r.TokenInPath():
 		x.id = c.idOf(CredentialAuthorization, ask.Authorization)
 	case r.GlobalExempt():
-		x.id = c.idOf(CredentialInteraction, ask.Route.Major())
+		x.id = c.idOf(CredentialInteraction, major.ID+":"+major.Token)
 	default:
-		x.id = c.idOf(CredentialWebhook, ask.Route.Major())
+		x.id = c.idOf(CredentialWebhook, major.ID+":"+major.Token)
 	}
 	return x
 }
@@ -216,7 +216,7 @@ func (c *credential) place() place {
 	case routes.DeleteYoungMessage, routes.DeleteOldMessage:
 		route = routes.DeleteMessage
 	}
-	return place{route, maphash.String(c.seed, c.ask.Route.MajorID())}
+	return place{route, maphash.String(c.seed, c.ask.Route.Major().ID)}
 }
 
 // public contains the routes that succeed without an Authorization.

@@ -29,7 +29,7 @@ type Hooks struct {
 
 // RequestEvent describes an attempt that is about to be sent.
 type RequestEvent struct {
-	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
+	// Route is the method and template, Major its major parameter as routes.Major.String returns it.
 	Route, Major string
 	// Attempt counts the request's attempts, refusals included, from 1.
 	Attempt int
@@ -41,7 +41,7 @@ type RequestEvent struct {
 
 // ResponseEvent is the outcome of one attempt.
 type ResponseEvent struct {
-	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
+	// Route is the method and template, Major its major parameter as routes.Major.String returns it.
 	Route, Major string
 	// Attempt counts the request's attempts, refusals included, from 1.
 	Attempt int
@@ -70,7 +70,7 @@ const (
 
 // DoneEvent is the outcome of one request, with all its attempts.
 type DoneEvent struct {
-	// Route is the method and template, Major its major parameter as in routes.CompiledRoute.RedactedMajor.
+	// Route is the method and template, Major its major parameter as routes.Major.String returns it.
 	Route, Major string
 	// TokenHash is a hash of the token in the path, with a key of this process; 0 if there is no token. It
 	// distinguishes requests that Discord counts separately although their Major is the same, such as follow-ups to
@@ -179,7 +179,7 @@ func (x *roundTrip) callDoneHook(response *http.Response, err error) {
 		Route: x.route(), Major: x.major(), Attempts: x.retry.attempts,
 		Took: time.Since(x.times.began), Waited: x.times.waited, Sent: x.times.sent,
 	}
-	if token := x.ask.Route.MajorToken(); token != "" {
+	if token := x.ask.Route.Major().Token; token != "" {
 		e.TokenHash = maphash.String(tokenSeed, token) | 1
 	}
 	if err != nil {
@@ -248,7 +248,7 @@ func (x *roundTrip) route() string { return x.ask.Route.Route().String() }
 // major keeps the redacted parameter, because hooks ask for it more than once.
 func (x *roundTrip) major() string {
 	if x.redactedMajor == "" {
-		x.redactedMajor = x.ask.Route.RedactedMajor()
+		x.redactedMajor = x.ask.Route.Major().String()
 	}
 	return x.redactedMajor
 }

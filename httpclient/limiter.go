@@ -9,12 +9,34 @@ import (
 )
 
 // Limiter decides when requests may be sent. *buckets.RESTBucketManager implements it, and so does buckets.Unlimited,
-// which never waits. Package limitertest tests other implementations.
+// which never waits. Package limitertest tests other implementations, and has a small one as its example.
 //
-// buckets.MaxWait, buckets.Ordered and buckets.Priority return the options of a context. A bucket is identified by the
-// request's Server, the bucket hash of the response and the route's major parameter: different servers share nothing.
-// The lease ends with the response, or with the report that the request was lost; the server may have counted a lost
-// request. Only a manager has a budget of invalid requests.
+// limitertest.Core tests these duties of a limiter, in this order:
+//
+//   - Arguments: without a request or a route, or with a context that has ended, it returns an error at once, and the
+//     zero Lease. Without a context it may panic.
+//   - Leases: only the first end of a lease counts. Return gives the place back, because the request was not sent.
+//     After Release, or a response without limit headers, the server may have counted the request. No end blocks.
+//   - Cancelling: a wait ends at once with the error of its context, and gives back all that it took.
+//   - Deadlines: a request that can be sent before its deadline is granted.
+//   - Refusals: a 429 holds at least its bucket, and after ClassGlobal all of the credential's requests except those
+//     that are Route.GlobalExempt, for RetryAfter. ClassEdge holds all requests, also if RetryAfter is missing. Then
+//     the requests continue. A shorter hold never replaces a longer one.
+//   - Discovery: on an unknown route one request is sent first. Whatever its outcome, the others continue.
+//   - Buckets: a bucket is identified by the request's Server and credential, the response's bucket hash (without one,
+//     the route) and the route's major parameter. Routes with the same hash share it. Servers share nothing.
+//   - Failures: server errors, lost requests and late responses neither stop a bucket nor give it more requests.
+//   - Windows: no bucket sends more than its limit allows, whether its window is fixed, sliding or a token bucket,
+//     whatever the round trip, and in whatever order responses arrive.
+//   - Global limit: a credential sends no more requests per second than it may. Interactions do not count.
+//   - Other clients: Remaining also counts requests that other clients have sent with the credential.
+//   - Changes: each response can name another hash or another limit.
+//   - Memory: nothing is evicted while that can cause a 429.
+//   - Close, if the limiter has it: it ends all waits and all later calls with an error.
+//
+// limitertest.Strict also tests the order of arrival, early rejection, throughput, and that no other request waits.
+// buckets.MaxWait, buckets.Ordered and buckets.Priority return the options of a context, which a limiter may ignore.
+// Only a manager has a budget of invalid requests.
 type Limiter interface {
 	// AcquireRequest waits until the request may be sent, and returns its lease. The transport then sends the request
 	// at once, and always ends the lease. After a 429 it calls AcquireRequest again with the same Request.

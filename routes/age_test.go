@@ -45,7 +45,7 @@ func TestDeleteMessageHasALaneForEachAge(t *testing.T) {
 		compiled, err := routes.DeleteMessageAt("1", c.id, now)
 		require.NoError(t, err)
 		assert.Equal(t, matched, compiled, c.name)
-		assert.Equal(t, "1", compiled.Major(), c.name)
+		assert.Equal(t, "1", compiled.Major().ID, c.name)
 	}
 }
 

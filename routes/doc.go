@@ -17,9 +17,8 @@
 // Match never fails for an endpoint that it does not know. It replaces everything in the path that is not a known word
 // by a placeholder, so that the number of Routes is bounded; see [Match].
 //
-// Paths of webhooks and interactions contain a token. [CompiledRoute.Path], [CompiledRoute.Major] and
-// [CompiledRoute.MajorToken] return it, because the address and the limit depend on it. No String method, log value or
-// error contains it.
+// Paths of webhooks and interactions contain a token. [CompiledRoute.Path] and [CompiledRoute.Major] return it, because
+// the address and the limit depend on it. No String method, log value or error contains it.
 //
 // Everything here is immutable and safe for concurrent use. No function blocks or sends anything.
 package routes

@@ -16,7 +16,7 @@ func ExampleMatch() {
 	fmt.Println(compiled.Route())
 	fmt.Println(compiled.Route().Name())
 	fmt.Println(compiled.Path())
-	fmt.Println(compiled.Route().Major(), compiled.Major())
+	fmt.Println(compiled.Route().MajorKind(), compiled.Major())
 	// Output:
 	// POST /channels/{channel_id}/messages
 	// create_message
@@ -65,7 +65,7 @@ func ExampleCompiledRoute_String() {
 		panic(err)
 	}
 	fmt.Println(compiled)
-	fmt.Println(compiled.MajorID(), len(compiled.MajorToken()))
+	fmt.Println(compiled.Major().ID, len(compiled.Major().Token))
 	// Output:
 	// POST /webhooks/223704706495545344/…
 	// 223704706495545344 7
@@ -90,6 +90,6 @@ func ExampleNew() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(route.Major(), compiled.Path())
+	fmt.Println(route.MajorKind(), compiled.Path())
 	// Output: guild /guilds/197038439483310086/new-thing/1
 }

@@ -39,7 +39,7 @@ func FuzzMatch(f *testing.F) {
 		if strings.Count(compiled.Route().Template(), "/") > 12 {
 			t.Fatalf("template without end: %s", compiled.Route())
 		}
-		id, token := compiled.MajorID(), compiled.MajorToken()
+		id, token := compiled.Major().ID, compiled.Major().Token
 		if !strings.Contains(compiled.Path(), "/"+id) || token != "" && !strings.Contains(compiled.Path(), "/"+id+"/"+token) {
 			t.Fatalf("major %q %q is no part of %q", id, token, compiled.Path())
 		}

@@ -1,17 +1,65 @@
 package routes
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
-// Major is the kind of a route's major parameter: the part of the path that splits a limit into independent counters.
+// Major is the value of a route's major parameter. With the bucket hash, it identifies a bucket.
+//
+// It is comparable, and can be a part of a map's key. The zero value means that the route has none.
+//
+// fmt, slog and encoding/json show it as String returns it, with the same exceptions as for [CompiledRoute].
+type Major struct {
+	// ID is the id of the channel, guild, webhook or interaction, as it is written in the path.
+	ID string
+	// Token is the token of the webhook or interaction, as it is written in the path; "" unless the kind is
+	// [MajorWebhookToken]. It is a secret.
+	Token string
+}
+
+// String returns the value for logs: "ID", "ID:…" in place of a token, or "-" if there is none. An ID that is not a
+// number is "…", because it might be a misplaced token. Different values may have the same String.
+func (m Major) String() string {
+	switch {
+	case m.ID == "":
+		return "-"
+	case !isDigits(m.ID):
+		return "…"
+	case m.Token != "":
+		return m.ID + ":…"
+	}
+	return m.ID
+}
+
+// Format prints String for every verb, quoted for %#v and %q. Without Format, fmt would print the token for some verbs.
+func (m Major) Format(state fmt.State, verb rune) {
+	fmt.Fprintf(state, fmt.FormatString(state, verb), m.String())
+}
+
+// MarshalText returns String, so that slog and encoding/json do not write the token.
+func (m Major) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+func isDigits(text string) bool {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	return text != ""
+}
+
+// MajorKind is the kind of a route's major parameter: the part of the path that splits a limit into independent
+// counters.
 //
 // Discord's documentation names four: the channel, the guild, the webhook, and the webhook together with its token.
 // Only the beginning of the path decides. /applications/{application_id}/guilds/{guild_id}/commands has none.
-type Major uint8
+type MajorKind uint8
 
 // The kinds of major parameters.
 const (
 	// MajorNone means that all requests to the route share their counters.
-	MajorNone Major = iota
+	MajorNone MajorKind = iota
 	// MajorChannel is the id after /channels.
 	MajorChannel
 	// MajorGuild is the id after /guilds.
@@ -24,8 +72,8 @@ const (
 )
 
 // String returns "none", "channel", "guild", "webhook" or "webhook token".
-func (major Major) String() string {
-	switch major {
+func (kind MajorKind) String() string {
+	switch kind {
 	case MajorNone:
 		return "none"
 	case MajorChannel:
@@ -42,7 +90,7 @@ func (major Major) String() string {
 }
 
 // majorOf returns the kind of a valid template's major parameter, and the flags that follow from it.
-func majorOf(template string) (Major, Flag) {
+func majorOf(template string) (MajorKind, Flag) {
 	first, rest := cutSegment(template)
 	second, rest := cutSegment(rest)
 	if !isParameter(second) {

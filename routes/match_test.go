@@ -108,24 +108,22 @@ func TestLiteralsWinOverParametersWhereTheyLeadSomewhere(t *testing.T) {
 
 func TestMajorValueOfAPath(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ method, path, major, id, token string }{
-		{"POST", "/channels/12/messages", "12", "12", ""},
-		{"GET", "/channels/12", "12", "12", ""},
-		{"GET", "/guilds/34/members/56", "34", "34", ""},
-		{"GET", "/webhooks/78", "78", "78", ""},
-		{"POST", "/webhooks/78/secret", "78:secret", "78", "secret"},
-		{"PATCH", "/webhooks/78/secret/messages/@original", "78:secret", "78", "secret"},
-		{"POST", "/interactions/9/secret/callback", "9:secret", "9", "secret"},
-		{"GET", "/stage-instances/12", "-", "", ""},
-		{"GET", "/applications/1/guilds/2/commands", "-", "", ""},
-		{"GET", "/users/@me", "-", "", ""},
-		{"GET", "/guilds/templates/abc", "-", "", ""},
-		{"GET", "/", "-", "", ""},
+	for _, c := range []struct{ method, path, id, token string }{
+		{"POST", "/channels/12/messages", "12", ""},
+		{"GET", "/channels/12", "12", ""},
+		{"GET", "/guilds/34/members/56", "34", ""},
+		{"GET", "/webhooks/78", "78", ""},
+		{"POST", "/webhooks/78/secret", "78", "secret"},
+		{"PATCH", "/webhooks/78/secret/messages/@original", "78", "secret"},
+		{"POST", "/interactions/9/secret/callback", "9", "secret"},
+		{"GET", "/stage-instances/12", "", ""},
+		{"GET", "/applications/1/guilds/2/commands", "", ""},
+		{"GET", "/users/@me", "", ""},
+		{"GET", "/guilds/templates/abc", "", ""},
+		{"GET", "/", "", ""},
 	} {
 		compiled := match(t, c.method, c.path)
-		assert.Equal(t, c.major, compiled.Major(), c.path)
-		assert.Equal(t, c.id, compiled.MajorID(), c.path)
-		assert.Equal(t, c.token, compiled.MajorToken(), c.path)
+		assert.Equal(t, routes.Major{ID: c.id, Token: c.token}, compiled.Major(), c.path)
 	}
 }
 
@@ -141,12 +139,12 @@ func TestInteractionFollowUpsAreRoutesOfTheirOwn(t *testing.T) {
 	assert.Equal(t, plain.Route().Template(), followUp.Route().Template())
 	assert.Equal(t, plain.Route().Name(), followUp.Route().Name())
 	assert.Equal(t, "POST /webhooks/{webhook_id}/{webhook_token} (interaction)", followUp.Route().String())
-	assert.Equal(t, "1", followUp.MajorID())
-	assert.Equal(t, followUpToken, followUp.MajorToken())
+	assert.Equal(t, "1", followUp.Major().ID)
+	assert.Equal(t, followUpToken, followUp.Major().Token)
 	for _, compiled := range []routes.CompiledRoute{plain, followUp} {
 		assert.True(t, compiled.Route().TokenInPath())
 		assert.False(t, compiled.Route().OneShot())
-		assert.Equal(t, routes.MajorWebhookToken, compiled.Route().Major())
+		assert.Equal(t, routes.MajorWebhookToken, compiled.Route().MajorKind())
 	}
 }
 
@@ -186,7 +184,7 @@ func TestOtherMethodsAreUnknownRoutesOfTheirOwn(t *testing.T) {
 		assert.Equal(t, method, route.Method())
 		assert.Equal(t, "/channels/{channel_id}/messages", route.Template())
 		assert.Empty(t, route.Name())
-		assert.Equal(t, routes.MajorChannel, route.Major())
+		assert.Equal(t, routes.MajorChannel, route.MajorKind())
 	}
 }
 
@@ -196,7 +194,7 @@ func TestMethodsThatAreNotKnownShareOneRouteForEachPath(t *testing.T) {
 	query := match(t, "QUERY", "/channels/1/messages")
 	assert.Equal(t, "{method} /channels/{channel_id}/messages", query.Route().String())
 	assert.Equal(t, "{method}", query.Method())
-	assert.Equal(t, "1", query.Major())
+	assert.Equal(t, "1", query.Major().ID)
 	for _, method := range []string{"query", "PROPFIND", "M-SEARCH", "BREW", "!#$%&'*+-.^_`|~09az", strings.Repeat("X", 1000), query.Method()} {
 		assert.Equal(t, query, match(t, method, "/channels/1/messages"), method)
 	}

@@ -20,7 +20,8 @@ func Parse(text string) (Route, error) {
 		return Route{}, err
 	case variant == variantNone:
 		return route, nil
-	case variant == variantInteraction && route.Major() == MajorWebhookToken, variant > variantInteraction && route == DeleteMessage:
+	case variant == variantInteraction && route.MajorKind() == MajorWebhookToken,
+		variant > variantInteraction && route == DeleteMessage:
 		return route.definition().as(variant), nil
 	}
 	return Route{}, &PathError{Offset: -1, Err: ErrTemplate}

@@ -24,7 +24,7 @@ type definition struct {
 	space   uint8  // index of the space
 	name    string
 	family  string
-	major   Major
+	major   MajorKind
 	flags   Flag
 	variant variant
 	hash    uint64 // of all other fields
@@ -135,8 +135,8 @@ func (r Route) Template() string {
 // catalogue does not have it.
 func (r Route) Name() string { return r.definition().name }
 
-// Major returns the kind of parameter that splits the route's limit.
-func (r Route) Major() Major {
+// MajorKind returns the kind of parameter that splits the route's limit.
+func (r Route) MajorKind() MajorKind {
 	if r.IsZero() {
 		return MajorNone
 	}

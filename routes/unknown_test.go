@@ -13,7 +13,7 @@ func TestUnknownPathsAreNormalised(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		path, template string
-		major          routes.Major
+		major          routes.MajorKind
 	}{
 		{"/", "/", routes.MajorNone},
 		{"/api/v10/", "/", routes.MajorNone},
@@ -39,7 +39,7 @@ func TestUnknownPathsAreNormalised(t *testing.T) {
 	} {
 		route := match(t, "HEAD", c.path).Route()
 		assert.Equal(t, c.template, route.Template(), c.path)
-		assert.Equal(t, c.major, route.Major(), c.path)
+		assert.Equal(t, c.major, route.MajorKind(), c.path)
 		assert.Equal(t, strings.Contains(c.template, "token}"), route.TokenInPath(), c.path)
 		assert.Empty(t, route.Name())
 		assert.False(t, route.OneShot())

@@ -56,6 +56,11 @@ func request(route routes.CompiledRoute) *buckets.Request {
 	return &buckets.Request{Route: route, Authorization: bot}
 }
 
+// fromOther returns a request with the other credential.
+func fromOther(route routes.CompiledRoute) *buckets.Request {
+	return &buckets.Request{Route: route, Authorization: other}
+}
+
 // withFields returns a request whose body sets these fields.
 func withFields(route routes.CompiledRoute, fields ...string) *buckets.Request {
 	return &buckets.Request{Route: route, Authorization: bot, Fields: func() []string { return fields }}

@@ -48,7 +48,7 @@ var brokenLimiters = []broken{
 		},
 	},
 	{
-		name: "believes the latest headers", make: func(*testing.T) httpclient.Limiter { return &naive{states: make(map[string]*naiveState)} },
+		name: "believes the latest headers", make: newNaive,
 		fails: []string{
 			"window/fixed/round trip", "window/sliding/round trip", "window/leaky/round trip", "discovery/cold burst",
 			"discovery/a second route", "pair/same hash/other method, same major", "arguments/context", "arguments/no r",

@@ -86,6 +86,14 @@ func (t *trial) waits(r *buckets.Request) bool {
 	return true
 }
 
+// expectWait expects that a request would have to wait now, or would not.
+func (t *trial) expectWait(r *buckets.Request, want bool, what string) {
+	t.reporter.Helper()
+	text := map[bool]string{true: "wait", false: "go at once"}
+	got := t.waits(r)
+	t.expect(got == want, "%s was expected to %s, but would %s", what, text[want], text[got])
+}
+
 func (c *call) state() (done bool, at time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

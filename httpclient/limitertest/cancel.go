@@ -122,12 +122,8 @@ func leave(t *trial, g gate, leaving []int) {
 		}
 		w.expect(done && errors.Is(err, context.Canceled), "number %d was expected to end with context.Canceled at once, but it has ended: %v, error: %v", i+1, done, err)
 	}
-	w.finish(20 * time.Second)
-	w.acceptedAll(staying, "all that did not give up")
-	if !w.without[Order] {
-		w.inOrder(staying)
-	}
-	w.refusedNone()
+	w.delivered(20*time.Second, staying, "all that did not give up")
+	w.inOrder(staying)
 	w.fullRate()
 }
 
@@ -136,9 +132,7 @@ func (w *world) fullRate() {
 	w.reporter.Helper()
 	w.wait(2500 * time.Millisecond)
 	after := w.sends(10, message(1))
-	took := w.finish(30 * time.Second)
-	w.acceptedAll(after, "all that came later")
-	w.refusedNone()
+	took := w.delivered(30*time.Second, after, "all that came later")
 	w.expect(took < 1500*time.Millisecond+w.late(2), "10 later requests of a bucket of 5 in 1s were expected to take little more than 1s, "+
 		"but took %v: something has not been given back", took)
 }
@@ -188,8 +182,7 @@ func leaveWhileWindowOpens(t *trial) {
 
 func leaveWhilePlaceIsGivenBack(t *trial) {
 	for range t.rounds(50) {
-		lastOfTwo(t)
-		last := t.must(message(1), "one of two is left")
+		last := lastOfTwo(t)
 		waiting := t.ask(message(1))
 		t.expect(waiting.waiting(), "the one behind the last was expected to wait, but %s", waiting)
 		t.background(waiting.cancel)

@@ -103,14 +103,10 @@ func hashChange(t *trial) {
 	all := w.sends(n, message(1))
 	w.wait(1500 * time.Millisecond)
 	w.set(request(message(1)), rule{discordsim.Fixed(10, time.Second), "renamed"})
-	w.finish(time.Minute)
-	w.acceptedAll(all, "all")
-	w.refusedNone()
+	w.delivered(time.Minute, all, "all")
 	tally := w.tally()
 	w.expect(tally.accepted == n, "each of %d requests was expected to be sent once, but Discord saw %+v", n, tally)
-	if !w.without[Order] {
-		w.inOrder(all)
-	}
+	w.inOrder(all)
 }
 
 func hashOfOneRoute(t *trial) {
@@ -130,9 +126,7 @@ func limitChange(t *trial) {
 	w.sends(1, message(1))
 	w.wait(100 * time.Millisecond)
 	w.sends(9, message(1))
-	w.finish(20 * time.Second)
-	w.acceptedAll(w.sent, "all")
-	w.refusedNone()
+	w.delivered(20*time.Second, w.sent, "all")
 }
 
 func memoryCases() []testCase {

@@ -1,6 +1,7 @@
 package limitertest
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -51,12 +52,8 @@ func coldBurst(t *trial) {
 		w.expect(w.granted() >= atLeast, "when the first is answered with 19 of 20 left, %d were expected to have gone, but %d have", atLeast, w.granted())
 		within = time.Minute
 	}
-	w.finish(within)
-	w.acceptedAll(all, "all")
-	w.refusedNone()
-	if !w.without[Order] {
-		w.inOrder(all)
-	}
+	w.delivered(within, all, "all")
+	w.inOrder(all)
 }
 
 // granted returns how many requests have been granted.
@@ -77,9 +74,7 @@ func majorsApart(t *trial) {
 			w.sends(1, message(channel+1))
 		}
 	}
-	took := w.finish(time.Minute)
-	w.acceptedAll(w.sent, "all")
-	w.refusedNone()
+	took := w.delivered(time.Minute, w.sent, "all")
 	w.expect(took < 2*time.Second+w.late(1), "three requests in each of eight channels, three allowed in each, were expected not to wait, but took %v", took)
 }
 
@@ -96,9 +91,7 @@ func secondRouteJoins(t *trial) {
 		w.sends(1, message(1))
 		w.sends(1, history(1))
 	}
-	w.finish(20 * time.Second)
-	w.acceptedAll(w.sent, "all")
-	w.refusedNone()
+	w.delivered(20*time.Second, w.sent, "all")
 }
 
 func noHeaders(t *trial) {
@@ -161,9 +154,7 @@ func firstAnswerCases() []testCase {
 			first.Nth = []int{1}
 			w.script(first)
 			w.sends(6, message(1))
-			w.finish(10 * time.Second)
-			w.acceptedAll(w.sent[1:], "all those behind the first")
-			w.refusedNone()
+			w.delivered(10*time.Second, w.sent[1:], "all those behind the first")
 		}})
 	}
 	for _, l := range oddHeaders {
@@ -228,10 +219,9 @@ func pairShares(t *trial, p pair, first, second string, shared bool) {
 	for _, route := range []routes.CompiledRoute{p.first, p.second} {
 		t.tell(route, answered(w.process(request(route))).parse())
 	}
-	want := map[bool]string{true: "wait", false: "go at once"}
 	for _, route := range []routes.CompiledRoute{p.first, p.second} {
-		got := t.waits(request(route))
-		t.expect(got == shared, "after %v and %v, where two are allowed, %v was expected to %s, but would %s", p.first, p.second, route, want[shared], want[got])
+		what := fmt.Sprintf("after %v and %v, where two are allowed, %v", p.first, p.second, route)
+		t.expectWait(request(route), shared, what)
 	}
 	t.wait(5*time.Second + t.late(1))
 	t.must(p.first, "the window is over").giveBack(t)

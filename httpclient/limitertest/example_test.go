@@ -12,164 +12,171 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Patient is a limiter that sends one request after the other with each credential. It is as slow as that, and safe, because every answer
-// says what is left before the next request leaves.
-type Patient struct {
-	mu      sync.Mutex
-	turns   map[string]chan struct{} // by credential: full while a request is under way
-	hashes  map[string]string        // of routes: the bucket that answers have named
-	windows map[string]*window       // by credential, bucket and major parameter
-	holds   map[string]time.Time     // by credential; "" is everything
+// Sequential is a limiter that sends one request at a time with each credential. It is slow but safe, because each
+// response says how many requests remain before the next one is sent. It has no global limit and never evicts anything.
+type Sequential struct {
+	turns sync.Map // by credential: a channel that is full while a request is in flight
+
+	mu      sync.Mutex               // guards all fields below
+	hashes  map[routes.Route]string  // bucket hashes that responses have named
+	windows map[windowKey]*window    // what remains of each bucket
+	holds   map[credential]time.Time // no request is sent before; the zero credential holds all requests
 }
 
-// window is what is left of a bucket's window.
+type credential struct{ server, authorization string }
+
+// windowKey identifies a window by the bucket hash, or by the route until a response names a hash.
+type windowKey struct {
+	credential credential
+	route      routes.Route
+	hash       string
+	major      routes.Major
+}
+
 type window struct {
-	limit, left int
-	period      time.Duration // the longest that was named
-	end         time.Time
+	limit, remaining int
+	period           time.Duration // the longest time to a reset so far
+	reset            time.Time
 }
 
-func NewPatient() *Patient {
-	return &Patient{
-		turns: make(map[string]chan struct{}), hashes: make(map[string]string),
-		windows: make(map[string]*window), holds: make(map[string]time.Time),
+// NewSequential returns a Sequential that knows nothing yet.
+func NewSequential() *Sequential {
+	return &Sequential{
+		hashes: make(map[routes.Route]string), windows: make(map[windowKey]*window), holds: make(map[credential]time.Time),
 	}
 }
 
-// permission is the permission to send one request.
-type permission struct {
-	limiter    *Patient
-	request    *buckets.Request
-	credential string
-	turn       chan struct{}
-}
-
-// AcquireRequest waits for the answer to the request before, and then until nothing speaks against sending.
-func (l *Patient) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+// AcquireRequest waits until no other request of the credential is in flight, and then for its window and holds.
+func (s *Sequential) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	if r == nil || r.Route.IsZero() {
-		return buckets.Lease{}, errors.New("patient: no request")
+		return buckets.Lease{}, errors.New("the request has no route")
 	}
 	if err := ctx.Err(); err != nil {
 		return buckets.Lease{}, err
 	}
-	p := permission{limiter: l, request: r, credential: r.Server + " " + r.Authorization}
-	l.mu.Lock()
-	if l.turns[p.credential] == nil {
-		l.turns[p.credential] = make(chan struct{}, 1)
-	}
-	p.turn = l.turns[p.credential]
-	l.mu.Unlock()
+	l := &lease{limiter: s, route: r.Route, credential: credential{r.Server, r.Authorization}}
+	turn, _ := s.turns.LoadOrStore(l.credential, make(chan struct{}, 1))
+	l.turn = turn.(chan struct{})
 	select {
-	case p.turn <- struct{}{}:
+	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return buckets.Lease{}, ctx.Err()
 	}
-	for wait := p.wait(); wait > 0; wait = p.wait() {
+	for wait := l.wait(); wait > 0; wait = l.wait() {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			<-p.turn
+			<-l.turn
 			return buckets.Lease{}, ctx.Err()
 		}
 	}
-	return buckets.NewLease(p), nil
+	return buckets.NewLease(l), nil
 }
 
-// window returns the window in which the request counts. The caller holds the lock.
-func (p permission) window() *window {
-	name := p.request.Route.Route().String()
-	if hash := p.limiter.hashes[name]; hash != "" {
-		name = hash
-	}
-	key := p.credential + " " + name + " " + p.request.Route.Major()
-	w := p.limiter.windows[key]
-	if w == nil {
-		w = &window{limit: 1, left: 1}
-		p.limiter.windows[key] = w
-	}
-	return w
+// lease is the permission to send one request.
+type lease struct {
+	limiter    *Sequential
+	route      routes.CompiledRoute
+	credential credential
+	turn       chan struct{}
 }
 
-// wait is the time until the request may leave.
-func (p permission) wait() time.Duration {
-	p.limiter.mu.Lock()
-	defer p.limiter.mu.Unlock()
-	wait := max(time.Until(p.limiter.holds[""]), time.Until(p.limiter.holds[p.credential]))
-	if w := p.window(); w.left < 1 {
-		wait = max(wait, time.Until(w.end))
+// wait returns the time until the request may be sent.
+func (l *lease) wait() time.Duration {
+	l.limiter.mu.Lock()
+	defer l.limiter.mu.Unlock()
+	wait := max(time.Until(l.limiter.holds[credential{}]), time.Until(l.limiter.holds[l.credential]))
+	if w := l.windowLocked(); w.remaining < 1 {
+		wait = max(wait, time.Until(w.reset))
 	}
 	return wait
 }
 
-// End learns from the answer, and lets the next request go.
-func (p permission) End(sent bool, r ratelimits.Response) {
-	l, now := p.limiter, time.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer func() { <-p.turn }()
+// windowLocked returns the window that counts the request. A new one has one place.
+func (l *lease) windowLocked() *window {
+	key := windowKey{credential: l.credential, route: l.route.Route(), major: l.route.Major()}
+	if hash := l.limiter.hashes[key.route]; hash != "" {
+		key.route, key.hash = routes.Route{}, hash
+	}
+	w := l.limiter.windows[key]
+	if w == nil {
+		w = &window{limit: 1, remaining: 1}
+		l.limiter.windows[key] = w
+	}
+	return w
+}
+
+// End learns from the response, and lets the next request of the credential go. The Lease calls it once.
+func (l *lease) End(sent bool, r ratelimits.Response) {
+	defer func() { <-l.turn }()
 	if !sent {
 		return
 	}
+	l.limiter.mu.Lock()
+	defer l.limiter.mu.Unlock()
 	if r.Bucket != "" {
-		l.hashes[p.request.Route.Route().String()] = r.Bucket
+		l.limiter.hashes[l.route.Route()] = r.Bucket
 	}
-	w, retryAfter := p.window(), r.RetryAfter
+	until := time.Now().Add(r.RetryAfter)
 	if !r.HasRetryAfter {
-		retryAfter = 5 * time.Second // a refusal that does not say how long
+		until = time.Now().Add(5 * time.Second) // a refusal without a time is still a refusal
 	}
-	switch r.Class {
+	switch w := l.windowLocked(); r.Class {
 	case ratelimits.ClassEdge:
-		l.hold("", now.Add(retryAfter))
+		l.limiter.holdLocked(credential{}, until)
 	case ratelimits.ClassGlobal:
-		l.hold(p.credential, now.Add(retryAfter))
+		l.limiter.holdLocked(l.credential, until)
 	case ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassSubLimit:
-		w.left, w.end = 0, now.Add(retryAfter)
+		w.remaining, w.reset = 0, until
 	default:
-		w.count(now, r)
+		w.count(time.Now(), r)
 	}
 }
 
-// hold lets nothing leave before a moment. Answers may come in any order, and a shorter wait does not take back a longer one.
-func (l *Patient) hold(credential string, until time.Time) {
-	if until.After(l.holds[credential]) {
-		l.holds[credential] = until
+// holdLocked extends a hold. A hold never becomes shorter, because responses can arrive in any order.
+func (s *Sequential) holdLocked(c credential, until time.Time) {
+	if until.After(s.holds[c]) {
+		s.holds[c] = until
 	}
 }
 
-// count notes a request that was not refused. An answer that says nothing, or none, may still have been counted.
+// count records a request that was not refused. Without limit headers or a response, it may still have been counted.
 func (w *window) count(now time.Time, r ratelimits.Response) {
 	if r.Limited {
-		w.limit, w.left, w.end = r.Limit, r.Remaining, now.Add(r.ResetAfter+time.Millisecond) // headers are rounded
+		w.limit, w.remaining = r.Limit, r.Remaining
+		w.reset = now.Add(r.ResetAfter + time.Millisecond) // the header is rounded down
 		w.period = max(w.period, r.ResetAfter)
 		return
 	}
-	if !now.Before(w.end) {
-		w.left, w.end = w.limit, now.Add(w.period)
+	if !now.Before(w.reset) {
+		w.remaining, w.reset = w.limit, now.Add(w.period)
 	}
-	w.left--
+	w.remaining--
 }
 
-// A limiter of somebody else's, in about a hundred lines. That it is safe is tested by
+// A limiter in about a hundred lines of code that passes Core:
 //
-//	limitertest.Core(t, func(*testing.T) httpclient.Limiter { return NewPatient() }, limitertest.WithGlobalLimit(0))
+//	func TestSequential(t *testing.T) {
+//		limitertest.Core(t, func(*testing.T) httpclient.Limiter { return NewSequential() }, limitertest.WithGlobalLimit(0))
+//	}
 func Example() {
-	limiter := NewPatient()
+	limiter := NewSequential()
 	route, err := routes.CreateMessage.Compile("1")
 	if err != nil {
 		panic(err)
 	}
 	for range 2 {
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		defer cancel()
 		lease, err := limiter.AcquireRequest(ctx, &buckets.Request{Route: route, Authorization: "Bot token"})
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println("may leave")
+		fmt.Println("the request may be sent")
 		lease.Update(ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 0, ResetAfter: time.Minute})
 	}
 	// Output:
-	// may leave
+	// the request may be sent
 	// context deadline exceeded
 }

@@ -134,7 +134,7 @@ func TestCoreIsAboutSafetyAlone(t *testing.T) {
 	slow := around(func(l httpclient.Limiter) serial { return serial{l, make(chan struct{}, 1)} })
 	assert.Zero(t, failed(coreCases(), slow, WithThroughput(0), WithGlobalLimit(0)))
 	assert.NotZero(t, failed(named(t, "hold/interactions"), slow))
-	assert.NotZero(t, failed(coreCases(), func(*testing.T) httpclient.Limiter { return &naive{states: make(map[string]*naiveState)} }))
+	assert.NotZero(t, failed(coreCases(), newNaive))
 }
 
 func TestNamesAreUnique(t *testing.T) {

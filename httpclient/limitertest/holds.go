@@ -71,12 +71,11 @@ func interactionsTogether(t *trial) {
 }
 
 func credentialsApart(t *trial) {
-	foreign := func() *buckets.Request { return &buckets.Request{Route: message(1), Authorization: other} }
 	t.tell(message(1), ok("messages", 2, 0, 10*time.Second))
-	c := t.call(t.ctx, foreign())
+	c := t.call(t.ctx, fromOther(message(1)))
 	t.expect(c.granted(), "another credential was expected to go at once, but %s", c)
 	c.update(t, ok("messages", 2, 1, 10*time.Second))
-	t.expect(!t.waits(foreign()), "one of two is left for the other credential, so it was expected to go")
+	t.expect(!t.waits(fromOther(message(1))), "one of two is left for the other credential, so it was expected to go")
 	t.expect(t.waits(request(message(1))), "the first credential has used up its bucket, so it was expected to wait")
 	none := &buckets.Request{Route: message(1)}
 	c = t.call(t.ctx, none)

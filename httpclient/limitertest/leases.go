@@ -27,12 +27,15 @@ func leaseCases() []testCase {
 	}
 }
 
-// lastOfTwo leaves one place in a bucket of two.
-func lastOfTwo(t *trial) { t.tell(message(1), ok("messages", 2, 1, 2*time.Second)) }
+// lastOfTwo acquires the last place of a bucket of two.
+func lastOfTwo(t *trial) *call {
+	t.reporter.Helper()
+	t.tell(message(1), ok("messages", 2, 1, 2*time.Second))
+	return t.must(message(1), "one of two is left")
+}
 
 func endedTwice(t *trial) {
-	lastOfTwo(t)
-	c := t.must(message(1), "one of two is left")
+	c := lastOfTwo(t)
 	c.giveBack(t)
 	c.giveBack(t)
 	c.release(t)
@@ -52,8 +55,8 @@ func endedTwice(t *trial) {
 }
 
 func returned(t *trial) {
-	lastOfTwo(t)
-	for range 5 {
+	lastOfTwo(t).giveBack(t)
+	for range 4 {
 		t.must(message(1), "what was granted before was returned").giveBack(t)
 	}
 	all := t.asks(3, message(1))
@@ -61,8 +64,7 @@ func returned(t *trial) {
 }
 
 func returnedToWaiter(t *trial) {
-	lastOfTwo(t)
-	last := t.must(message(1), "one of two is left")
+	last := lastOfTwo(t)
 	first, second := t.ask(message(1)), t.ask(message(1))
 	t.expect(first.waiting(), "the first behind it was expected to wait, but %s", first)
 	last.giveBack(t)
@@ -71,8 +73,7 @@ func returnedToWaiter(t *trial) {
 }
 
 func released(t *trial) {
-	lastOfTwo(t)
-	t.must(message(1), "one of two is left").release(t)
+	lastOfTwo(t).release(t)
 	began := time.Now()
 	next := t.ask(message(1))
 	t.expect(next.waiting(), "the next was expected to wait until the window is over, but %s", next)
@@ -81,8 +82,7 @@ func released(t *trial) {
 }
 
 func endsAtOnce(t *trial) {
-	lastOfTwo(t)
-	c := t.must(message(1), "one of two is left")
+	c := lastOfTwo(t)
 	waiting := t.asks(3, message(1))
 	began := time.Now()
 	c.held().Update(ok("messages", 2, 0, time.Minute))

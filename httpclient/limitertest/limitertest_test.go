@@ -28,10 +28,9 @@ func managers(options ...buckets.Option) func(t *testing.T) httpclient.Limiter {
 	}
 }
 
-// The limiter of the example is slow, and safe.
-func TestPatientLimiterPassesCore(t *testing.T) {
+func TestSequentialPassesCore(t *testing.T) {
 	t.Parallel()
-	limitertest.Core(t, func(*testing.T) httpclient.Limiter { return NewPatient() }, limitertest.WithGlobalLimit(0))
+	limitertest.Core(t, func(*testing.T) httpclient.Limiter { return NewSequential() }, limitertest.WithGlobalLimit(0))
 }
 
 // What limits a manager can be set up with, and what it then leaves out.

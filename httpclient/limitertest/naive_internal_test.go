@@ -3,17 +3,26 @@ package limitertest
 import (
 	"context"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // naive is the limiter of many a first attempt: what the latest headers say, by route and major parameter, is believed, and
 // who finds nothing left sleeps until the reset.
 type naive struct {
 	mu     sync.Mutex
-	states map[string]*naiveState
+	states map[naiveKey]*naiveState
+}
+
+type naiveKey struct {
+	route         routes.Route
+	major         routes.Major
+	authorization string
 }
 
 type naiveState struct {
@@ -21,8 +30,10 @@ type naiveState struct {
 	reset     time.Time
 }
 
+func newNaive(*testing.T) httpclient.Limiter { return &naive{states: make(map[naiveKey]*naiveState)} }
+
 func (n *naive) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
-	key := r.Route.Route().String() + r.Route.Major() + r.Authorization
+	key := naiveKey{r.Route.Route(), r.Route.Major(), r.Authorization}
 	for {
 		n.mu.Lock()
 		s := n.states[key]
@@ -42,7 +53,7 @@ func (n *naive) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets
 
 type naiveEnd struct {
 	*naive
-	key string
+	key naiveKey
 }
 
 func (e naiveEnd) End(_ bool, r ratelimits.Response) {

@@ -89,7 +89,7 @@ func prepareRefusal(t *trial, k refusedKind) (answered time.Time) {
 	t.tell(history(1), ok("history", 5, 4, time.Second))
 	t.tell(callback(1), plain(204))
 	t.tell(followUp(1), ok("follow-ups", 5, 4, time.Second))
-	foreign := t.call(t.ctx, &buckets.Request{Route: message(1), Authorization: other})
+	foreign := t.call(t.ctx, fromOther(message(1)))
 	t.expect(foreign.granted(), "another credential was expected to be granted at once, but %s", foreign)
 	foreign.update(t, ok("messages", 5, 4, time.Second))
 	refused := t.call(t.ctx, withFields(message(1), "content"))
@@ -113,15 +113,13 @@ func reaches(t *trial, k refusedKind, waits bool) {
 		{"a route that nobody knows", request(rename(9)), k.credential},
 		{"the answer to an interaction", request(callback(2)), k.address},
 		{"a follow-up to an interaction", request(followUp(1)), k.address},
-		{"the same route with another credential", &buckets.Request{Route: message(1), Authorization: other}, k.address},
+		{"the same route with another credential", fromOther(message(1)), k.address},
 	} {
 		if c.waits != waits || k.name == "resource" && c.request.Authorization == other {
 			// A resource is used up for all credentials, but not every limiter shares that among credentials.
 			continue
 		}
-		want := map[bool]string{true: "wait", false: "go at once"}
-		got := t.waits(c.request)
-		t.expect(got == c.waits, "%s was expected to %s, but would %s", c.what, want[c.waits], want[got])
+		t.expectWait(c.request, c.waits, c.what)
 	}
 }
 
@@ -166,7 +164,7 @@ func globalWhileUnknown(t *trial) {
 func edgeWithoutTime(t *trial) {
 	t.tell(message(1), ok("messages", 5, 4, time.Second))
 	answered := t.must(message(1), "four of five are left").update(t, fromEdge(0).parse())
-	for _, r := range []*buckets.Request{request(message(1)), request(callback(1)), {Route: message(1), Authorization: other}} {
+	for _, r := range []*buckets.Request{request(message(1)), request(callback(1)), fromOther(message(1))} {
 		t.expect(t.waits(r), "%v was expected to wait", r.Route)
 	}
 	c := t.ask(message(1))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -58,12 +57,8 @@ func windowCases() []testCase {
 func usedUp(w *world, trip time.Duration, disordered bool) {
 	n, q := 60, w.rules[message(1).Route().String()].quota
 	all := w.sends(n, message(1))
-	took := w.finish(10 * time.Minute)
-	w.acceptedAll(all, "all")
-	w.refusedNone()
-	if !w.without[Order] {
-		w.inOrder(all)
-	}
+	took := w.delivered(10*time.Minute, all, "all")
+	w.inOrder(all)
 	if disordered || w.throughput == 0 {
 		return
 	}
@@ -134,9 +129,7 @@ func globalPaced(t *trial, phase time.Duration) {
 	for i := range n {
 		w.post(w.ctx, request(message(i%7+1)))
 	}
-	took := w.finish(time.Minute)
-	w.acceptedAll(w.sent, "all")
-	w.refusedNone()
+	took := w.delivered(time.Minute, w.sent, "all")
 	most := 2500*time.Millisecond + w.late(2)
 	w.expect(took < most || w.throughput == 0, "%d requests at %d in a second were expected to take less than %v, but took %v", n, t.global, most, took)
 }
@@ -146,7 +139,7 @@ func globalApart(t *trial) {
 	w.burst(t.global, message(1))
 	w.expect(w.granted() == t.global+1, "%d were expected to go at once, but %d did", t.global, w.granted()-1)
 	w.expect(w.waits(request(message(1))), "the credential has used up its second, so it was expected to wait")
-	w.expect(!w.waits(&buckets.Request{Route: message(1), Authorization: other}), "another credential was expected to go at once")
+	w.expect(!w.waits(fromOther(message(1))), "another credential was expected to go at once")
 	w.finish(10 * time.Second)
 	w.refusedNone()
 }

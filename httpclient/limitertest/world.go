@@ -215,9 +215,21 @@ func (w *world) refusedNone() {
 	w.expect(tally.refused == 0, "no 429 was expected, all of them could be avoided; Discord saw %+v", tally)
 }
 
-// inOrder expects that requests were granted in the order in which they were sent.
+// delivered waits like finish. It expects that all these requests were accepted, and that there was no 429.
+func (w *world) delivered(within time.Duration, all []*delivery, who string) time.Duration {
+	w.reporter.Helper()
+	took := w.finish(within)
+	w.acceptedAll(all, who)
+	w.refusedNone()
+	return took
+}
+
+// inOrder expects that requests were granted in the order in which they were sent, if the limiter promises Order.
 func (w *world) inOrder(all []*delivery) {
 	w.reporter.Helper()
+	if w.without[Order] {
+		return
+	}
 	slack := time.Duration(0)
 	if w.realTime {
 		slack = w.pause

@@ -42,7 +42,7 @@ func TestAReplayHasTheSameRoutes(t *testing.T) {
 		var want []string
 		add := func(route routes.Route) {
 			major := "-"
-			if route.Major() != routes.MajorNone {
+			if route.MajorKind() != routes.MajorNone {
 				major = "900000000000000001"
 			}
 			done(t.Context(), httpclient.DoneEvent{Route: route.String(), Major: major, TokenHash: 77})

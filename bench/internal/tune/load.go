@@ -46,7 +46,10 @@ func (q *queue) matches(rule discordsim.Rule) bool {
 }
 
 // queueKey identifies a queue. It may contain the token of a webhook.
-type queueKey struct{ method, template, id, token string }
+type queueKey struct {
+	method, template string
+	major            routes.Major
+}
 
 func newLoad() *Load { return &Load{numbers: make(map[queueKey]int)} }
 
@@ -71,7 +74,7 @@ func (l *Load) byRoute() map[string]int {
 // queue returns the index of the queue of a route, which it adds if it is missing.
 func (l *Load) queue(route routes.CompiledRoute) int {
 	r := route.Route()
-	key := queueKey{r.Method(), r.Template(), route.MajorID(), route.MajorToken()}
+	key := queueKey{r.Method(), r.Template(), route.Major()}
 	number, ok := l.numbers[key]
 	if !ok {
 		number = len(l.queues)
@@ -96,11 +99,11 @@ func (l *Load) sort() {
 func nameOf(route routes.CompiledRoute) string {
 	r := route.Route()
 	name := r.Method() + " " + r.Template()
-	id, _, _ := strings.Cut(route.RedactedMajor(), ":")
+	id, _, _ := strings.Cut(route.Major().String(), ":")
 	if r.GlobalExempt() || id == "-" || id == "…" {
 		return name
 	}
-	kind, _, _ := strings.Cut(r.Major().String(), " ")
+	kind, _, _ := strings.Cut(r.MajorKind().String(), " ")
 	return name + " of " + kind + " " + id
 }
 
