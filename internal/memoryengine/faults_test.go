@@ -2,6 +2,7 @@ package memoryengine_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,7 @@ import (
 // counter is a server that counts the calls that reach it.
 type counter struct {
 	*memoryengine.Faults
-	n int
+	n atomic.Int64
 }
 
 func withCounter(t *testing.T, test func(t *testing.T, c *counter)) {
@@ -31,8 +32,7 @@ func (c *counter) call() (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return memoryengine.Deliver(ctx, c.Faults, "count", func() (int, error) {
-		c.n++
-		return c.n, nil
+		return int(c.n.Add(1)), nil
 	})
 }
 
