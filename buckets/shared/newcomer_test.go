@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
 // trickle lets each send one request a second.
@@ -122,6 +124,8 @@ func TestNewcomerIsServedWhileAnotherIsBusy(t *testing.T) {
 
 func TestSomethingIsFreeHoweverManyNeedLittle(t *testing.T) {
 	onStage(t, func(f *stage) {
+		const way = 50 * time.Microsecond // so that a message and a reply do not come at the same instant
+		f.memory.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: way, After: way} })
 		var all []*sender
 		for range 12 {
 			s := f.sender(50)

@@ -102,6 +102,6 @@ func TestCloseEndsCallsThatAreDelayed(t *testing.T) {
 		start := time.Now()
 		c.Close()
 		assert.Zero(t, time.Since(start))
-		assert.Zero(t, c.n)
+		assert.Zero(t, c.n.Load())
 	})
 }
