@@ -84,6 +84,7 @@ func TestRoutesWhoseEveryURLHasABucketOfItsOwn(t *testing.T) {
 							for range min(limit, 5) {
 								for i := range 10 {
 									calls = append(calls, send(transport, newRequest(t, method, fmt.Sprintf("/api/v10/channels/1/messages/%d", 1000+i), "{}")))
+									synctest.Wait() // they arrive in this order
 								}
 							}
 							assertStatus(t, http.StatusOK, calls...)

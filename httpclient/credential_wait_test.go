@@ -146,6 +146,7 @@ func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 			return failing(r)
 		}))
 		failed := send(transport, getting(t, "/guilds/1"))
+		synctest.Wait() // it is in flight
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
 		assert.ErrorAs(t, failed.wait().err, new(*httpclient.CredentialError))
 		assert.Equal(t, time.Second, failed.took)

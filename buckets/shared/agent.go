@@ -238,13 +238,15 @@ func (b *bucket) wake() {
 	b.say(now)
 }
 
-// want records that a session needs the loan of a version; "" if they are not known.
-func (b *bucket) want(session, lentAs string) {
+// want records that a session needs the loan of a version; "" if they are not known. It returns false if there is no
+// such loan.
+func (b *bucket) want(session, lentAs string) bool {
 	b.mu.Lock()
 	if l := b.loan; lentAs != "" && l != nil && l.state != nil && l.state.version.String() != lentAs {
 		b.mu.Unlock()
-		return // that loan has ended
+		return true // that loan has ended
 	}
+	known := b.loan != nil || b.returned != nil || b.calling // a reply that lends it may be on its way
 	if session != "" {
 		b.wantedBy[session] = struct{}{}
 	}
@@ -262,4 +264,5 @@ func (b *bucket) want(session, lentAs string) {
 	if lent {
 		b.session.spawn(b.notify)
 	}
+	return known
 }

@@ -54,10 +54,28 @@ func (s *session) wantLoans(value string) {
 	for line := range strings.Lines(list) {
 		session, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		lent, name, _ := strings.Cut(rest, " ")
-		if b := s.named(name); b != nil {
-			b.want(session, lent)
+		if b := s.named(name); b == nil || !b.want(session, lent) {
+			s.spawn(func() { s.disown(name, lent) })
 		}
 	}
+}
+
+// disown ends a loan that this session does not have: the server has gone back to a state in which it had it.
+func (s *session) disown(name, lent string) {
+	key, era := s.store.keys.name("b", name), s.eraNumber()
+	r, err := s.exchange("swap", era, Step{Key: key})
+	if err != nil || r.anew {
+		return // the others ask again
+	}
+	state, err := decode(r.values[0].Value)
+	if err != nil || state.version.String() != lent || state.owner != s.id {
+		return
+	}
+	now := s.engineTime(s.now())
+	state.restart(era, now)
+	state.takeOver(now)
+	state.version.number++
+	_, _ = s.exchange("swap", era, Step{Key: key, Version: lent, Value: state.encode(), Life: keyTime + state.rest(now)})
 }
 
 // wantStep adds a loan to those that others need of its holder. known is the value that the server had last.
