@@ -247,6 +247,9 @@ func (b *bucket) want(session, lentAs string) bool {
 		return true // that loan has ended
 	}
 	known := b.loan != nil || b.returned != nil || b.calling // a reply that lends it may be on its way
+	if v, ok := parseVersion(lentAs); ok && b.known != nil && b.known.version.life == v.life && b.known.version.number > v.number {
+		known = true // it was returned since
+	}
 	if session != "" {
 		b.wantedBy[session] = struct{}{}
 	}
