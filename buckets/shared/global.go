@@ -164,7 +164,7 @@ func (g *global) Need(now time.Duration, waiting, leaving int) {
 	// The first call of a burst may have reported only its first request. So report a higher demand at once if the part
 	// is too small for it, but not for the demand last reported, or if the demand has more than doubled.
 	told, held, need := g.demand.told, g.part, min(g.demand.need(now), g.limit)
-	if !g.asks && need > held && (told <= held || need > 2*told) {
+	if !g.out && !g.asks && need > held && (told <= held || need > 2*told) {
 		g.asks = true
 		g.calls.call()
 	}
