@@ -52,9 +52,11 @@ func content(value string, v any) error {
 	return nil
 }
 
-// content reads the value of a cell into v. The error is about the key, and is logged.
+// content reads the value of a cell into v. The error is about the key, and is logged. A foreign value is forgotten, so
+// that no step replaces it.
 func (s *session) content(c *cell, v any) error {
 	if err := content(c.value, v); err != nil {
+		c.value = ""
 		return s.wrongKey(c.key, err.Error())
 	}
 	return nil

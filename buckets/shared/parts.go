@@ -13,7 +13,7 @@ const lastCallTime = 300 * time.Millisecond
 
 // parts are the global limits, the discoveries and the count of invalid responses of a session.
 type parts struct {
-	number  atomic.Int64 // latest number of a call or a discovery
+	number  atomic.Int64 // latest number of a discovery
 	invalid invalid
 
 	mu          sync.Mutex
