@@ -2,6 +2,7 @@ package shared_test
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -376,6 +377,32 @@ func TestWaitersOfAGlobalLimitAreLookedAtDuringAnOutage(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		assert.GreaterOrEqual(t, len(looked), 9)
 		assert.LessOrEqual(t, len(looked), 14)
+	})
+}
+
+// What is asked for during an outage fails at once: to ask again whenever that is known would never end.
+func TestDemandDuringAnOutageMakesNoLoop(t *testing.T) {
+	onStage(t, func(f *stage) {
+		session := f.join()
+		defer session.Close()
+		var looked atomic.Int64
+		var g shared.Global
+		waiting := false
+		g = session.Global("bot", 50, func() {
+			if waiting && looked.Add(1) < 1000 {
+				g.Need(f.now(), 1, 0)
+			}
+		})
+		g.Need(f.now(), 30, 0)
+		time.Sleep(time.Second)
+		g.Need(f.now(), 0, 30)
+		time.Sleep(8 * time.Second) // it keeps a part of which it has told no need
+		f.memory.SetDown(true)
+		time.Sleep(4 * time.Second)
+		waiting = true
+		g.Need(f.now(), 1, 0)
+		time.Sleep(10 * time.Second)
+		assert.LessOrEqual(t, looked.Load(), int64(14))
 	})
 }
 
