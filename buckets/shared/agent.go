@@ -238,34 +238,31 @@ func (b *bucket) wake() {
 	b.say(now)
 }
 
-// want records that a session needs the loan of a version; "" if they are not known. It returns false if there is no
-// such loan.
-func (b *bucket) want(session, lentAs string) bool {
+// want records that a session needs the loan of a version; "" if they are not known.
+func (b *bucket) want(session, lentAs string) {
 	b.mu.Lock()
 	if l := b.loan; lentAs != "" && l != nil && l.state != nil && l.state.version.String() != lentAs {
 		b.mu.Unlock()
-		return true // that loan has ended
-	}
-	known := b.loan != nil || b.returned != nil || b.calling // a reply that lends it may be on its way
-	if v, ok := parseVersion(lentAs); ok && b.known != nil && b.known.version.life == v.life && b.known.version.number > v.number {
-		known = true // it was returned since
+		return // that loan has ended
 	}
 	if session != "" {
 		b.wantedBy[session] = struct{}{}
 	}
-	lent := b.loan != nil
+	lent, now := b.loan != nil, b.session.now()
 	switch {
 	case lent:
-		if l := b.loan; !l.wanted && !l.alone && b.session.now() < b.loanUntil() {
+		if l := b.loan; !l.wanted && !l.alone && now < b.loanUntil() {
 			b.session.meter.count(&b.session.meter.counted.LoansRecalled)
 		}
 		b.loan.wanted = true
 	case b.returned != nil: // return the loan now rather than with the next tick
-		b.say(b.session.now())
+		b.say(now)
+	case lentAs != "" && now-b.knownAt >= longestSleep: // the server may have gone back, and the next call corrects it
+		b.asks = true
+		b.say(now)
 	}
 	b.mu.Unlock()
 	if lent {
 		b.session.spawn(b.notify)
 	}
-	return known
 }

@@ -54,13 +54,16 @@ func (s *session) wantLoans(value string) {
 	for line := range strings.Lines(list) {
 		session, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		lent, name, _ := strings.Cut(rest, " ")
-		if b := s.named(name); b == nil || !b.want(session, lent) {
+		if b := s.named(name); b != nil {
+			b.want(session, lent)
+		} else {
 			s.spawn(func() { s.disown(name, lent) })
 		}
 	}
 }
 
-// disown ends a loan that this session does not have: the server has gone back to a state in which it had it.
+// disown ends a loan of a bucket that this session does not use any more: the server has gone back to a state in which
+// it had the loan.
 func (s *session) disown(name, lent string) {
 	key, era := s.store.keys.name("b", name), s.eraNumber()
 	r, err := s.exchange("swap", era, Step{Key: key})

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -334,4 +335,34 @@ func TestAfterALossTheOneWhoWaitsDoesNotForgetThatABucketIsLent(t *testing.T) {
 		pass(time.Second)
 		assert.True(t, b.served(1))
 	})
+}
+
+// The server goes back to a state in which a bucket was lent to a session that has returned it since, or does not use it
+// any more. Nobody else can end that loan while the session is alive.
+func TestLoanThatTheServerRemembersWronglyIsEnded(t *testing.T) {
+	const key = "rl2:{default}:b:0123456789abcdef/hash/1"
+	for name, closes := range map[string]bool{"returned": false, "closed": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				a := w.process().use(someKey)
+				keeps := a.process.use(shared.Key{Hash: "other"}) // for which the session stays alive
+				keeps.join(1)
+				a.join(1)
+				pass(10 * ms)
+				require.True(t, a.lent)
+				before := w.server.Value(key)
+				a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
+				pass(5 * time.Second)
+				if closes {
+					a.bucket.Close()
+				}
+				pass(5 * time.Second)
+				w.server.Set(key, before)
+				b := w.process().use(someKey)
+				b.join(1)
+				pass(15 * time.Second)
+				assert.True(t, b.lent || b.leaves() == 1)
+			})
+		})
+	}
 }
