@@ -197,6 +197,9 @@ func (b *bucket) rest(now time.Duration) {
 		return
 	}
 	at := b.knownAt + longestSleep
+	if len(b.ended) > 0 {
+		at = min(at, b.tellAt)
+	}
 	switch k := b.known; {
 	case b.looks > 0:
 		at = min(b.lookedAt+min(firstLook<<min(b.looks-1, 10), longestLook), b.lentTill+time.Millisecond)

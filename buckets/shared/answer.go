@@ -141,6 +141,9 @@ func (b *bucket) learn(s *state, kept string, now time.Duration) {
 	rest := s.window.Period() // restart waits out a state of an earlier era
 	if at, ok := b.session.engineTimeOf(s.era, now); ok {
 		rest = s.window.Reset() - at
+		if period := s.window.Period(); period > 0 { // the server's clock may have been set back since
+			rest = min(rest, period)
+		}
 	}
 	b.knownUntil = now + rest
 	b.looks = 0

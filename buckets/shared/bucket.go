@@ -54,12 +54,13 @@ type bucket struct {
 	err      error                    // why the last call failed; nil during an outage
 	errAt    time.Duration
 
-	active   bool      // whether the session counts the bucket as busy
-	calling  bool      // whether converse runs
-	over     sync.Cond // signalled when a call has ended or none will follow
-	due      bool      // whether a call is due, for news or a question
-	asks     bool      // whether the call is due even without news
-	failing  int       // failed calls in a row
+	active   bool          // whether the session counts the bucket as busy
+	calling  bool          // whether converse runs
+	over     sync.Cond     // signalled when a call has ended or none will follow
+	due      bool          // whether a call is due, for news or a question
+	asks     bool          // whether the call is due even without news
+	failing  int           // failed calls in a row
+	tellAt   time.Duration // when outcomes that say nothing new are told without another call
 	contest  contest
 	looks    int           // calls in a row that found the bucket lent to another session
 	lookedAt time.Duration // end of the latest of these calls

@@ -2,7 +2,6 @@ package shared
 
 import (
 	"iter"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -130,9 +129,12 @@ func (b *bucket) end(p *permit, o outcome) {
 	p.number = 0
 	b.ended = append(b.ended, o)
 	if wait := b.untoldFor(&o); wait > 0 && !b.due && !b.calling {
-		b.due = true
-		b.wakeAt(o.at, o.at+rand.N(wait))
+		if len(b.ended) == 1 {
+			b.tellAt = o.at + wait
+		}
 		b.activate()
+		b.stopTimer()
+		b.rest(o.at)
 		return
 	}
 	b.say(o.at)
@@ -142,7 +144,7 @@ func (b *bucket) end(p *permit, o outcome) {
 // that they do not expect, and they need it only when the window ends.
 func (b *bucket) untoldFor(o *outcome) time.Duration {
 	r := &o.response
-	if b.known == nil || b.closed || o.unsent || r.Limited || r.Class != ratelimits.ClassOK || r.Limit == 0 {
+	if b.known == nil || b.closed || o.unsent || !r.Limited || r.Class != ratelimits.ClassOK {
 		return 0
 	}
 	w, now := &b.known.window, b.session.engineTime(o.at)
@@ -176,10 +178,11 @@ func (b *bucket) inUse() bool {
 	return b.waiting > 0 || len(b.granted) > 0 || len(b.ended) > 0 || slices.ContainsFunc(b.permits, func(p *permit) bool { return p.number > 0 })
 }
 
-// untold reports whether the bucket is lent to another session, and this one has requests, outcomes or a hold to
-// report. Calls are repeated until the other session has returned the bucket, even if no request waits here.
+// untold reports whether there is an outcome that the server does not know, or the bucket is lent to another session
+// and this one has requests or a hold to report. Calls are repeated until the other session has returned the bucket,
+// even if no request waits here.
 func (b *bucket) untold(now time.Duration) bool {
-	return b.looks > 0 && (b.inUse() || b.hold > now || b.recalls != nil)
+	return len(b.ended) > 0 || b.looks > 0 && (b.inUse() || b.hold > now || b.recalls != nil)
 }
 
 // sent is a request that the server has to charge.
