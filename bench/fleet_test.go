@@ -35,7 +35,7 @@ type recorder struct {
 	calls *calls
 }
 
-// calls are those of all recorders, by their purposes.
+// calls counts the calls of all recorders, by purpose.
 type calls struct {
 	mu        sync.Mutex
 	byPurpose map[string]purposeCalls
@@ -76,8 +76,8 @@ type sticky struct {
 	calls    calls
 }
 
-// newSticky returns processes that have sent a request in each of their buckets. connect returns the recorder of one. It ends the test if that
-// takes longer than the time of the context: the engine does not keep up.
+// newSticky returns processes that have sent a request in each of their buckets. connect returns the recorder of one
+// process. newSticky ends the test if the engine does not keep up: the context's time is over before all have sent.
 func newSticky(ctx context.Context, t testing.TB, processes, each, global int, connect func(process int) recorder) *sticky {
 	s := &sticky{each: each, calls: calls{byPurpose: make(map[string]purposeCalls)}}
 	for process := range processes {

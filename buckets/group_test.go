@@ -284,7 +284,7 @@ func TestPredictedWaitOfALongGroupAmongManyShortOnes(t *testing.T) {
 	})
 }
 
-// Whoever invents webhooks, and groups for them, delays one that works by a turn.
+// Invented webhooks, with groups of their own, delay a webhook that works by one turn.
 func TestUnprovenRequestsAreOneGroupWhileOthersAreServed(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -223,7 +223,7 @@ func TestNewTenantTakesTurnsAfterRequestsWithPriority(t *testing.T) {
 	})
 }
 
-// Before the global limit a request with priority goes ahead by 150 turns: those of 3 s with the default limit.
+// Before the global limit a request with priority goes ahead by 150 turns. With the default limit 150 turns take 3 s.
 func TestPriorityIsWorthAHundredAndFiftyTurns(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -90,7 +90,8 @@ func (b *bucket) wantStep(number uint64, owner string, lent version, known strin
 		list += line
 	}
 	return Step{
-		Key: s.store.keys.wants(owner), Version: versionOf(known), Value: s.id + "." + strconv.FormatUint(number, 10) + " " + list,
-		Life: wantsTime, Channels: []string{s.store.keys.channel(owner)}, Message: "want ",
+		Key: s.store.keys.wants(owner), Version: versionOf(known),
+		Value: s.id + "." + strconv.FormatUint(number, 10) + " " + list,
+		Life:  wantsTime, Channels: []string{s.store.keys.channel(owner)}, Message: "want ",
 	}
 }

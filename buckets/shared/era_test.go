@@ -68,8 +68,7 @@ func TestWhoClosesEndsNoEra(t *testing.T) {
 	})
 }
 
-// TestAnEarlierEraDoesNotComeBack tests that the states of an earlier era are waited out if the server goes back to them
-// when all others are silent.
+// The states of an earlier era are waited out if the server goes back to them when all others are silent.
 func TestAnEarlierEraDoesNotComeBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const key = "rl2:{default}:e"

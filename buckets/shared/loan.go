@@ -175,7 +175,10 @@ func (b *bucket) endLoan(now time.Duration) {
 		p.number = s.agents.next.Add(1)
 		next.flights = append(next.flights, flight{s.id, p.number, p.window.Shift(low, high)})
 	}
-	b.returned = &returned{kept: next.encode(), version: next.version, alone: l.alone && b.users() > 1, wanted: l.wanted, slept: !s.knowsEngine()}
+	b.returned = &returned{
+		kept: next.encode(), version: next.version,
+		alone: l.alone && b.users() > 1, wanted: l.wanted, slept: !s.knowsEngine(),
+	}
 	b.known, b.kept, b.knownAt = next, b.returned.kept, now
 	b.activate()
 	if urgent {

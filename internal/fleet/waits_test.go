@@ -123,24 +123,31 @@ func TestAnAcceptedRequestIsNotRefusedWhenItsWindowOpens(t *testing.T) {
 				}
 			}
 			finish(t, f, time.Hour)
-			close(outcomes)
-			served := 0
-			for o := range outcomes {
-				if o.Err == nil {
-					served++
-					continue
-				}
-				require.ErrorAs(t, o.Err, new(*ratelimits.TooLongError))
-				assert.Less(t, o.Wait, time.Second, "%d requests of each process: %v", each, o.Err)
-			}
+			served := servedOrRejected(t, outcomes, time.Second)
 			assert.Equal(t, 10, served, "the third window opens after more than 10 s; %d requests of each process", each)
 			assert.Zero(t, f.Discord.Report().Refused.Total())
 		})
 	}
 }
 
-// A request whose wait fits exactly into the longest accepted one is accepted, and is not refused later because calls to
-// the server of shared limits, and responses, take a little time in each window.
+// servedOrRejected returns how many of the outcomes are successes. The others have to be rejections within the time: a
+// later one would be of a request that had been accepted. All requests have ended.
+func servedOrRejected(t *testing.T, outcomes chan fleet.Outcome, within time.Duration) (served int) {
+	t.Helper()
+	close(outcomes)
+	for o := range outcomes {
+		if o.Err == nil {
+			served++
+			continue
+		}
+		require.ErrorAs(t, o.Err, new(*ratelimits.TooLongError))
+		assert.Less(t, o.Wait, within, "accepted, and refused later: %v", o.Err)
+	}
+	return served
+}
+
+// A request whose wait fits exactly into the longest accepted one is accepted, and is not refused later because calls
+// to the server of shared limits, and responses, take a little time in each window.
 func TestWhoIsAcceptedForExactlyTheMaxWaitIsServed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{
@@ -155,17 +162,8 @@ func TestWhoIsAcceptedForExactlyTheMaxWaitIsServed(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 			finish(t, f, time.Hour)
-			close(outcomes)
-			served := 0
-			for o := range outcomes {
-				if o.Err == nil {
-					served++
-					continue
-				}
-				require.ErrorAs(t, o.Err, new(*ratelimits.TooLongError))
-				assert.Less(t, o.Wait, 200*time.Millisecond, "round %d: it was accepted, and refused later", round)
-			}
-			assert.GreaterOrEqual(t, served, 10)
+			served := servedOrRejected(t, outcomes, 200*time.Millisecond)
+			assert.GreaterOrEqual(t, served, 10, "round %d", round)
 			time.Sleep(20 * time.Second)
 		}
 	})

@@ -1,6 +1,6 @@
--- exchange carries out a call of the Go type Call. KEYS has the key of each step. ARGV: the time after which the call has
--- no effect (ms, 0: none); the guard; then for each step: the new value, empty to load only; the version to replace, "*"
--- for any; life (ms); the message; the number of channels and each of them.
+-- exchange carries out a call of the Go type Call. KEYS has the key of each step. ARGV: the time after which the call
+-- has no effect (ms, 0: none); the guard; then for each step: the new value, empty to load only; the version to
+-- replace, "*" for any; life (ms); the message; the number of channels and each of them.
 -- Reply: 0, or -1 if it is too late, and the time (µs). Then for each step: 1 if it replaced the value; how long the
 -- value before would have lived (ms); the length of the value that is there, -1 if the step replaced it; and its bytes.
 
