@@ -387,9 +387,9 @@ func TestDemandDuringAnOutageMakesNoLoop(t *testing.T) {
 		defer session.Close()
 		var looked atomic.Int64
 		var g shared.Global
-		waiting := false
+		var waiting atomic.Bool
 		g = session.Global("bot", 50, func() {
-			if waiting && looked.Add(1) < 1000 {
+			if waiting.Load() && looked.Add(1) < 1000 {
 				g.Need(f.now(), 1, 0)
 			}
 		})
@@ -399,7 +399,7 @@ func TestDemandDuringAnOutageMakesNoLoop(t *testing.T) {
 		time.Sleep(8 * time.Second) // it keeps a part of which it has told no need
 		f.memory.SetDown(true)
 		time.Sleep(4 * time.Second)
-		waiting = true
+		waiting.Store(true)
 		g.Need(f.now(), 1, 0)
 		time.Sleep(10 * time.Second)
 		assert.LessOrEqual(t, looked.Load(), int64(14))
