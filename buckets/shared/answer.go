@@ -46,13 +46,13 @@ func (b *bucket) take(q *turn, r *reply) error {
 			b.knownAt = max(b.knownAt, now)
 		}
 	case main.Value == "":
-		b.read(nil, "", r)
+		b.read(q, nil, "", r)
 	default:
 		s, err := decode(main.Value)
 		if err != nil {
 			return b.session.wrongKey(b.key, err.Error())
 		}
-		b.read(&s, main.Value, r)
+		b.read(q, &s, main.Value, r)
 	}
 	return nil
 }
@@ -99,17 +99,17 @@ func (b *bucket) delivered(q *turn) {
 	}
 }
 
-// read records a state that is not the expected one, nil if the server has none. b.mu must be held.
-func (b *bucket) read(s *state, kept string, r *reply) {
+// read records a state that is not the one that a call expected, nil if the server has none. b.mu must be held.
+func (b *bucket) read(call *turn, s *state, kept string, r *reply) {
 	b.due, b.asks = true, false
-	now, before := r.received, b.knownAt <= r.sent // false if a message may have been faster than the reply
+	now := r.received
 	if q := b.unsure; q != nil && s != nil && s.member(b.session.id).call >= q.number {
 		b.delivered(q)
 	}
 	b.unsure = nil
 	if k := b.known; k != nil && k.version.life != 0 && b.returned == nil && !b.outdated(now) &&
 		(s == nil || s.version.life != k.version.life || s.version.number < k.version.number) {
-		if !before {
+		if k.version != call.expected { // a message was faster than the reply
 			return
 		}
 		b.remember()

@@ -14,6 +14,7 @@ const lookAround = 10 * time.Second
 type part struct {
 	introduces bool // it is the first one, and asks for the server's clock
 	leaving    bool
+	expected   version   // of the known division
 	next       *division // nil: it only loads
 	step       Step
 	silent     []string // sessions about which it asks
@@ -78,7 +79,10 @@ func (g *global) compose(era int64) *part {
 	now := s.now()
 	early, late := s.engineTime(now), s.engineLatest(now)
 	g.lapse(now)
-	q := &part{step: Step{Key: g.cell.key}}
+	if now-g.knownAt >= knowledge { // the server may have let it expire
+		g.known, g.cell.value, g.lost = nil, "", false
+	}
+	q := &part{expected: g.cell.version(), step: Step{Key: g.cell.key}}
 	if era == 0 || !s.knowsEngine() {
 		q.introduces = true
 		return q
@@ -156,9 +160,6 @@ func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 // current returns a copy of the division that the server has, and reports whether it differs already. After a loss all
 // users first report their parts. g.mu must be held.
 func (g *global) current(era int64, now, early, late time.Duration) (d *division, news bool) {
-	if now-g.knownAt >= knowledge { // the server may have let it expire
-		g.known, g.cell.value, g.lost = nil, "", false
-	}
 	if g.known != nil && g.known.Era != era {
 		g.miss(now)
 	}
@@ -230,7 +231,7 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 	shown := main.Value
 	is, _ := parseVersion(versionOf(main.Value))
 	switch {
-	case main.Replaced || g.knownAt <= r.sent:
+	case main.Replaced || g.cell.version() == q.expected:
 	case g.newer(is): // a message was faster than the reply
 		main.Value = g.cell.value
 	case is.life != g.cell.version().life:
