@@ -8,6 +8,7 @@ import (
 // take records the reply to a call. b.mu must be held.
 func (b *bucket) take(q *turn, r *reply) error {
 	now, main := r.received, r.values[0]
+	b.dead = nil
 	defer func() {
 		for i, session := range q.silent {
 			switch lives := b.session.lives(session, r.values[1+i]); {
@@ -85,7 +86,7 @@ func (b *bucket) vouch(s *state) {
 // delivered removes the news of a call that took effect. b.mu must be held.
 func (b *bucket) delivered(q *turn) {
 	b.unsure, b.asks, b.looks = nil, false, 0
-	b.recalls, b.dead = nil, nil
+	b.recalls = nil
 	clear(b.vouched)
 	for _, session := range q.told {
 		delete(b.wantedBy, session)
@@ -134,7 +135,7 @@ func (b *bucket) read(call *turn, s *state, kept string, r *reply) {
 
 // learn records the server's current state, and what it grants to this session. b.mu must be held.
 func (b *bucket) learn(s *state, kept string, now time.Duration) {
-	b.known, b.kept, b.knownAt = s, kept, now
+	b.known, b.kept, b.knownAt, b.dead = s, kept, now, nil
 	if n := len(s.members); n >= b.mates || now-b.matesAt > memberMemory { // the server may have lost its state
 		b.mates, b.matesAt = n, now
 	}

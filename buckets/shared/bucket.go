@@ -50,7 +50,7 @@ type bucket struct {
 	wantedBy map[string]struct{}      // sessions that need the loan
 	recalls  *recollection            // what was known before the server lost the state
 	vouched  map[string]time.Duration // times of the server's clock at which sessions were alive
-	dead     []string                 // sessions that the server reported dead
+	dead     []string                 // sessions that the latest call found dead, unless a newer state is known
 	err      error                    // why the last call failed; nil during an outage
 	errAt    time.Duration
 

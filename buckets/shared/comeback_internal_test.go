@@ -37,11 +37,12 @@ func TestWhoComesBackIsNotBuried(t *testing.T) {
 			known.enqueue(other, []place{{session: other, number: 1, arrived: now}})
 			require.Len(t, known.serve(now), 1)
 			known.touch(now-sessionTime-time.Second, other, 1, 0)
-			if back {
-				known.touch(now-time.Second, other, 2, 0)
-			}
 			b.learn(&known, known.encode(), now)
 			b.dead = []string{other}
+			if back {
+				known.touch(now-time.Second, other, 2, 0)
+				b.learn(&known, known.encode(), now)
+			}
 			b.seat(1, slices.Values([]time.Duration{now}))
 			q := b.compose(now)
 			require.NotNil(t, q)

@@ -57,7 +57,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 	b.outdate()
 	q.low, q.high = b.session.offset()
 	if b.known != nil && b.outdated(now) {
-		b.known, b.kept = nil, ""
+		b.known, b.kept, b.dead = nil, "", nil
 	}
 	s, news := b.decoded(), false
 	s.restart(era, early)
@@ -66,12 +66,9 @@ func (b *bucket) compose(now time.Duration) *turn {
 	}
 	q.next = s
 	b.vouch(s)
-	q.silent, _ = s.silent(early, mine)
 	for _, session := range b.dead {
-		if slices.Contains(q.silent, session) { // otherwise it has come back since
-			s.bury(early, session)
-			news = true
-		}
+		s.bury(early, session)
+		news = true
 	}
 	q.silent, _ = s.silent(early, mine)
 	s.touch(early, mine, q.number, 0)

@@ -1,0 +1,40 @@
+package shared_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/memoryengine"
+)
+
+// A process is found dead by one that needs its loan no more. When that needs the bucket again, the dead one has come
+// back, and has a new loan.
+func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(100 * ms)
+		require.True(t, a.lent)
+		a.link.kill(true)
+		pass(4 * time.Second)
+		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{After: 100 * ms} })
+		b.join(1)
+		for b.link.called() < 3 { // it finds out the time, then that the bucket is lent, then asks whether the holder lives
+			pass(ms)
+		}
+		b.leave(1)
+		pass(time.Second)
+		a.link.kill(false)
+		pass(5 * time.Second)
+		a.lent = false
+		a.join(1)
+		pass(30 * time.Second)
+		require.True(t, a.lent)
+		b.join(1)
+		pass(2 * time.Second)
+		assert.True(t, a.wanted(), "the loan was taken, and was not asked for")
+	})
+}
