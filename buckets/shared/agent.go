@@ -241,31 +241,31 @@ func (b *bucket) wake() {
 	b.say(now)
 }
 
-// want records that a session needs the loan of a version; "" if they are not known.
-func (b *bucket) want(session, lentAs string) {
+// want records that another session needs the loan of the bucket.
+func (b *bucket) want(w *want) {
 	b.mu.Lock()
-	if l := b.loan; lentAs != "" && l != nil && l.state != nil && l.state.version.String() != lentAs {
-		b.mu.Unlock()
+	defer b.mu.Unlock()
+	if l := b.loan; l != nil && l.state != nil && l.state.version.String() != w.lent {
 		return // that loan has ended
 	}
-	if session != "" {
-		b.wantedBy[session] = struct{}{}
-	}
-	lent, now := b.loan != nil, b.session.now()
+	b.wantedBy[w.session] = struct{}{}
+	now := b.session.now()
 	switch {
-	case lent:
-		if l := b.loan; !l.wanted && !l.alone && now < b.loanUntil() {
-			b.session.meter.count(&b.session.meter.counted.LoansRecalled)
-		}
-		b.loan.wanted = true
+	case b.loan != nil:
+		b.recall(now)
 	case b.returned != nil: // return the loan now rather than with the next tick
 		b.say(now)
-	case lentAs != "" && now-b.knownAt >= longestSleep: // the server may have gone back, and the next call corrects it
+	case w.at > b.session.engineTime(b.knownAt): // the server may have gone back, and the next call corrects it
 		b.asks = true
 		b.say(now)
 	}
-	b.mu.Unlock()
-	if lent {
-		b.session.spawn(b.notify)
+}
+
+// recall ends the loan with the manager's next call, and asks for that. b.mu must be held.
+func (b *bucket) recall(now time.Duration) {
+	if l := b.loan; !l.wanted && !l.alone && now < b.loanUntil() {
+		b.session.meter.count(&b.session.meter.counted.LoansRecalled)
 	}
+	b.loan.wanted = true
+	b.session.spawn(b.notify)
 }

@@ -28,7 +28,7 @@ func (s *session) startAgents() {
 	s.agents.saw = -sessionTime // no process knows the session yet
 	s.agents.long = map[string]struct{}{}
 	s.agents.byName, s.agents.active = map[string]*bucket{}, map[*bucket]struct{}{}
-	s.listen("want", s.wantLoans)
+	s.listen("want", s.toldWants)
 	s.listen("state", func(rest string) {
 		name, kept := cutName(rest)
 		if b := s.named(name); b != nil {

@@ -15,7 +15,7 @@ func (b *bucket) take(q *turn, r *reply) error {
 			case lives == 0:
 				b.dead, b.due = append(b.dead, session), true
 			default:
-				b.vouched[session] = q.at + lives - sessionTime
+				b.vouched[session] = r.sent + lives - sessionTime
 			}
 		}
 		if b.known != nil {
@@ -79,7 +79,9 @@ func (b *bucket) lent(q *turn, r *reply) {
 // vouch records in a state how long the server knew sessions to be alive.
 func (b *bucket) vouch(s *state) {
 	for i, m := range s.members {
-		s.members[i].seen = max(m.seen, b.vouched[m.session])
+		if at, ok := b.vouched[m.session]; ok {
+			s.members[i].seen = max(m.seen, b.session.sentTime(at))
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ type bucket struct {
 	loan     *loan                    // nil while the bucket is shared
 	wantedBy map[string]struct{}      // sessions that need the loan
 	recalls  *recollection            // what was known before the server lost the state
-	vouched  map[string]time.Duration // times of the server's clock at which sessions were alive
+	vouched  map[string]time.Duration // when sessions were alive
 	dead     []string                 // sessions that the latest call found dead, unless a newer state is known
 	err      error                    // why the last call failed; nil during an outage
 	errAt    time.Duration

@@ -160,12 +160,14 @@ func (s *session) startAnew() {
 	for _, b := range all {
 		b.mu.Lock()
 		b.outdate()
-		if b.loan == nil && b.active {
+		switch {
+		case b.loan != nil:
+			b.recall(s.now())
+		case b.active:
 			b.asks = true
 			b.say(s.now())
 		}
 		b.mu.Unlock()
-		b.want("", "")
 	}
 }
 
@@ -180,7 +182,6 @@ func (b *bucket) outdate() {
 	}
 	b.known, b.kept = nil, ""
 	b.dead = nil
-	clear(b.vouched)
 }
 
 // remember keeps the known state to be waited out, because the server has lost it. b.mu must be held.
@@ -204,11 +205,16 @@ func (s *state) restart(number int64, now time.Duration) {
 	if s.version.life != 0 {
 		w := s.window
 		s.window, s.queue, s.flights = blank(&w), nil, nil
-		s.mixed = now
-		for i := range s.members {
-			s.members[i].seen, s.members[i].waiting = now, 0
-		}
+		s.readmit(now)
 		s.recall(now, &w, max(min(w.Reset()-now, w.Period()), settleTime))
 	}
 	s.era = number
+}
+
+// readmit forgets what is known of the members by the clock of an earlier era.
+func (s *state) readmit(now time.Duration) {
+	s.mixed = now
+	for i := range s.members {
+		s.members[i].seen, s.members[i].waiting = now, 0
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // elsewhere is a key that nobody else uses.
@@ -105,5 +106,26 @@ func TestAnEarlierEraDoesNotComeBack(t *testing.T) {
 		pass(500 * ms)
 		assert.False(t, late.lent)
 		assert.Zero(t, late.leaves())
+	})
+}
+
+// The server's clock is set back while a process has a loan. What that returns afterwards has no times of the earlier
+// clock, which would seem to be another step.
+func TestLoanThatIsReturnedAfterTheClockWasSet(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(100 * ms)
+		require.True(t, a.lent)
+		w.step(-time.Hour)
+		b.process.use(elsewhere).join(1)
+		pass(3 * time.Second)
+		losses := a.stats().Losses + b.stats().Losses
+		a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
+		pass(3 * time.Second)
+		b.join(5)
+		pass(3 * time.Second)
+		assert.True(t, b.lent || b.served(5))
+		assert.Equal(t, losses, a.stats().Losses+b.stats().Losses)
 	})
 }

@@ -169,6 +169,9 @@ func (b *bucket) endLoan(now time.Duration) {
 	next := &state{version: version{life: rand.Int64()}, era: s.eraNumber(), window: w, owner: s.id}
 	if l.state != nil {
 		next.version, next.members, next.user, next.mixed = l.state.version, l.state.members, l.state.user, l.state.mixed
+		if l.state.era != next.era {
+			next.readmit(s.engineTime(now))
+		}
 	}
 	next.member(s.id)
 	for _, p := range b.permits {

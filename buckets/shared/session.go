@@ -140,7 +140,8 @@ func (s *session) awake() int {
 	return s.naps
 }
 
-// sentTime returns a time of the server's that is certainly not later than the sending of a request at t of ours.
+// sentTime returns a time of the server's that is certainly not later than t of ours, when a request was sent, also if
+// this process was suspended since.
 func (s *session) sentTime(t time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,90 @@
+package shared
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// want says that a session needs a loan of its holder. For each session, the server stores a line for each of its loans
+// that others need.
+type want struct {
+	at      time.Duration // when it was said last, by the server's clock
+	session string        // that needs the loan
+	lent    string        // version that was lent
+	bucket  string        // name
+}
+
+// wantTime is how long a want lasts. It is said again with each call until the loan is returned.
+const wantTime = 1500 * time.Millisecond
+
+// wants returns the wants that a value lists and that still last at a time of the server.
+func wants(value string, now time.Duration) (all []want) {
+	_, list, _ := strings.Cut(value, " ")
+	for line := range strings.Lines(list) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+		if len(fields) < 4 {
+			continue
+		}
+		at, err := strconv.ParseInt(fields[0], 10, 64)
+		w := want{time.Duration(at) * time.Microsecond, fields[1], fields[2], fields[3]}
+		if err == nil && (now-w.at).Abs() < wantTime {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+func (w *want) line() string {
+	return strconv.FormatInt(w.at.Microseconds(), 10) + " " + w.session + " " + w.lent + " " + w.bucket + "\n"
+}
+
+// wantStep says that this session needs the loan of q.owner. known is what the server had last.
+func (b *bucket) wantStep(q *turn, known string) Step {
+	s := b.session
+	mine := want{q.at, s.id, q.expected.String(), b.name}
+	list := mine.line()
+	for _, w := range wants(known, q.at) {
+		if w.session != mine.session || w.bucket != mine.bucket {
+			list += w.line()
+		}
+	}
+	return Step{
+		Key: s.store.keys.wants(q.owner), Version: versionOf(known),
+		Value: s.id + "." + strconv.FormatUint(q.number, 10) + " " + list,
+		Life:  wantTime, Channels: []string{s.store.keys.channel(q.owner)}, Message: "want ",
+	}
+}
+
+// toldWants reads the wants of a message.
+func (s *session) toldWants(value string) { s.wantLoans(value, s.engineTime(s.now())) }
+
+// wantLoans reads which loans of this session others need.
+func (s *session) wantLoans(value string, now time.Duration) {
+	for _, w := range wants(value, now) {
+		if b := s.named(w.bucket); b != nil {
+			b.want(&w)
+		} else {
+			s.spawn(func() { s.disown(w.bucket, w.lent) })
+		}
+	}
+}
+
+// disown ends a loan of a bucket that this session does not use any more: the server has gone back to a state in which
+// it had the loan.
+func (s *session) disown(name, lent string) {
+	key, era := s.store.keys.name("b", name), s.eraNumber()
+	r, err := s.exchange("swap", era, Step{Key: key})
+	if err != nil || r.anew {
+		return // the others ask again
+	}
+	state, err := decode(r.values[0].Value)
+	if err != nil || state.version.String() != lent || state.owner != s.id {
+		return
+	}
+	now := s.engineTime(s.now())
+	state.restart(era, now)
+	state.takeOver(now)
+	state.version.number++
+	_, _ = s.exchange("swap", era, Step{Key: key, Version: lent, Value: state.encode(), Life: keyTime + state.rest(now)})
+}
