@@ -61,6 +61,24 @@ func (f *Fleet) processed(e discordsim.Event) {
 	r.process.processed(e.Sequence)
 }
 
+// FirstsInFlight returns the paths to which a process has a request in flight, and from which nobody has an answer yet.
+func (f *Fleet) FirstsInFlight(p *Process) (paths []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	answered := map[string]bool{}
+	for _, r := range f.records {
+		if r.ended > 0 && len(r.answers) > 0 {
+			answered[r.request.Path] = true
+		}
+	}
+	for _, r := range f.records {
+		if r.process == p && r.sent > 0 && r.ended == 0 && !answered[r.request.Path] {
+			paths = append(paths, r.request.Path)
+		}
+	}
+	return paths
+}
+
 // left describes the requests that have not ended.
 func (f *Fleet) left() string {
 	f.mu.Lock()

@@ -33,6 +33,7 @@ type stage struct {
 	over     bool
 	lost     []time.Duration // when the engine lost its state
 	troubles []interval      // everything that happened
+	cutOff   map[string]int  // requests that Close has cut off, of paths from which nobody had an answer
 	bad      string          // the first outcome that cannot be, and its story
 	avenger  func(place int)
 
@@ -86,7 +87,7 @@ func (s scene) String() string {
 
 // play plays a world once, in a bubble.
 func (w *world) play(seed uint64) (tally, error) {
-	s := &stage{scene: w.scene(seed), trouble: rand.New(rand.NewPCG(seed, w.number()+1))}
+	s := &stage{scene: w.scene(seed), trouble: rand.New(rand.NewPCG(seed, w.number()+1)), cutOff: map[string]int{}}
 	config := bucket(discordsim.Rule{Quota: s.quota, Hash: "messages"})
 	config.Seed, config.Latency = seed, discordsim.Latency{RoundTrip: s.latency, Jitter: s.latency / 4}
 	if s.global > 0 {
@@ -263,7 +264,7 @@ func (s *stage) verdict(w *world) (tally, error) {
 			continue
 		}
 		c.avoidable++
-		losses := 0
+		losses := s.cutOff[r.Path]
 		for _, at := range s.lost {
 			if at <= r.At {
 				losses++
@@ -291,6 +292,6 @@ func (s *stage) verdict(w *world) (tally, error) {
 		return c, s.slow(w)
 	}
 	c.excess = len(excess)
-	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d more than one for each of %d lost states in their buckets\n%s",
+	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d more than one for each of %d lost states, and of the first requests that Close has cut off, in their buckets\n%s",
 		s.scene, c.avoidable, len(excess), c.lost, s.story(excess[0].Path, excess[0].At+s.latency))
 }

@@ -171,6 +171,16 @@ func (s *stage) steps(sign time.Duration) {
 	})
 }
 
+// close closes a process, and notes the buckets whose first request it has in flight: their limits stay unknown.
+func (s *stage) close(p *fleet.Process) error {
+	s.mu.Lock()
+	for _, path := range s.FirstsInFlight(p) {
+		s.cutOff[path]++
+	}
+	s.mu.Unlock()
+	return p.Close()
+}
+
 // suspensions: processes stand still for a while, and so do their monotonic clocks, or not.
 func (s *stage) suspensions(clockStands bool) {
 	s.times(3, func(at time.Duration) {
@@ -283,7 +293,7 @@ func (s *stage) replace(place int) {
 // or afterwards.
 func (s *stage) rolling() {
 	first, pause := s.within(time.Second, s.length/3), s.within(100*time.Millisecond, s.length/8)
-	overlap, end := s.trouble.IntN(2) == 0, (*fleet.Process).Close
+	overlap, end := s.trouble.IntN(2) == 0, s.close
 	if s.trouble.IntN(2) == 0 {
 		end = (*fleet.Process).Shutdown
 	}

@@ -33,8 +33,8 @@ type world struct {
 	costs    string // names the costs for which 429s are only counted, "" if there are none
 }
 
-// worlds are all there are. In each of them a bucket has at most one avoidable 429 for each time that the engine has lost its state
-// before.
+// worlds are all there are. In each of them a bucket has at most one avoidable 429 for each time that the engine has lost
+// its state before, and for each of its first requests that Close has cut off.
 var worlds = []world{
 	{name: "nothing happens"},
 	{name: "calls are lost or late",
@@ -176,7 +176,7 @@ func (w *world) excuse() string {
 	if w.costs != "" {
 		return w.costs
 	}
-	return "one for each bucket and lost state"
+	return "one for each bucket and lost state, or first request that was cut off"
 }
 
 // summary is the result in a few lines.
