@@ -184,9 +184,17 @@ func (b *bucket) outdate() {
 	b.dead = nil
 }
 
-// remember keeps the known state to be waited out, because the server has lost it. b.mu must be held.
+// remember keeps the known state to be waited out, because the server has lost it. What was remembered before, and the
+// server does not know yet, is kept, too. b.mu must be held.
 func (b *bucket) remember() {
-	b.recalls = &recollection{window: &b.known.window, until: b.knownUntil}
+	next := &recollection{window: &b.known.window, until: b.knownUntil}
+	if before := b.recalls; before != nil {
+		next.until = max(next.until, before.until)
+		if !next.window.Known() || next.window.Declared() { // the server may have gone back to it
+			next.window = before.window
+		}
+	}
+	b.recalls = next
 }
 
 // recollection is the known state of a bucket that the server has lost.

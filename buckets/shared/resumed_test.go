@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/internal/memoryengine"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // A process is found dead by one that needs its loan no more. When that needs the bucket again, the dead one has come
@@ -36,5 +37,30 @@ func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 		b.join(1)
 		pass(2 * time.Second)
 		assert.True(t, a.wanted(), "the loan was taken, and was not asked for")
+	})
+}
+
+// The server goes back to a state in which a dead process has the bucket, and its limit is not known. One that knows the
+// limit waits for a period of that, and not for the longest one.
+func TestTakenOverLoanIsWaitedOutForTheKnownPeriod(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(100 * ms)
+		key := "rl2:{default}:b:" + someKey.Credential + "/" + someKey.Hash + "/" + someKey.Major
+		lent := w.server.Value(key)
+		require.NotEmpty(t, lent)
+		b.join(1)
+		pass(100 * ms)
+		a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
+		pass(100 * ms)
+		b.answer(headers(5, 4, time.Second, 0))
+		a.link.kill(true)
+		pass(10 * time.Second)
+		w.server.Set(key, lent)
+		b.lent = false
+		b.join(1)
+		pass(4 * time.Second)
+		assert.True(t, b.mayOrOwns() || b.leaves() > 1)
 	})
 }
