@@ -104,12 +104,16 @@ func (s *session) came(r reply, tells bool) {
 	s.answered()
 }
 
+// returning is how long other sessions may take to notice the end of an outage, and to report what they use.
+func (s *session) returning() time.Duration { return beatPeriod + s.store.options.callTimeout }
+
 // answered records that the server is available, and reports the end of an outage.
 func (s *session) answered() {
 	s.mu.Lock()
 	since := s.outage.since
 	ended := s.outage.end(s.now())
 	if ended {
+		s.spared = s.now() + s.returning()
 		s.tell(Event{Kind: OutageEnded, After: s.now() - since})
 	}
 	s.mu.Unlock()

@@ -140,7 +140,9 @@ func (s *session) entered(number int64, r *reply) (lost bool) {
 	if number == s.era.number || r.sent <= s.era.since && s.era.number > number { // known, or from a late reply
 		return false
 	}
-	lost = s.era.number != 0
+	if lost = s.era.number != 0; lost {
+		s.spared = r.received + s.returning()
+	}
 	s.era = era{number: number, since: r.received, least: max(s.era.least, s.era.number)}
 	s.engine = engineClock{}
 	s.engine.tell(r.sent, r.received, r.engine)

@@ -147,9 +147,15 @@ func (s *session) lifeSteps(sessions []string) (steps []Step) {
 	return steps
 }
 
-// lives returns for how long a session is alive, by the result of its step in lifeSteps. If its time was set when the
-// server's clock was ahead, the next step corrects it.
+// lives returns for how long a session counts as alive, by the result of its step in lifeSteps. After an outage, or a
+// loss, the sessions have to come back first. If the time was set when the server's clock was ahead, the next step
+// corrects it.
 func (s *session) lives(session string, l Loaded) time.Duration {
+	if l.Life == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return max(s.spared-s.now(), 0)
+	}
 	if l.Life <= sessionTime {
 		return l.Life
 	}

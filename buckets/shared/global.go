@@ -67,7 +67,6 @@ type global struct {
 	lookedAt time.Duration // when it was last asked about all other users
 	nextEnd  time.Duration // when the first other user counts as dead without another call
 	failing  bool          // the last call failed
-	spared   time.Duration // until when others are not taken for dead: after an outage they have to come back
 }
 
 // Global returns the global limit of a credential.

@@ -171,7 +171,7 @@ func (g *global) current(era int64, now, early, late time.Duration) (d *division
 	forgotten := sessionTime + g.cooling()
 	till := d.Born + forgotten
 	if g.alone || g.failing && now-g.at >= forgotten { // the others have no parts left, or are about to report them
-		till = min(till, late+g.returning())
+		till = min(till, late+g.session.returning())
 	}
 	if g.lost && d.Claims <= early && till > early {
 		d.letClaim(g.limit, till)
@@ -185,9 +185,6 @@ func (g *global) miss(now time.Duration) {
 	g.lost, g.tell = true, g.hold.Wait(now) > 0
 }
 
-// returning is how long other sessions may take to notice the end of an outage, and to report what they use.
-func (g *global) returning() time.Duration { return beatPeriod + g.session.store.options.callTimeout }
-
 // report records the session's need and limit, and its part, which may have shrunk and may grow. It reports whether the
 // server has to learn of that. g.mu must be held.
 func (g *global) report(d *division, u *share, now, early, late time.Duration) (news bool) {
@@ -198,7 +195,7 @@ func (g *global) report(d *division, u *share, now, early, late time.Duration) (
 		u.Part = g.part
 	case g.alone && g.part > u.Part:
 		if d.Claims <= early {
-			d.letClaim(g.limit, late+g.returning())
+			d.letClaim(g.limit, late+g.session.returning())
 		}
 		d.claim(u, g.part)
 	}
@@ -223,9 +220,6 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 	g.courtesy = min(2*(r.received-r.sent), beatPeriod)
 	if r.anew {
 		return 0
-	}
-	if g.failing && r.received-g.at >= sessionTime {
-		g.spared = r.received + g.returning()
 	}
 	main := r.values[0]
 	shown := main.Value
@@ -298,7 +292,7 @@ func (g *global) looked(q *part, r *reply, shown string) {
 		shown = q.step.Value
 	}
 	for i, session := range q.silent {
-		end := max(r.received+g.session.lives(session, r.values[1+i]), g.spared)
+		end := r.received + g.session.lives(session, r.values[1+i])
 		g.nextEnd = min(g.nextEnd, end)
 		if end <= r.received && shown == g.cell.value && g.known.Users[session] != nil {
 			g.dead = append(g.dead, session)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -62,5 +63,25 @@ func TestTakenOverLoanIsWaitedOutForTheKnownPeriod(t *testing.T) {
 		b.join(1)
 		pass(4 * time.Second)
 		assert.True(t, b.mayOrOwns() || b.leaves() > 1)
+	})
+}
+
+// After an outage one process is back before the one that has the bucket, whose limit nobody else knows.
+func TestWhoComesBackLaterAfterAnOutageIsNotDead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(100 * ms)
+		a.link.kill(true)
+		w.server.SetDown(true)
+		b.join(1)
+		pass(6 * time.Second)
+		w.server.SetDown(false)
+		pass(1100 * ms)
+		require.Nil(t, b.process.session.(shared.Monitor).Outage())
+		a.link.kill(false)
+		a.giveBack(ratelimits.State{Limit: 5, Used: 4, Period: time.Second})
+		pass(2 * time.Second)
+		assert.Equal(t, 1, b.leaves(), "it waits for the longest period in place of the known one")
 	})
 }

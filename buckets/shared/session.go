@@ -32,6 +32,7 @@ type session struct {
 	mu       sync.Mutex
 	closed   bool
 	engine   engineClock
+	spared   time.Duration // until when no other session is taken for dead
 	era      era
 	events   events
 	ahead    time.Duration // wall clock minus monotonic clock, as of awake, since the origin
