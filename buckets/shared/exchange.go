@@ -83,17 +83,17 @@ func (b *bucket) compose(now time.Duration) *turn {
 		q.owner, q.silent, q.lends = s.owner, []string{s.owner}, false
 		return b.look(q, b.inUse() || b.hold > now || b.recalls != nil)
 	}
-	if b.recalls != nil { // it knows the limit, for which takeOver waits
-		s.recall(early, b.recalls.window, b.recalls.until-now)
-		news = true
-	}
-	if s.owner != "" {
-		s.takeOver(early)
-	}
 	if b.looks > 0 && b.known == nil && b.lentTill > now { // the server no longer knows the loan, or says so again
 		s.window.HoldFor(early, b.lentTill-now, ratelimits.ClassOK)
 	}
+	if b.recalls != nil {
+		s.recall(early, b.recalls.window, b.recalls.until-now)
+		news = true
+	}
 	news = b.reconcile(s, early) || news
+	if s.owner != "" { // the period that is waited for may be known by now
+		s.takeOver(early)
+	}
 	if rest := b.hold - now; rest > 0 {
 		s.window.HoldFor(early, rest, b.class)
 		news = true
