@@ -20,13 +20,14 @@ type agents struct {
 	naps   int                  // suspensions of this process that aliveUntil has seen
 	lease  time.Duration        // until when the server knows the session to be alive, by its clock
 	since  time.Duration        // start of the first call after a time in which it may have counted as dead
+	needs  map[string]*needs    // what this session needs of others, by the others
 	long   map[string]struct{}  // sessions that the server would store for too long, as its clock was set back
 }
 
 func (s *session) startAgents() {
 	s.agents.beating = make(chan struct{}, 1)
 	s.agents.saw = -sessionTime // no process knows the session yet
-	s.agents.long = map[string]struct{}{}
+	s.agents.long, s.agents.needs = map[string]struct{}{}, map[string]*needs{}
 	s.agents.byName, s.agents.active = map[string]*bucket{}, map[*bucket]struct{}{}
 	s.listen("want", s.toldWants)
 	s.listen("state", func(rest string) {

@@ -61,9 +61,7 @@ func (b *bucket) take(q *turn, r *reply) error {
 // lent records that the bucket is still lent to another session. b.mu must be held.
 func (b *bucket) lent(q *turn, r *reply) {
 	if len(r.values) > 2 {
-		if b.wants = r.values[2].Value; r.values[2].Replaced {
-			b.wants = q.steps[2].Value
-		}
+		b.session.heardWants(q.owner, &q.steps[2], r.values[2])
 	}
 	lives := b.session.lives(q.owner, r.values[1])
 	if lives == 0 { // the next call takes the bucket over

@@ -65,7 +65,6 @@ type bucket struct {
 	looks    int           // calls in a row that found the bucket lent to another session
 	lookedAt time.Duration // end of the latest of these calls
 	lentTill time.Duration // until when the holder counts as alive without another call
-	wants    string        // what the server last had of the loans that others need of the holder
 	failedTo uint64        // latest request or call number when a call last failed
 	timer    clockwork.Timer
 

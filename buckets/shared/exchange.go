@@ -127,7 +127,7 @@ func (b *bucket) look(q *turn, needed bool) *turn {
 	}
 	q.steps = append([]Step{{Key: b.key}}, b.session.lifeSteps(q.silent)...)
 	if needed {
-		q.steps = append(q.steps, b.wantStep(q, b.wants))
+		q.steps = append(q.steps, b.session.wantStep(q, b.name))
 	}
 	return q
 }

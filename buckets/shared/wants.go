@@ -1,6 +1,8 @@
 package shared
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,20 +41,54 @@ func (w *want) line() string {
 	return strconv.FormatInt(w.at.Microseconds(), 10) + " " + w.session + " " + w.lent + " " + w.bucket + "\n"
 }
 
-// wantStep says that this session needs the loan of q.owner. known is what the server had last.
-func (b *bucket) wantStep(q *turn, known string) Step {
-	s := b.session
-	mine := want{q.at, s.id, q.expected.String(), b.name}
-	list := mine.line()
-	for _, w := range wants(known, q.at) {
-		if w.session != mine.session || w.bucket != mine.bucket {
+// needs is what a session needs of another one. Each of its calls for one loan says them all, as calls for many loans may
+// be made at the same time, and only one of them can replace what the server has.
+type needs struct {
+	value string          // of the wants, as the server had it last
+	loans map[string]want // by the names of the buckets
+}
+
+// wantStep says that this session needs the loan of a bucket of q.owner.
+func (s *session) wantStep(q *turn, name string) Step {
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	for owner, n := range s.agents.needs {
+		maps.DeleteFunc(n.loans, func(_ string, w want) bool { return q.at-w.at >= wantTime })
+		if len(n.loans) == 0 {
+			delete(s.agents.needs, owner)
+		}
+	}
+	n := s.agents.needs[q.owner]
+	if n == nil {
+		n = &needs{loans: map[string]want{}}
+		s.agents.needs[q.owner] = n
+	}
+	n.loans[name] = want{q.at, s.id, q.expected.String(), name}
+	list := ""
+	for _, name := range slices.Sorted(maps.Keys(n.loans)) {
+		w := n.loans[name]
+		list += w.line()
+	}
+	for _, w := range wants(n.value, q.at) {
+		if w.session != s.id {
 			list += w.line()
 		}
 	}
 	return Step{
-		Key: s.store.keys.wants(q.owner), Version: versionOf(known),
+		Key: s.store.keys.wants(q.owner), Version: versionOf(n.value),
 		Value: s.id + "." + strconv.FormatUint(q.number, 10) + " " + list,
 		Life:  wantTime, Channels: []string{s.store.keys.channel(q.owner)}, Message: "want ",
+	}
+}
+
+// heardWants records the result of a wantStep.
+func (s *session) heardWants(owner string, step *Step, l Loaded) {
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	if n := s.agents.needs[owner]; n != nil {
+		if n.value = l.Value; l.Replaced {
+			n.value = step.Value
+		}
 	}
 }
 

@@ -1,12 +1,14 @@
 package shared_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -31,5 +33,29 @@ func TestLoansThatWereReturnedAreNeededNoMore(t *testing.T) {
 		swaps := w.server.Calls()["swap"]
 		pass(10 * time.Second)
 		assert.LessOrEqual(t, w.server.Calls()["swap"]-swaps, 1)
+	})
+}
+
+// One process needs many buckets of another, which gets no messages. All that is needed is known with its next beat.
+func TestAllLoansThatAreNeededAreKnownAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.server.SetQuiet(true)
+		p, q := w.process(), w.process()
+		var lent, needs []*user
+		for i := range 40 {
+			key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
+			u := p.use(key)
+			u.join(1)
+			lent, needs = append(lent, u), append(needs, q.use(key))
+		}
+		pass(5 * time.Second)
+		for _, u := range needs {
+			u.join(1)
+		}
+		pass(1500 * ms)
+		for i, u := range lent {
+			require.True(t, u.lent)
+			assert.True(t, u.wanted(), "bucket %d", i)
+		}
 	})
 }
