@@ -36,6 +36,15 @@ func (w *world) sleepy(asleep *time.Duration) *process {
 }
 
 func TestWhatAProcessHadIsVoidWhenItWasSuspended(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{
+		"the wall clock went on":           time.Minute,
+		"the wall clock was set meanwhile": -time.Minute,
+	} {
+		t.Run(name, func(t *testing.T) { whatAProcessHadIsVoid(t, ahead) })
+	}
+}
+
+func whatAProcessHadIsVoid(t *testing.T, ahead time.Duration) {
 	inWorld(t, func(w *world) {
 		asleep := time.Duration(0)
 		p := w.sleepy(&asleep)
@@ -48,7 +57,7 @@ func TestWhatAProcessHadIsVoidWhenItWasSuspended(t *testing.T) {
 		part, until := global.Part(w.now())
 		require.Positive(t, part)
 		require.Greater(t, until, w.now())
-		asleep = time.Minute
+		asleep = ahead
 		assert.Less(t, a.until(), w.now())
 		part, until = global.Part(w.now())
 		assert.True(t, part == 0 || until <= w.now())

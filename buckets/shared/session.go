@@ -124,13 +124,14 @@ func (s *session) spawn(f func()) bool {
 }
 
 // awake checks whether the monotonic clock has stood still, as while a machine is suspended, and returns how often it
-// has. Permits and loans from before may belong to other sessions by now.
+// may have. The wall clock has run ahead then, unless it was set meanwhile. Permits and loans from before may belong to
+// other sessions by now.
 func (s *session) awake() int {
 	ahead := s.clock.Now().Round(0).Sub(s.origin.Round(0)) - s.now() // Round(0) removes the monotonic clock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// The server's clock must be measured anew. Otherwise it would seem to have been set.
-	if ahead > s.ahead+stepSlack {
+	if (ahead - s.ahead).Abs() > stepSlack {
 		s.naps++
 		s.meter.count(&s.meter.counted.Suspensions)
 		s.tell(Event{Kind: ProcessSuspended})
