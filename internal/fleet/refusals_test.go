@@ -53,7 +53,9 @@ func TestRefusalsOfEveryClass(t *testing.T) {
 			},
 		},
 		{
-			class: "global", request: fleet.Message(1), most: 5, of: func(c discordsim.ByClass) int { return c.Global },
+			// A window's worth, and as many as others send with the permits that come back before they hear of the hold: a few
+			// milliseconds in which nobody could have known better, so none of them is avoidable.
+			class: "global", request: fleet.Message(1), most: 5 + 4, of: func(c discordsim.ByClass) int { return c.Global },
 			change: func(c *discordsim.Config) {
 				c.Blocks = []discordsim.GlobalBlock{{From: 3 * time.Second, Until: 8 * time.Second}}
 			},
