@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -17,22 +16,14 @@ const (
 	hintTime = 24 * time.Hour
 	// hintSlack is by how much the time may fall short when a process has asked for the hash.
 	hintSlack = time.Hour
-	// askedTime is how long the server stores who finds out a hash, and who waits for it.
-	askedTime = time.Minute
 )
 
 // found is what the server stores of a route: its hash, or the discovery that finds it out and the sessions that wait
-// for the result.
+// for the result. The latter is forgotten sessionTime after that discovery has last confirmed it.
 type found struct {
 	Hash    string   `json:"hash,omitempty"`
 	Finder  string   `json:"finder,omitempty"` // "session:number"
 	Waiting []string `json:"waiting,omitempty"`
-}
-
-// finder returns the session of the discovery that finds out the hash, "" for none.
-func (f *found) finder() string {
-	session, _, _ := strings.Cut(f.Finder, ":")
-	return session
 }
 
 // discovery finds out the bucket hash of one route. One process at a time has the permission for it.
@@ -58,10 +49,10 @@ type discovery struct {
 	renews  bool   // found was read, and is only to be stored for longer
 	found   string // hash to report, empty if none was found
 	hash    string
-	cell    cell // of a found
+	cell    cell          // of a found
+	expires time.Duration // when the server forgets it
 	contest contest
-	dead    string // session that the server reported dead
-	out     bool   // the server is away
+	out     bool // the server is away
 	err     error
 	calls   repeater
 }
@@ -217,18 +208,19 @@ func (d *discovery) speak(exchange exchange) (wait time.Duration) {
 		d.mu.Unlock()
 		return never
 	}
-	steps, other := d.compose(wants)
+	step := d.compose(wants)
 	d.mu.Unlock()
-	r, err := exchange("discover", d.session.eraNumber(), steps...)
+	r, err := exchange("discover", d.session.eraNumber(), step)
 	d.mu.Lock()
 	if err == nil && !r.anew {
 		var f found
-		settled := d.cell.took(&steps[0], r.values[0])
+		settled := d.cell.took(&step, r.values[0])
+		d.expires = r.received + r.values[0].Life
+		if r.values[0].Replaced {
+			d.expires = r.sent + step.Life
+		}
 		d.contest.ended(!settled, &r)
 		if err = d.session.content(&d.cell, &f); err == nil {
-			if other != "" && d.session.lives(other, r.values[1]) == 0 {
-				d.dead = other
-			}
 			wait = d.heard(wants, hash, &f, &r, settled)
 		}
 	}
@@ -263,25 +255,24 @@ func (d *discovery) wants() string {
 	return ""
 }
 
-// compose returns the steps of a call, and the session about which it asks, "" for none. d.mu must be held.
-func (d *discovery) compose(wants string) (steps []Step, other string) {
+// compose returns the step of a call. d.mu must be held.
+func (d *discovery) compose(wants string) Step {
 	mine := d.session.id
 	var f found
 	_ = content(d.cell.value, &f) // was read before
-	next, life := f, askedTime
+	next, life := f, sessionTime
 	renews := d.renews && f.Hash == d.found
+	free := f.Hash == "" && (f.Finder == "" || f.Finder == d.who)
 	switch {
 	case wants == "found" && d.found != "" && (renews || !d.renews):
 		next, life = found{Hash: d.found}, hintTime
 	case (wants == "found" || wants == "end") && f.Finder == d.who:
 		next, life = found{}, time.Millisecond // nothing has to be known of it
-	case wants != "ask" || f.Hash != "":
-	case f.Finder == "" || f.Finder == d.who || f.finder() == d.dead:
-		next.Finder = d.who
-	case !slices.Contains(f.Waiting, mine):
-		next.Waiting = append(slices.Clone(f.Waiting), mine)
+	case free && (wants == "ask" || wants == "keep"):
+		next.Finder, renews = d.who, true
+	case wants == "ask" && f.Hash == "" && !slices.Contains(f.Waiting, mine):
+		next.Waiting, life = append(slices.Clone(f.Waiting), mine), max(d.expires-d.session.now(), time.Millisecond)
 	}
-	d.dead = ""
 	step := Step{Key: d.cell.key}
 	if renews || !reflect.DeepEqual(next, f) {
 		step = d.cell.replace(next, life)
@@ -290,14 +281,7 @@ func (d *discovery) compose(wants string) (steps []Step, other string) {
 		told := slices.DeleteFunc(slices.Clone(f.Waiting), func(session string) bool { return session == mine })
 		step.Channels, step.Message = d.session.channels(told), "found "+withName(d.name)
 	}
-	steps = []Step{step}
-	if f.Finder != d.who && wants == "ask" {
-		other = f.finder()
-	}
-	if other != "" {
-		steps = append(steps, d.session.lifeSteps([]string{other})...)
-	}
-	return steps, other
+	return step
 }
 
 // heard records a reply, and returns the wait until the next call. hash is what the call has reported; settled is false
@@ -317,6 +301,8 @@ func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) 
 			d.forget()
 		}
 		return 0 // there may be more to report
+	case wants == "keep" && !settled:
+		return d.contest.pause()
 	case wants != "ask" || !d.asking:
 		return beatPeriod
 	case f.Hash != "":
@@ -327,7 +313,7 @@ func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) 
 		return 0
 	case f.Finder == d.who:
 		d.asking, d.given, d.ends = false, true, d.session.now()+discoveryTime
-	case f.Finder == "" || d.dead != "":
+	case f.Finder == "":
 		return 0
 	case !settled:
 		return d.contest.pause()

@@ -145,6 +145,29 @@ func TestPermissionOfTheDeadEnds(t *testing.T) {
 	})
 }
 
+// The server goes back to when a process was finding out. That lives, and is about to find out nothing.
+func TestPermissionThatIsOverEnds(t *testing.T) {
+	onStage(t, func(f *stage) {
+		const key = "rl2:{default}:d:bot:" + route
+		a, b := f.finder(), f.finder()
+		defer a.session.Close()
+		defer b.session.Close()
+		lives := a.session.Global("bot", 50, func() {})
+		lives.Need(f.now(), 200, 0)
+		a.ask()
+		time.Sleep(time.Millisecond)
+		require.True(t, a.may())
+		before := f.memory.Value(key)
+		require.NotEmpty(t, before)
+		a.found("abcd1234")
+		time.Sleep(time.Millisecond)
+		f.memory.Set(key, before)
+		b.ask()
+		time.Sleep(5 * time.Second)
+		assert.True(t, b.may() || b.Hash() != "")
+	})
+}
+
 func TestFindingOutMayTakeTenSeconds(t *testing.T) {
 	onStage(t, func(f *stage) {
 		a, b := f.finder(), f.finder()
