@@ -129,3 +129,29 @@ func TestLoanThatIsReturnedAfterTheClockWasSet(t *testing.T) {
 		assert.Equal(t, losses, a.stats().Losses+b.stats().Losses)
 	})
 }
+
+// What a process knows from an earlier era may have been lost when that ended, which needs to be told only once.
+func TestLossOfAnEarlierEraEndsNoOther(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const global = "rl2:{default}:g:bot"
+		p, q := w.process(), w.process()
+		p.session.Global("bot", 0, func() {})
+		b := q.use(someKey)
+		pass(10 * ms)
+		b.join(1)
+		pass(100 * ms)
+		state := "rl2:{default}:b:" + someKey.Credential + "/" + someKey.Hash + "/" + someKey.Major
+		before := map[string]string{global: w.server.Value(global), state: w.server.Value(state)}
+		b.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
+		pass(time.Minute)
+		require.NotEqual(t, before[global], w.server.Value(global))
+		for key, value := range before {
+			w.server.Set(key, value)
+		}
+		b.join(1)
+		pass(2 * time.Second)
+		era := w.server.Value("rl2:{default}:e")
+		pass(2 * time.Minute)
+		assert.Equal(t, era, w.server.Value("rl2:{default}:e"))
+	})
+}
