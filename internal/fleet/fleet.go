@@ -131,6 +131,10 @@ func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
 	case <-timer.C:
 	}
 	left := f.left()
+	if left == "" { // they have ended in this instant
+		<-over
+		return f.Now(), nil
+	}
 	f.cancel()
 	timer.Reset(time.Minute)
 	select {

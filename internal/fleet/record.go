@@ -79,7 +79,7 @@ func (f *Fleet) FirstsInFlight(p *Process) (paths []string) {
 	return paths
 }
 
-// left describes the requests that have not ended.
+// left describes the requests that have not ended, "" if there are none.
 func (f *Fleet) left() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,6 +90,9 @@ func (f *Fleet) left() string {
 				first = fmt.Sprintf("number %d of process %d (%s %s, arrived %v, sent %v)", i+1, r.process.Number, r.request.Method, r.request.Path, r.arrived, r.sent)
 			}
 		}
+	}
+	if count == 0 {
+		return ""
 	}
 	return fmt.Sprintf("%d of %d requests, first %s", count, len(f.records), first)
 }
