@@ -44,7 +44,7 @@
 // 1.25 s later, when no request sent with it can count any more. If the whole limit is in use, a process that starts
 // waits that long, and has its equal part after 1.5 s. From the first reply on, predictions include this wait.
 //
-// A process without a global limit only registers for holds: every ten seconds, or every second if it receives no
+// A process without a global limit only registers for holds: every thirty seconds, or every second if it receives no
 // messages.
 //
 // One process at a time finds out the bucket hash of a route (found), and passes it to all others. Until then requests

@@ -17,7 +17,7 @@ const (
 	// globalIdle is how long a part is kept without demand.
 	globalIdle = 10 * time.Second
 	// listenPeriod is how often a session that receives messages, but has no limit, renews its registration for holds.
-	listenPeriod = 10 * time.Second
+	listenPeriod = 30 * time.Second
 	// firstRepeat is the pause after a failed call.
 	firstRepeat = 50 * time.Millisecond
 	// aloneFor is how long a part that is used without the server is valid at a time.
