@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -136,13 +137,15 @@ func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
 // A base URL may have the secret of a proxy in its path.
 func TestNoErrorOfAClientContainsTheSecretOfItsBaseURL(t *testing.T) {
 	t.Parallel()
-	const secret = "SeCrEt-16-letter"
-	client := newClient(t, roundTripperFunc(func(r *http.Request) (*http.Response, error) {
-		return nil, fmt.Errorf("malformed HTTP response %q", r.Method+" "+r.URL.RequestURI())
-	}), rest.WithBaseURL("http://proxy:8080/"+secret+"/api/v10"))
-	for _, path := range []string{"http://elsewhere/users/@me", "/users/@me", "/users/@me?signature=SeCrEt"} {
-		_, err := client.Do(t.Context(), "GET", path, nil)
-		require.Error(t, err)
-		assertHidden(t, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const secret = "SeCrEt-16-letter"
+		client := newClient(t, roundTripperFunc(func(r *http.Request) (*http.Response, error) {
+			return nil, fmt.Errorf("malformed HTTP response %q", r.Method+" "+r.URL.RequestURI())
+		}), rest.WithBaseURL("http://proxy:8080/"+secret+"/api/v10"))
+		for _, path := range []string{"http://elsewhere/users/@me", "/users/@me", "/users/@me?signature=SeCrEt"} {
+			_, err := client.Do(t.Context(), "GET", path, nil)
+			require.Error(t, err)
+			assertHidden(t, err)
+		}
+	})
 }
