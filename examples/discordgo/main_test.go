@@ -1,0 +1,37 @@
+package main
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+)
+
+// Twenty people ask at once, in a channel of five messages in five seconds: ten of them are answered in time.
+func TestItAnswersAsFastAsItMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := discordtest.NewServer(t,
+			discordtest.Window("create_message", 5, 5*time.Second), discordtest.Latency(100*time.Millisecond))
+		transport := httpclient.NewTransport(httpclient.WithBase(server.Client().Transport))
+		defer transport.Close()
+		session, err := newSession("token", transport)
+		require.NoError(t, err)
+
+		var people sync.WaitGroup
+		for range 20 {
+			people.Go(func() {
+				answer(session, &discordgo.MessageCreate{Message: &discordgo.Message{ChannelID: "1", Content: "!ping"}})
+			})
+		}
+		people.Wait()
+		assert.Len(t, server.Requests(), 10)
+		assert.Empty(t, server.Refused())
+	})
+}
