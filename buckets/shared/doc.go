@@ -80,8 +80,8 @@
 //	  its loans                       after 3 s the next process takes the bucket over, and waits for a whole period,
 //	                                  10 s at most, because no process knows what was sent last
 //	  its part of the global limit    goes to the others 4.25 s after its last call
-//	a process is suspended for long   it compares its wall clock with the monotonic one, and gives up its permits, its
-//	                                  loans and its part of the global limit
+//	a process is suspended for long,  it compares its wall clock with the monotonic one, and gives up its permits, its
+//	or its wall clock is set          loans and its part of the global limit
 //	a request has no outcome          it counts as unanswered after its lease (WithLease)
 //	a call or its reply is lost       the call is repeated; each waits for its reply as long as WithCallTimeout says
 //	the server is unavailable         see Outage
