@@ -8,10 +8,16 @@ import (
 // take records the reply to a call. b.mu must be held.
 func (b *bucket) take(q *turn, r *reply) error {
 	now, main := r.received, r.values[0]
+	shown := versionOf(main.Value)
+	if main.Replaced {
+		shown = q.next.version.String()
+	}
 	b.dead = nil
 	defer func() {
 		for i, session := range q.silent {
 			switch lives := b.session.lives(session, r.values[1+i]); {
+			case lives == 0 && b.known != nil && b.known.version.String() != shown:
+				b.asks, b.due = true, true // a message was faster: it may have come back
 			case lives == 0:
 				b.dead, b.due = append(b.dead, session), true
 			default:
@@ -60,14 +66,17 @@ func (b *bucket) take(q *turn, r *reply) error {
 
 // lent records that the bucket is still lent to another session. b.mu must be held.
 func (b *bucket) lent(q *turn, r *reply) {
+	said := true
 	if len(r.values) > 2 {
-		b.session.heardWants(q.owner, &q.steps[2], r.values[2])
+		said = b.session.heardWants(q, b.name, r.values[2])
 	}
 	lives := b.session.lives(q.owner, r.values[1])
 	if lives == 0 { // the next call takes the bucket over
 		return
 	}
-	b.looks++
+	if b.looks++; !said {
+		b.looks = 1 // look again soon
+	}
 	b.lookedAt, b.lentTill = r.received, r.received+lives
 	for i := range b.waiters {
 		b.waiters[i].known = true
@@ -128,6 +137,7 @@ func (b *bucket) read(call *turn, s *state, kept string, r *reply) {
 	// The server's clock was set back before the session began.
 	if s.era == number && s.latest() > b.session.engineLatest(now)+clockStep {
 		b.session.endEra()
+		s.era = 0 // restart waits it out: its times are those of another clock
 	}
 	s.restart(number, b.session.engineTime(now))
 	b.learn(s, kept, now)

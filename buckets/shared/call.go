@@ -107,13 +107,21 @@ func (s *session) came(r reply, tells bool) {
 // returning is how long other sessions may take to notice the end of an outage, and to report what they use.
 func (s *session) returning() time.Duration { return beatPeriod + s.store.options.callTimeout }
 
+// spare takes no other session for dead for a while, as all have to come back first. It does not do so again and again,
+// while the server comes and goes: the dead would never be found. s.mu must be held.
+func (s *session) spare(now time.Duration) {
+	if now >= s.spared+sessionTime || s.spared == 0 {
+		s.spared = now + s.returning()
+	}
+}
+
 // answered records that the server is available, and reports the end of an outage.
 func (s *session) answered() {
 	s.mu.Lock()
 	since := s.outage.since
 	ended := s.outage.end(s.now())
 	if ended {
-		s.spared = s.now() + s.returning()
+		s.spare(s.now())
 		s.tell(Event{Kind: OutageEnded, After: s.now() - since})
 	}
 	s.mu.Unlock()

@@ -25,13 +25,15 @@ func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
 		return false
 	}
 	low, high := engine-end, engine+time.Microsecond-start
+	// Earlier bounds widen by 1 in 1000, far more than clocks drift.
+	drift := max(end-c.at, 0) / 1000
+	before, after := c.low-drift, c.high+drift
 	if c.known {
-		// Earlier bounds widen by 1 in 1000, far more than clocks drift.
-		drift := max(end-c.at, 0) / 1000
-		c.low, c.high = c.low-drift, c.high+drift
+		c.low, c.high = before, after
 	}
-	apart := c.known && (low > c.high || high < c.low)
-	stepped = c.known && (low > c.high+stepSlack || high < c.low-stepSlack)
+	apart := c.known && (low > after || high < before)
+	// While our clock stood still, the server's went on: it cannot be behind.
+	stepped = c.known && low > after+stepSlack || c.at > 0 && high < before-stepSlack
 	if !c.known || apart {
 		c.low, c.high, c.set = low, high, end
 	} else {

@@ -141,7 +141,7 @@ func (s *session) entered(number int64, r *reply) (lost bool) {
 		return false
 	}
 	if lost = s.era.number != 0; lost {
-		s.spared = r.received + s.returning()
+		s.spare(r.received)
 	}
 	s.era = era{number: number, since: r.received, least: max(s.era.least, s.era.number)}
 	s.engine = engineClock{}

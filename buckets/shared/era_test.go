@@ -155,3 +155,22 @@ func TestLossOfAnEarlierEraEndsNoOther(t *testing.T) {
 		assert.Equal(t, era, w.server.Value("rl2:{default}:e"))
 	})
 }
+
+// All processes die, the server's clock is set back, and another process starts. For a moment it knows states with times
+// of the other clock.
+func TestNewProcessAfterTheClockWasSetBackIsNotToldToWait(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(20 * ms)
+		a.link.kill(true)
+		b.link.kill(true)
+		w.server.StepClock(-time.Hour)
+		c := w.process().use(someKey)
+		c.join(1)
+		for range 3000 {
+			pass(ms)
+			require.Less(t, c.forecast(0).Wait, 10*time.Second, "any max wait would refuse it")
+		}
+	})
+}

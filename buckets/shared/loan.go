@@ -212,7 +212,7 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 			rest = min(rest, was.window.Period())
 		}
 		if r.slept {
-			rest = max(rest, was.window.Period())
+			rest = was.window.Period()
 		}
 		if r.alone {
 			rest = max(rest, settleTime)

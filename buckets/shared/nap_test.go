@@ -112,3 +112,26 @@ func TestALoanThatASuspensionEndsTellsNoTimes(t *testing.T) {
 		assert.Greater(t, late.forecast(0).Wait, 7*time.Second)
 	})
 }
+
+// The server and a process run on one machine, whose clock is set back: what the process takes for a suspension of its
+// own is a step of the server's clock, too.
+func TestClockOfTheMachineIsSetBack(t *testing.T) {
+	for _, d := range []time.Duration{-5 * time.Second, -time.Minute, -time.Hour} {
+		inWorld(t, func(w *world) {
+			ahead := time.Duration(0)
+			a := w.sleepy(&ahead).use(someKey)
+			a.join(1)
+			pass(2600 * ms)
+			require.True(t, a.lent)
+			ahead = d
+			w.server.StepClock(d)
+			pass(100 * ms)
+			a.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: time.Second, Period: time.Second})
+			a.join(1)
+			pass(100 * ms)
+			assert.Less(t, a.forecast(0).Wait, 5*time.Second, "%v", d)
+			pass(4 * time.Second)
+			assert.True(t, a.mayOrOwns() || a.leaves() > 0, "%v: it waits still", d)
+		})
+	}
+}

@@ -85,3 +85,54 @@ func TestWhoComesBackLaterAfterAnOutageIsNotDead(t *testing.T) {
 		assert.Equal(t, 1, b.leaves(), "it waits for the longest period in place of the known one")
 	})
 }
+
+// A process counts as dead when another one looks, and is back with a new loan before that has the reply.
+func TestNewLoanOfAProcessThatWasFoundDeadIsNotTaken(t *testing.T) {
+	near := memoryengine.Fate{Before: ms / 2, After: ms / 2}
+	for offset := time.Duration(0); offset < 1200*ms; offset += 50 * ms {
+		inWorld(t, func(w *world) {
+			a, b := w.process().use(someKey), w.process().use(someKey)
+			a.join(1)
+			pass(100 * ms)
+			require.True(t, a.lent)
+			a.link.kill(true)
+			pass(4 * time.Second)
+			a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
+			a.join(1)
+			pass(100*ms + offset)
+			w.server.Decide(func(string) memoryengine.Fate {
+				if b.link.called() == 3 { // whether the holder lives
+					return memoryengine.Fate{Before: ms / 2, After: 400 * ms}
+				}
+				return near
+			})
+			b.join(1)
+			for b.link.called() < 3 {
+				pass(ms / 4)
+			}
+			w.server.Decide(func(string) memoryengine.Fate { return near })
+			a.link.kill(false)
+			pass(5 * time.Second)
+			used := b.leaves() > 0 || b.lent
+			assert.False(t, used && a.lent && !a.wanted() && a.until() > w.now(), "both use it, after %v", offset)
+		})
+	}
+}
+
+func TestDeadHolderIsFoundWhileTheServerComesAndGoes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		a.join(1)
+		pass(100 * ms)
+		require.True(t, a.lent)
+		a.link.kill(true)
+		b.join(1)
+		for range 20 {
+			pass(1200 * ms)
+			w.server.SetDown(true)
+			pass(300 * ms)
+			w.server.SetDown(false)
+		}
+		assert.True(t, b.mayOrOwns() || b.leaves() > 0, "it waits for half a minute")
+	})
+}

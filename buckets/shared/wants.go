@@ -29,8 +29,9 @@ func wants(value string, now time.Duration) (all []want) {
 			continue
 		}
 		at, err := strconv.ParseInt(fields[0], 10, 64)
-		w := want{time.Duration(at) * time.Microsecond, fields[1], fields[2], fields[3]}
-		if err == nil && (now-w.at).Abs() < wantTime {
+		name, quoted := strconv.Unquote(fields[3])
+		w := want{time.Duration(at) * time.Microsecond, fields[1], fields[2], name}
+		if err == nil && quoted == nil && (now-w.at).Abs() < wantTime {
 			all = append(all, w)
 		}
 	}
@@ -38,7 +39,7 @@ func wants(value string, now time.Duration) (all []want) {
 }
 
 func (w *want) line() string {
-	return strconv.FormatInt(w.at.Microseconds(), 10) + " " + w.session + " " + w.lent + " " + w.bucket + "\n"
+	return strconv.FormatInt(w.at.Microseconds(), 10) + " " + w.session + " " + w.lent + " " + strconv.Quote(w.bucket) + "\n"
 }
 
 // needs is what a session needs of another one. Each of its calls for one loan says them all, as calls for many loans may
@@ -48,12 +49,12 @@ type needs struct {
 	loans map[string]want // by the names of the buckets
 }
 
-// wantStep says that this session needs the loan of a bucket of q.owner.
+// wantStep says that this session needs the loan of a bucket of q.owner. It only loads if that was said lately.
 func (s *session) wantStep(q *turn, name string) Step {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
 	for owner, n := range s.agents.needs {
-		maps.DeleteFunc(n.loans, func(_ string, w want) bool { return q.at-w.at >= wantTime })
+		maps.DeleteFunc(n.loans, func(_ string, w want) bool { return (q.at - w.at).Abs() >= wantTime })
 		if len(n.loans) == 0 {
 			delete(s.agents.needs, owner)
 		}
@@ -64,6 +65,9 @@ func (s *session) wantStep(q *turn, name string) Step {
 		s.agents.needs[q.owner] = n
 	}
 	n.loans[name] = want{q.at, s.id, q.expected.String(), name}
+	if n.says(n.loans[name], wantTime/2) {
+		return Step{Key: s.store.keys.wants(q.owner)}
+	}
 	list := ""
 	for _, name := range slices.Sorted(maps.Keys(n.loans)) {
 		w := n.loans[name]
@@ -81,15 +85,26 @@ func (s *session) wantStep(q *turn, name string) Step {
 	}
 }
 
-// heardWants records the result of a wantStep.
-func (s *session) heardWants(owner string, step *Step, l Loaded) {
+// says reports whether the known value has a want of the same loan that is not older than age.
+func (n *needs) says(mine want, age time.Duration) bool {
+	return slices.ContainsFunc(wants(n.value, mine.at), func(w want) bool {
+		return w.session == mine.session && w.bucket == mine.bucket && w.lent == mine.lent && mine.at-w.at <= age
+	})
+}
+
+// heardWants records the result of a wantStep, the third one of a call, and reports whether the server has what it says:
+// false if another session was faster.
+func (s *session) heardWants(q *turn, name string, l Loaded) bool {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
-	if n := s.agents.needs[owner]; n != nil {
-		if n.value = l.Value; l.Replaced {
-			n.value = step.Value
-		}
+	n := s.agents.needs[q.owner]
+	if n == nil {
+		return l.Replaced
 	}
+	if n.value = l.Value; l.Replaced {
+		n.value = q.steps[2].Value
+	}
+	return n.says(n.loans[name], wantTime)
 }
 
 // toldWants reads the wants of a message.

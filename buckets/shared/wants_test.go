@@ -59,3 +59,114 @@ func TestAllLoansThatAreNeededAreKnownAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Several processes each need another bucket of one that gets no messages.
+func TestNeedsOfManyProcessesAreAllHeard(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.server.SetQuiet(true)
+		p := w.process()
+		var lent, needs []*user
+		for i := range 30 {
+			key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
+			u := p.use(key)
+			u.join(1)
+			lent, needs = append(lent, u), append(needs, w.process().use(key))
+		}
+		pass(5 * time.Second)
+		for i, u := range needs {
+			u.join(1)
+			pass(time.Duration(i*7%60) * ms)
+		}
+		heard := 0
+		for range 25 {
+			pass(100 * ms)
+			for _, u := range lent {
+				if u.lent && u.wanted() {
+					heard++
+					u.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 1200 * ms, Period: 2 * time.Second})
+				}
+			}
+		}
+		assert.Equal(t, 30, heard)
+	})
+}
+
+// One process needs new loans of another all the time. A third one needs one loan of it.
+func TestProcessThatNeedsMuchDoesNotDrownOutAnother(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.server.SetQuiet(true)
+		p, q, r := w.process(), w.process(), w.process()
+		var lent, needs []*user
+		for i := range 40 {
+			key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
+			u := p.use(key)
+			u.join(1)
+			lent, needs = append(lent, u), append(needs, q.use(key))
+		}
+		some, other := p.use(elsewhere), r.use(elsewhere)
+		some.join(1)
+		pass(5 * time.Second)
+		for i, u := range needs {
+			u.join(1)
+			if i == 10 {
+				other.join(1)
+			}
+			pass(100 * ms)
+			for _, u := range lent {
+				if u.lent && u.wanted() {
+					u.giveBack(ratelimits.State{Limit: 5, Period: 2 * time.Second})
+				}
+			}
+		}
+		assert.True(t, some.wanted(), "not heard in 3 s")
+	})
+}
+
+func TestNeedsAreForgottenAfterTheClockIsSetBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, q := w.process(), w.process()
+		var lent, needs []*user
+		for i := range 40 {
+			key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
+			u := p.use(key)
+			u.join(1)
+			lent, needs = append(lent, u), append(needs, q.use(key))
+		}
+		pass(5 * time.Second)
+		for _, u := range needs {
+			u.join(1)
+		}
+		pass(300 * ms)
+		for _, u := range lent {
+			u.giveBack(ratelimits.State{})
+		}
+		pass(200 * ms)
+		w.server.StepClock(-time.Hour)
+		pass(20 * time.Second)
+		a, b := p.use(someKey), q.use(someKey)
+		a.join(1)
+		pass(1500 * ms)
+		require.True(t, a.lent)
+		q.link.mu.Lock()
+		q.link.most = 0
+		q.link.mu.Unlock()
+		b.join(1)
+		pass(100 * ms)
+		q.link.mu.Lock()
+		defer q.link.mu.Unlock()
+		assert.Less(t, q.link.most, 500, "bytes of the values of a call")
+	})
+}
+
+func TestLoanOfALimitWhoseNameHasTwoLinesIsAskedFor(t *testing.T) {
+	inWorld(t, func(w *world) {
+		key := shared.Key{Credential: someKey.Credential, Hash: "declared:two\nlines 5/1s"}
+		a, b := w.process().use(key), w.process().use(key)
+		a.join(1)
+		pass(100 * ms)
+		require.True(t, a.lent)
+		b.join(1)
+		pass(time.Second)
+		assert.True(t, a.wanted())
+	})
+}

@@ -181,6 +181,22 @@ func (s *stage) close(p *fleet.Process) error {
 	return p.Close()
 }
 
+// machineSteps: the clock of the machine on which the engine and all processes run steps back.
+func (s *stage) machineSteps() {
+	s.times(2, func(at time.Duration) {
+		d := []time.Duration{300 * time.Millisecond, 2 * time.Second, time.Minute, time.Hour}[s.trouble.IntN(4)]
+		s.at(at, func() {
+			s.loses("and all processes step their clocks by %v", -d)
+			s.Engine.StepClock(-d)
+			for place := range s.scene.places {
+				if p := s.who(place); p != nil {
+					p.StepClock(-d)
+				}
+			}
+		})
+	})
+}
+
 // suspensions: processes stand still for a while, and so do their monotonic clocks, or not.
 func (s *stage) suspensions(clockStands bool) {
 	s.times(3, func(at time.Duration) {

@@ -57,6 +57,7 @@ var worlds = []world{
 		trouble: func(s *stage) { s.steps(-1) }},
 	{name: "clock of the engine steps forward",
 		trouble: func(s *stage) { s.steps(1) }},
+	{name: "clock of the machine of all steps back", trouble: (*stage).machineSteps},
 	{name: "processes are suspended", trouble: func(s *stage) { s.suspensions(true) }},
 	{name: "processes are stopped", trouble: func(s *stage) { s.suspensions(false) }},
 	{name: "wall clocks step", trouble: (*stage).wallClocks},
