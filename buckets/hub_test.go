@@ -350,8 +350,16 @@ func (d *hubDiscovery) Ask(time.Duration) {
 func (d *hubDiscovery) May(time.Duration) bool {
 	d.route.hub.mu.Lock()
 	defer d.route.hub.mu.Unlock()
-	defer func() { d.may = false }()
 	return d.may
+}
+
+func (d *hubDiscovery) Sent(time.Duration) {
+	d.route.hub.mu.Lock()
+	defer d.route.hub.mu.Unlock()
+	if !d.may {
+		d.route.hub.misused("a probe was sent without permission")
+	}
+	d.may = false
 }
 
 func (d *hubDiscovery) Hash() string {
@@ -374,7 +382,7 @@ func (d *hubDiscovery) Found(_ time.Duration, hash string) {
 		r.hub.misused("found %q without permission", hash)
 		return
 	}
-	r.holder, d.asks = nil, false
+	r.holder, d.asks, d.may = nil, false, false
 	if hash != "" {
 		r.hash = hash
 		for _, s := range r.hub.sessions {

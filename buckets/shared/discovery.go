@@ -30,7 +30,7 @@ type found struct {
 //
 //	idle     the process does not need the hash
 //	asking   it needs the permission or the hash, and asks until it has one of them
-//	given    it has the permission, and has not used it yet
+//	given    it has the permission, and has not used it yet; it asks again after ten seconds
 //	finding  it has used the permission, until it reports the result or ten seconds have passed
 //	telling  the end of the permission has to be reported to the server
 type discovery struct {
@@ -84,19 +84,18 @@ func (d *discovery) Ask(time.Duration) {
 	d.calls.call()
 }
 
-// May reports whether the permission was given, and uses it up.
+// May reports whether a probe may be sent now.
 func (d *discovery) May(now time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case d.given:
-		d.given, d.finding = false, true
-		return true
-	case d.asking && d.out && d.session.store.options.outage >= OutageShare:
-		d.asking, d.finding, d.ends = false, true, now+discoveryTime
-		return true
-	}
-	return false
+	return d.given && now <= d.ends || d.asking && d.out && d.session.store.options.outage >= OutageShare
+}
+
+// Sent uses the permission up.
+func (d *discovery) Sent(now time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asking, d.given, d.finding, d.ends = false, false, true, now+discoveryTime
 }
 
 // Hash returns the hash that another process has found, empty if it is not known.
@@ -247,10 +246,16 @@ func (d *discovery) wants() string {
 	case d.session.now() <= d.ends:
 		return "keep"
 	}
+	if d.given { // it was not used in time, and is asked for again
+		d.given, d.asking = false, true
+	}
 	var f found
 	_ = content(d.cell.value, &f) // was read before
-	if f.Finder == d.who {        // another process may try
+	switch {
+	case f.Finder == d.who: // another process may try
 		return "end"
+	case d.asking:
+		return "ask"
 	}
 	return ""
 }

@@ -33,7 +33,15 @@ func (f *stage) finderOf(session shared.Session) *finder {
 
 func (d *finder) ask() { d.Ask(d.stage.now()) }
 
-func (d *finder) may() bool { return d.May(d.stage.now()) }
+// may sends a probe if that is allowed.
+func (d *finder) may() bool {
+	now := d.stage.now()
+	may := d.May(now)
+	if may {
+		d.Sent(now)
+	}
+	return may
+}
 
 func (d *finder) found(hash string) { d.Found(d.stage.now(), hash) }
 

@@ -50,6 +50,7 @@ type onlyDiscovery struct{}
 
 func (onlyDiscovery) Ask(time.Duration)           {}
 func (onlyDiscovery) May(time.Duration) bool      { return true }
+func (onlyDiscovery) Sent(time.Duration)          {}
 func (onlyDiscovery) Hash() string                { return "" }
 func (onlyDiscovery) Found(time.Duration, string) {}
 func (onlyDiscovery) Err() error                  { return nil }

@@ -140,11 +140,13 @@ type Global interface {
 
 // Discovery lets one process at a time find out the bucket hash of a route, and gives it to the others at once.
 type Discovery interface {
-	// Ask asks for the permission to send a probe. The permission is given once per call of Ask, and ends with Found or
-	// Close.
+	// Ask asks for the permission to send a probe. It ends with Found or Close. If it is not used in time, another
+	// process gets it, and it is asked for again.
 	Ask(now time.Duration)
-	// May reports whether the permission was given, and uses it up.
+	// May reports whether a probe may be sent now.
 	May(now time.Duration) bool
+	// Sent uses the permission up: the probe has been sent.
+	Sent(now time.Duration)
 	// Hash returns the hash that another process has found, empty if it is not known.
 	Hash() string
 	// Found ends the permission with the hash that was found, empty if it is still unknown.

@@ -168,3 +168,27 @@ func TestWhoIsAcceptedForExactlyTheMaxWaitIsServed(t *testing.T) {
 		}
 	})
 }
+
+// Requests of an unknown route wait for a declared limit for longer than one attempt to find out its bucket may take.
+func TestOneProcessFindsOutThoughItHasToWait(t *testing.T) {
+	for _, period := range []time.Duration{8 * time.Second, 30 * time.Second} {
+		t.Run(period.String(), func(t *testing.T) { onlyOneFindsOut(t, period) })
+	}
+}
+
+func onlyOneFindsOut(t *testing.T, period time.Duration) {
+	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(1, 5*time.Second), Hash: "messages"})
+	inBubble(t, fleet.Config{
+		Processes: 3, Discord: config,
+		Buckets: append([]buckets.Option{buckets.WithLimit(buckets.ForAll(), 3, period, buckets.Named("all"))}, unlimited...),
+	}, func(t *testing.T, f *fleet.Fleet) {
+		for n := range 3 {
+			require.NoError(t, f.Processes[0].Do(t.Context(), fleet.History(50+n)).Err)
+		}
+		for _, p := range f.Processes {
+			f.Go(func() { p.Do(t.Context(), fleet.Message(1)) })
+		}
+		finish(t, f, time.Hour)
+		assert.Zero(t, f.Discord.Report().Refused.Total())
+	})
+}

@@ -199,6 +199,7 @@ func TestEveryoneMayDiscover(t *testing.T) {
 		assert.False(t, d.May(p.now()))
 		d.Ask(p.now())
 		assert.True(t, d.May(p.now()))
+		d.Sent(p.now())
 		assert.False(t, d.May(p.now()), "once")
 		<-told
 		d.Found(p.now(), "hash")

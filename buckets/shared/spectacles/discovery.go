@@ -39,9 +39,13 @@ func (d *discovery) Ask(time.Duration) {
 func (d *discovery) May(time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	may := d.may
+	return d.may
+}
+
+func (d *discovery) Sent(time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.may = false
-	return may
 }
 
 func (d *discovery) Hash() string { return "" }
