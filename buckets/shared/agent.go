@@ -116,13 +116,14 @@ func (b *bucket) speak() (more bool) {
 	return true
 }
 
-// settle waits until the server knows all outcomes and the returned loan that are known now, or no call is in progress.
+// settle waits until the server knows all outcomes and the returned loan that are known now, or no call is in progress
+// and none that has failed is about to be repeated.
 func (b *bucket) settle() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	last, returned := b.session.agents.next.Load(), b.returned
 	unsaid := func(o outcome) bool { return o.number <= last }
-	for b.calling && (slices.ContainsFunc(b.ended, unsaid) || returned != nil && b.returned == returned) {
+	for (b.calling || b.failing > 0 && b.timer != nil) && (slices.ContainsFunc(b.ended, unsaid) || returned != nil && b.returned == returned) {
 		b.over.Wait()
 	}
 }
@@ -228,6 +229,7 @@ func (b *bucket) stopTimer() {
 	if b.timer != nil {
 		b.timer.Stop()
 		b.timer = nil
+		b.over.Broadcast()
 	}
 }
 

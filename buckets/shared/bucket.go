@@ -56,7 +56,7 @@ type bucket struct {
 
 	active   bool          // whether the session counts the bucket as busy
 	calling  bool          // whether converse runs
-	over     sync.Cond     // signalled when a call has ended or none will follow
+	over     sync.Cond     // signalled when a call has ended, none will follow, or none will be repeated
 	due      bool          // whether a call is due, for news or a question
 	asks     bool          // whether the call is due even without news
 	failing  int           // failed calls in a row

@@ -317,3 +317,35 @@ func TestAHashIsFoundAlsoWhileItsBucketIsBusy(t *testing.T) {
 		assert.Equal(t, someKey.Hash, other.Hash())
 	})
 }
+
+// Whoever learns of a hash finds what was sent so far in its bucket, also if a call is lost that says so.
+func TestAHashIsToldWhenItsBucketIsKnown(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, q := w.process(), w.process()
+		finder := p.session.Discovery(someKey.Credential, route, func() {})
+		other := q.session.Discovery(someKey.Credential, route, func() {})
+		finder.Ask(w.now())
+		pass(10 * ms)
+		require.True(t, finder.May(w.now()))
+		finder.Sent(w.now())
+		other.Ask(w.now())
+		pass(300 * ms)
+		lost := false
+		w.server.Decide(func(purpose string) (f memoryengine.Fate) {
+			f.Lost = purpose == "swap" && !lost
+			lost = lost || f.Lost
+			return f
+		})
+		a, b := p.use(someKey), q.use(someKey)
+		a.adopt()
+		a.answer(headers(1, 0, 10*time.Second, 1000))
+		finder.Found(w.now(), someKey.Hash)
+		for other.Hash() == "" {
+			pass(ms)
+		}
+		b.join(1)
+		pass(time.Second)
+		assert.True(t, lost)
+		assert.False(t, b.served(1), "the only request that is allowed was sent")
+	})
+}
