@@ -257,6 +257,8 @@ func mapTypeOf(t reflect.Type) mapType {
 		return mapsOf[queueKey, *queue]()
 	case reflect.TypeFor[map[uint64]*queue]():
 		return mapsOf[uint64, *queue]()
+	case reflect.TypeFor[map[uint64]*series]():
+		return mapsOf[uint64, *series]()
 	case reflect.TypeFor[map[*queue]struct{}]():
 		return mapsOf[*queue, struct{}]()
 	case reflect.TypeFor[map[*queue]time.Duration]():

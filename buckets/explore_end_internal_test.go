@@ -76,6 +76,7 @@ func (l *life) checkEmpty() {
 	zero("places of the budget", s.budget.inFlight)
 	for _, a := range s.accounts {
 		zero("requests of the credential", a.inFlight+a.waiting+len(a.undiscovered))
+		zero("series", len(a.series))
 		zero("queues before the global limit", a.globalLine.queues.Len()+len(a.globalLine.needed))
 		for _, d := range a.declared {
 			zero("requests in flight of the declared limit", d.window.InFlight())

@@ -23,20 +23,26 @@ import (
 
 var smallWorlds = []smallWorld{
 	{
-		name: "two routes", kinds: []kind{{0, ""}, {1, ""}}, evicts: true, depth: 5, deeper: 7,
+		name: "two routes", kinds: []kind{{route: 0}, {route: 1}}, evicts: true, depth: 5, deeper: 7,
 		answers: []answer{ok, otherHash, user, ofResource, subLimit, lost, notSent},
 	},
 	{
-		name: "gates", kinds: []kind{{0, ""}, {1, ""}}, global: 2, depth: 5, deeper: 7,
+		name: "gates", kinds: []kind{{route: 0}, {route: 1}}, global: 2, depth: 5, deeper: 7,
 		answers: []answer{ok, user, global, edge, lost, notSent},
 	},
 	{
-		name: "declared limit", kinds: []kind{{0, ""}, {1, ""}}, declared: true, depth: 4, deeper: 7, evicts: true,
+		name: "declared limit", kinds: []kind{{route: 0}, {route: 1}}, declared: true, depth: 4, deeper: 7, evicts: true,
 		answers: []answer{ok, user, ofResource, global, lost, notSent},
 	},
 	{
-		name: "tenants", kinds: []kind{{0, "a"}, {0, "b"}, {1, "a"}}, declared: true, depth: 4, deeper: 7,
+		name: "tenants", kinds: []kind{{route: 0, tenant: "a"}, {route: 0, tenant: "b"}, {route: 1, tenant: "a"}},
+		declared: true, depth: 4, deeper: 7,
 		answers: []answer{ok, otherHash, subLimit, global, lost},
+	},
+	{
+		name: "superseded", kinds: []kind{{route: 0, key: "k"}, {route: 0}, {route: 0, tenant: "a", key: "k"}},
+		declared: true, depth: 5, deeper: 7,
+		answers: []answer{ok, otherHash, user, subLimit, notSent},
 	},
 }
 

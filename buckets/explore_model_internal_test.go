@@ -48,6 +48,7 @@ type memory struct {
 	hidden   bool    // there was a 429 of a resource: such a limit is obeyed although nobody tells it
 	declared []time.Duration
 	second   []time.Duration // when each request counts no more for the global limit
+	newest   [2]int          // version of the latest request with a key that was sent, for each route
 }
 
 func (m *memory) init() {
@@ -167,7 +168,32 @@ func (l *life) refusedByCount(a *actor, hash int, c *counted) {
 	}
 }
 
+// rivals yields the requests with a key, if it is one, that are at a stage.
+func (l *life) rivals(k kind, s stage) func(yield func(*actor) bool) {
+	return func(yield func(*actor) bool) {
+		for i := range l.actors {
+			o := &l.actors[i]
+			if o.stage == s && o.kind.route == k.route && o.kind.key == k.key && k.key != "" && !yield(o) {
+				return
+			}
+		}
+	}
+}
+
 func (l *life) rejected(a *actor, err error) {
+	var superseded *ratelimits.SupersededError
+	if errors.As(err, &superseded) {
+		isOld := a.kind.key != "" && l.newest[a.kind.route] > a.version
+		for o := range l.rivals(a.kind, waits) {
+			if o.version > a.version {
+				isOld, o.rank = true, min(o.rank, a.rank)
+			}
+		}
+		if !isOld {
+			l.fail("%s is superseded, although it is the newest", a)
+		}
+		return
+	}
 	var tooLong *ratelimits.TooLongError
 	if !errors.As(err, &tooLong) || tooLong.Wait <= tooLong.Max {
 		l.fail("%s is rejected: %v", a, err)
@@ -189,6 +215,13 @@ func (l *life) check() {
 	}
 	if m := l.manager.waiting.Load(); int(m) != l.count(waits) || l.server.waiting != l.count(waits) {
 		l.fail("%d wait, and the manager counts %d and %d", l.count(waits), m, l.server.waiting)
+	}
+	for i := range l.actors {
+		for o := range l.rivals(l.actors[i].kind, waits) {
+			if l.actors[i].stage == waits && o.index != i {
+				l.fail("%s waits, and so does %s", &l.actors[i], o)
+			}
+		}
 	}
 	if s := l.server.counts.inFlight(); s != l.count(flies) {
 		l.fail("%d are in flight, and the manager counts %d", l.count(flies), s)

@@ -45,6 +45,7 @@ type smallWorld struct {
 type kind struct {
 	route  int
 	tenant string
+	key    string // of Request.Supersedes
 }
 
 // event is a number, so that a story is a list of numbers.
@@ -104,7 +105,8 @@ type actor struct {
 	stage
 	index   int // of its place
 	kind    kind
-	rank    int // by arrival
+	rank    int // by arrival, or the rank of the one that it supersedes
+	version int // by arrival
 	number  int // by sending
 	sent    time.Duration
 	after   uint8 // for each scope: it was sent since the latest 429 of that
@@ -258,6 +260,9 @@ func (a *actor) String() string {
 	if a.kind.tenant != "" {
 		text += ", tenant " + a.kind.tenant
 	}
+	if a.kind.key != "" {
+		text += ", key " + a.kind.key
+	}
 	return text + ")"
 }
 
@@ -277,8 +282,12 @@ func (l *life) wait(d time.Duration) {
 func (l *life) arrive(k kind) {
 	i := slices.IndexFunc(l.actors[:], func(a actor) bool { return a.stage == absent })
 	l.ranks++
-	request := &Request{Route: exploreRoutes[k.route], Authorization: "Bot x", Group: k.tenant}
-	l.actors[i] = actor{index: i, kind: k, rank: l.ranks, request: request}
+	request := &Request{Route: exploreRoutes[k.route], Authorization: "Bot x", Group: k.tenant, Supersedes: k.key}
+	rank := l.ranks
+	for o := range l.rivals(k, waits) {
+		rank = o.rank
+	}
+	l.actors[i] = actor{index: i, kind: k, rank: rank, version: l.ranks, request: request}
 	l.say("%s arrives", &l.actors[i])
 	l.ask(&l.actors[i])
 }
@@ -327,6 +336,12 @@ func (l *life) resolved(a *actor, lease Lease, err error) {
 	}
 	l.numbers++
 	a.stage, a.lease, a.sent, a.number, a.after, a.newest = flies, lease, l.now(), l.numbers, 0xFF, true
+	if a.kind.key != "" {
+		if l.newest[a.kind.route] > a.version {
+			l.fail("%s is sent after a newer one with its key", a)
+		}
+		l.newest[a.kind.route] = a.version
+	}
 	l.say("  %s is sent", a)
 	l.granted = append(l.granted, a.index)
 }
@@ -432,6 +447,9 @@ func (l *life) digest(d *digest) uint64 {
 		d.add(uint64(a.stage))
 		d.add(uint64(a.kind.route))
 		d.add(uint64(len(a.kind.tenant)))
+		if a.kind.key != "" {
+			d.add(uint64(a.version))
+		}
 		d.add(uint64(a.after))
 		if a.newest {
 			d.add(3)

@@ -126,6 +126,24 @@ func (e *QueueFullError) Error() string {
 	return fmt.Sprintf("queue full: %s refused, %d of at most %d requests wait", e.Route, e.Waiting, e.Max)
 }
 
+// SupersededError says that a request was not sent because a newer one with the same key took its place, see
+// buckets.Request.Supersedes. The newer one may still wait, and may fail itself.
+type SupersededError struct {
+	// Route is the method and template, without parameters.
+	Route string
+	// Again reports that the request was to be sent again: its earlier attempt was returned, was refused with a 429, got
+	// no response, or got a 5xx. It is false for a request that was never sent.
+	Again bool
+}
+
+func (e *SupersededError) Error() string {
+	what := "never sent"
+	if e.Again {
+		what = "not sent again"
+	}
+	return fmt.Sprintf("superseded: %s was %s, because a newer request with the same key took its place", e.Route, what)
+}
+
 // EdgeError says that the network in front of Discord (Cloudflare) refused a request without saying when to retry. The
 // request was not repeated. All requests from this IP address are held for Hold; then one is sent first.
 type EdgeError struct {

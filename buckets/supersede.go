@@ -1,0 +1,128 @@
+package buckets
+
+import (
+	"hash/maphash"
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// Of the requests with one key of Request.Supersedes only the newest has to be sent. So at most one of them waits, and
+// none leaves after a newer one has left. A newer request is queued at the older one's time of arrival before the older
+// one is removed: then their queue keeps its rank, its turn and its reservation, in whatever line it is.
+
+// series is what is known of the requests of an account with one key while any of them waits or is in flight. A nil
+// series has no requests. The server's mu guards it.
+type series struct {
+	account *account
+	key     uint64
+	waiting *waiter // nil: none waits
+	sent    uint64  // version of the newest request that was sent, 0: none was
+	leases  int     // requests in flight
+}
+
+// seriesKey returns the key of an ask's series: a hash of its route, its major parameter and the key that its caller
+// has given. It is 0 if the caller has given none.
+func (m *RESTBucketManager) seriesKey(k *ask, key string) uint64 {
+	if key == "" {
+		return 0
+	}
+	return maphash.Comparable(m.seed, struct {
+		route routes.Route
+		major major
+		key   string
+	}{k.request.Route.Route(), k.major, key}) | 1
+}
+
+// seriesOf returns the series of a key, and makes it if there is none.
+func (a *account) seriesOf(key uint64) *series {
+	s := a.series[key]
+	if s == nil {
+		if a.series == nil {
+			a.series = make(map[uint64]*series)
+		}
+		s = &series{account: a, key: key}
+		a.series[key] = s
+	}
+	return s
+}
+
+// waits records that w starts to wait (n is 1) or stops (n is -1).
+func (s *series) waits(w *waiter, n int) {
+	switch {
+	case n > 0:
+		s.waiting = w
+	case s.waiting == w: // else a newer one has taken its place
+		s.waiting = nil
+		s.removeUnused()
+	}
+}
+
+// sends records that a request is sent.
+func (s *series) sends(version uint64) {
+	s.sent = version
+	s.leases++
+}
+
+// end records that a request in flight has ended.
+func (s *series) end() {
+	if s != nil {
+		s.leases--
+		s.removeUnused()
+	}
+}
+
+func (s *series) removeUnused() {
+	if s.waiting != nil || s.leases > 0 {
+		return
+	}
+	if delete(s.account.series, s.key); len(s.account.series) == 0 {
+		s.account.series = nil // a map does not shrink
+	}
+}
+
+// hasNewer reports whether a request that is newer than the given version waits or was sent.
+func (s *series) hasNewer(version uint64) bool {
+	return s != nil && (s.sent > version || s.waiting != nil && s.waiting.version > version)
+}
+
+// supersedes returns the waiting request whose place an ask takes, nil if there is none. The error says that the ask
+// itself has been superseded, while it was in flight or before it was queued.
+func (k *ask) supersedes() (older *waiter, err error) {
+	s := k.account.series[k.series]
+	switch {
+	case k.series == 0:
+		return nil, nil
+	case k.request.superseded, k.version != 0 && s.hasNewer(k.version): // without a version it is new
+		return nil, k.superseded()
+	case s == nil:
+		return nil, nil
+	}
+	return s.waiting, nil
+}
+
+// giveWay gives the place of an ask that comes back, but has been superseded, to the newer request that waits, if one
+// does.
+func (k *ask) giveWay(now time.Duration) {
+	s := k.account.series[k.series]
+	if s == nil || s.waiting == nil || !k.comesBack || s.waiting.Arrived <= k.request.arrived {
+		return
+	}
+	b := s.waiting.queue.bucket
+	b.moveUp(now, s.waiting, k.request.arrived)
+	k.account.server.judgeAgain(b) // requests between the two places wait longer
+}
+
+func (k *ask) superseded() error {
+	return &ratelimits.SupersededError{Route: k.request.Route.Route().String(), Again: k.comesBack}
+}
+
+// supersede rejects a waiting request because a newer one has its place. It does nothing if w is nil.
+func (w *waiter) supersede(now time.Duration) {
+	if w == nil {
+		return
+	}
+	w.queue.bucket.remove(now, w)
+	w.account.server.resolve(w, nil, w.superseded())
+}

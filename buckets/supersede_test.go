@@ -1,0 +1,520 @@
+package buckets_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
+)
+
+// newer is a request that supersedes older ones with the same key.
+func newer(m *buckets.RESTBucketManager, key string) *caller {
+	return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Supersedes: key})
+}
+
+// assertSuperseded asserts that a caller got that error, and says whether an earlier attempt was made.
+func assertSuperseded(t *testing.T, c *caller, again bool) {
+	t.Helper()
+	var superseded *ratelimits.SupersededError
+	if assert.ErrorAs(t, c.failed(), &superseded) {
+		assert.Equal(t, ratelimits.SupersededError{Route: c.request.Route.Route().String(), Again: again}, *superseded)
+	}
+}
+
+// The newer one leaves when the older one would have, and the older one fails at once.
+func TestANewerRequestTakesThePlaceOfTheOlderOne(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := full(t)
+		before, older, behind := ask(m, message(1)), newer(m, "status"), ask(m, message(1))
+		var last *caller
+		for range 10 {
+			last = newer(m, "status")
+			assertSuperseded(t, older, false)
+			assert.EqualError(t, older.err, "superseded: POST /channels/{channel_id}/messages was never sent, "+
+				"because a newer request with the same key took its place")
+			older = last
+		}
+		assert.Equal(t, 3, m.Stats().Waiting)
+		next(t, before)
+		next(t, last)
+		next(t, behind)
+		drained(t, m)
+		assert.Equal(t, uint64(10), m.Stats().Superseded)
+	})
+}
+
+// What differs in anything else than the time of arrival is another request.
+func TestAKeyIsComparedAmongTheSameCredentialRouteAndChannel(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		m.Throttle(time.Minute)
+		var all []*caller
+		for _, r := range []buckets.Request{
+			{Route: message(1), Authorization: bot, Supersedes: "a"},
+			{Route: message(1), Authorization: bot, Supersedes: "b"},
+			{Route: message(1), Authorization: bot},
+			{Route: message(1), Authorization: bot},
+			{Route: message(1), Authorization: "Bot two", Supersedes: "a"},
+			{Route: message(1), Supersedes: "a"},
+			{Route: message(1), Authorization: bot, Server: "other", Supersedes: "a"},
+			{Route: message(2), Authorization: bot, Supersedes: "a"},
+			{Route: list(1), Authorization: bot, Supersedes: "a"},
+		} {
+			all = append(all, call(background, m, r))
+		}
+		wait(0)
+		for i, c := range all {
+			assert.NoError(t, c.failed(), "request %d", i)
+		}
+		ctx := buckets.ContextWithSupersedes(background, "a")
+		same := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
+		assertSuperseded(t, all[0], false)
+		own := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot, Supersedes: "b"})
+		assertSuperseded(t, all[1], false)
+		for _, c := range append(all, same, own) {
+			c.cancel()
+		}
+		wait(0)
+		drained(t, m)
+	})
+}
+
+// The newer one takes the place in whatever line its queue is.
+func TestANewerRequestTakesThePlaceWhateverItWaitsFor(t *testing.T) {
+	t.Parallel()
+	wide := limited("messages", 1000, 1000, time.Minute)
+	for name, c := range map[string]struct {
+		options []buckets.Option
+		begin   func(t *testing.T, m *buckets.RESTBucketManager) (end func())
+		reply   ratelimits.Response
+		reason  buckets.WaitsFor
+	}{
+		"the bucket": {begin: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
+			return func() {}
+		}, reply: limited("messages", 1, 0, time.Minute), reason: buckets.WaitsForWindow},
+		"the first response of a route": {begin: func(_ *testing.T, m *buckets.RESTBucketManager) func() {
+			probe := ask(m, message(1))
+			return func() { probe.update(limited("messages", 1, 0, time.Minute)) }
+		}, reply: limited("messages", 1, 0, time.Minute), reason: buckets.WaitsForProbe},
+		"the global limit": {
+			options: []buckets.Option{buckets.WithGlobalLimit(1)},
+			begin: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+				discover(t, m, message(1), wide)
+				wait(2 * time.Second)
+				ask(m, list(7)).update(plain(200))
+				return func() {}
+			}, reply: wide, reason: buckets.WaitsForGlobal,
+		},
+		"a declared limit": {
+			options: []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, time.Minute)},
+			begin: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+				discover(t, m, message(1), wide)
+				return func() {}
+			}, reply: wide, reason: buckets.WaitsForDeclared,
+		},
+		"a hold": {begin: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), limited("messages", 1, 1, time.Minute))
+			m.Throttle(time.Minute)
+			return func() {}
+		}, reply: limited("messages", 1, 0, time.Minute), reason: buckets.WaitsForWindow},
+	} {
+		for _, ordered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, in order %t", name, ordered), func(t *testing.T) {
+				t.Parallel()
+				bubble(t, func(t *testing.T) {
+					options := append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, c.options...)
+					if ordered {
+						options = append(options, buckets.WithOrdered())
+					}
+					m := started(t, options...)
+					end := c.begin(t, m)
+					before, older, behind := ask(m, message(1)), newer(m, "status"), ask(m, message(1))
+					if !ordered {
+						for w := range m.WaitingRequests() {
+							assert.Equal(t, c.reason, w.WaitsFor)
+						}
+					}
+					last := newer(m, "status")
+					assertSuperseded(t, older, false)
+					assert.Equal(t, 3, m.Stats().Waiting)
+					end()
+					for _, want := range []*caller{before, last, behind} {
+						for range 200 {
+							if want.done() {
+								break
+							}
+							wait(time.Second)
+						}
+						require.True(t, want.granted())
+						want.update(c.reply)
+					}
+					assert.True(t, before.at.Before(last.at))
+					assert.True(t, last.at.Before(behind.at))
+					drained(t, m)
+				})
+			})
+		}
+	}
+}
+
+// A thousand edits of one message in ten seconds, with five allowed in five seconds.
+func TestAThousandEditsOfOneMessage(t *testing.T) {
+	t.Parallel()
+	for _, ordered := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			const edits, pace, window = 1000, 10 * time.Millisecond, 5 * time.Second
+			w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, window)}))
+			ctx := buckets.ContextWithSupersedes(background, "edit")
+			if ordered {
+				ctx = buckets.ContextWithOrdered(ctx)
+			}
+			var made, ended [edits]time.Time
+			superseded := 0
+			for i := range edits {
+				made[i] = time.Now()
+				w.send(ctx, "PATCH", "/channels/1/messages/2", func(_ int, err error) {
+					ended[i] = time.Now()
+					var expected *ratelimits.SupersededError
+					if errors.As(err, &expected) {
+						superseded++ // no two end at one time
+						assert.Equal(t, made[i+1], ended[i], "edit %d waits for its successor at most", i)
+						return
+					}
+					assert.NoError(t, err)
+				})
+				wait(pace)
+			}
+			w.finish()
+			got := accepted(w.Server)
+			assert.Zero(t, refusals(w.Server))
+			assert.LessOrEqual(t, len(got), 11)
+			assert.Equal(t, edits, got[len(got)-1], "the last one arrives last")
+			assert.True(t, slices.IsSorted(got))
+			assert.LessOrEqual(t, ended[edits-1].Sub(made[edits-1]), window+trip.RoundTrip)
+			assert.Equal(t, edits, len(got)+superseded)
+			t.Logf("ordered %t: %d sent, the last one ended %v after its call",
+				ordered, len(got), ended[edits-1].Sub(made[edits-1]))
+			drained(t, w.manager)
+		})
+	}
+}
+
+// The place of a queue with one request among the queues of other buckets is kept, too.
+func TestANewerRequestTakesTheTurnOfTheOlderOne(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1))
+		for channel := range 3 {
+			discover(t, m, message(1+channel), limited("messages", 1000, 1000, time.Minute))
+			wait(2 * time.Second)
+		}
+		ask(m, list(7)).update(plain(200))
+		older, others := newer(m, "a"), []*caller{ask(m, message(2)), ask(m, message(3))}
+		last := newer(m, "a")
+		assertSuperseded(t, older, false)
+		for _, want := range []*caller{last, others[0], others[1]} {
+			assert.False(t, want.done())
+			wait(time.Second + time.Millisecond)
+			require.True(t, want.granted())
+			want.update(limited("messages", 1000, 1000, time.Minute))
+		}
+		drained(t, m)
+	})
+}
+
+// A request that has been sent is not affected, and the newer one leaves after it.
+func TestARequestInFlightIsNotSuperseded(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+		first, second := newer(m, "a"), newer(m, "a")
+		require.True(t, first.granted())
+		require.True(t, second.granted())
+		second.update(limited("messages", 5, 0, time.Minute))
+		older := newer(m, "a")
+		assert.Zero(t, m.Stats().Superseded)
+		first.update(limited("messages", 5, 0, time.Minute))
+		last := newer(m, "a")
+		assertSuperseded(t, older, false)
+		wait(time.Minute + 2*time.Millisecond)
+		require.True(t, last.granted())
+		last.update(limited("messages", 5, 0, time.Minute))
+		drained(t, m)
+	})
+}
+
+// A refused request has not been processed. It does not leave again after a newer one has left, or while one waits.
+func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
+	t.Parallel()
+	refusal := inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 5, 0, time.Minute)
+	ok := limited("messages", 5, 0, time.Minute)
+	for name, c := range map[string]struct {
+		play  func(t *testing.T, m *buckets.RESTBucketManager, old *caller) (last *caller)
+		loses bool
+	}{
+		"no newer one": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+			old.update(refusal)
+			old.again(m)
+			return old
+		}, false},
+		"the newer one comes while it waits again": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+			old.update(refusal)
+			old.again(m)
+			return newer(m, "a")
+		}, true},
+		"the newer one comes before it is back": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+			old.update(refusal)
+			last := newer(m, "a")
+			old.again(m)
+			return last
+		}, true},
+		"the newer one is refused first": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+			last := newer(m, "a")
+			last.update(refusal)
+			last.again(m)
+			old.update(refusal)
+			old.again(m)
+			return last
+		}, true},
+		"the newer one is in flight": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+			last := newer(m, "a")
+			require.True(t, last.granted())
+			old.update(refusal)
+			old.again(m)
+			return last
+		}, true},
+		"the newer one has ended": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+			last := newer(m, "a")
+			require.True(t, last.granted())
+			last.update(limited("messages", 5, 1, time.Minute))
+			old.update(refusal)
+			old.again(m)
+			return last
+		}, true},
+		"the newer one gave up": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+			m.Throttle(time.Minute)
+			last := newer(m, "a")
+			last.cancel()
+			wait(0)
+			old.update(refusal)
+			old.again(m)
+			return old
+		}, false},
+		"the newer one may not wait": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+			old.update(refusal)
+			old.again(m)
+			last := call(buckets.ContextWithMaxWait(background, time.Second), m,
+				buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
+			var tooLong *ratelimits.TooLongError
+			assert.ErrorAs(t, last.failed(), &tooLong)
+			return old
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, func(t *testing.T) {
+				m := started(t, buckets.WithMaxRateLimit(time.Hour))
+				discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+				old := newer(m, "a")
+				require.True(t, old.granted())
+				last := c.play(t, m, old)
+				if c.loses {
+					assertSuperseded(t, old, true)
+				}
+				wait(3 * time.Minute)
+				require.True(t, last.granted())
+				last.lease.Update(ok)
+				drained(t, m)
+
+				// What is over supersedes nothing, and the Request can be used like a new one.
+				old.again(m)
+				wait(3 * time.Minute)
+				require.True(t, old.granted())
+				old.update(ok)
+			})
+		})
+	}
+}
+
+// The newer one gets the place that the refused one would have come back to.
+func TestANewerRequestGetsThePlaceOfARefusedOne(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := full(t)
+		old := newer(m, "a")
+		wait(time.Minute + 2*time.Millisecond)
+		require.True(t, old.granted())
+		other := ask(m, message(1))
+		last := newer(m, "a")
+		old.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 1, 0, time.Minute))
+		old.again(m)
+		assertSuperseded(t, old, true)
+		next(t, last)
+		next(t, other)
+		drained(t, m)
+	})
+}
+
+// If a newer one cannot wait, because its own bounds are tighter, the older one is the best there is, and stays.
+func TestARejectedRequestSupersedesNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := full(t)
+		older := newer(m, "a")
+		var tooLong *ratelimits.TooLongError
+		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(background, time.Second),
+			&buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
+		require.ErrorAs(t, err, &tooLong)
+		assert.NoError(t, older.failed())
+		next(t, older)
+		drained(t, m)
+	})
+}
+
+// The older one counts neither for the bound of the queue nor for the prediction of the newer one.
+func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := full(t, buckets.WithMaxWaiting(3))
+		ask(m, message(1))
+		older := newer(m, "a")
+		ask(m, message(1))
+		request := buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"}
+		predicted, _, err := m.Predict(&request)
+		require.NoError(t, err)
+		assert.Equal(t, 2*time.Minute, predicted.Truncate(time.Second))
+		other, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot})
+		require.NoError(t, err)
+		assert.Equal(t, 4*time.Minute, other.Truncate(time.Second))
+		last := call(buckets.ContextWithMaxWait(background, 2*time.Minute+time.Second), m, request)
+		assertSuperseded(t, older, false)
+		assert.NoError(t, last.failed())
+		for w := range m.WaitingRequests() {
+			if w.Ahead == 1 {
+				assert.Equal(t, predicted, w.WaitAfter)
+			}
+		}
+		require.NoError(t, m.Close())
+		wait(0)
+		assert.ErrorIs(t, last.failed(), buckets.ErrClosed)
+	})
+}
+
+// The newer one may wait in another queue: of another group, or of a hidden limit on other fields.
+func TestANewerRequestNeedNotWaitInTheQueueOfTheOlderOne(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := full(t)
+		older := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "one", Supersedes: "a"})
+		other := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "one"})
+		last := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "two", Supersedes: "a"})
+		assertSuperseded(t, older, false)
+		next(t, other)
+		next(t, last)
+		drained(t, m)
+
+		m = started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		call(background, m, change("1", "name")).update(renamed)
+		rename, archive := change("1", "name"), change("1", "topic")
+		rename.Supersedes, archive.Supersedes = "a", "a"
+		older = call(background, m, rename)
+		require.False(t, older.done())
+		last = call(background, m, archive)
+		assertSuperseded(t, older, false)
+		require.True(t, last.granted())
+		last.update(channelOK)
+		drained(t, m)
+	})
+}
+
+// Waiters move when the bucket of their route becomes known, and one that is new then finds the older one there.
+func TestARequestIsSupersededAfterItHasMoved(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := started(t)
+		probe, older := ask(m, message(1)), newer(m, "a")
+		probe.update(limited("messages", 1, 0, time.Minute))
+		last := newer(m, "a")
+		assertSuperseded(t, older, false)
+		next(t, last)
+		drained(t, m)
+	})
+}
+
+func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, b := pair(t, h)
+		known(t, 1, a, b)
+		first, older := ask(a, message(1)), newer(a, "a")
+		wait(5 * time.Millisecond) // in which the other process hears of it
+		other := ask(b, message(1))
+		wait(5 * time.Millisecond)
+		require.True(t, first.granted())
+		last := newer(a, "a")
+		assertSuperseded(t, older, false)
+		first.update(limited("messages", 1, 0, time.Second))
+		for _, c := range []*caller{last, other} {
+			wait(1100 * time.Millisecond)
+			require.True(t, c.granted())
+			c.update(limited("messages", 1, 0, time.Second))
+		}
+		drained(t, a)
+		drained(t, b)
+	})
+}
+
+// A request that must not wait does not supersede one that waits, also if other processes have not been asked yet.
+func TestARequestThatMustNotWaitSupersedesNothing(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		h := newHub(t)
+		a, _ := pairDeclares(t, h)
+		h.silent = true
+		older := newer(a, "a")
+		require.False(t, older.done(), "the other process is asked first")
+		var tooLong *ratelimits.TooLongError
+		last := call(buckets.ContextWithMaxWait(background, 0), a,
+			buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
+		require.ErrorAs(t, last.failed(), &tooLong)
+		assert.False(t, older.done())
+		older.cancel()
+		wait(0)
+		drained(t, a)
+	})
+}
+
+// A superseded waiter's context may end at the same time; it gets one error, and nothing is left of it.
+func TestSupersededAndCancelledTogether(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		m := full(t)
+		older := newer(m, "a")
+		for range 100 {
+			older.cancel()
+			last := newer(m, "a")
+			require.Error(t, older.failed())
+			older = last
+		}
+		synctest.Wait()
+		assert.Equal(t, 1, m.Stats().Waiting)
+		next(t, older)
+		drained(t, m)
+	})
+}
