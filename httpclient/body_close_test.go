@@ -42,6 +42,13 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		t.Cleanup(func() { first.wait() })
 		synctest.Wait()
 	}
+	superseded := func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
+		assertStatus(t, http.StatusOK, send(transport, newMessage(t)).wait())
+		*r = *r.WithContext(httpclient.ContextWithLatest(context.Background()))
+		newer := make(chan *call, 1)
+		time.AfterFunc(500*time.Millisecond, func() { newer <- send(transport, newMessage(t).WithContext(r.Context())) })
+		t.Cleanup(func() { assertStatus(t, http.StatusOK, <-newer) })
+	}
 	tooLate := func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		t.Cleanup(cancel)
@@ -68,6 +75,7 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		"error below":                          {answers: answers(fail(errors.New("no network")))},
 		"cannot be read":                       {answers: answers(ok), prepare: unreadable, keep: 100},
 		"cancelled in the queue":               {answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: cancelled},
+		"superseded in the queue":              {answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: superseded},
 		"closed":                               {answers: answers(ok), prepare: closed},
 		"closed, kept in memory": {answers: answers(ok), prepare: func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
 			single(t, transport, r)

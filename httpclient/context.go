@@ -3,6 +3,9 @@ package httpclient
 import (
 	"context"
 	"time"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // requestConfig holds the options that a context sets for its requests.
@@ -10,6 +13,7 @@ type requestConfig struct {
 	retry      retryMode
 	timeout    time.Duration
 	hasTimeout bool
+	latest     bool
 }
 
 type requestConfigKey struct{}
@@ -51,4 +55,29 @@ func ContextWithAttemptTimeout(ctx context.Context, d time.Duration) context.Con
 	t := requestConfigOf(ctx)
 	t.timeout, t.hasTimeout = max(d, 0), true
 	return context.WithValue(ctx, requestConfigKey{}, t)
+}
+
+// ContextWithLatest lets each request made with the context supersede an older one of the same credential, method and
+// path that still waits, such as an earlier edit of the same message. It takes the place of the older one, which fails
+// at once with a *ratelimits.SupersededError. It adds no wait. Use it where only the latest content matters, and not for
+// requests that create something. The path has all parameters, but not the query.
+//
+// A request that has been sent already is not affected; the newer one is sent after it. The network may reorder them,
+// unless buckets.ContextWithOrdered is used as well. A request that is to be sent again, after a 429 or a failure, fails
+// with a *ratelimits.SupersededError if a newer one waits or was sent. It does not notice one that came and ended during
+// the pause after a failure, see buckets.Request.Supersedes.
+//
+// A key of buckets.ContextWithSupersedes counts instead of method and path. A limiter of WithLimiter may ignore both.
+func ContextWithLatest(ctx context.Context) context.Context {
+	t := requestConfigOf(ctx)
+	t.latest = true
+	return context.WithValue(ctx, requestConfigKey{}, t)
+}
+
+// supersedes returns the key for what a request of the route supersedes, empty if it supersedes nothing.
+func supersedes(ctx context.Context, route routes.CompiledRoute) string {
+	if key := buckets.Supersedes(ctx); key != "" || !requestConfigOf(ctx).latest {
+		return key
+	}
+	return route.Path() // the limiter compares it among requests of the same route
 }

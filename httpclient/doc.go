@@ -30,8 +30,9 @@
 //
 // The options of a request are values of its context: [buckets.ContextWithMaxWait] (0: do not wait at all),
 // [buckets.ContextWithOrdered], [buckets.ContextWithPriority] (ahead of requests that came to its bucket up to 3 s
-// earlier), [buckets.ContextWithGroup] (groups take turns), [ContextWithUnsafeRetries], [ContextWithoutRetries] and
-// [ContextWithAttemptTimeout].
+// earlier), [buckets.ContextWithGroup] (groups take turns), [ContextWithLatest] and
+// [buckets.ContextWithSupersedes] (only the newest of such requests is sent), [ContextWithUnsafeRetries],
+// [ContextWithoutRetries] and [ContextWithAttemptTimeout].
 //
 // # What a 429 does
 //
@@ -112,6 +113,7 @@
 //	*ratelimits.QueueFullError   the queue is full
 //	*ratelimits.EdgeError        refused in front of Discord, without a time to retry
 //	*ratelimits.BudgetError      the budget of invalid requests is used up
+//	*ratelimits.SupersededError  a newer request took its place ([ContextWithLatest])
 //	*CredentialError             Discord has refused the credential within ten minutes
 //	*AttemptTimeoutError         an attempt made no progress for too long; Timeout() is true
 //	*RetryError                  no response after all retries, or the body can be sent only once; wraps the last

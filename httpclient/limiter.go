@@ -35,7 +35,8 @@ import (
 //   - Close, if the limiter has it: it ends all waits and all later calls with an error.
 //
 // limitertest.Strict also tests the order of arrival, early rejection, throughput, and that no other request waits.
-// buckets.MaxWait, buckets.Ordered and buckets.Priority return the options of a context, which a limiter may ignore.
+// buckets.MaxWait, buckets.Ordered and buckets.Priority return the options of a context, which a limiter may ignore. It
+// may ignore Request.Supersedes, too.
 // Only a manager has a budget of invalid requests.
 type Limiter interface {
 	// AcquireRequest waits until the request may be sent, and returns its lease. The transport then sends the request

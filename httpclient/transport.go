@@ -194,6 +194,7 @@ func (t *Transport) CloseIdleConnections() {
 //
 // The errors are those of the base transport, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, for requests that wait too long
+//   - *ratelimits.SupersededError if a newer request took the place of this one, see ContextWithLatest
 //   - *ratelimits.EdgeError after a refusal that does not say when to retry
 //   - *AttemptTimeoutError if an attempt made no progress for too long
 //   - *CredentialError if Discord has refused the credential, at once also for requests that wait: after a 401 an
@@ -234,7 +235,9 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		x.attemptTimeout = requestConfig.timeout
 	}
 	authorization := message.HeaderValue(request.Header, "Authorization")
-	x.ask = buckets.Request{Server: server, Route: route, Authorization: authorization}
+	x.ask = buckets.Request{
+		Server: server, Route: route, Authorization: authorization, Supersedes: supersedes(request.Context(), route),
+	}
 	x.body.reservation.of = &t.memoryBudget
 	defer x.body.close()
 	response, err := x.do()

@@ -1,0 +1,204 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+const edited = messages + "/2"
+
+// newEdit returns an edit of a message that supersedes earlier ones.
+func newEdit(t *testing.T, content string) *http.Request {
+	t.Helper()
+	r := newRequest(t, http.MethodPatch, edited, fmt.Sprintf(`{"content":%q}`, content))
+	return r.WithContext(httpclient.ContextWithLatest(t.Context()))
+}
+
+func assertSuperseded(t *testing.T, c *call, again bool) {
+	t.Helper()
+	var superseded *ratelimits.SupersededError
+	if assert.ErrorAs(t, c.wait().err, &superseded) {
+		assert.Equal(t, again, superseded.Again)
+	}
+}
+
+// A thousand edits of one message in ten seconds, of which Discord accepts five in five seconds.
+func TestOfAThousandEditsTheReaderSeesTheLatest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const edits, pace, window, roundTrip = 1000, 10 * time.Millisecond, 5 * time.Second, 20 * time.Millisecond
+		server := discordtest.NewServer(t, discordtest.Window("PATCH /channels/{id}/messages/{id}", 5, window),
+			discordtest.Latency(roundTrip))
+		transport := newTransport(t, server.Client().Transport)
+		client := &http.Client{Transport: transport}
+		var made, ended [edits]time.Time
+		var failures [edits]error
+		var all sync.WaitGroup
+		for i := range edits {
+			made[i] = time.Now()
+			all.Go(func() {
+				response, err := client.Do(newEdit(t, fmt.Sprint(i)))
+				ended[i], failures[i] = time.Now(), err
+				if err == nil {
+					response.Body.Close()
+				}
+			})
+			time.Sleep(pace)
+		}
+		all.Wait()
+		sent := server.Requests()
+		assert.LessOrEqual(t, len(sent), 11)
+		assert.Empty(t, server.Refused())
+		last := sent[len(sent)-1]
+		assert.JSONEq(t, fmt.Sprintf(`{"content":"%d"}`, edits-1), string(last.Body))
+		assert.LessOrEqual(t, last.Time.Sub(made[edits-1]), window)
+		require.NoError(t, failures[edits-1])
+		succeeded := 0
+		for i, err := range failures {
+			if err == nil {
+				succeeded++
+				continue
+			}
+			var superseded *ratelimits.SupersededError
+			var wrapped *url.Error
+			require.ErrorAs(t, err, &superseded)
+			require.ErrorAs(t, err, &wrapped)
+			assert.False(t, superseded.Again)
+			assert.Equal(t, made[i+1], ended[i], "edit %d waits until its successor comes, at most", i)
+		}
+		assert.Len(t, sent, succeeded)
+		assert.Equal(t, uint64(edits-succeeded), transport.Manager().Stats().Superseded)
+		t.Logf("%d sent, the last one arrived %v after its call", succeeded, last.Time.Sub(made[edits-1]))
+	})
+}
+
+// Requests of another method or path, and requests without the option, are left alone. A key of the caller's counts
+// instead of the path.
+func TestLatestComparesMethodAndPath(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")))
+		transport.Manager().Throttle(time.Minute)
+		latest := httpclient.ContextWithLatest(t.Context())
+		start := func(ctx context.Context, method, path string) *call {
+			c := send(transport, newRequest(t, method, path, "{}").WithContext(ctx))
+			synctest.Wait()
+			return c
+		}
+		older := start(latest, http.MethodPatch, edited)
+		others := []*call{
+			start(latest, http.MethodPut, edited), start(latest, http.MethodPatch, messages+"/3"),
+			start(t.Context(), http.MethodPatch, edited), start(t.Context(), http.MethodPatch, edited),
+			start(buckets.ContextWithSupersedes(latest, "board"), http.MethodPatch, edited),
+		}
+		assert.False(t, older.over())
+		newer := start(latest, http.MethodPatch, edited+"?with_components=true")
+		assertSuperseded(t, older, false)
+		board := start(buckets.ContextWithSupersedes(t.Context(), "board"), http.MethodPatch, messages+"/4")
+		assertSuperseded(t, others[4], false)
+		assertStatus(t, http.StatusOK, append(others[:4], newer, board)...)
+	})
+}
+
+// After a 429 the request waits again, and can be superseded. It is not sent a second time.
+func TestARefusedEditIsSuperseded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(refuse("user", "5"), answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		older := send(transport, newEdit(t, "old"))
+		time.Sleep(time.Second)
+		newer := send(transport, newEdit(t, "new"))
+		assertSuperseded(t, older, true)
+		assertStatus(t, http.StatusOK, newer)
+		assert.Len(t, below.requests(), 2)
+	})
+}
+
+// A request that pauses after a failure does not wait in the manager. It is superseded when it comes back.
+func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusBadGateway, "<html>", "Retry-After: 3"), answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below, httpclient.WithUnsafeRetries())
+		older := send(transport, newEdit(t, "old"))
+		synctest.Wait()
+		transport.Manager().Throttle(10 * time.Second)
+		newer := send(transport, newEdit(t, "new"))
+		time.Sleep(time.Second)
+		assert.False(t, older.over())
+		assertSuperseded(t, older, true)
+		assert.InDelta(t, 3, older.took.Seconds(), 0.2)
+		assertStatus(t, http.StatusOK, newer)
+		assert.Len(t, below.requests(), 2)
+	})
+}
+
+// The prediction is for the place that the request would take.
+func TestPredictKnowsWhatIsSuperseded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := newTransport(t, newScript(answer(http.StatusOK, "{}", limitHeaders(
+			"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 10")...)))
+		all := []*call{send(transport, newEdit(t, "first")).wait(), send(transport, newEdit(t, "older"))}
+		synctest.Wait()
+		assert.InDelta(t, 10, transport.Predict(newEdit(t, "newer")).Wait.Seconds(), 0.1)
+		other := newRequest(t, http.MethodPatch, edited, "{}")
+		assert.InDelta(t, 20, transport.Predict(other).Wait.Seconds(), 0.1)
+		assertStatus(t, http.StatusOK, all...)
+	})
+}
+
+// A status board is edited whenever something happens. Only the latest content matters.
+func ExampleContextWithLatest() {
+	server := discordtest.NewServer(nil, discordtest.Window("PATCH /channels/{id}/messages/{id}", 1, time.Second))
+	defer server.Close()
+	transport := httpclient.NewTransport(standIn(server))
+	defer transport.Close()
+	client := &http.Client{Transport: transport}
+
+	show := func(status string) error {
+		body := strings.NewReader(fmt.Sprintf(`{"content": %q}`, status))
+		request, err := http.NewRequestWithContext(httpclient.ContextWithLatest(context.Background()), http.MethodPatch,
+			"https://discord.com/api/v10/channels/1/messages/2", body)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		var superseded *ratelimits.SupersededError
+		if errors.As(err, &superseded) {
+			return nil // a newer status is on its way
+		}
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	}
+	var all sync.WaitGroup
+	for percent := range 101 {
+		all.Go(func() {
+			if err := show(fmt.Sprintf("%d %%", percent)); err != nil {
+				fmt.Println(err)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Println("sent at once, and a second later:", len(server.Requests()))
+	// Output: sent at once, and a second later: 2
+}
