@@ -49,6 +49,7 @@ func answerTo(err error) *answer {
 		queueFull  *ratelimits.QueueFullError
 		edge       *ratelimits.EdgeError
 		budget     *ratelimits.BudgetError
+		superseded *ratelimits.SupersededError
 		credential *httpclient.CredentialError
 		path       *routes.PathError
 		timeout    interface{ Timeout() bool }
@@ -64,6 +65,8 @@ func answerTo(err error) *answer {
 		a.refuse("invalid-budget", "global", budget.RetryAfter)
 	case errors.As(err, &queueFull):
 		a.reason, a.retryAfter = "queue-full", soon
+	case errors.As(err, &superseded):
+		a.status, a.reason = http.StatusConflict, "superseded"
 	case errors.As(err, &credential):
 		a.refuseCredential(credential)
 	case errors.Is(err, buckets.ErrClosed):

@@ -35,6 +35,10 @@
 // Requests with the same header X-Ratelight-Group, a guild's id, say, form a group. Groups take turns: see
 // buckets.Request.Group.
 //
+// A request with the header X-Ratelight-Latest: true takes the place of an older one with the header and the same
+// Authorization, method and path that still waits, such as an earlier edit of the same message. The older one gets a
+// 409 at once: see httpclient.ContextWithLatest.
+//
 // When a client disconnects, its request leaves the queue at once and is not sent. The answer to a request that has
 // been sent is awaited for up to 15 seconds, because Discord counts it if it is invalid. Over HTTP/1 a disconnect is
 // noticed only after the body has been read. If the body is not kept in memory, that is when the request's turn comes,
@@ -50,6 +54,7 @@
 //	429     edge                 Cloudflare has refused this address
 //	429     invalid-budget       too many 401s, 403s and 429s recently: Discord would ban the address
 //	429     unverified           too many new Authorizations recently that have not succeeded yet
+//	409     superseded           a newer request took its place, so that it was not sent (again)
 //	503     queue-full           the maximum number of requests waits already
 //	503     shared-unavailable   the store of shared limits cannot be reached
 //	503     credential           Discord has refused this credential, with the 401 that the message names

@@ -163,6 +163,10 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	if err != nil {
 		return nil, badRequest(err.Error())
 	}
+	latest, err := isLatest(r)
+	if err != nil {
+		return nil, badRequest(err.Error())
+	}
 	if authorization := r.Header.Get("Authorization"); authorization != "" {
 		route, err := routes.Match(r.Method, target.RawPath)
 		isSent := err == nil && !(route.Route().TokenInPath() && isToken(authorization))
@@ -173,6 +177,9 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 		}
 	}
 	ctx, _ := follow(buckets.ContextWithGroup(buckets.ContextWithMaxWait(r.Context(), wait), group))
+	if latest {
+		ctx = httpclient.ContextWithLatest(ctx)
+	}
 	body := r.Body
 	if body != nil && body != http.NoBody {
 		own := &upload{ReadCloser: body, control: http.NewResponseController(w), http1: r.ProtoMajor == 1,

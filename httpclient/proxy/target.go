@@ -16,6 +16,7 @@ const defaultVersion = "v10"
 const (
 	headerMaxWait = "X-Ratelight-Max-Wait"
 	headerGroup   = "X-Ratelight-Group"
+	headerLatest  = "X-Ratelight-Latest"
 	headerProxy   = "X-Ratelight-Proxy"
 	headerSecret  = "X-Ratelight-Secret"
 	headerPrefix  = "X-Ratelight-"
@@ -134,6 +135,19 @@ func groupOf(r *http.Request) (string, error) {
 		return "", errGroup
 	}
 	return group, nil
+}
+
+var errLatest = errors.New("the header " + headerLatest + " is malformed: expected true, or no such header")
+
+// isLatest reports whether a request supersedes older ones of the same method and path.
+func isLatest(r *http.Request) (bool, error) {
+	switch r.Header.Get(headerLatest) {
+	case "":
+		return false, nil
+	case "true":
+		return true, nil
+	}
+	return false, errLatest
 }
 
 // Headers about the way from the client to the proxy. Cloudflare refuses some of them.

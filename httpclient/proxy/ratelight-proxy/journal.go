@@ -67,7 +67,7 @@ func (j *journal) around(next http.Handler) http.Handler {
 // write counts and logs a request that has ended.
 func (j *journal) write(r *http.Request, v *visit, w *statusRecorder, complete bool) {
 	reason := w.Header().Get("X-Ratelight-Proxy")
-	refused := false
+	warns := false
 	j.mu.Lock()
 	switch {
 	case !complete || reason == "client-gone":
@@ -77,11 +77,11 @@ func (j *journal) write(r *http.Request, v *visit, w *statusRecorder, complete b
 		j.failed++
 	default:
 		j.refused[reason]++
-		refused = true
+		warns = reason != "superseded" // the client has asked for that
 	}
 	j.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())
-	if refused {
+	if warns {
 		attributes := []slog.Attr{
 			slog.String("reason", reason), slog.Int("status", w.status), slog.String("route", v.done.Route),
 		}

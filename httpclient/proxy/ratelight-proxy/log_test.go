@@ -88,6 +88,7 @@ func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t,
 		discordtest.Window("GET /users/@me", 1, time.Hour), discordtest.Cut("GET /guilds/{id}"),
+		discordtest.Window("PATCH /channels/{id}/messages/{id}", 1, 2*time.Second),
 		discordtest.Handle("GET /gateway", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Ratelight-Proxy", "too-long")
 		}))
@@ -99,6 +100,11 @@ func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	assert.Equal(t, 400, r.ask(t, "GET", "/users/@me", "X-Ratelight-Max-Wait", "soon"))
 	assert.Equal(t, 502, r.ask(t, "GET", "/guilds/1"))
 	assert.Equal(t, 200, r.ask(t, "GET", "/gateway"), "which the upstream has marked as refused")
+	statuses := make(chan int)
+	for range 4 {
+		go func() { statuses <- r.ask(t, "PATCH", "/channels/1/messages/2", "X-Ratelight-Latest", "true") }()
+	}
+	assert.ElementsMatch(t, []int{200, 200, 409, 409}, []int{<-statuses, <-statuses, <-statuses, <-statuses})
 	log := r.end(t)
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	count := func(reason string) (n int) {
@@ -114,8 +120,9 @@ func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	assert.Contains(t, log, `route="GET /users/@me"`)
 	assert.Equal(t, 1, count("bad-request"), log)
 	assert.Equal(t, 0, count("unreachable"), "that is another warning")
-	assert.Contains(t, lines[len(lines)-1], "level=INFO msg=stopped served=2 refused=61 failed=1 lost=0 "+
-		"refused_for.bad-request=1 refused_for.too-long=60")
+	assert.Equal(t, 0, count("superseded"), "its client has asked for that")
+	assert.Contains(t, lines[len(lines)-1], "level=INFO msg=stopped served=4 refused=63 failed=1 lost=0 "+
+		"refused_for.bad-request=1 refused_for.superseded=2 refused_for.too-long=60")
 }
 
 func TestTheAccessLogHasNoQueryTokenOrSecret(t *testing.T) {
