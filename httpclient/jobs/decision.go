@@ -61,9 +61,9 @@ const (
 //	Done     nil
 //	Snooze   *ratelimits.TooLongError, *ratelimits.QueueFullError, *ratelimits.BudgetError, *ratelimits.EdgeError,
 //	         *httpclient.CredentialError of an Authorization (until it is used again), buckets.ErrClosed, and status 429
-//	Cancel   *httpclient.CredentialError of a webhook or interaction, *routes.PathError, rest.ErrPath, rest.ErrHeader;
-//	         statuses 404, 403 but for code 40003 (direct messages opened too fast), and 400 with code 50035 (invalid
-//	         form)
+//	Cancel   *httpclient.CredentialError of a webhook or interaction, *routes.PathError, rest.ErrPath, rest.ErrHeader,
+//	         *ratelimits.SupersededError (a newer request took its place); statuses 404, 403 but for code 40003 (direct
+//	         messages opened too fast), and 400 with code 50035 (invalid form)
 //	Retry    everything else: statuses 401 and 5xx, connection errors, errors that have nothing to do with Discord
 //
 // A 401 may be a mistake, and a token may be replaced, so that a job outlives both. It uses up an attempt each time that
@@ -91,6 +91,9 @@ func (p *Policy) judge(err error) (Action, time.Duration) {
 	}
 	if e, ok := errors.AsType[*ratelimits.EdgeError](err); ok {
 		return Snooze, p.after(slot{key: "edge", wait: max(e.Hold, unpredicted)})
+	}
+	if is[*ratelimits.SupersededError](err) {
+		return Cancel, 0
 	}
 	if errors.Is(err, buckets.ErrClosed) { // the process is ending
 		return Snooze, p.after(slot{key: "closed", wait: p.settings.maxWait})

@@ -61,6 +61,7 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 		"a full queue":       {&ratelimits.QueueFullError{}, jobs.Snooze, 5 * time.Second},
 		"many invalid":       {&ratelimits.BudgetError{RetryAfter: time.Minute}, jobs.Snooze, time.Minute},
 		"the edge":           {&ratelimits.EdgeError{Hold: time.Minute}, jobs.Snooze, time.Minute},
+		"superseded":         {&ratelimits.SupersededError{}, jobs.Cancel, 0},
 		"closed":             {buckets.ErrClosed, jobs.Snooze, 5 * time.Second},
 		"a resting token":    {&httpclient.CredentialError{Status: 401, RetryAfter: time.Minute}, jobs.Snooze, time.Minute},
 		"a webhook's token":  {&httpclient.CredentialError{Kind: webhook, Status: 401}, jobs.Cancel, 0},

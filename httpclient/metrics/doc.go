@@ -46,7 +46,8 @@
 //	ratelight_requests_granted_total          attempts that were allowed to be sent
 //	ratelight_responses_total                 responses by class: ok, or the limit that refused, see ratelimits.Class
 //	ratelight_refusals_total                  requests that were not sent, by reason: too_long, queue_full,
-//	                                          invalid_budget, cancelled (while it waited), credential (rests), closed
+//	                                          invalid_budget, cancelled (while it waited), superseded (by a newer one),
+//	                                          credential (rests), closed
 //	ratelight_retries_total                   attempts after the first one, by reason, see httpclient.RetryReason
 //	ratelight_requests_lost_total             requests whose outcome never became known
 //	ratelight_buckets_evicted_total           buckets that the garbage collector has evicted

@@ -122,7 +122,7 @@ func TestHistogramsHaveNoSeriesBeforeTheirFirstUse(t *testing.T) {
 			"ratelight_responses_total{class=%s}": {"ok", "user", "shared", "sub-limit", "global", "edge"},
 			"ratelight_holds{class=%s}":           {"user", "shared", "sub-limit", "global", "edge"},
 			"ratelight_refusals_total{reason=%s}": {
-				"too_long", "queue_full", "invalid_budget", "cancelled", "credential", "closed",
+				"too_long", "queue_full", "invalid_budget", "cancelled", "superseded", "credential", "closed",
 			},
 			"ratelight_retries_total{reason=%s}":   {"rate_limited", "server_error", "timeout", "connection"},
 			"ratelight_overhead_seconds{%s}":       {""},
@@ -422,4 +422,52 @@ func TestHoldsAreThoseThatThereAreNow(t *testing.T) {
 		assert.Zero(t, all["ratelight_holds{class=global}"], "it was lifted")
 		assert.Zero(t, all["ratelight_longest_predicted_wait_seconds{}"])
 	})
+}
+
+// superseding is a limiter of another type, in which every request is superseded.
+type superseding struct{}
+
+func (superseding) AcquireRequest(context.Context, *buckets.Request) (buckets.Lease, error) {
+	return buckets.Lease{}, &ratelimits.SupersededError{}
+}
+
+// A superseded request counts once, with a manager and without.
+func TestSupersededRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]httpclient.Option{
+		"a manager":       httpclient.WithBuckets(),
+		"another limiter": httpclient.WithLimiter(superseding{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				base := &script{answers: []func(*http.Request) (*http.Response, error){answer(200)}}
+				transport := httpclient.NewTransport(httpclient.WithBase(base), option)
+				defer transport.Close()
+				registry := prometheus.NewPedanticRegistry()
+				registry.MustRegister(metrics.New(transport.Manager(), transport))
+				older := make(chan error, 1)
+				start := func() {
+					ctx := httpclient.ContextWithLatest(context.Background())
+					r, err := http.NewRequestWithContext(ctx, http.MethodGet, messages, nil)
+					assert.NoError(t, err)
+					_, err = transport.RoundTrip(r)
+					older <- err
+				}
+				if m := transport.Manager(); m != nil {
+					m.Throttle(time.Minute)
+					go start()
+					synctest.Wait()
+				}
+				go start()
+				require.ErrorAs(t, <-older, new(*ratelimits.SupersededError))
+				all := series(t, registry)
+				assert.InDelta(t, 1, all["ratelight_refusals_total{reason=superseded}"], 0)
+				assert.InDelta(t, 0, all["ratelight_refusals_total{reason=cancelled}"], 0)
+				if transport.Manager() != nil {
+					assert.NoError(t, <-older)
+				}
+			})
+		})
+	}
 }

@@ -10,13 +10,13 @@ import (
 )
 
 // refusals lists the reasons why requests are not sent. A manager, if there is one, counts those before byTransports.
-var refusals = [...]string{"too_long", "queue_full", "invalid_budget", "cancelled", "credential", "closed"}
+var refusals = [...]string{"too_long", "queue_full", "invalid_budget", "cancelled", "superseded", "credential", "closed"}
 
-const byTransports = 4 // index of the first reason that managers do not count
+const byTransports = 5 // index of the first reason that managers do not count
 
 // refusalsOf returns the manager's counts, in the order of refusals.
 func refusalsOf(s *buckets.Stats) [byTransports]uint64 {
-	return [...]uint64{s.TooLong, s.QueueFull, s.OverBudget, s.Cancelled}
+	return [...]uint64{s.TooLong, s.QueueFull, s.OverBudget, s.Cancelled, s.Superseded}
 }
 
 // refusalOf returns the index in refusals of the reason why a request was not sent, or not sent again. It returns -1
@@ -25,6 +25,7 @@ func refusalOf(e *httpclient.DoneEvent) int {
 	var tooLong *ratelimits.TooLongError
 	var queueFull *ratelimits.QueueFullError
 	var overBudget *ratelimits.BudgetError
+	var superseded *ratelimits.SupersededError
 	var credential *httpclient.CredentialError
 	switch err := e.Err; {
 	case errors.As(err, &tooLong):
@@ -33,10 +34,12 @@ func refusalOf(e *httpclient.DoneEvent) int {
 		return 1
 	case errors.As(err, &overBudget):
 		return 2
-	case errors.As(err, &credential):
+	case errors.As(err, &superseded):
 		return 4
-	case errors.Is(err, buckets.ErrClosed):
+	case errors.As(err, &credential):
 		return 5
+	case errors.Is(err, buckets.ErrClosed):
+		return 6
 	case e.Attempts == 0 && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return 3
 	}
