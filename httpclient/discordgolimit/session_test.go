@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,10 @@ import (
 
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/discordgolimit"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/librarytest"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -117,4 +120,44 @@ func TestCallSharesTheState(t *testing.T) {
 	content, err := (&discordgo.Message{ChannelID: "2", Content: "see <#2>"}).ContentWithMoreMentionsReplaced(discordgolimit.Call(session))
 	require.NoError(t, err)
 	assert.Equal(t, "see #general", content)
+}
+
+// A message that is edited far more often than Discord accepts shows its latest content.
+func TestOfAThousandEditsTheReaderSeesTheLatest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const edits, pace, window = 1000, 10 * time.Millisecond, 5 * time.Second
+		discord := discordtest.NewServer(t,
+			discordtest.Window("PATCH /channels/{id}/messages/{id}", 5, window), discordtest.Latency(20*time.Millisecond))
+		transport := httpclient.NewTransport(httpclient.WithBase(discord.Client().Transport))
+		defer transport.Close()
+		session := newSession(transport)
+		latest := httpclient.ContextWithLatest(t.Context())
+		var calls sync.WaitGroup
+		var succeeded atomic.Int64
+		for i := range edits {
+			calls.Go(func() {
+				began := time.Now()
+				edit := discordgo.NewMessageEdit("1", "2").SetContent(strconv.Itoa(i))
+				_, err := discordgolimit.Call(session).ChannelMessageEditComplex(edit, discordgo.WithContext(latest))
+				var superseded *ratelimits.SupersededError
+				if errors.As(err, &superseded) {
+					assert.LessOrEqual(t, time.Since(began), pace, "edit %d waits until its successor comes, at most", i)
+					return
+				}
+				assert.NoError(t, err)
+				succeeded.Add(1)
+			})
+			time.Sleep(pace)
+		}
+		last := time.Now()
+		calls.Wait()
+		sent := discord.Requests()
+		assert.LessOrEqual(t, len(sent), 11)
+		assert.Len(t, sent, int(succeeded.Load()))
+		assert.Empty(t, discord.Refused())
+		assert.Contains(t, string(sent[len(sent)-1].Body), `"content":"999"`)
+		assert.LessOrEqual(t, sent[len(sent)-1].Time.Sub(last), window)
+		t.Logf("%d sent", len(sent))
+	})
 }
