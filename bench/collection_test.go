@@ -15,9 +15,9 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// BenchmarkCollection measures how long requests take while the garbage collector goes over a million buckets, and while it
-// does not; in known buckets, and in new ones, which have to be made and make the table grow. The collector lets them rest the
-// first time, looks at them the second time, and removes them the third time.
+// BenchmarkCollection measures how long requests take while the garbage collector goes over a million buckets, and
+// while it does not; in known buckets, and in new ones, which have to be made and make the table grow. The collector
+// lets them rest the first time, looks at them the second time, and removes them the third time.
 //
 // The largest values are those of a shared machine that does something else; the two columns have that in common.
 func BenchmarkCollection(b *testing.B) {

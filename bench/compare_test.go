@@ -25,9 +25,9 @@ type contender struct {
 // millisecond or so, in which a shared machine seldom does anything else.
 const slice = 1024
 
-// compare lets the contenders take turns, with so many goroutines each, and calls before each round with how many times each of
-// them is about to do its thing. It reports how many times as long the first one takes as
-// each of the others. Its ns/op and allocations are those of the first one.
+// compare lets the contenders take turns, with so many goroutines each, and calls before each round with how many times
+// each of them is about to do its thing. It reports how many times as long the first one takes as each of the others.
+// Its ns/op and allocations are those of the first one.
 func compare(b *testing.B, callers int, before func(n int), contenders []contender) {
 	b.Helper()
 	times := make([][]float64, len(contenders))
@@ -73,8 +73,8 @@ func together(callers, from, n int, do func(i int)) time.Duration {
 	return time.Since(start)
 }
 
-// undisturbed is the time that one slice in ten does not exceed. What else the machine does only makes slices longer, and on a
-// busy one it may be most of them that it meets. The shortest slice of all would be a matter of luck.
+// undisturbed is the time that one slice in ten does not exceed. What else the machine does only makes slices longer,
+// and on a busy one it may be most of them that it meets. The shortest slice of all would be a matter of luck.
 func undisturbed(times []float64) float64 {
 	if len(times) == 0 {
 		return math.NaN()
@@ -91,8 +91,8 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// rateLimiters is the reference of limiters that get no feedback: one of golang.org/x/time/rate for each route, found in a map
-// where there are several.
+// rateLimiters is the reference of limiters that get no feedback: one of golang.org/x/time/rate for each route, found
+// in a map where there are several.
 func rateLimiters(known []routes.CompiledRoute) func(i int) {
 	ctx := context.Background()
 	if len(known) == 1 {
@@ -127,7 +127,8 @@ func segments(path string) func(i int) {
 	}
 }
 
-// floor is the least that a limiter with feedback can do: a clock reading and two look-ups under a lock that nobody else wants.
+// floor is the least that a limiter with feedback can do: a clock reading and two look-ups under a lock that nobody
+// else wants.
 func floor(known []routes.CompiledRoute) func(i int) {
 	hashes, used := map[routes.Route]string{}, map[string]int{}
 	for _, route := range known {

@@ -26,7 +26,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// What a large fleet costs its engine: processes with buckets that are lent to them, whatever they have to say of those.
+// What a large fleet costs its engine: processes with buckets that are lent to them, whatever they have to say of
+// those.
 
 // recorder counts the calls that it passes on.
 type recorder struct {
@@ -159,8 +160,9 @@ func (s *sticky) close(t testing.TB) {
 	group.Wait()
 }
 
-// BenchmarkFleet is how many cores an engine needs for processes with 100 lent buckets each: all that its process uses, and the time it
-// spends in scripts, which is longer where it has to wait for a core. Each measures ten seconds; with -short, a tenth of the fleet.
+// BenchmarkFleet is how many cores an engine needs for processes with 100 lent buckets each: all that its process uses,
+// and the time it spends in scripts, which is longer where it has to wait for a core. Each measures ten seconds; with
+// -short, a tenth of the fleet.
 func BenchmarkFleet(b *testing.B) {
 	for _, processes := range []int{100, 1000} {
 		for _, test := range []struct {

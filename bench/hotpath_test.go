@@ -16,16 +16,16 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// What our part of a request costs, in a bucket that is known and has room. The global limit is off: no benchmark sends as
-// slowly as that.
+// What our part of a request costs, in a bucket that is known and has room. The global limit is off: no benchmark sends
+// as slowly as that.
 
 const (
 	authorization = "Bot benchmark"
 	manyBuckets   = 100_000
 )
 
-// server answers as a bucket does whose window is so long, and whose limit so high, that it is never used up. What it says
-// stays the same until advance is called, so that a benchmark measures the limiter and not the server.
+// server answers as a bucket does whose window is so long, and whose limit so high, that it is never used up. What it
+// says stays the same until advance is called, so that a benchmark measures the limiter and not the server.
 type server struct {
 	closes time.Time
 	header http.Header
@@ -91,8 +91,8 @@ func cycle(b *testing.B, manager *buckets.RESTBucketManager, route routes.Compil
 	lease.Release()
 }
 
-// fixed reports that all buckets are known to be fixed windows. Where the machine has stopped for more than a millisecond, answers of
-// before contradict that.
+// fixed reports that all buckets are known to be fixed windows. Where the machine has stopped for more than a
+// millisecond, answers of before contradict that.
 func fixed(manager *buckets.RESTBucketManager) bool {
 	for b := range manager.Buckets() {
 		if b.Kind != ratelimits.KindFixed {
@@ -118,8 +118,8 @@ var sizes = []struct {
 	buckets int
 }{{"one", 1}, {"many", manyBuckets}}
 
-// BenchmarkAcquireUpdateRelease compares what a request costs with the references, in slices that take turns: the metrics
-// "x/rate" and "x/floor" say how many times as long it takes.
+// BenchmarkAcquireUpdateRelease compares what a request costs with the references, in slices that take turns: the
+// metrics "x/rate" and "x/floor" say how many times as long it takes.
 func BenchmarkAcquireUpdateRelease(b *testing.B) {
 	for _, size := range sizes {
 		known := channels(b, size.buckets)
@@ -148,7 +148,8 @@ func BenchmarkAcquireUpdateRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkMatch compares recognising a path with looking up its segments: "x/segments" says how many times as long it takes.
+// BenchmarkMatch compares recognising a path with looking up its segments: "x/segments" says how many times as long it
+// takes.
 func BenchmarkMatch(b *testing.B) {
 	for _, c := range []struct{ name, method, path string }{
 		{"message", "POST", "/api/v10/channels/900000000000000000/messages"},

@@ -68,8 +68,8 @@ func (s sending) alone(b *testing.B, transport http.RoundTripper, requests []*ht
 	b.ReportMetric(float64(p99(took).Microseconds()), "p99-µs")
 }
 
-// compare measures two transports in short turns, so that what else happens on the machine meets both: how many requests per
-// second ours reaches of the bare one's, and how much longer its 99 of 100 take.
+// compare measures two transports in short turns, so that what else happens on the machine meets both: how many
+// requests per second ours reaches of the bare one's, and how much longer its 99 of 100 take.
 func (s sending) compare(b *testing.B, bare, ours http.RoundTripper, requests []*http.Request) {
 	const turn = 512 // requests, some milliseconds
 	pair := [2]http.RoundTripper{bare, ours}

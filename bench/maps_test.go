@@ -9,9 +9,9 @@ import (
 	"github.com/puzpuzpuz/xsync/v4"
 )
 
-// BenchmarkMaps is why the table of buckets is made of xsync's maps: what a look-up costs, with one key in a thousand made and removed
-// again, compared with the standard library's map for concurrent use and with an ordinary one behind a lock. B/entry is what a
-// million entries take.
+// BenchmarkMaps is why the table of buckets is made of xsync's maps: what a look-up costs, with one key in a thousand
+// made and removed again, compared with the standard library's map for concurrent use and with an ordinary one behind a
+// lock. B/entry is what a million entries take.
 func BenchmarkMaps(b *testing.B) {
 	type value struct{ n int }
 	one := &value{1}

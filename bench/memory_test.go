@@ -19,8 +19,8 @@ import (
 
 const million = 1_000_000
 
-// BenchmarkBucketMemory makes a million buckets and reports what each of them takes, all included: when it has just been used,
-// when it was not used for some poll periods, and what is left of it when it has been collected.
+// BenchmarkBucketMemory makes a million buckets and reports what each of them takes, all included: when it has just
+// been used, when it was not used for some poll periods, and what is left of it when it has been collected.
 func BenchmarkBucketMemory(b *testing.B) {
 	for range b.N {
 		clock := clockwork.NewFakeClock()
@@ -145,8 +145,8 @@ func benchmarkWaiters(b *testing.B, n int) {
 	}
 }
 
-// warm makes the goroutines that are about to be needed. The runtime keeps what they are made of, so that afterwards only
-// what waiters themselves take is counted.
+// warm makes the goroutines that are about to be needed. The runtime keeps what they are made of, so that afterwards
+// only what waiters themselves take is counted.
 func warm(n int) {
 	left, right := make(chan struct{}), make(chan struct{})
 	var waiting, all sync.WaitGroup

@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/metrics"
 )
 
-// BenchmarkMetrics compares what a request costs with and without metrics, in slices that take turns: the metric "x/without". A manager alone
-// calls no hook for a request that does not wait.
+// BenchmarkMetrics compares what a request costs with and without metrics, in slices that take turns: the metric
+// "x/without". A manager alone calls no hook for a request that does not wait.
 func BenchmarkMetrics(b *testing.B) {
 	for _, s := range sendings {
 		if s.name != "get" && s.name != "post" {

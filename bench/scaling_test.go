@@ -9,9 +9,10 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// BenchmarkScaling compares the throughput of two goroutines with that of one: the metric "x/alone" is 2 if they do not get in
-// each other's way at all, and 1 if only one of them works at a time. On one bucket they share its lock; with a global limit they
-// share that of the credential. With a manager for each they share nothing but the machine, so that is the most that there can be.
+// BenchmarkScaling compares the throughput of two goroutines with that of one: the metric "x/alone" is 2 if they do not
+// get in each other's way at all, and 1 if only one of them works at a time. On one bucket they share its lock; with a
+// global limit they share that of the credential. With a manager for each they share nothing but the machine, so that
+// is the most that there can be.
 func BenchmarkScaling(b *testing.B) {
 	for _, c := range []struct {
 		name     string

@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// BenchmarkStatus takes the status of a manager with a million buckets: when requests wait in a thousand of them, and when they
-// wait in a hundred thousand.
+// BenchmarkStatus takes the status of a manager with a million buckets: when requests wait in a thousand of them, and
+// when they wait in a hundred thousand.
 func BenchmarkStatus(b *testing.B) {
 	b.Run("waiting=1000", func(b *testing.B) { benchmarkStatus(b, 1000) })
 	b.Run("waiting=100000", func(b *testing.B) { benchmarkStatus(b, crowd) })

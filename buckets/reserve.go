@@ -77,8 +77,8 @@ func (q *queue) reserve(now time.Duration) {
 	q.line.server.touch(q.line)
 }
 
-// unreserve ends the reservation of a queue. A nil queue has none. It touches the queue's own line, too, where the queue
-// may have given way.
+// unreserve ends the reservation of a queue. A nil queue has none. It touches the queue's own line, too, where the
+// queue may have given way.
 func (q *queue) unreserve() {
 	if q == nil {
 		return

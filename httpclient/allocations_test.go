@@ -32,7 +32,8 @@ func (deriving) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: plenty, Body: body, Request: r}, nil
 }
 
-// With the race detector pools forget some of what they are given, which has to be allocated again. It measures, so it does not run beside other tests.
+// With the race detector pools forget some of what they are given, which has to be allocated again. It measures, so it
+// does not run beside other tests.
 func TestATransportAllocatesLittle(t *testing.T) {
 	endless := func() (context.Context, context.CancelFunc) { return context.Background(), func() {} }
 	for _, c := range []struct {

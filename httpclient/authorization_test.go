@@ -91,7 +91,8 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 	}
 }
 
-// Servers that are compatible with Discord answer 401 where a permission is missing, and a bot can meet that in many channels.
+// Servers that are compatible with Discord answer 401 where a permission is missing, and a bot can meet that in many
+// channels.
 func TestMissingPermissionsInManyChannelsOfOneRouteDoNotStopABot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +114,8 @@ func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	})
 }
 
-// A stop lasts until a request succeeds that left after the latest of those that were refused, in whatever order they came back.
+// A stop lasts until a request succeeds that left after the latest of those that were refused, in whatever order they
+// came back.
 func TestAStopIsNotLiftedByASuccessThatLeftBeforeARefusal(t *testing.T) {
 	t.Parallel()
 	const path = "/guilds/1"

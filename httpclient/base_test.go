@@ -19,8 +19,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// A response without a body is not what net/http returns, but what many a transport in tests and some proxies do. http.Client puts
-// up with it.
+// A response without a body is not what net/http returns, but what many a transport in tests and some proxies do.
+// http.Client puts up with it.
 func TestAResponseWhoseBodyIsNilDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]func(*http.Request) (*http.Response, error){
@@ -114,8 +114,8 @@ func TestAResponseWithoutHeadersDoesNoHarm(t *testing.T) {
 	}
 }
 
-// A lost connection is the caller's to judge, as a request that was perhaps processed must not be repeated blindly. The next
-// requests go as if nothing had been, and what may have been counted stays counted.
+// A lost connection is the caller's to judge, as a request that was perhaps processed must not be repeated blindly. The
+// next requests go as if nothing had been, and what may have been counted stays counted.
 func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
 	t.Parallel()
 	before := discordsim.Fault{Connection: discordsim.ConnectionLostBefore}
@@ -184,7 +184,8 @@ func TestThoseInTheQueueGoOnAfterALostConnection(t *testing.T) {
 	})
 }
 
-// Everything once over real sockets. Nothing is asserted about how long it takes, only that the server had nothing to refuse.
+// Everything once over real sockets. Nothing is asserted about how long it takes, only that the server had nothing to
+// refuse.
 func TestABurstOverLoopbackIsAnsweredWithoutARefusal(t *testing.T) {
 	t.Parallel()
 	server, err := discordsim.New(discordsim.Config{

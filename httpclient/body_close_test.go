@@ -16,8 +16,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// Whatever happens, all bodies are closed in the end: those that the caller or GetBody gave, and those of 429s. The transport
-// below closes what it gets, and a response that is returned is the caller's to close.
+// Whatever happens, all bodies are closed in the end: those that the caller or GetBody gave, and those of 429s. The
+// transport below closes what it gets, and a response that is returned is the caller's to close.
 func TestAllBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	ok := answer(http.StatusOK, "{}")

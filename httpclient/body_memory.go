@@ -91,10 +91,10 @@ func (b *bodyWithEnd) Close() error {
 // firstPiece is the memory, in bytes, that a body of unknown length gets at first. Most bodies are smaller.
 const firstPiece = 4 << 10
 
-// readWhile reads up to limit bytes of a body until the request will not be sent any more, or the body gives nothing for
-// the time of an attempt. whole is false if the body is longer than limit or than the memory left. After an error the
-// body is closed. Whatever ends the read early closes the body, too, which ends a read from a pipe; a read that still
-// blocks is abandoned. readWhile reserves memory as it reads, unless limit bytes are reserved already.
+// readWhile reads up to limit bytes of a body until the request will not be sent any more, or the body gives nothing
+// for the time of an attempt. whole is false if the body is longer than limit or than the memory left. After an error
+// the body is closed. Whatever ends the read early closes the body, too, which ends a read from a pipe; a read that
+// still blocks is abandoned. readWhile reserves memory as it reads, unless limit bytes are reserved already.
 func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, whole bool, err error) {
 	r := &x.body.reservation
 	if inMemory(body) {

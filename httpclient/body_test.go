@@ -169,8 +169,8 @@ func TestABodyThatCannotBeHadAgainIsAnErrorAndTheNextRequestGoes(t *testing.T) {
 	})
 }
 
-// The bucket's only permit is taken by somebody else each time before it is the turn of the first of the queue, who must stay
-// first for all that.
+// The bucket's only permit is taken by somebody else each time before it is the turn of the first of the queue, who
+// must stay first for all that.
 func TestARefusedRequestKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// byURL is a server compatible with Discord that has a bucket for each URL of a method: so many requests in five seconds.
+// byURL is a server compatible with Discord that has a bucket for each URL of a method: so many requests in five
+// seconds.
 type byURL struct {
 	limit  int
 	name   func(r *http.Request) string // of the bucket; nil: the URL

@@ -154,7 +154,8 @@ func TestReadingABodyThatNeverEndsCanBeCancelled(t *testing.T) {
 	})
 }
 
-// http.Client ends a request by its context, and by the deprecated Request.Cancel, which the transport leaves to the base.
+// http.Client ends a request by its context, and by the deprecated Request.Cancel, which the transport leaves to the
+// base.
 func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	t.Parallel()
 	ok := answer(http.StatusOK, "")

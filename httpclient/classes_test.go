@@ -207,8 +207,8 @@ func TestAGlobalRefusalHoldsEverybodyForItsTimeAndNoLonger(t *testing.T) {
 	})
 }
 
-// A 429 that says "wait nothing" again and again is asked less and less often. Answered at once each time it would be an
-// endless loop, each turn of which Discord counts as an invalid request.
+// A 429 that says "wait nothing" again and again is asked less and less often. Answered at once each time it would be
+// an endless loop, each turn of which Discord counts as an invalid request.
 func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]func(*http.Request) (*http.Response, error){
@@ -298,8 +298,8 @@ func TestARefusalOfTheEdgeWithATimeIsWaitedForByAll(t *testing.T) {
 	}
 }
 
-// The edge refuses a callback again and again and never says for how long. Whoever keeps on asking does so less and less
-// often, and everybody else waits.
+// The edge refuses a callback again and again and never says for how long. Whoever keeps on asking does so less and
+// less often, and everybody else waits.
 func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -59,13 +59,13 @@ func ContextWithAttemptTimeout(ctx context.Context, d time.Duration) context.Con
 
 // ContextWithLatest lets each request made with the context supersede an older one of the same credential, method and
 // path that still waits, such as an earlier edit of the same message. It takes the place of the older one, which fails
-// at once with a *ratelimits.SupersededError. It adds no wait. Use it where only the latest content matters, and not for
-// requests that create something. The path has all parameters, but not the query.
+// at once with a *ratelimits.SupersededError. It adds no wait. Use it where only the latest content matters, and not
+// for requests that create something. The path has all parameters, but not the query.
 //
 // A request that has been sent already is not affected; the newer one is sent after it. The network may reorder them,
-// unless buckets.ContextWithOrdered is used as well. A request that is to be sent again, after a 429 or a failure, fails
-// with a *ratelimits.SupersededError if a newer one waits or was sent. It does not notice one that came and ended during
-// the pause after a failure, see buckets.Request.Supersedes.
+// unless buckets.ContextWithOrdered is used as well. A request that is to be sent again, after a 429 or a failure,
+// fails with a *ratelimits.SupersededError if a newer one waits or was sent. It does not notice one that came and ended
+// during the pause after a failure, see buckets.Request.Supersedes.
 //
 // A key of buckets.ContextWithSupersedes counts instead of method and path. A limiter of WithLimiter may ignore both.
 func ContextWithLatest(ctx context.Context) context.Context {

@@ -113,7 +113,8 @@ func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 	assert.Equal(t, "CredentialKind(-1)", httpclient.CredentialKind(-1).String())
 }
 
-// net/http sends a header whatever the case of its name, and so this token is one: its buckets, its global limit and its 401s are its own.
+// net/http sends a header whatever the case of its name, and so this token is one: its buckets, its global limit and
+// its 401s are its own.
 func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

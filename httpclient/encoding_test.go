@@ -18,8 +18,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// encodings are what servers make of a body for whoever says that he accepts them. net/http takes gzip off only if it has asked for it
-// by itself.
+// encodings are what servers make of a body for whoever says that he accepts them. net/http takes gzip off only if it
+// has asked for it by itself.
 var encodings = []struct {
 	header string
 	writer func(io.Writer) io.WriteCloser

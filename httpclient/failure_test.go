@@ -82,8 +82,8 @@ func TestAnErrorThatWillNotPassEndsTheRepeating(t *testing.T) {
 	})
 }
 
-// Resolvers say that there is no such host while a network comes up or goes away, and Discord's hosts exist. A record that makes no sense
-// in the middle of a connection is a broken connection.
+// Resolvers say that there is no such host while a network comes up or goes away, and Discord's hosts exist. A record
+// that makes no sense in the middle of a connection is a broken connection.
 func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// TestFirstWindowIsUsedWhateverTheOrderOfItsAnswers sends to some routes of one bucket at once, whose answers cross. The
-// first ones may be errors without limits, which were not counted.
+// TestFirstWindowIsUsedWhateverTheOrderOfItsAnswers sends to some routes of one bucket at once, whose answers cross.
+// The first ones may be errors without limits, which were not counted.
 func TestFirstWindowIsUsedWhateverTheOrderOfItsAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ routes, errors int }{{1, 0}, {2, 0}, {3, 0}, {4, 0}, {2, 1}, {2, 2}, {4, 1}} {
@@ -27,7 +27,8 @@ func TestFirstWindowIsUsedWhateverTheOrderOfItsAnswers(t *testing.T) {
 	}
 }
 
-// sentInFirstWindow returns how many of more than enough requests were let through in the first window of a bucket of five.
+// sentInFirstWindow returns how many of more than enough requests were let through in the first window of a bucket of
+// five.
 func sentInFirstWindow(t *testing.T, seed uint64, routes, errors int) (sent int) {
 	failed, start := discordsim.NoHeaders(), time.Now()
 	failed.Status, failed.Uncounted = http.StatusNotFound, true

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// blocking is a server compatible with Discord that has plenty of room for each path, and blocks the address for some time. Its refusals name
-// one bucket that no other response names, and each of them prolongs the block.
+// blocking is a server compatible with Discord that has plenty of room for each path, and blocks the address for some
+// time. Its refusals name one bucket that no other response names, and each of them prolongs the block.
 type blocking struct {
 	from, until time.Duration // since the start
 	prolong     time.Duration
@@ -74,7 +74,8 @@ func TestRefusalsInTheNameOfOneBucketHoldWhatWasRefusedInItsName(t *testing.T) {
 					}
 				}
 				assertStatus(t, http.StatusOK, calls...)
-				// Two of each route at most are under way when the first refusal comes; without a word of the others 74 and 36 are refused.
+				// Two of each route at most are under way when the first refusal comes; without a word of the others 74
+				// and 36 are refused.
 				assert.LessOrEqual(t, server.refused, 2*len(severalRoutes))
 				start := time.Now()
 				calls = nil

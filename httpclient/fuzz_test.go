@@ -26,8 +26,8 @@ const (
 	hideAndAuthorize
 )
 
-// FuzzTransportResponse looks for an answer that makes a request panic, never end, or leave something behind. The first attempts
-// get the answer, and those after them are served.
+// FuzzTransportResponse looks for an answer that makes a request panic, never end, or leave something behind. The first
+// attempts get the answer, and those after them are served.
 func FuzzTransportResponse(f *testing.F) {
 	for _, status := range []int{0, -1, 101, 200, 202, 204, 304, 401, 403, 404, 429, 500, 503, 529, 999} {
 		f.Add(status, "", []byte(nil), uint8(1), uint8(0))

@@ -252,8 +252,8 @@ func TestARedirectedRequestIsNotModified(t *testing.T) {
 	}
 }
 
-// The second hop stays on its host, but that host is not the one that the secrets were meant for. http.Client copies the headers
-// of the first request each time.
+// The second hop stays on its host, but that host is not the one that the secrets were meant for. http.Client copies
+// the headers of the first request each time.
 func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

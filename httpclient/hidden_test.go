@@ -111,8 +111,9 @@ func TestRenamesThatWouldWaitTooLongAreRefused(t *testing.T) {
 	})
 }
 
-// The refused rename took the bucket's last place, so nothing remains. But it is told to come back in ten minutes and the
-// bucket is full again in five seconds: the limit that refused it is not the bucket's, and topics need not wait for it.
+// The refused rename took the bucket's last place, so nothing remains. But it is told to come back in ten minutes and
+// the bucket is full again in five seconds: the limit that refused it is not the bucket's, and topics need not wait for
+// it.
 func TestARenameThatTakesTheLastPlaceDoesNotHoldTopics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +131,8 @@ func TestARenameThatTakesTheLastPlaceDoesNotHoldTopics(t *testing.T) {
 	})
 }
 
-// The shared limit of a channel refuses while the bucket has room. When its hold is over the bucket is as good as before.
+// The shared limit of a channel refuses while the bucket has room. When its hold is over the bucket is as good as
+// before.
 func TestASharedLimitLeavesTheBucketAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -52,7 +52,8 @@ func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buck
 	return l.Unlimited.AcquireRequest(ctx, r)
 }
 
-// servers sends a request to each address, and returns which servers they were limited for; "-" stands for a request that was passed on.
+// servers sends a request to each address, and returns which servers they were limited for; "-" stands for a request
+// that was passed on.
 func servers(t *testing.T, addresses []string, options ...httpclient.Option) (got []string) {
 	t.Helper()
 	heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))

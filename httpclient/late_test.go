@@ -47,8 +47,8 @@ func lateCases() (all []lateCase) {
 	return all
 }
 
-// A bucket that opens late draws hardly any 429s, each of which counts here, excused or not; and it is used nearly as fast
-// as it can be. A punctual one costs nothing.
+// A bucket that opens late draws hardly any 429s, each of which counts here, excused or not; and it is used nearly as
+// fast as it can be. A punctual one costs nothing.
 func TestABucketThatOpensLateIsHardlyEverMetClosed(t *testing.T) {
 	t.Parallel()
 	for name, latency := range map[string]discordsim.Latency{

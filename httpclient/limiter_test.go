@@ -217,8 +217,8 @@ func mustMatch(t *testing.T) routes.CompiledRoute {
 	return route
 }
 
-// WithoutRateLimitHeaders promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no limit, and nobody
-// else tells the caller how long to stay away.
+// WithoutRateLimitHeaders promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no
+// limit, and nobody else tells the caller how long to stay away.
 func TestTheRetryAfterOfA503IsNotHidden(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

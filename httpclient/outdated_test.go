@@ -14,8 +14,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// outdatedWorld is a compatible server whose first answer in each window may still show the one before, and whose refusals may
-// extend the window.
+// outdatedWorld is a compatible server whose first answer in each window may still show the one before, and whose
+// refusals may extend the window.
 type outdatedWorld struct {
 	quota   discordsim.Quota
 	jitter  time.Duration
@@ -85,8 +85,8 @@ func TestAnswerThatShowsTheWindowBeforeCostsNeitherRefusalsNorTime(t *testing.T)
 	}
 }
 
-// Others fill the bucket, and each refusal extends the block: whoever has been refused must not wait longer for that than where the first
-// answers are right.
+// Others fill the bucket, and each refusal extends the block: whoever has been refused must not wait longer for that
+// than where the first answers are right.
 func TestRefusalsOfAServerThatShowsTheWindowBeforeCostOnlyTheirBlocks(t *testing.T) {
 	const period = 5 * time.Second
 	for _, foreign := range []int{1, 5, 10} {

@@ -54,7 +54,8 @@ func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) 
 	}
 }
 
-// Time counts only while somebody waits. A caller that does something else between two reads, for hours, is not cut off.
+// Time counts only while somebody waits. A caller that does something else between two reads, for hours, is not cut
+// off.
 func TestAResponseThatNobodyReadsIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	pauses := []time.Duration{0, time.Second, 14 * time.Second, 15 * time.Second, 16 * time.Second, 31 * time.Second, 20 * time.Minute}

@@ -20,8 +20,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// rules are random rules of a fake Discord, drawn beforehand so that they can be shrunk. All limits are such that a client can know them: a 429 of
-// another one may arrive at the very moment at which something is sent.
+// rules are random rules of a fake Discord, drawn beforehand so that they can be shrunk. All limits are such that a
+// client can know them: a 429 of another one may arrive at the very moment at which something is sent.
 type rules struct {
 	all         []discordtest.Rule
 	text        []string
@@ -139,7 +139,8 @@ func (l randomLoad) send(client *http.Client, credentials int, operations []stri
 	all.Wait()
 }
 
-// Whatever the limits of the fake Discord are, and whatever it does wrong, the transport causes no 429 that could be avoided.
+// Whatever the limits of the fake Discord are, and whatever it does wrong, the transport causes no 429 that could be
+// avoided.
 func TestNoRulesMakeTheTransportSendTooMuch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -26,8 +26,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// play is one random schedule for the whole library: a load, a server and what goes wrong, all of it drawn beforehand so that
-// it can be shrunk and repeated.
+// play is one random schedule for the whole library: a load, a server and what goes wrong, all of it drawn beforehand
+// so that it can be shrunk and repeated.
 type play struct {
 	seed      uint64
 	requests  int
@@ -279,7 +279,8 @@ func (p play) send(transport *Transport, o *outcomes) {
 	all.Wait()
 }
 
-// storm sends all requests at once and cancels all that are left, several times. Whoever comes afterwards must be served.
+// storm sends all requests at once and cancels all that are left, several times. Whoever comes afterwards must be
+// served.
 func (p play) storm(transport *Transport, o *outcomes, one func(context.Context, context.CancelFunc, int, bool)) {
 	chance := rand.New(rand.NewPCG(p.seed, 4))
 	for range 3 {
@@ -299,9 +300,9 @@ func (p play) storm(transport *Transport, o *outcomes, one func(context.Context,
 	}
 }
 
-// TestWhateverHappensNothingIsLostAndNothingAvoidable plays random schedules through the whole library. To play more of them:
-// go test ./httpclient -run Whatever -rapid.checks=100000
-// or, in one world only: go test ./httpclient -run Whatever -rapid.checks=10000 -world "block that grows"
+// TestWhateverHappensNothingIsLostAndNothingAvoidable plays random schedules through the whole library. To play more of
+// them: go test ./httpclient -run Whatever -rapid.checks=100000 or, in one world only: go test ./httpclient -run
+// Whatever -rapid.checks=10000 -world "block that grows"
 func TestWhateverHappensNothingIsLostAndNothingAvoidable(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlay(rt)

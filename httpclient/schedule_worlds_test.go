@@ -357,8 +357,8 @@ func (p play) blames() bool {
 	return p.cancelled+p.deadlines+p.troubles == 0 && !p.storms() || p.poll > time.Minute && p.extreme != "collect all the time"
 }
 
-// promisesOrder reports whether requests may not overtake each other: in the ordered mode, unless they wait in two places
-// before it is known that they belong to one bucket, or for a limit of their own.
+// promisesOrder reports whether requests may not overtake each other: in the ordered mode, unless they wait in two
+// places before it is known that they belong to one bucket, or for a limit of their own.
 func (p play) promisesOrder() bool {
 	switch p.world {
 	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "hash by channel", "hash by URL",

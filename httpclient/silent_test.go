@@ -17,8 +17,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// deaf are sources that give nothing more, and whose Close ends no read. Package http gives every io.Reader that has no Close one that does
-// nothing, and the Close of a server's request waits for a read. All of them end with the test.
+// deaf are sources that give nothing more, and whose Close ends no read. Package http gives every io.Reader that has no
+// Close one that does nothing, and the Close of a server's request waits for a read. All of them end with the test.
 type deaf struct{ end chan struct{} }
 
 func newDeaf(t *testing.T) *deaf {

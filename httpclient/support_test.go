@@ -258,7 +258,8 @@ type pipes struct {
 	close  context.CancelFunc
 }
 
-// newServer returns a transport that reaches a server of its own, in virtual time. The contexts of its requests end with the test.
+// newServer returns a transport that reaches a server of its own, in virtual time. The contexts of its requests end
+// with the test.
 func newServer(t *testing.T, handler http.HandlerFunc) *http.Transport {
 	t.Helper()
 	p := &pipes{dialed: make(chan net.Conn)}

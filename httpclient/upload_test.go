@@ -115,8 +115,8 @@ func TestAnUploadThatStopsIsATimeout(t *testing.T) {
 	}
 }
 
-// The source of an upload that falls silent moves nothing either. net/http waits for the read from it when a context ends, so that
-// has to be ended.
+// The source of an upload that falls silent moves nothing either. net/http waits for the read from it when a context
+// ends, so that has to be ended.
 func TestAnUploadFromASilentSourceEnds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After a request without an answer, of a bucket that may be leaky, one goes when nothing else is charged. That is still so if the first one that could
-// was not sent after all.
+// After a request without an answer, of a bucket that may be leaky, one goes when nothing else is charged. That is
+// still so if the first one that could was not sent after all.
 func TestWhoIsToGoAloneIsStillWhenOneWasReturned(t *testing.T) {
 	t.Parallel()
 	var w Window
@@ -27,8 +27,8 @@ func TestWhoIsToGoAloneIsStillWhenOneWasReturned(t *testing.T) {
 	assert.False(t, ok, "another request is in flight")
 }
 
-// A leaky bucket is fuller by everything that it has counted, also by what an error without limits has answered. So one goes when nothing else is
-// charged.
+// A leaky bucket is fuller by everything that it has counted, also by what an error without limits has answered. So one
+// goes when nothing else is charged.
 func TestAfterErrorsWithoutLimitsOneGoesAloneIntoWhatMayBeALeakyBucket(t *testing.T) {
 	t.Parallel()
 	var w Window
@@ -45,7 +45,8 @@ func TestAfterErrorsWithoutLimitsOneGoesAloneIntoWhatMayBeALeakyBucket(t *testin
 	assert.True(t, ok)
 }
 
-// A success without limits has been counted once at most, and the ledger has it. So one goes first when its place comes back, but not alone.
+// A success without limits has been counted once at most, and the ledger has it. So one goes first when its place comes
+// back, but not alone.
 func TestAfterASuccessWithoutLimitsOneGoesFirstButNotAlone(t *testing.T) {
 	t.Parallel()
 	var w Window

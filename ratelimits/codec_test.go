@@ -239,7 +239,8 @@ func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
 	assert.Equal(t, p, p.SentAt(time.Millisecond))
 }
 
-// FuzzDecodeWindow looks for data that makes a window which cannot be used, or which is another one after it was written again.
+// FuzzDecodeWindow looks for data that makes a window which cannot be used, or which is another one after it was
+// written again.
 func FuzzDecodeWindow(f *testing.F) {
 	full, zero := everything(), Window{}
 	f.Add(full.Append(nil))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// FuzzRefusalClass looks for a response that is sorted into a class it cannot be of, or whose numbers make no sense. The header
-// is lines of names and values, in any case and any number.
+// FuzzRefusalClass looks for a response that is sorted into a class it cannot be of, or whose numbers make no sense.
+// The header is lines of names and values, in any case and any number.
 func FuzzRefusalClass(f *testing.F) {
 	for _, seed := range []struct{ header, body string }{
 		{"", ""},

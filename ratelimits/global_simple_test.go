@@ -11,7 +11,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// simpleGlobal is ratelimits.Global as it would be, did its speed not matter: every slot by itself, looked at each time.
+// simpleGlobal is ratelimits.Global as it would be, did its speed not matter: every slot by itself, looked at each
+// time.
 type simpleGlobal struct {
 	limit int
 	slots []*simpleSlot

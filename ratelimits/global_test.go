@@ -163,7 +163,8 @@ func TestGlobalLimitCanBeAsHighAsANumberIs(t *testing.T) {
 	}
 }
 
-// A server that counts all there are, forced ones too, in seconds of any phase, never sees one too many that was not forced.
+// A server that counts all there are, forced ones too, in seconds of any phase, never sees one too many that was not
+// forced.
 func TestGlobalLimitMakesRoomForWhatIsForced(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -52,8 +52,8 @@ func reversals(t *testing.T, play func(t *testing.T, from, to string)) {
 	}
 }
 
-// As Remaining may lag by one, one answer more is needed to see the change than Remaining alone would need: two requests
-// can be under way then.
+// As Remaining may lag by one, one answer more is needed to see the change than Remaining alone would need: two
+// requests can be under way then.
 func TestWrongKindCostsTwoRefusalsOfOneRoundAtMostAndHeals(t *testing.T) {
 	t.Parallel()
 	reversals(t, func(t *testing.T, from, to string) {
@@ -101,8 +101,8 @@ func TestKindIsFoundOutAnewAfterItHasChanged(t *testing.T) {
 	}
 }
 
-// Within one fixed window, whoever is counted later is told a shorter reset-after. A bucket that counts more and names a
-// longer one, for the same window, has certainly become a sliding one, however long the answers travelled.
+// Within one fixed window, whoever is counted later is told a shorter reset-after. A bucket that counts more and names
+// a longer one, for the same window, has certainly become a sliding one, however long the answers travelled.
 func TestFixedVerdictFallsWithAnAnswerThatAFixedWindowCannotGive(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 3, second)

@@ -99,8 +99,8 @@ func TestKindIsNeverMistaken(t *testing.T) {
 	}
 }
 
-// A request that travels long to the server, and one that follows its answer and is there at once, are processed together,
-// although the one was sent after the other was answered. That looks like a log, once.
+// A request that travels long to the server, and one that follows its answer and is there at once, are processed
+// together, although the one was sent after the other was answered. That looks like a log, once.
 func TestOnePairOfMisleadingAnswersProvesNothing(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{3, 5, 10} {
@@ -152,7 +152,8 @@ func leaky(t *testing.T) *bucket {
 	return b
 }
 
-// The latest of a burst names a longer reset than the time from the first one's to its own: no windows are that close to each other.
+// The latest of a burst names a longer reset than the time from the first one's to its own: no windows are that close
+// to each other.
 func TestLeakyBucketIsKnownByTwoOfItsAnswers(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -230,7 +231,8 @@ func TestLostRequestStaysChargedInASlidingBucketToo(t *testing.T) {
 	})
 }
 
-// A header of 0 while ours says 1 proves that somebody else is there, and moves the time at which the bucket is full again.
+// A header of 0 while ours says 1 proves that somebody else is there, and moves the time at which the bucket is full
+// again.
 func TestUseByOthersIsAdoptedInASlidingBucketToo(t *testing.T) {
 	t.Parallel()
 	eachSliding(t, func(t *testing.T, b *bucket) {
@@ -267,7 +269,8 @@ func TestLogChargesTheUseByOthersNoEarlierThanItWasSeen(t *testing.T) {
 	assert.GreaterOrEqual(t, b.opens(10*second+70*ms), 11*second+20*ms)
 }
 
-// A slow request is forgotten before the quick ones that were answered at the same time, also where there are too many to be told apart.
+// A slow request is forgotten before the quick ones that were answered at the same time, also where there are too many
+// to be told apart.
 func TestLogOfManyIsNotDoubtedWhenItForgetsASlowRequestFirst(t *testing.T) {
 	t.Parallel()
 	back := ms

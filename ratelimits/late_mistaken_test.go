@@ -41,7 +41,8 @@ func (s *punctual) one() {
 	s.Report(s.now, p, ratelimits.Response{Status: 200, Limited: true, Limit: 1, ResetAfter: s.period})
 }
 
-// A single request of another client, that arrives less than a round trip before ours, is taken for lateness of a whole period.
+// A single request of another client, that arrives less than a round trip before ours, is taken for lateness of a whole
+// period.
 func TestOneRequestOfAnotherClientIsNotLateness(t *testing.T) {
 	t.Parallel()
 	s := &punctual{t: t, period: time.Hour, trip: 100 * ms, now: second}

@@ -60,7 +60,8 @@ func TestSlowUploadOfBeforeDoesNotRaiseLateness(t *testing.T) {
 	assert.Less(t, after, by+second, "was %v", by)
 }
 
-// One that goes first holds up the others only until the opening that it tries is certainly open, whatever opens after it.
+// One that goes first holds up the others only until the opening that it tries is certainly open, whatever opens after
+// it.
 func TestLaterOpeningsDoNotProlongTheWaitForTheFirst(t *testing.T) {
 	t.Parallel()
 	var w Window

@@ -73,7 +73,8 @@ func TestLedgerOfManyKeepsEachUntilItsReset(t *testing.T) {
 	}
 }
 
-// A server that contradicts itself, or a client that was stopped for some milliseconds, does not make a window grow with each request.
+// A server that contradicts itself, or a client that was stopped for some milliseconds, does not make a window grow
+// with each request.
 func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {

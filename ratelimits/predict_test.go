@@ -169,7 +169,8 @@ func TestPredictionOfAVeryLongWaitIsLong(t *testing.T) {
 	assert.Greater(t, known(t, 1, aDay).Predict(0, 110_000), 100_000*aDay/4)
 }
 
-// When nothing is charged to a hidden limit, or one more may be tried, prediction says that a hundred may leave at once.
+// When nothing is charged to a hidden limit, or one more may be tried, prediction says that a hundred may leave at
+// once.
 func TestPredictionKnowsTheHiddenLimitWhenNothingIsCharged(t *testing.T) {
 	t.Parallel()
 	rule := always(discordsim.Fixed(50, second))

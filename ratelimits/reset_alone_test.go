@@ -55,7 +55,8 @@ func TestComparingResetWithDateDoesNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { ParseResponse(200, h, nil) }))
 }
 
-// dropResetAfter makes a server say its resets by its own clock, whatever the phase of that, and in whole seconds or not.
+// dropResetAfter makes a server say its resets by its own clock, whatever the phase of that, and in whole seconds or
+// not.
 func dropResetAfter(t *rapid.T) func(*stage) {
 	skew := time.Duration(rapid.IntRange(0, 999).Draw(t, "skew")) * ms
 	whole := rapid.SampledFrom([]time.Duration{0, 0, 1, time.Second}).Draw(t, "whole seconds")

@@ -19,7 +19,8 @@ func written(t *testing.T, w *ratelimits.Window) ratelimits.Window {
 	return found
 }
 
-// used returns a window of 5 per 10 s of which a number of places were used at the time of an hour, and more are in flight.
+// used returns a window of 5 per 10 s of which a number of places were used at the time of an hour, and more are in
+// flight.
 func used(n, inFlight int) (w ratelimits.Window, now time.Duration) {
 	now = time.Hour
 	w.ExpectLate(now, 0)

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fleet is a window that several senders share. It is kept on a server, as bytes, by the server's clock, or on the clock of a sender that has
-// borrowed it. How far the senders' clocks are from the server's they know only roughly.
+// fleet is a window that several senders share. It is kept on a server, as bytes, by the server's clock, or on the
+// clock of a sender that has borrowed it. How far the senders' clocks are from the server's they know only roughly.
 type fleet struct {
 	t       *rapid.T
 	stage   *stage
@@ -43,8 +43,8 @@ func (f *fleet) roughly() time.Duration {
 	return time.Duration(rapid.IntRange(0, 2000).Draw(f.t, "µs unsure")) * time.Microsecond
 }
 
-// shared makes the stage one on which the window is shared: some requests are sent later than their permit was taken, and some answers are
-// reported later than they were received.
+// shared makes the stage one on which the window is shared: some requests are sent later than their permit was taken,
+// and some answers are reported later than they were received.
 func (f *fleet) shared(s *stage) {
 	f.stage = s
 	s.late = func() time.Duration { return f.delay("report") }
@@ -115,7 +115,8 @@ func (f *fleet) Next(now time.Duration) (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// land ends a permit, and gives it and the time at which its sender's clock says that something was received to the window.
+// land ends a permit, and gives it and the time at which its sender's clock says that something was received to the
+// window.
 func (f *fleet) land(received time.Duration, p Permit, report func(w *Window, received time.Duration, p Permit)) {
 	h := f.held[p]
 	f.use(func(w *Window, now time.Duration) {
@@ -150,8 +151,8 @@ func (f *fleet) Period() time.Duration { return f.window().Period() }
 func (f *fleet) InFlight() int         { return f.window().InFlight() }
 func (f *fleet) String() string        { return f.window().String() }
 
-// TestNoScheduleOfALentWindowDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with a window that moves between a server and a
-// process, whose reports come late and in another order.
+// TestNoScheduleOfALentWindowDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with a window that moves
+// between a server and a process, whose reports come late and in another order.
 func TestNoScheduleOfALentWindowDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

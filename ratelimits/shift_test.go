@@ -15,7 +15,8 @@ import (
 // origin is how long before a play the origin of its clock lies, as that of a server's.
 const origin = 20_000 * 24 * time.Hour
 
-// mirrored is a window with another one beside it that moves from clock to clock, at distances that are known exactly, and is written and read.
+// mirrored is a window with another one beside it that moves from clock to clock, at distances that are known exactly,
+// and is written and read.
 type mirrored struct {
 	Window
 	t       *rapid.T

@@ -29,8 +29,8 @@ func (h *handed) hand(now time.Duration) {
 	}
 }
 
-// TestNoScheduleOfHandoversDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with them. What shows that a log names its next
-// place is not in a State.
+// TestNoScheduleOfHandoversDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with them. What shows that
+// a log names its next place is not in a State.
 func TestNoScheduleOfHandoversDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -128,7 +128,8 @@ func TestKindOfAWindowOfAStateIsFoundOutWhereAClockBegins(t *testing.T) {
 	assert.Equal(t, ratelimits.KindFixed, b.Kind())
 }
 
-// The place of a request whose response says nothing may come back later than is thought: then one goes first, wherever that is.
+// The place of a request whose response says nothing may come back later than is thought: then one goes first, wherever
+// that is.
 func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testing.T) {
 	t.Parallel()
 	var w ratelimits.Window

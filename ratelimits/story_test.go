@@ -53,8 +53,8 @@ func newBucket(t testing.TB) *bucket {
 	return b
 }
 
-// known is a bucket whose first request, at 0, was answered at once. Its kind is not proven, and its window is certainly
-// closed one rounding after the period.
+// known is a bucket whose first request, at 0, was answered at once. Its kind is not proven, and its window is
+// certainly closed one rounding after the period.
 func known(t testing.TB, limit int, period time.Duration) *bucket {
 	t.Helper()
 	b := newBucket(t)
@@ -62,7 +62,8 @@ func known(t testing.TB, limit int, period time.Duration) *bucket {
 	return b
 }
 
-// fixed is a bucket of fixed windows, proven by two requests at 0 and a tenth of the period later, both answered at once.
+// fixed is a bucket of fixed windows, proven by two requests at 0 and a tenth of the period later, both answered at
+// once.
 func fixed(t testing.TB, limit int, period time.Duration) *bucket {
 	t.Helper()
 	b := known(t, limit, period)
@@ -110,7 +111,8 @@ func (b *bucket) exchange(now time.Duration, r ratelimits.Response) {
 	b.Report(now, b.send(now), r)
 }
 
-// closedUntil says that nothing may leave now, nor just before the given time, but then. The story goes on at that time.
+// closedUntil says that nothing may leave now, nor just before the given time, but then. The story goes on at that
+// time.
 func (b *bucket) closedUntil(now, until time.Duration) {
 	b.t.Helper()
 	_, granted := b.Take(now)

@@ -84,8 +84,8 @@ func TestLostRequestOfUnprovenKindStaysChargedForAWholePeriod(t *testing.T) {
 	b.closedUntil(second+rounding, 2*second+2*rounding) // one is to go alone
 }
 
-// Where the lost request may have been processed after all that is known, a leaky bucket takes longer to forget it, and those that are in
-// flight come on top. One that goes alone will tell.
+// Where the lost request may have been processed after all that is known, a leaky bucket takes longer to forget it, and
+// those that are in flight come on top. One that goes alone will tell.
 func TestAfterALostRequestThatALeakyBucketMayHaveCountedOneGoesAlone(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t) // 2 per 2 s
@@ -178,7 +178,8 @@ func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 	}
 }
 
-// A server that was broken for a while may have counted what it could not answer, until an answer tells how many it counts.
+// A server that was broken for a while may have counted what it could not answer, until an answer tells how many it
+// counts.
 func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -219,8 +220,8 @@ func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
 	b.left(20030*ms, 2)
 }
 
-// A request of which no answer has told anything takes its slot behind all others, if a leaky bucket has counted it, however short the
-// reset-after was that has been named so far.
+// A request of which no answer has told anything takes its slot behind all others, if a leaky bucket has counted it,
+// however short the reset-after was that has been named so far.
 func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {
 	t.Parallel()
 	b := leaky(t) // three, which come back at 200, 400 and 600 ms
@@ -263,8 +264,8 @@ func TestLeakyBucketIsFullSoonAlthoughItWasBrokenAHundredTimesBefore(t *testing.
 	b.send(0)
 }
 
-// A count that earlier requests seemed to explain may have had somebody else's in it. What is lost is not taken off it before a response
-// shows that it was not counted.
+// A count that earlier requests seemed to explain may have had somebody else's in it. What is lost is not taken off it
+// before a response shows that it was not counted.
 func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -278,8 +279,8 @@ func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
 	b.left(now+ms, 0)
 }
 
-// What a slow response has counted beyond what was still charged when it came may be a request of ours that nobody has answered, and not
-// somebody else's. So the next such request does not make room for it.
+// What a slow response has counted beyond what was still charged when it came may be a request of ours that nobody has
+// answered, and not somebody else's. So the next such request does not make room for it.
 func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *testing.T) {
 	t.Parallel()
 	b := log(t)
@@ -291,7 +292,8 @@ func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *te
 	b.left(4550*ms, 3)
 }
 
-// What a refused request has found counted stays known, whichever of the requests that nobody has heard of are taken off for it.
+// What a refused request has found counted stays known, whichever of the requests that nobody has heard of are taken
+// off for it.
 func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
 	t.Parallel()
 	for lost := range 4 {

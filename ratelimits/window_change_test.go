@@ -22,7 +22,8 @@ func TestLoweredLimitCountsAtOnce(t *testing.T) {
 	b.burst(11*second, 2)
 }
 
-// hikari took over a header of 9 left of 18 at once. But a higher number proves nothing for this window, and may be wrong.
+// hikari took over a header of 9 left of 18 at once. But a higher number proves nothing for this window, and may be
+// wrong.
 func TestRaisedLimitDoesNotCountInTheSameWindow(t *testing.T) {
 	t.Parallel()
 	b := known(t, 2, 10*second)
@@ -173,7 +174,8 @@ func raisedAt(before, after discordsim.Quota) discordsim.Rule {
 	return rule
 }
 
-// A bucket of one request per period never has two answers while anything is charged, so that a raised limit is never "named twice".
+// A bucket of one request per period never has two answers while anything is charged, so that a raised limit is never
+// "named twice".
 func TestRaisedLimitIsBelievedByABucketOfOneRequest(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]discordsim.Rule{

@@ -60,8 +60,8 @@ func TestFirstAnswerSaysHowManyFollow(t *testing.T) {
 	}
 }
 
-// hikari took the first answer for that of a sliding bucket and let the next one go earlier. Before it is proven, only the
-// reset is certain.
+// hikari took the first answer for that of a sliding bucket and let the next one go earlier. Before it is proven, only
+// the reset is certain.
 func TestRestOfAFirstWindowWaitsUntilItIsCertainlyFull(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -233,8 +233,8 @@ func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.
 	b.left(130*ms, 1)
 }
 
-// An answer without limits that came before other requests were sent is in their count, if it was counted, also where it
-// is told later.
+// An answer without limits that came before other requests were sent is in their count, if it was counted, also where
+// it is told later.
 func TestAnswerWithoutLimitsIsInTheCountOfWhatWasSentLater(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -13,8 +13,8 @@ import (
 
 // A server's fixed window, whose answers arrive in any order.
 //
-// All requests of one burst leave together; the server processes them in one order and answers in another, and while the
-// window is open nothing that the answers say lets more than the limit leave, or makes Remaining rise.
+// All requests of one burst leave together; the server processes them in one order and answers in another, and while
+// the window is open nothing that the answers say lets more than the limit leave, or makes Remaining rise.
 func TestAnswersInAnyOrderNeverGrantTooMuch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -50,7 +50,8 @@ func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 	}
 }
 
-// After one 429 that somebody else has caused, a fixed window is taken for a log that names its next place, and never seen to be none.
+// After one 429 that somebody else has caused, a fixed window is taken for a log that names its next place, and never
+// seen to be none.
 func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.Fixed(5, 10*second)), steady(20*ms))
@@ -93,8 +94,9 @@ func TestLogOfManyPlacesDoesNotMakeASmoothUserWait(t *testing.T) {
 	assert.Less(t, longest, period/10, "a request that could have left at once")
 }
 
-// A log that names its next place, and is never seen empty, names its period once and less from then on. What it has named is forgotten, and
-// again what was named later; the refusal that this leads to brings the first one back, and is the only one.
+// A log that names its next place, and is never seen empty, names its period once and less from then on. What it has
+// named is forgotten, and again what was named later; the refusal that this leads to brings the first one back, and is
+// the only one.
 func TestPeriodThatWasForgottenInTwoStepsComesBackAtARefusal(t *testing.T) {
 	t.Parallel()
 	const way = 50*ms + time.Microsecond

@@ -9,7 +9,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Stories about the end of a window, told of a proven fixed bucket of five requests per second. Its first window closes at
+// Stories about the end of a window, told of a proven fixed bucket of five requests per second. Its first window closes
+// at
 // 1 s, which is certain at this time:
 const firstEnd = second + rounding
 
@@ -143,7 +144,8 @@ func TestMovedRequestIsChargedWhereItMovedTo(t *testing.T) {
 	b.left(60*ms, 3)
 }
 
-// The server has counted four. That two of those that seemed to explain it were refused shows that somebody else was there.
+// The server has counted four. That two of those that seemed to explain it were refused shows that somebody else was
+// there.
 func TestMovedRequestThatIsGivenBackTakesNothingOffWhatTheServerHasCounted(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -180,8 +182,8 @@ func TestMovedRequestThatWasSentBeforeTheWindowMayBelongToTheOldOne(t *testing.T
 	b.left(1110*ms, 4)
 }
 
-// Requests of several routes meet in one bucket, one after the other: the first answer is that of a request that came here
-// from elsewhere, and those answered before it count as well.
+// Requests of several routes meet in one bucket, one after the other: the first answer is that of a request that came
+// here from elsewhere, and those answered before it count as well.
 func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -193,8 +195,8 @@ func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	b.left(120*ms, 3) // now both have said how many there were
 }
 
-// What is not certain for longer than the window, and the window that nothing will tell the end of any more, end together if nobody
-// looks meanwhile.
+// What is not certain for longer than the window, and the window that nothing will tell the end of any more, end
+// together if nobody looks meanwhile.
 func TestOneLookIsEnoughHoweverLongNobodyLooked(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)

@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Only a leaky bucket can be fuller by all that is in flight than it seemed. Where responses have ruled that out, others may be charged when one
-// goes first after a loss.
+// Only a leaky bucket can be fuller by all that is in flight than it seemed. Where responses have ruled that out,
+// others may be charged when one goes first after a loss.
 func TestAfterALossNobodyGoesAloneInABucketThatIsNotLeaky(t *testing.T) {
 	t.Parallel()
 	b := proven(t, 50, []time.Duration{second})
@@ -50,7 +50,8 @@ func TestLossAmongVeryManyRequestsIsFollowedByAProbe(t *testing.T) {
 	b.burst(time.Minute, 1)
 }
 
-// Three responses that fit no bucket show a change if they come soon after each other. Hours apart they are three mistakes.
+// Three responses that fit no bucket show a change if they come soon after each other. Hours apart they are three
+// mistakes.
 func TestMistakesFarApartAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -202,7 +202,8 @@ func wholeWindow(b *bucket, now *time.Duration) bool {
 	return largest == 4
 }
 
-// However often a bucket refuses without a reason, it is asked again within a minute, and less and less often until then.
+// However often a bucket refuses without a reason, it is asked again within a minute, and less and less often until
+// then.
 func TestSurprisesNeverMakeTheWaitGrowWithoutBound(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, second)
@@ -239,7 +240,8 @@ func TestRefusalsWithoutAWaitAreAskedLessAndLessOftenButAsked(t *testing.T) {
 	assert.LessOrEqual(t, longest, 5*time.Minute)
 }
 
-// Somebody else empties the bucket all the time. Each of their windows costs one 429 at most, and ours still get through.
+// Somebody else empties the bucket all the time. Each of their windows costs one 429 at most, and ours still get
+// through.
 func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) {
 	t.Parallel()
 	config := discordsim.Config{
@@ -264,7 +266,8 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 	assert.GreaterOrEqual(t, after, 65, "of 75 when it is ours alone again")
 }
 
-// afterSlowUse counts the refusals of a bucket with a hidden limit that was used slowly for some time, and then as fast as possible.
+// afterSlowUse counts the refusals of a bucket with a hidden limit that was used slowly for some time, and then as fast
+// as possible.
 func afterSlowUse(t *testing.T, slowly int) (refusals int) {
 	t.Helper()
 	rule := always(discordsim.Fixed(50, second))
@@ -347,8 +350,8 @@ func TestLiftHoldLiftsTheHiddenLimitAlsoAfterTheHold(t *testing.T) {
 	assert.LessOrEqual(t, at, s.now+2*second)
 }
 
-// A 429 that came while a request was in flight counted that as what fills the bucket, if there was no other. When it turns out never to have been
-// sent, or to belong elsewhere, something else does.
+// A 429 that came while a request was in flight counted that as what fills the bucket, if there was no other. When it
+// turns out never to have been sent, or to belong elsewhere, something else does.
 func TestRequestThatIsTakenBackAfterARefusalLeavesNoRoom(t *testing.T) {
 	t.Parallel()
 	b := known(t, 2, 2*second)
@@ -370,7 +373,8 @@ func refusedFor(limit int, retry, reset time.Duration) ratelimits.Response {
 	return r
 }
 
-// What fills the place of a request that was taken back after a refusal is gone when the bucket is free again by what that refusal said.
+// What fills the place of a request that was taken back after a refusal is gone when the bucket is free again by what
+// that refusal said.
 func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.T) {
 	t.Parallel()
 	b := known(t, 1, time.Minute)

@@ -161,7 +161,8 @@ func TestQueueLeavesInBurstsOfOneWindowEach(t *testing.T) {
 	}
 }
 
-// The old clients sent one at a time; a window lets go whatever it has, and the one that uses it up is not held back either.
+// The old clients sent one at a time; a window lets go whatever it has, and the one that uses it up is not held back
+// either.
 func TestAllThatIsLeftLeavesAtOnceWithoutWaitingForAnswers(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, second)

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// BenchmarkFirstVisits is what a request costs on a route that the limiter has never met, in slices that take turns with discordgo's:
-// x/discordgo says how many times as long it takes. What was made before stays, as it does in a bot that meets one channel after another.
+// BenchmarkFirstVisits is what a request costs on a route that the limiter has never met, in slices that take turns
+// with discordgo's: x/discordgo says how many times as long it takes. What was made before stays, as it does in a bot
+// that meets one channel after another.
 func BenchmarkFirstVisits(b *testing.B) {
 	for _, l := range limitersUnderTest() {
 		b.Run(l.name, func(b *testing.B) {

@@ -21,25 +21,26 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// What a limiter's own part of a request costs: to ask, to learn from the answer's headers, to give back, in a bucket that is
-// known and has room. Nothing is sent.
+// What a limiter's own part of a request costs: to ask, to learn from the answer's headers, to give back, in a bucket
+// that is known and has room. Nothing is sent.
 //
-// The machine may be shared, and then ns/op of two runs cannot be compared. So every benchmark goes on in short slices, in turn
-// with slices of two things that are always the same, and reports how many times as long its slices take, in the median, which
-// leaves out those that the machine has interrupted:
+// The machine may be shared, and then ns/op of two runs cannot be compared. So every benchmark goes on in short slices,
+// in turn with slices of two things that are always the same, and reports how many times as long its slices take, in
+// the median, which leaves out those that the machine has interrupted:
 //
 //	x/rate   golang.org/x/time/rate: Limiter.Wait, with many routes behind a map of limiters
 //	x/floor  what hardly any limiter does without: a mutex that nobody else wants, one look at the clock, two maps
 //
-// ns/op is the median of the slices under test. Neither of the two allocates, so B/op and allocs/op are theirs as well; what
-// collecting that garbage costs later is left out.
+// ns/op is the median of the slices under test. Neither of the two allocates, so B/op and allocs/op are theirs as well;
+// what collecting that garbage costs later is left out.
 //
 //	go test -run '^$' -bench Hotpath .
 
 const (
 	manyRoutes  = 100_000
 	manyWorkers = 64
-	// slice is how many operations go in turn, a fraction of a millisecond; sliceOfMany is the share of each of many workers.
+	// slice is how many operations go in turn, a fraction of a millisecond; sliceOfMany is the share of each of many
+	// workers.
 	slice       = 256
 	sliceOfMany = 64
 	// stride is a prime, so that workers do not follow each other through the routes.

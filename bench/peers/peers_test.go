@@ -18,8 +18,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// eachHook runs f in virtual time, for each library as it is and then with Ratelight under it. One call at a time: with two,
-// some would wait in a mutex for ever.
+// eachHook runs f in virtual time, for each library as it is and then with Ratelight under it. One call at a time: with
+// two, some would wait in a mutex for ever.
 func eachHook(t *testing.T, f func(t *testing.T, h contender)) {
 	own := limiters()
 	for _, h := range append(hooks(), own[len(own)-1], own[0]) { // each library before those that are compared with it

@@ -156,8 +156,8 @@ func TestLossOfAnEarlierEraEndsNoOther(t *testing.T) {
 	})
 }
 
-// All processes die, the server's clock is set back, and another process starts. For a moment it knows states with times
-// of the other clock.
+// All processes die, the server's clock is set back, and another process starts. For a moment it knows states with
+// times of the other clock.
 func TestNewProcessAfterTheClockWasSetBackIsNotToldToWait(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()

@@ -337,8 +337,8 @@ func TestAfterALossTheOneWhoWaitsDoesNotForgetThatABucketIsLent(t *testing.T) {
 	})
 }
 
-// The server goes back to a state in which a bucket was lent to a session that has returned it since, or does not use it
-// any more. Nobody else can end that loan while the session is alive.
+// The server goes back to a state in which a bucket was lent to a session that has returned it since, or does not use
+// it any more. Nobody else can end that loan while the session is alive.
 func TestLoanThatTheServerRemembersWronglyIsEnded(t *testing.T) {
 	const key = "rl2:{default}:b:0123456789abcdef/hash/1"
 	for name, closes := range map[string]bool{"returned": false, "closed": true} {

@@ -13,7 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// half is a cluster of which the node is down that keeps the key of the address: that is in another slot than those of the application.
+// half is a cluster of which the node is down that keeps the key of the address: that is in another slot than those of
+// the application.
 type half struct{ server }
 
 func (h half) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {

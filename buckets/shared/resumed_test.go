@@ -41,8 +41,8 @@ func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 	})
 }
 
-// The server goes back to a state in which a dead process has the bucket, and its limit is not known. One that knows the
-// limit waits for a period of that, and not for the longest one.
+// The server goes back to a state in which a dead process has the bucket, and its limit is not known. One that knows
+// the limit waits for a period of that, and not for the longest one.
 func TestTakenOverLoanIsWaitedOutForTheKnownPeriod(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)

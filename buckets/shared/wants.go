@@ -42,8 +42,8 @@ func (w *want) line() string {
 	return strconv.FormatInt(w.at.Microseconds(), 10) + " " + w.session + " " + w.lent + " " + strconv.Quote(w.bucket) + "\n"
 }
 
-// needs is what a session needs of another one. Each of its calls for one loan says them all, as calls for many loans may
-// be made at the same time, and only one of them can replace what the server has.
+// needs is what a session needs of another one. Each of its calls for one loan says them all, as calls for many loans
+// may be made at the same time, and only one of them can replace what the server has.
 type needs struct {
 	value string          // of the wants, as the server had it last
 	loans map[string]want // by the names of the buckets
@@ -92,8 +92,8 @@ func (n *needs) says(mine want, age time.Duration) bool {
 	})
 }
 
-// heardWants records the result of a wantStep, the third one of a call, and reports whether the server has what it says:
-// false if another session was faster.
+// heardWants records the result of a wantStep, the third one of a call, and reports whether the server has what it
+// says: false if another session was faster.
 func (s *session) heardWants(q *turn, name string, l Loaded) bool {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A bucket goes from process to process. What they have needed of each other is forgotten: it neither makes calls longer
-// and longer, nor is it asked about.
+// A bucket goes from process to process. What they have needed of each other is forgotten: it neither makes calls
+// longer and longer, nor is it asked about.
 func TestLoansThatWereReturnedAreNeededNoMore(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)

@@ -1,5 +1,5 @@
-// Command stream shows the words of its input in one message, as they arrive. Of the edits that wait, only the latest is
-// sent:
+// Command stream shows the words of its input in one message, as they arrive. Of the edits that wait, only the latest
+// is sent:
 //
 //	some-model | TOKEN=… CHANNEL=… go run ./stream
 package main

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// A worker process is killed while 1,000 tasks are under way, and another one takes over. asynq gives up a task a minute after its process
-// died; here Redis is told that this time has passed.
+// A worker process is killed while 1,000 tasks are under way, and another one takes over. asynq gives up a task a
+// minute after its process died; here Redis is told that this time has passed.
 func TestNoTaskIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 1000

@@ -26,8 +26,8 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// workerVariable names the environment variable that makes the test's program a worker process, with the Redis server and the Discord in the
-// next two.
+// workerVariable names the environment variable that makes the test's program a worker process, with the Redis server
+// and the Discord in the next two.
 const (
 	workerVariable  = "ASYNQLIMIT_WORKER"
 	redisVariable   = "ASYNQLIMIT_REDIS"

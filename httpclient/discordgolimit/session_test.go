@@ -64,8 +64,8 @@ func newDiscord(t *testing.T, config discordsim.Config) (*discordsim.Server, *ht
 	return discord, transport
 }
 
-// This is why Call is there. It needs real time, as virtual time stands still while somebody waits in a mutex. If it fails, discordgo
-// has learnt to send several requests at once.
+// This is why Call is there. It needs real time, as virtual time stands still while somebody waits in a mutex. If it
+// fails, discordgo has learnt to send several requests at once.
 func TestTheSessionItselfMakesOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	discord, transport := newDiscord(t, librarytest.Config())

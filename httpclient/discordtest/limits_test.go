@@ -139,7 +139,8 @@ func TestHiddenLimitComesOnTopOfTheOrdinaryOne(t *testing.T) {
 	}, discordtest.Window(create, 2, time.Minute).Hidden())
 }
 
-// What comes on top leaves the ordinary limit as it is: that of the next rule that names the operation, or the usual one.
+// What comes on top leaves the ordinary limit as it is: that of the next rule that names the operation, or the usual
+// one.
 func TestOrdinaryLimitBelowOthers(t *testing.T) {
 	t.Parallel()
 	const callback = "POST /interactions/{id}/{token}/callback"
@@ -170,7 +171,8 @@ func TestOrdinaryLimitBelowOthers(t *testing.T) {
 	}
 }
 
-// Whatever is counted for all requests is counted on top of the usual limits, also on top of those that no header shows.
+// Whatever is counted for all requests is counted on top of the usual limits, also on top of those that no header
+// shows.
 func TestLimitsOnTopOfAllOperations(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {

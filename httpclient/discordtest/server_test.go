@@ -161,8 +161,8 @@ func TestRatelightAvoidsEverythingAvoidable(t *testing.T) {
 	})
 }
 
-// In virtual time a 429 must not arrive at the very moment at which another answer makes the client send something: it could not have
-// read both.
+// In virtual time a 429 must not arrive at the very moment at which another answer makes the client send something: it
+// could not have read both.
 func TestManyRequestsAtOnceAvoidEverythingAvoidable(t *testing.T) {
 	t.Parallel()
 	for _, latency := range []time.Duration{0, 100 * time.Millisecond} {

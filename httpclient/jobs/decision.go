@@ -66,8 +66,8 @@ const (
 //	         messages opened too fast), and 400 with code 50035 (invalid form)
 //	Retry    everything else: statuses 401 and 5xx, connection errors, errors that have nothing to do with Discord
 //
-// A 401 may be a mistake, and a token may be replaced, so that a job outlives both. It uses up an attempt each time that
-// it gets a 401 itself.
+// A 401 may be a mistake, and a token may be replaced, so that a job outlives both. It uses up an attempt each time
+// that it gets a 401 itself.
 //
 // The status is that of a *rest.APIError, or the one that [WithStatus] finds. Call Decide once for each error, because
 // each snooze takes the next free time. It does not block and is safe for concurrent use.

@@ -22,8 +22,8 @@ import (
 
 const create = "POST /channels/{id}/messages"
 
-// engine is a job queue as River and asynq are: workers take jobs that are ready in their order, and every interval it is looked for snoozed
-// jobs that are due.
+// engine is a job queue as River and asynq are: workers take jobs that are ready in their order, and every interval it
+// is looked for snoozed jobs that are due.
 type engine struct {
 	policy   *jobs.Policy
 	workers  int
@@ -188,7 +188,8 @@ func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	})
 }
 
-// The seed's example (guild-queues-rate-limiting): ten changes of roles in ten seconds for each guild, which responses do not tell.
+// The seed's example (guild-queues-rate-limiting): ten changes of roles in ten seconds for each guild, which responses
+// do not tell.
 func TestJobsComeBackAtThePaceOfADeclaredLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

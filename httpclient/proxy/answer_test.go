@@ -30,7 +30,8 @@ func TestAFullQueueIsA503(t *testing.T) {
 	})
 }
 
-// Discord's own 401 passes; what follows says that it is the proxy's, and is no 401, so that no library takes it for another one.
+// Discord's own 401 passes; what follows says that it is the proxy's, and is no 401, so that no library takes it for
+// another one.
 func TestARefusedAuthorizationIsNotSentAgainAndIsNo401(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Answer("GET /users/@me", 401, map[string]any{"message": "401: Unauthorized", "code": 0})})

@@ -21,8 +21,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// ways are how a client on this machine reaches a server on this machine: directly, through a proxy of the standard library's that
-// limits nothing, and through ours. The buckets of the server never run out.
+// ways are how a client on this machine reaches a server on this machine: directly, through a proxy of the standard
+// library's that limits nothing, and through ours. The buckets of the server never run out.
 func ways(b *testing.B) (urls map[string]string) {
 	discord := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -79,8 +79,8 @@ func newClient(b *testing.B) *http.Client {
 	return &http.Client{Transport: base}
 }
 
-// BenchmarkLatency sends a thousand requests a second, for a tenth of a second on each way in turn, and reports what each takes longer
-// than the direct way.
+// BenchmarkLatency sends a thousand requests a second, for a tenth of a second on each way in turn, and reports what
+// each takes longer than the direct way.
 func BenchmarkLatency(b *testing.B) {
 	const turn = 100 // requests
 	urls := ways(b)
@@ -129,8 +129,8 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkThroughput sends as fast as it can from 32 goroutines, and reports how much processor time the proxy takes for a request: what
-// a request takes on this way less what it takes directly, which is client and server.
+// BenchmarkThroughput sends as fast as it can from 32 goroutines, and reports how much processor time the proxy takes
+// for a request: what a request takes on this way less what it takes directly, which is client and server.
 func BenchmarkThroughput(b *testing.B) {
 	urls, client := ways(b), newClient(b)
 	cost := make(map[string]float64)

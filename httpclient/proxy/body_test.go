@@ -133,7 +133,8 @@ func TestA429IsRepeatedHereUnlessTheBodyIsTooLargeToKeep(t *testing.T) {
 	})
 }
 
-// A client that sends 25 MB and reads nothing before it has sent all would see a broken connection instead of an early answer.
+// A client that sends 25 MB and reads nothing before it has sent all would see a broken connection instead of an early
+// answer.
 func TestAnEarlyAnswerReachesAClientThatIsStillSending(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, window(time.Minute))

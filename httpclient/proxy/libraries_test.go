@@ -68,8 +68,8 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 	}
 }
 
-// The libraries themselves, where somebody has installed them: RATELIGHT_LIBRARIES is a list of those, "discordjs discordeno eris
-// discordpy", and NODE_PATH the directory of Node's modules.
+// The libraries themselves, where somebody has installed them: RATELIGHT_LIBRARIES is a list of those, "discordjs
+// discordeno eris discordpy", and NODE_PATH the directory of Node's modules.
 func TestLibrariesThemselves(t *testing.T) {
 	names := strings.Fields(os.Getenv("RATELIGHT_LIBRARIES"))
 	if len(names) == 0 {

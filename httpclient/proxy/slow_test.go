@@ -17,8 +17,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// A client that stops sending its body, or sends hardly any of it, would keep its connection, and the memory that it has announced or a
-// place in a bucket, for as long as it likes. That is not the upstream's fault.
+// A client that stops sending its body, or sends hardly any of it, would keep its connection, and the memory that it
+// has announced or a place in a bucket, for as long as it likes. That is not the upstream's fault.
 func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 	for name, c := range map[string]struct {
 		length string
@@ -71,7 +71,8 @@ func (w *world) assertNoneLeft() {
 	assert.Zero(w.t, stats.InFlight)
 }
 
-// Nor do those keep their connections that are refused before their bodies are read: for that nobody needs to know a secret.
+// Nor do those keep their connections that are refused before their bodies are read: for that nobody needs to know a
+// secret.
 func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)

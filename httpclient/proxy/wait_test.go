@@ -376,7 +376,8 @@ func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
 			return w.client.Do(r)
 		})
 		t.Logf("directly %v, through the proxy %v", directly, through)
-		// Who comes first decides which buckets have to be found out one after the other, which is a matter of some round trips.
+		// Who comes first decides which buckets have to be found out one after the other, which is a matter of some
+		// round trips.
 		assert.InDelta(t, directly.Seconds(), through.Seconds(), 0.5)
 		assert.Empty(t, discord.Refused())
 		assert.Empty(t, w.discord.Refused())

@@ -161,7 +161,8 @@ func TestAnErrorOfABodyStaysOneWhateverItIsAbout(t *testing.T) {
 	assert.Empty(t, below.sent())
 }
 
-// Whatever kind of content it is, it arrives the same: after a refusal, and in another request with the same body unless that is a stream.
+// Whatever kind of content it is, it arrives the same: after a refusal, and in another request with the same body
+// unless that is a stream.
 func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

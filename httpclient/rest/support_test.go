@@ -32,7 +32,8 @@ type arrived struct {
 	at   time.Time
 }
 
-// wire stands below a Client. It keeps the requests, and answers each with what reply returns for its number, from 1 on.
+// wire stands below a Client. It keeps the requests, and answers each with what reply returns for its number, from 1
+// on.
 type wire struct {
 	reply func(n int, r *http.Request) *http.Response
 

@@ -13,8 +13,9 @@ import (
 
 const create = "POST /channels/{id}/messages"
 
-// A worker process is killed while 1,000 jobs are under way, and another one takes over. River gives up a job that is running an hour after
-// its process died, and a leader after some seconds; here the database is told that this time has passed.
+// A worker process is killed while 1,000 jobs are under way, and another one takes over. River gives up a job that is
+// running an hour after its process died, and a leader after some seconds; here the database is told that this time has
+// passed.
 func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 1000

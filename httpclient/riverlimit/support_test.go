@@ -30,8 +30,8 @@ import (
 	"github.com/ratelight/ratelight/internal/postgrestest"
 )
 
-// workerVariable names the environment variable that makes the test's program a worker process, with the database and the Discord in the
-// next two.
+// workerVariable names the environment variable that makes the test's program a worker process, with the database and
+// the Discord in the next two.
 const (
 	workerVariable   = "RIVERLIMIT_WORKER"
 	databaseVariable = "RIVERLIMIT_DATABASE"
@@ -133,7 +133,8 @@ func count(t *testing.T, pool *pgxpool.Pool, query string) (n int) {
 	return n
 }
 
-// waitFor waits until the database answers with a number. It is no measure of anything: it ends a test that would never end.
+// waitFor waits until the database answers with a number. It is no measure of anything: it ends a test that would never
+// end.
 func waitFor(t *testing.T, pool *pgxpool.Pool, want int, query string, longest time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); ; time.Sleep(50 * time.Millisecond) {

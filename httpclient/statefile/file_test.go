@@ -86,7 +86,8 @@ func TestNextProcessGoesOnWhereTheOneBeforeWasClosed(t *testing.T) {
 	}
 }
 
-// A process that is killed before it has written anything must not leave the file of the one before, as if it had not been there.
+// A process that is killed before it has written anything must not leave the file of the one before, as if it had not
+// been there.
 func TestProcessThatIsKilledAtOnceLeavesNoCleanState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

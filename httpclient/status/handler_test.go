@@ -214,7 +214,8 @@ func TestOnlyGETAndHEADAreAnswered(t *testing.T) {
 	})
 }
 
-// Nothing that is not in the page runs in it, nothing is loaded from elsewhere, and nobody else may put it into a frame.
+// Nothing that is not in the page runs in it, nothing is loaded from elsewhere, and nobody else may put it into a
+// frame.
 func TestPolicyAllowsThePagesOwnScriptAndStyleOnly(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {

@@ -18,7 +18,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// However busy the machine is, three managers never send more than they have declared together, and nobody is forgotten.
+// However busy the machine is, three managers never send more than they have declared together, and nobody is
+// forgotten.
 func TestManagersOnARealServerShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	const limit, period = 4, 400 * time.Millisecond

@@ -63,7 +63,8 @@ func TestAStaleFirstAnswerExcusesNothingOnceAWindowIsKnown(t *testing.T) {
 	assert.Equal(t, []string{becauseOwn, becauseOwn, becauseTold}, reasons)
 }
 
-// The longest time that an answer has told is 4.8 s of 5: a client that counts its requests over so long knows no better.
+// The longest time that an answer has told is 4.8 s of 5: a client that counts its requests over so long knows no
+// better.
 func TestAPeriodThatNoAnswerNamedExcuses(t *testing.T) {
 	t.Parallel()
 	w := messages(t, Rule{Quota: Fixed(2, 5*second), Faults: []Fault{StaleFirst()}})

@@ -34,12 +34,14 @@ func TestHeadersMayNameTheNextPlace(t *testing.T) {
 	}
 }
 
-// drawWay is the time that a request or an answer travels: at one and the same moment nobody can tell what was known before what.
+// drawWay is the time that a request or an answer travels: at one and the same moment nobody can tell what was known
+// before what.
 func drawWay(t *rapid.T) time.Duration {
 	return time.Duration(rapid.IntRange(1, 200_000).Draw(t, "way")) * time.Microsecond
 }
 
-// What the evidence says is certain: no kind is ruled out by answers that a counter of that kind has given, whoever else uses it.
+// What the evidence says is certain: no kind is ruled out by answers that a counter of that kind has given, whoever
+// else uses it.
 func TestNoKindIsRuledOutByItsOwnAnswers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -71,8 +73,8 @@ func TestNoKindIsRuledOutByItsOwnAnswers(t *testing.T) {
 	})
 }
 
-// A client that takes the log for a fixed window until answers have shown that it is none, and from then on holds each place for a
-// period, is never to blame.
+// A client that takes the log for a fixed window until answers have shown that it is none, and from then on holds each
+// place for a period, is never to blame.
 func TestWhoeverBelievesInWindowsUntilToldOtherwiseIsNotToBlame(t *testing.T) {
 	t.Parallel()
 	refused := 0

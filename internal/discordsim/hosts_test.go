@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Discord and a server that is not Discord's, in one client: it refuses for a day, wants a credential, and is where a redirect leads.
+// Discord and a server that is not Discord's, in one client: it refuses for a day, wants a credential, and is where a
+// redirect leads.
 func TestOneClientReachesSeveralHosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -308,8 +308,8 @@ func obey(response *Response) (wait time.Duration) {
 	return wait
 }
 
-// With others about, a client that sends one request at a time and waits out whatever it is told is never blamed, however the
-// server writes its 429s.
+// With others about, a client that sends one request at a time and waits out whatever it is told is never blamed,
+// however the server writes its 429s.
 func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

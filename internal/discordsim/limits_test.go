@@ -316,7 +316,8 @@ func TestBooksAddUp(t *testing.T) {
 	})
 }
 
-// A client that obeys the latest Retry-After gets through a block that each refusal extends; one that asks early never does.
+// A client that obeys the latest Retry-After gets through a block that each refusal extends; one that asks early never
+// does.
 func TestWhoeverAsksEarlyNeverGetsThroughABlockThatEachRefusalExtends(t *testing.T) {
 	t.Parallel()
 	blocked := Extending(1, time.Second, 5*time.Second)

@@ -222,7 +222,8 @@ func TestBodiesMayNeverEnd(t *testing.T) {
 	}
 }
 
-// stalled gets an answer whose body does not end, reads what comes of it, gives up after a minute, and returns how reading ended.
+// stalled gets an answer whose body does not end, reads what comes of it, gives up after a minute, and returns how
+// reading ended.
 func stalled(t *testing.T, client *http.Client, want string, giveUp func(context.CancelFunc, *http.Response)) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -17,8 +17,8 @@ type person struct {
 	name int
 }
 
-// TestAnySequenceKeepsTheOrderOfArrival plays random arrivals, returns and departures against a slice that is sorted anew
-// after each of them.
+// TestAnySequenceKeepsTheOrderOfArrival plays random arrivals, returns and departures against a slice that is sorted
+// anew after each of them.
 func TestAnySequenceKeepsTheOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -79,8 +79,8 @@ func TestElementOfAnotherQueueStays(t *testing.T) {
 	require.Equal(t, 1, a.Len())
 }
 
-// Whoever has priority stands a little before the last, among very many. That takes no longer than among few, wherever those
-// leave and come back meanwhile.
+// Whoever has priority stands a little before the last, among very many. That takes no longer than among few, wherever
+// those leave and come back meanwhile.
 func TestPriorityAmongManyCostsNoMoreThanAmongFew(t *testing.T) {
 	few, many := overtake(1_000), overtake(300_000)
 	for range 5 { // the machine may be busy with something else

@@ -115,7 +115,8 @@ func TestOrderedRequestsOfManyProcesses(t *testing.T) {
 	})
 }
 
-// A route's bucket is known to all when what the first response said of it is, also where that takes longer to tell than the hash.
+// A route's bucket is known to all when what the first response said of it is, also where that takes longer to tell
+// than the hash.
 func TestHashIsToldAfterWhatItsBucketHolds(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]discordsim.Fault{

@@ -30,8 +30,8 @@ func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (
 	t.Logf("efficiency %.3f, %d of %d refused, %.2f calls per request, %d of %d pairs inverted",
 		efficiency, report.Refused.Total(), report.Requests, f.CallsPerRequest(), inverted, pairs)
 	assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
-	// Who finds the bucket out goes on with what is left of its first window before the others can know of it: at most four requests, each
-	// ahead of the few that others made until then.
+	// Who finds the bucket out goes on with what is left of its first window before the others can know of it: at most
+	// four requests, each ahead of the few that others made until then.
 	assert.LessOrEqual(t, inverted, 30)
 	return efficiency
 }

@@ -15,8 +15,8 @@ import (
 // sessionTime is how long the others believe in a process that says nothing, and how long a loan lasts.
 const sessionTime = 3 * time.Second
 
-// dying is a fleet of two with a bucket of 5 in a second, and round trips of about 300 ms, so that there is something in flight. At most
-// so many refusals are allowed.
+// dying is a fleet of two with a bucket of 5 in a second, and round trips of about 300 ms, so that there is something
+// in flight. At most so many refusals are allowed.
 func dying(t *testing.T, refusals int, test func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process)) {
 	t.Helper()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
@@ -96,8 +96,9 @@ func TestDeathWhileFindingOut(t *testing.T) {
 	})
 }
 
-// A process whose connection to the server of shared limits is broken for longer than its loans last goes on afterwards. What it sent
-// last is not known to the one that gets the bucket then: one request finds out, at the price of one refusal.
+// A process whose connection to the server of shared limits is broken for longer than its loans last goes on
+// afterwards. What it sent last is not known to the one that gets the bucket then: one request finds out, at the price
+// of one refusal.
 func TestOwnerOfALoanIsCutOff(t *testing.T) {
 	t.Parallel()
 	dying(t, 1, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {

@@ -75,8 +75,8 @@ func (d *declares) String() string {
 	return fmt.Sprintf("%d in %v for each of %d groups, %d in %v for each channel", d.perGroup, d.inGroup, d.groups, d.perMajor, d.inMajor)
 }
 
-// judge returns where more was processed in some period than was declared, or, for each time that the engine lost its state meanwhile, more than
-// that again.
+// judge returns where more was processed in some period than was declared, or, for each time that the engine lost its
+// state meanwhile, more than that again.
 func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, until time.Duration, problem string) {
 	groups, channels, someOf := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string]string{}
 	for path, at := range f.Processed {
@@ -113,7 +113,8 @@ func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, unt
 	return "", 0, ""
 }
 
-// TestWorldsWithDeclaredLimits plays the worlds with limits that responses do not tell, as often as -rapid.checks says, or once.
+// TestWorldsWithDeclaredLimits plays the worlds with limits that responses do not tell, as often as -rapid.checks says,
+// or once.
 func TestWorldsWithDeclaredLimits(t *testing.T) {
 	plays := uint64(1)
 	if !briefly {

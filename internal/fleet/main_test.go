@@ -53,7 +53,8 @@ func inBubble(t *testing.T, config fleet.Config, test func(t *testing.T, f *flee
 	})
 }
 
-// nearby lets calls of the server of shared limits take 0.2 to 1 ms each way, so that no two things happen at one moment.
+// nearby lets calls of the server of shared limits take 0.2 to 1 ms each way, so that no two things happen at one
+// moment.
 func nearby(e *memoryengine.Engine) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	way := func() time.Duration {

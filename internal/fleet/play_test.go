@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// play is one random schedule for a fleet: a load, a Discord, a server of shared limits and what goes wrong with all of them, drawn
-// beforehand so that it can be shrunk and repeated.
+// play is one random schedule for a fleet: a load, a Discord, a server of shared limits and what goes wrong with all of
+// them, drawn beforehand so that it can be shrunk and repeated.
 type play struct {
 	seed      uint64
 	processes int
@@ -186,8 +186,8 @@ func (p play) excuse() string {
 	case "changing limit": // permits that were granted before stay so
 		return "Discord: " + p.world
 	case "shared", "foreign", "global block":
-		// Who dies takes what it was told along, as an engine does that forgets, and who waits for the global limit with a permit does not
-		// hear of a hold.
+		// Who dies takes what it was told along, as an engine does that forgets, and who waits for the global limit
+		// with a permit does not hear of a hold.
 		if p.deaths > 0 || p.forgets() || p.global != 0 && p.global != 50 {
 			return "Discord: " + p.world + ", and who knew of it is gone"
 		}
@@ -198,9 +198,9 @@ func (p play) excuse() string {
 // forgets reports that the engine loses its state.
 func (p play) forgets() bool { return p.outage == "flushed" || p.outage == "restarted" }
 
-// allowance is how many refusals may be the price of what goes wrong with the server of shared limits or with processes: what only one
-// of them knew is lost with it, and one request finds out. Buckets that give back one request after the other are not known as
-// exactly as others while permits wait for the global limit.
+// allowance is how many refusals may be the price of what goes wrong with the server of shared limits or with
+// processes: what only one of them knew is lost with it, and one request finds out. Buckets that give back one request
+// after the other are not known as exactly as others while permits wait for the global limit.
 func (p play) allowance() int {
 	if p.forgets() {
 		return 3 + p.channels // one for each bucket

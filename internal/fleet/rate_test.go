@@ -17,8 +17,8 @@ import (
 // interval is a time in which something happens to processes or the engine.
 type interval struct{ from, until time.Duration }
 
-// recovery is how long after any trouble a bucket may be served at less than its rate: the others do without a process after 3 s, and what is not
-// known is waited out, for a period of the bucket. The rest is for messages and timers.
+// recovery is how long after any trouble a bucket may be served at less than its rate: the others do without a process
+// after 3 s, and what is not known is waited out, for a period of the bucket. The rest is for messages and timers.
 func (s *stage) recovery() time.Duration { return 4*time.Second + s.quota.Period }
 
 // longestUnknown is how long is waited in place of a period if somebody dies who alone knows how long that is.
@@ -46,7 +46,8 @@ func (s *stage) tail(w *world) time.Duration {
 	return s.recovery() + 3*s.cycle()
 }
 
-// slow says which bucket was served at less than 80 % of its rate while requests waited, though there was no trouble any more.
+// slow says which bucket was served at less than 80 % of its rate while requests waited, though there was no trouble
+// any more.
 func (s *stage) slow(w *world) error {
 	if !s.judgesRate(w) {
 		return nil

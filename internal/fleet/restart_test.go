@@ -23,9 +23,9 @@ var endings = map[string]ending{
 	"Shutdown": func(t *testing.T, p *fleet.Process) { require.NoError(t, p.Transport.Shutdown(t.Context())) },
 }
 
-// successor is a fleet whose first process ends the given time after it has sent five requests, which is the limit, in each of 50
-// buckets that are lent to it, with windows of the given length. Round trips take 300 ms. At once afterwards, another process sends one
-// request in each.
+// successor is a fleet whose first process ends the given time after it has sent five requests, which is the limit, in
+// each of 50 buckets that are lent to it, with windows of the given length. Round trips take 300 ms. At once
+// afterwards, another process sends one request in each.
 func successor(t *testing.T, period, after time.Duration, endings map[string]ending) {
 	const channels = 50
 	for name, end := range endings {

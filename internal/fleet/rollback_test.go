@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// backward is a fleet of two whose engine goes back to what it kept before a bucket of 5 in 10 s was used up. Once they contend for the
-// bucket, and once it is lent to the first of them.
+// backward is a fleet of two whose engine goes back to what it kept before a bucket of 5 in 10 s was used up. Once they
+// contend for the bucket, and once it is lent to the first of them.
 func backward(t *testing.T, contended bool) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, 10*time.Second), Hash: "messages"})
@@ -44,8 +44,8 @@ func backward(t *testing.T, contended bool) {
 	})
 }
 
-// A process that has not heard of the engine since it was copied cannot know that it went back. It learns that as soon as one has called that
-// has, about whatever that was.
+// A process that has not heard of the engine since it was copied cannot know that it went back. It learns that as soon
+// as one has called that has, about whatever that was.
 func TestEngineThatGoesBackGivesNoWindowAgainOnceAnybodyHasNoticed(t *testing.T) {
 	backward(t, true)
 }
@@ -54,8 +54,8 @@ func TestEngineThatGoesBackGivesNoLentWindowAgain(t *testing.T) {
 	backward(t, false)
 }
 
-// What an engine keeps that goes back by long says that buckets are lent to a process that has died since. Others have used them for long, so
-// there is nothing to find out.
+// What an engine keeps that goes back by long says that buckets are lent to a process that has died since. Others have
+// used them for long, so there is nothing to find out.
 func TestEngineThatGoesBackToTheLoansOfTheDeadCostsAPeriodAtMost(t *testing.T) {
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)

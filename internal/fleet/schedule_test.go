@@ -234,8 +234,8 @@ func (p play) request(i int, chance *rand.Rand) fleet.Request {
 	return r
 }
 
-// TestWhateverHappensToAFleetNothingIsLostAndNothingAvoidable plays random schedules with several processes. For half a million
-// requests:
+// TestWhateverHappensToAFleetNothingIsLostAndNothingAvoidable plays random schedules with several processes. For half a
+// million requests:
 //
 //	go test ./internal/fleet -run Whatever -rapid.checks=13000 -timeout 5h -v
 func TestWhateverHappensToAFleetNothingIsLostAndNothingAvoidable(t *testing.T) {

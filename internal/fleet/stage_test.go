@@ -18,8 +18,8 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// stage is one play of a world: processes as those of real bots are, each of which has the channels of some guilds for itself, but for
-// a few requests of strangers, and what happens to them.
+// stage is one play of a world: processes as those of real bots are, each of which has the channels of some guilds for
+// itself, but for a few requests of strangers, and what happens to them.
 type stage struct {
 	*fleet.Fleet
 	scene
@@ -159,8 +159,8 @@ func (s *stage) engine() {
 	})
 }
 
-// channel lets those who use a channel do so until the play is over: as much as they can, in bursts that use up a window, or now and
-// then.
+// channel lets those who use a channel do so until the play is over: as much as they can, in bursts that use up a
+// window, or now and then.
 func (s *stage) channel(ctx context.Context, channel int) {
 	chance := rand.New(rand.NewPCG(s.seed, 100+uint64(channel)))
 	pause := func(most time.Duration) time.Duration { return time.Duration(chance.Int64N(int64(most) + 1)) }

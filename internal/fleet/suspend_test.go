@@ -49,8 +49,8 @@ func TestNothingLeavesASuspendedProcess(t *testing.T) {
 	}
 }
 
-// lentAndStopped is a fleet of two with a bucket of 5 in 20 s that is lent to the first process, which has used one place of it. Then that
-// stands still for so long, the other one uses up the bucket, and the first one goes on.
+// lentAndStopped is a fleet of two with a bucket of 5 in 20 s that is lent to the first process, which has used one
+// place of it. Then that stands still for so long, the other one uses up the bucket, and the first one goes on.
 func lentAndStopped(t *testing.T, clockStands bool, length time.Duration) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, 20*time.Second), Hash: "messages"})
@@ -80,8 +80,8 @@ func TestProcessThatStoodStillDoesNotTrustItsLoan(t *testing.T) {
 	lentAndStopped(t, false, 10*time.Second)
 }
 
-// TestAShortSuspensionIsNobodyElsesConcern tests that a process whose clock stood still for less than a second does not take that for a step of the
-// engine's, which would hold all others.
+// TestAShortSuspensionIsNobodyElsesConcern tests that a process whose clock stood still for less than a second does not
+// take that for a step of the engine's, which would hold all others.
 func TestAShortSuspensionIsNobodyElsesConcern(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})

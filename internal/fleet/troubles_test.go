@@ -8,7 +8,8 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// The methods in this file are what can happen to a play. Each is called before the play begins, draws when it happens, and returns at once.
+// The methods in this file are what can happen to a play. Each is called before the play begins, draws when it happens,
+// and returns at once.
 
 // at lets something happen after so much of the play, unless that is over.
 func (s *stage) at(after time.Duration, do func()) { s.during(after, 0, do) }
@@ -71,8 +72,8 @@ func (s *stage) flushes() {
 	})
 }
 
-// rollbacks: the engine goes back to what it kept some time ago, as one that starts again from an old file; or a replica takes over after a
-// while in which nobody answers, and was behind.
+// rollbacks: the engine goes back to what it kept some time ago, as one that starts again from an old file; or a
+// replica takes over after a while in which nobody answers, and was behind.
 func (s *stage) rollbacks() {
 	s.times(3, func(at time.Duration) {
 		age, down := s.within(20*time.Millisecond, min(at, 3*time.Second+2*s.quota.Period)), time.Duration(0)
@@ -160,7 +161,8 @@ func (s *stage) cuts() {
 	})
 }
 
-// steps: the engine's clock steps, as in a fail-over to another machine. What it keeps is worth as much as what it would have lost.
+// steps: the engine's clock steps, as in a fail-over to another machine. What it keeps is worth as much as what it
+// would have lost.
 func (s *stage) steps(sign time.Duration) {
 	s.times(2, func(at time.Duration) {
 		d := sign * []time.Duration{300 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Minute, time.Hour}[s.trouble.IntN(5)]
@@ -305,8 +307,8 @@ func (s *stage) replace(place int) {
 	s.put(place, p)
 }
 
-// rolling: each process is closed or shut down, and replaced by a new one, in turn, as a deployment does it. The new one starts before that,
-// or afterwards.
+// rolling: each process is closed or shut down, and replaced by a new one, in turn, as a deployment does it. The new
+// one starts before that, or afterwards.
 func (s *stage) rolling() {
 	first, pause := s.within(time.Second, s.length/3), s.within(100*time.Millisecond, s.length/8)
 	overlap, end := s.trouble.IntN(2) == 0, s.close

@@ -18,7 +18,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// next is how a process of the next version of the protocol reaches the engine: all of its keys and channels begin with another number.
+// next is how a process of the next version of the protocol reaches the engine: all of its keys and channels begin with
+// another number.
 type next struct {
 	shared.Engine
 	shared.Subscriber
@@ -94,8 +95,8 @@ func TestVersionsOfTheProtocolDoNotSpoilEachOther(t *testing.T) {
 	})
 }
 
-// The next version of the protocol is rolled out as the README of buckets/shared says, while all processes send as much as they can, each in
-// buckets of its own.
+// The next version of the protocol is rolled out as the README of buckets/shared says, while all processes send as much
+// as they can, each in buckets of its own.
 func TestRollOutOfTheNextVersionDrawsNoRefusals(t *testing.T) {
 	long(t)
 	t.Parallel()

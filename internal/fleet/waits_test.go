@@ -38,7 +38,8 @@ func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last
 	})
 }
 
-// A process that has nobody waiting itself knows of those who wait elsewhere, and refuses what would take too long at once.
+// A process that has nobody waiting itself knows of those who wait elsewhere, and refuses what would take too long at
+// once.
 func TestMaxWaitCountsThoseOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	queued(t, 10, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, _ context.CancelFunc) {

@@ -26,15 +26,16 @@ type world struct {
 	name    string
 	scenery func(s *scene, pick func(values ...int) int) // changes what the play is made of
 	trouble func(s *stage)
-	// share is that of fleet.Config, for worlds where processes have several versions of the protocol. Nil: all have the current one.
+	// share is that of fleet.Config, for worlds where processes have several versions of the protocol. Nil: all have
+	// the current one.
 	share    func(process int, engine shared.Engine) (shared.Source, error)
 	apart    bool   // nothing is shared
 	declares bool   // limits are declared
 	costs    string // names the costs for which 429s are only counted, "" if there are none
 }
 
-// worlds are all there are. In each of them a bucket has at most one avoidable 429 for each time that the engine has lost
-// its state before, and for each of its first requests that Close has cut off.
+// worlds are all there are. In each of them a bucket has at most one avoidable 429 for each time that the engine has
+// lost its state before, and for each of its first requests that Close has cut off.
 var worlds = []world{
 	{name: "nothing happens"},
 	{name: "calls are lost or late",
@@ -106,8 +107,8 @@ func (t *tally) add(o tally) {
 	t.lost, t.late, t.dead, t.closed, t.suspended = t.lost+o.lost, t.late+o.late, t.dead+o.dead, t.closed+o.closed, t.suspended+o.suspended
 }
 
-// TestWorlds plays the worlds, each as often as -rapid.checks says, and a few times if it says nothing. The proof is a million requests,
-// which take about half an hour of processor time; what they have cost is summed up at the end:
+// TestWorlds plays the worlds, each as often as -rapid.checks says, and a few times if it says nothing. The proof is a
+// million requests, which take about half an hour of processor time; what they have cost is summed up at the end:
 //
 //	go test ./internal/fleet -run TestWorlds -fleet.requests=1000000 -timeout 3h -v
 func TestWorlds(t *testing.T) {

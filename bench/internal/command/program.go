@@ -1,4 +1,5 @@
-// Package command is what the programs of the benchmark have in common: flags, exit statuses, and how a result is shown.
+// Package command is what the programs of the benchmark have in common: flags, exit statuses, and how a result is
+// shown.
 package command
 
 import (

@@ -44,7 +44,8 @@ func everything(text string) *report.Report {
 	}
 }
 
-// busy is what happened while so many requests, a millisecond apart, went to one bucket of five in 5 ms. The last ones are too many.
+// busy is what happened while so many requests, a millisecond apart, went to one bucket of five in 5 ms. The last ones
+// are too many.
 func busy(requests int) *report.Log {
 	config := discordsim.Config{
 		Global: discordsim.Unlimited(), Rules: []discordsim.Rule{{Path: "**", Hash: "a", Quota: discordsim.Fixed(5, 5*ms)}},

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// dump searches every string and every run of bytes that can be reached from a value, whatever stands between: unexported
-// fields, pointers, maps of package sync and its like. It takes no locks, so nothing of it may change meanwhile. What hides
-// behind functions and channels it does not see.
+// dump searches every string and every run of bytes that can be reached from a value, whatever stands between:
+// unexported fields, pointers, maps of package sync and its like. It takes no locks, so nothing of it may change
+// meanwhile. What hides behind functions and channels it does not see.
 func (s *searcher) dump(where string, value any) {
 	_ = time.Local.String() // read from the system when it is used first, which may be while we look
 	d := dumper{searcher: s, where: where, seen: make(map[visit]struct{})}
@@ -101,7 +101,8 @@ func (d *dumper) structure(v reflect.Value) {
 	}
 }
 
-// entries visits those of a concurrent map, which hides them behind pointers without a type. It reports false for all else.
+// entries visits those of a concurrent map, which hides them behind pointers without a type. It reports false for all
+// else.
 func (d *dumper) entries(v reflect.Value) bool {
 	if !v.CanAddr() {
 		return false

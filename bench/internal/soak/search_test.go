@@ -99,7 +99,8 @@ func TestADumpLooksBehindEverything(t *testing.T) {
 	assert.False(t, found(func(s *searcher) { s.dump("test", &hidden{any: []any{1, "", nil, (*hidden)(nil)}}) }))
 }
 
-// A request that waits has to keep its path somewhere. When it is gone, so is the token: the search would see one that stayed.
+// A request that waits has to keep its path somewhere. When it is gone, so is the token: the search would see one that
+// stayed.
 func TestADumpOfATransportSeesWhatWaits(t *testing.T) {
 	t.Parallel()
 	if raceDetector {

@@ -16,8 +16,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// needles are the forms in which the mark may turn up: as it is, in other case, as bytes that were printed as numbers, in
-// hexadecimal, and in base64 (at each of the three offsets).
+// needles are the forms in which the mark may turn up: as it is, in other case, as bytes that were printed as numbers,
+// in hexadecimal, and in base64 (at each of the three offsets).
 func needles() (found [][]byte) {
 	found = [][]byte{
 		[]byte(mark), bytes.ToLower([]byte(mark)), bytes.ToUpper([]byte(mark)), fmt.Appendf(nil, "%x", mark),
@@ -30,7 +30,8 @@ func needles() (found [][]byte) {
 	return found
 }
 
-// searcher looks for tokens in everything that is ever logged, told, returned or shown. It keeps nothing but what it found.
+// searcher looks for tokens in everything that is ever logged, told, returned or shown. It keeps nothing but what it
+// found.
 type searcher struct {
 	needles      [][]byte
 	texts, bytes atomic.Uint64

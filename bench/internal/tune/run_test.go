@@ -68,8 +68,8 @@ func refused(report Report) (n []int) {
 	return n
 }
 
-// Twenty requests at once, of which five can go every five seconds. The first one goes alone and brings the limit, and a cycle
-// takes a little more than the window, because the client must be sure.
+// Twenty requests at once, of which five can go every five seconds. The first one goes alone and brings the limit, and
+// a cycle takes a little more than the window, because the client must be sure.
 func TestRefusalsByHand(t *testing.T) {
 	t.Parallel()
 	values := []time.Duration{0, 4 * second, 6 * second, 11 * second, 16 * second, time.Minute}
@@ -149,7 +149,8 @@ func TestLargerValueRefusesNoMore(t *testing.T) {
 	}
 }
 
-// A value that refuses nothing is not reached by any wait, so larger ones need no replay. This one does it all the same.
+// A value that refuses nothing is not reached by any wait, so larger ones need no replay. This one does it all the
+// same.
 func TestValuesAboveOneThatRefusesNothingGiveTheSame(t *testing.T) {
 	t.Parallel()
 	load := generate(t, anHour(3))
@@ -163,8 +164,8 @@ func TestValuesAboveOneThatRefusesNothingGiveTheSame(t *testing.T) {
 	}
 }
 
-// What makes a day take seconds: nothing happens but the arrival, the two ways and, for those who wait, an alarm; and the
-// garbage collector every 20 s.
+// What makes a day take seconds: nothing happens but the arrival, the two ways and, for those who wait, an alarm; and
+// the garbage collector every 20 s.
 func TestDayTakesABoundedNumberOfEvents(t *testing.T) {
 	t.Parallel()
 	traffic := anHour(1)

@@ -22,7 +22,8 @@ import (
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m,
-		// The client of a cluster leaves these behind when it is closed: they sleep for up to five seconds, and then find everything closed.
+		// The client of a cluster leaves these behind when it is closed: they sleep for up to five seconds, and then
+		// find everything closed.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))
@@ -159,8 +160,8 @@ func (p *proxy) serve(connection net.Conn) {
 	}
 }
 
-// pretend starts a server that either greets and hangs up, or answers each command as it is told: a whole answer, with its line ends. What answer does not know gets
-// an error, as from an engine that does not know the command.
+// pretend starts a server that either greets and hangs up, or answers each command as it is told: a whole answer, with
+// its line ends. What answer does not know gets an error, as from an engine that does not know the command.
 func pretend(t testing.TB, greeting string, answer func(words []string) string) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

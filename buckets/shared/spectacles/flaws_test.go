@@ -18,7 +18,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The tests of this file are what is wrong with the script of the Spectacles specification: it does that, and we do not.
+// The tests of this file are what is wrong with the script of the Spectacles specification: it does that, and we do
+// not.
 
 // inWorld runs a test in a world in which nothing goes wrong by itself.
 func inWorld(t *testing.T, test func(w *world)) {
