@@ -197,9 +197,8 @@ func ExampleRedact() {
 	// true
 }
 
-// A program that only posts to a webhook needs nothing but the transport in its client. That obeys a Retry-After, also
-// where Discord sends no other header about limits, and once Discord has said that the webhook is gone, nothing is sent
-// to it for ten minutes.
+// A program that only posts to a webhook needs nothing but the transport in its client. That obeys a Retry-After, also where Discord sends
+// no other header about limits, and once Discord has said that the webhook is gone, nothing is sent to it for ten minutes.
 func Example_webhook() {
 	server := discordtest.NewServer(nil,
 		discordtest.Unlimited("execute_webhook"),

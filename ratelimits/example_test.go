@@ -68,6 +68,7 @@ func ExampleTooLongError() {
 		fmt.Println("again in", tooLong.Wait)
 	}
 	fmt.Println(err)
-	// Output: again in 20s rate limit too long: POST /channels/{channel.id}/messages would wait 20s (5 requests per
-	// 5s), longer than its max rate limit of 10s
+	// Output:
+	// again in 20s
+	// rate limit too long: POST /channels/{channel.id}/messages would wait 20s (5 requests per 5s), longer than its max rate limit of 10s
 }

@@ -53,9 +53,9 @@ func ExampleRoute_Compile() {
 
 	_, err = routes.AddMyMessageReaction.Compile("81384788765712384")
 	fmt.Println(err)
-	// Output: PUT /channels/81384788765712384/messages/1103049420993970196/reactions/%F0%9F%94%A5/@me routes: PUT
-	// /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me: missing parameter message_id: got 1
-	// parameters, expected 3
+	// Output:
+	// PUT /channels/81384788765712384/messages/1103049420993970196/reactions/%F0%9F%94%A5/@me
+	// routes: PUT /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me: missing parameter message_id: got 1 parameters, expected 3
 }
 
 // A token is a part of the address, but it is not printed.

@@ -28,8 +28,8 @@ func Welcome(client *http.Client, channel, name string) error {
 	return nil
 }
 
-// A bot's function is given the server's client, and what it has sent is looked at. In a test, t takes the place of
-// nil, and the server closes itself.
+// A bot's function is given the server's client, and what it has sent is looked at. In a test, t takes the place of nil, and the server
+// closes itself.
 func Example() {
 	server := discordtest.NewServer(nil)
 	defer server.Close()
@@ -44,8 +44,7 @@ func Example() {
 	// POST /api/v10/channels/1/messages {"content":"Welcome, Ada!"}
 }
 
-// A scripted fault: the second message meets a 429, and so does the third one, which is sent although that asked to
-// wait.
+// A scripted fault: the second message meets a 429, and so does the third one, which is sent although that asked to wait.
 func ExampleRefuse() {
 	server := discordtest.NewServer(nil,
 		discordtest.Refuse("create_message", discordtest.User, 5*time.Second).Nth(2))
