@@ -35,6 +35,15 @@ func (m *RESTBucketManager) seriesKey(k *ask, key string) uint64 {
 	}{k.request.Route.Route(), k.major, key}) | 1
 }
 
+// Begin notes that the caller makes the request now. Of the requests with one key of Request.Supersedes, one that begins
+// later is newer. Without Begin, a request begins with its first AcquireRequest. Call it before what takes long, such as
+// receiving the body. It does not block, and is safe for concurrent use.
+func (m *RESTBucketManager) Begin(r *Request) {
+	if r.Supersedes != "" {
+		r.version = m.versions.Add(1)
+	}
+}
+
 // seriesOf returns the series of a key, and makes it if there is none.
 func (a *account) seriesOf(key uint64) *series {
 	s := a.series[key]
@@ -59,10 +68,18 @@ func (s *series) waits(w *waiter, n int) {
 	}
 }
 
-// sends records that a request is sent.
-func (s *series) sends(version uint64) {
-	s.sent = version
+// sends records that a request is sent, and returns the newest version that was sent before.
+func (s *series) sends(version uint64) (before uint64) {
+	before, s.sent = s.sent, version
 	s.leases++
+	return before
+}
+
+// unsent records that a request of a version was not sent after all.
+func (s *series) unsent(version, before uint64) {
+	if s != nil && s.sent == version {
+		s.sent = before
+	}
 }
 
 // end records that a request in flight has ended.
@@ -100,6 +117,14 @@ func (k *ask) supersedes() (older *waiter, err error) {
 		return nil, nil
 	}
 	return s.waiting, nil
+}
+
+// placeAt returns the time of arrival at which an ask is queued: that of the request whose place it takes, if any.
+func (k *ask) placeAt(arrived time.Duration, older *waiter) time.Duration {
+	if older != nil {
+		return min(arrived, older.Arrived)
+	}
+	return arrived
 }
 
 // giveWay gives the place of an ask that comes back, but has been superseded, to the newer request that waits, if one

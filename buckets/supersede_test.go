@@ -518,3 +518,87 @@ func TestSupersededAndCancelledTogether(t *testing.T) {
 		drained(t, m)
 	})
 }
+
+// A newer one that was granted but not sent supersedes nothing.
+// A newer one that was granted but certainly never sent (Return) has superseded nothing.
+func TestNewerOneThatWasNotSentSupersedesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+		old := newer(m, "a")
+		last := newer(m, "a")
+		require.True(t, last.granted())
+		last.lease.Return() // never sent, and its caller gives up
+		old.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 5, 0, time.Minute))
+		old.again(m)
+		wait(3 * time.Minute)
+		require.NoError(t, old.failed())
+	})
+}
+
+// A newer one has another group, and goes ahead of others in the queue of that.
+// A newer one in another queue goes ahead of those there, whose waits become too long.
+func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := full(t)
+		in := func(group, key string, longest time.Duration) *caller {
+			ctx := background
+			if longest > 0 {
+				ctx = buckets.ContextWithMaxWait(ctx, longest)
+			}
+			return call(ctx, m, buckets.Request{Route: message(1), Authorization: bot, Group: group, Supersedes: key})
+		}
+		older := in("one", "a", 0)
+		all := []*caller{in("one", "", 0)}
+		x := in("two", "", 2*time.Minute+30*time.Second)
+		require.NoError(t, x.failed())
+		newest := in("two", "a", 0)
+		assertSuperseded(t, older, false)
+		if x.failed() != nil {
+			return // rejected at once: right
+		}
+		all = append(all, newest)
+		begin := time.Now()
+		for range 300 {
+			wait(time.Second)
+			for _, c := range all {
+				if c.granted() && !c.ended {
+					c.ended = true
+					c.update(limited("messages", 1, 0, time.Minute))
+				}
+			}
+			if x.done() {
+				t.Fatalf("it may wait for 2m30s, was not rejected at once, and was answered after %v: %v", x.at.Sub(begin), x.err)
+			}
+		}
+		t.Fatal("it was not rejected at once")
+	})
+}
+
+// A newer one leaves at once, and comes back to the place of the older one.
+// A newer one that leaves at once in the place of an older one, and is refused, comes back to that place.
+func TestNewerOneThatLeavesAtOnceKeepsThePlace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+		call(background, m, change("1", "name")).update(renamed) // holds "name"
+		rename, topic := change("1", "name"), change("1", "topic")
+		rename.Supersedes, topic.Supersedes = "a", "a"
+		older := call(background, m, rename)
+		require.False(t, older.done())
+		wait(time.Second)
+		other := call(background, m, change("1", "topic"))
+		require.True(t, other.granted())
+		last := call(background, m, topic)
+		assertSuperseded(t, older, false)
+		require.True(t, last.granted())
+		refusal := inBucket(refused(ratelimits.ClassUser, time.Minute), "channel", 5, 0, time.Minute)
+		other.update(refusal)
+		last.update(refusal)
+		other.again(m)
+		last.again(m)
+		wait(time.Minute + 2*time.Millisecond)
+		assert.True(t, last.done(), "it took the place of one that came before")
+		assert.False(t, other.done())
+	})
+}

@@ -65,7 +65,7 @@ func ContextWithAttemptTimeout(ctx context.Context, d time.Duration) context.Con
 // A request that has been sent already is not affected; the newer one is sent after it. The network may reorder them,
 // unless buckets.ContextWithOrdered is used as well. A request that is to be sent again, after a 429 or a failure,
 // fails with a *ratelimits.SupersededError if a newer one waits or was sent. It does not notice one that came and ended
-// during the pause after a failure, see buckets.Request.Supersedes.
+// during the pause after a failure, or while its body was received, see buckets.Request.Supersedes.
 //
 // A key of buckets.ContextWithSupersedes counts instead of method and path. A limiter of WithLimiter may ignore both.
 func ContextWithLatest(ctx context.Context) context.Context {

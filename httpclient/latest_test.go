@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -201,4 +202,31 @@ func ExampleContextWithLatest() {
 	all.Wait()
 	fmt.Println("sent at once, and a second later:", len(server.Requests()))
 	// Output: sent at once, and a second later: 2
+}
+
+// An older edit whose body comes slowly must neither leave after a newer one, nor supersede it.
+func TestSlowBodyOfAnOlderEditSupersedesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below)
+		r, w := io.Pipe()
+		slow := newEdit(t, "")
+		slow.Body, slow.GetBody, slow.ContentLength = r, nil, -1
+		older := send(transport, slow)
+		synctest.Wait()
+		transport.Manager().Throttle(10 * time.Second)
+		time.Sleep(time.Second)
+		newer := send(transport, newEdit(t, "new"))
+		synctest.Wait()
+		go func() {
+			io.WriteString(w, `{"content":"old"}`)
+			w.Close()
+		}()
+		synctest.Wait()
+		assert.False(t, newer.over(), "the newer one is superseded by the older one")
+		time.Sleep(15 * time.Second)
+		require.NoError(t, newer.wait().err)
+		var superseded *ratelimits.SupersededError
+		require.ErrorAs(t, older.wait().err, &superseded)
+	})
 }

@@ -238,6 +238,9 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	x.ask = buckets.Request{
 		Server: server, Route: route, Authorization: authorization, Supersedes: supersedes(request.Context(), route),
 	}
+	if t.manager != nil {
+		t.manager.Begin(&x.ask) // the body may take long
+	}
 	x.body.reservation.of = &t.memoryBudget
 	defer x.body.close()
 	response, err := x.do()

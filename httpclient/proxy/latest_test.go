@@ -103,3 +103,15 @@ func TestAnotherValueThanTrueIsRefused(t *testing.T) {
 		assert.Len(t, w.discord.Requests(), 1)
 	})
 }
+
+func TestHeaderForTheLatestIsGivenOnce(t *testing.T) {
+	play(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		for _, values := range [][]string{{"true", "false"}, {"", "true"}, {"true, true"}} {
+			r := newEdit(t, "x")
+			r.Header["X-Ratelight-Latest"] = values
+			assert.Equal(t, http.StatusBadRequest, w.do(r).StatusCode, "%q", values)
+		}
+		assert.Empty(t, w.discord.Requests())
+	})
+}

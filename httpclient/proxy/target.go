@@ -137,14 +137,14 @@ func groupOf(r *http.Request) (string, error) {
 	return group, nil
 }
 
-var errLatest = errors.New("the header " + headerLatest + " is malformed: expected true, or no such header")
+var errLatest = errors.New("the header " + headerLatest + " is malformed: expected true once, or no such header")
 
 // isLatest reports whether a request supersedes older ones of the same method and path.
 func isLatest(r *http.Request) (bool, error) {
-	switch r.Header.Get(headerLatest) {
-	case "":
+	switch values := r.Header.Values(headerLatest); {
+	case len(values) == 0 || len(values) == 1 && values[0] == "":
 		return false, nil
-	case "true":
+	case len(values) == 1 && values[0] == "true":
 		return true, nil
 	}
 	return false, errLatest
