@@ -107,6 +107,7 @@ type actor struct {
 	kind    kind
 	rank    int // by arrival, or the rank of the one that it supersedes
 	version int // by arrival
+	before  int // the latest version that was sent before it
 	number  int // by sending
 	sent    time.Duration
 	after   uint8 // for each scope: it was sent since the latest 429 of that
@@ -340,7 +341,7 @@ func (l *life) resolved(a *actor, lease Lease, err error) {
 		if l.newest[a.kind.route] > a.version {
 			l.fail("%s is sent after a newer one with its key", a)
 		}
-		l.newest[a.kind.route] = a.version
+		a.before, l.newest[a.kind.route] = l.newest[a.kind.route], a.version
 	}
 	l.say("  %s is sent", a)
 	l.granted = append(l.granted, a.index)
@@ -413,6 +414,9 @@ func (l *life) end(i int, how answer) {
 	case lost:
 		lease.Release()
 	case notSent:
+		if a.kind.key != "" && l.newest[a.kind.route] == a.version {
+			l.newest[a.kind.route] = a.before
+		}
 		lease.Return()
 	default:
 		lease.Update(r)
@@ -449,6 +453,7 @@ func (l *life) digest(d *digest) uint64 {
 		d.add(uint64(len(a.kind.tenant)))
 		if a.kind.key != "" {
 			d.add(uint64(a.version))
+			d.add(uint64(a.before))
 		}
 		d.add(uint64(a.after))
 		if a.newest {

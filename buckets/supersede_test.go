@@ -519,7 +519,6 @@ func TestSupersededAndCancelledTogether(t *testing.T) {
 	})
 }
 
-// A newer one that was granted but not sent supersedes nothing.
 // A newer one that was granted but certainly never sent (Return) has superseded nothing.
 func TestNewerOneThatWasNotSentSupersedesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -536,7 +535,6 @@ func TestNewerOneThatWasNotSentSupersedesNothing(t *testing.T) {
 	})
 }
 
-// A newer one has another group, and goes ahead of others in the queue of that.
 // A newer one in another queue goes ahead of those there, whose waits become too long.
 func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -575,7 +573,6 @@ func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 	})
 }
 
-// A newer one leaves at once, and comes back to the place of the older one.
 // A newer one that leaves at once in the place of an older one, and is refused, comes back to that place.
 func TestNewerOneThatLeavesAtOnceKeepsThePlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
