@@ -17,6 +17,7 @@ type agents struct {
 	active map[*bucket]struct{} // busy buckets, for which the session stays alive
 	stop   func()               // stops the ticks; nil if there are none
 	saw    time.Duration        // start of the latest call that succeeded
+	read   time.Duration        // when it was read last which loans others need of the session
 	naps   int                  // suspensions of this process that aliveUntil has seen
 	lease  time.Duration        // until when the server knows the session to be alive, by its clock
 	since  time.Duration        // start of the first call after a time in which it may have counted as dead
@@ -174,7 +175,8 @@ func (s *session) settle(begin string) {
 
 // tickAgents ends what has lasted too long, once a second. It sends a beat while there are loans: calls of buckets also
 // keep the session alive, but only a beat's reply says which loans other sessions need. A session with requests in
-// flight makes a call every second, too, so that it can report them in time after a loss; others every two seconds.
+// flight makes a call every second, too, so that it can report them in time after a loss; others every two seconds. One
+// that gets no messages looks every three seconds for loans that it knows nothing of, because the server has gone back.
 func (s *session) tickAgents() {
 	away, _ := s.away()
 	now, loans, pause := s.now(), false, 2*beatPeriod
@@ -187,8 +189,9 @@ func (s *session) tickAgents() {
 	}
 	s.agents.mu.Lock()
 	silent := now-s.agents.saw >= pause*9/10
+	unread := s.store.subscriber == nil && now-s.agents.read >= sessionTime
 	s.agents.mu.Unlock()
-	if !away && (loans || silent) {
+	if !away && (loans || silent || unread) {
 		s.beat(s.context)
 	}
 }

@@ -36,6 +36,9 @@ func (s *session) sendBeat(ctx context.Context) error {
 	if err != nil || r.anew {
 		return err
 	}
+	s.agents.mu.Lock()
+	s.agents.read = r.sent
+	s.agents.mu.Unlock()
 	s.wantLoans(r.values[0].Value, r.engine)
 	return nil
 }

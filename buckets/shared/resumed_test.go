@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -134,5 +135,39 @@ func TestDeadHolderIsFoundWhileTheServerComesAndGoes(t *testing.T) {
 			w.server.SetDown(false)
 		}
 		assert.True(t, b.mayOrOwns() || b.leaves() > 0, "it waits for half a minute")
+	})
+}
+
+// The server goes back to a state in which a process has a bucket that it has returned since. It makes calls for another
+// bucket all the time, and gets no messages.
+func TestLoanThatTheServerHasGoneBackToIsReadOf(t *testing.T) {
+	inWorld(t, func(w *world) {
+		deaf := func() *process {
+			l := &link{server: w.server}
+			store, err := shared.New(struct{ shared.Engine }{l})
+			require.NoError(t, err)
+			p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: l}
+			w.processes = append(w.processes, p)
+			return p
+		}
+		p, q := deaf(), deaf()
+		busy, rival := p.use(elsewhere), q.use(elsewhere)
+		busy.join(1)
+		pass(100 * ms)
+		rival.join(1)
+		pass(100 * ms)
+		busy.giveBack(ratelimits.State{Limit: 1, Used: 1, Reset: 10 * time.Minute, Period: 10 * time.Minute})
+		busy.join(1)
+		a, b := p.use(someKey), q.use(someKey)
+		a.join(1)
+		pass(100 * ms)
+		key := "rl2:{default}:b:" + someKey.Credential + "/" + someKey.Hash + "/" + someKey.Major
+		before := w.server.Value(key)
+		a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
+		pass(5 * time.Second)
+		w.server.Set(key, before)
+		b.join(1)
+		pass(10 * time.Second)
+		assert.True(t, b.mayOrOwns() || b.leaves() > 0)
 	})
 }
