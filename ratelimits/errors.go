@@ -126,8 +126,8 @@ func (e *QueueFullError) Error() string {
 	return fmt.Sprintf("queue full: %s refused, %d of at most %d requests wait", e.Route, e.Waiting, e.Max)
 }
 
-// SupersededError says that a request was not sent because a newer one with the same key took its place, see
-// buckets.Request.Supersedes. The newer one may still wait, and may fail itself.
+// SupersededError says that a request was not sent, or not sent again, because a newer one with the same key took its
+// place, see buckets.Request.Supersedes. The newer one may still wait, and may fail itself.
 type SupersededError struct {
 	// Route is the method and template, without parameters.
 	Route string

@@ -19,6 +19,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
+const longest = 2000 // characters of a message
+
 type message struct {
 	ID      string `json:"id,omitempty"`
 	Content string `json:"content"`
@@ -47,6 +49,9 @@ func stream(ctx context.Context, client *rest.Client, channel string, input io.R
 	text := ""
 	var edits sync.WaitGroup
 	for words.Scan() {
+		if len(text)+len(words.Text()) >= longest {
+			break
+		}
 		text += words.Text() + " "
 		now := text
 		edits.Go(func() {
@@ -57,8 +62,10 @@ func stream(ctx context.Context, client *rest.Client, channel string, input io.R
 		})
 	}
 	edits.Wait()
-	if err := edit(text); err != nil { // after all others, whichever of them came last
-		return err
+	if text != "" { // the edits before may have come in any order; this is the last one
+		if err := edit(text); err != nil {
+			return err
+		}
 	}
 	return words.Err()
 }

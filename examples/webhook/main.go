@@ -36,6 +36,9 @@ func post(ctx context.Context, client *http.Client, url string, input io.Reader)
 	ctx = buckets.ContextWithMaxWait(ctx, time.Minute)
 	lines := bufio.NewScanner(input)
 	for lines.Scan() {
+		if lines.Text() == "" {
+			continue
+		}
 		body, err := json.Marshal(map[string]string{"content": lines.Text()})
 		if err != nil {
 			return err
