@@ -27,7 +27,7 @@ const slice = 1024
 
 // compare lets the contenders take turns, with so many goroutines each, and calls before each round with how many times
 // each of them is about to do its thing. It reports how many times as long the first one takes as each of the others.
-// Its ns/op and allocations are those of the first one.
+// The benchmark's ns/op and allocations are the first contender's.
 func compare(b *testing.B, callers int, before func(n int), contenders []contender) {
 	b.Helper()
 	times := make([][]float64, len(contenders))
@@ -127,8 +127,7 @@ func segments(path string) func(i int) {
 	}
 }
 
-// floor is the least that a limiter with feedback can do: a clock reading and two look-ups under a lock that nobody
-// else wants.
+// floor is the least work of a limiter with feedback: a clock reading and two look-ups under a lock without contention.
 func floor(known []routes.CompiledRoute) func(i int) {
 	hashes, used := map[routes.Route]string{}, map[string]int{}
 	for _, route := range known {

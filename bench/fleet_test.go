@@ -26,8 +26,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// What a large fleet costs its engine: processes with buckets that are lent to them, whatever they have to say of
-// those.
+// What a large fleet costs its engine: processes with buckets that are lent to them, and their calls for these buckets.
 
 // recorder counts the calls that it passes on.
 type recorder struct {

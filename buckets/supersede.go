@@ -35,9 +35,9 @@ func (m *RESTBucketManager) seriesKey(k *ask, key string) uint64 {
 	}{k.request.Route.Route(), k.major, key}) | 1
 }
 
-// Begin notes that the caller makes the request now. Of the requests with one key of Request.Supersedes, one that begins
-// later is newer. Without Begin, a request begins with its first AcquireRequest. Call it before what takes long, such as
-// receiving the body. It does not block, and is safe for concurrent use.
+// Begin notes that the caller makes the request now. Of the requests with one key of Request.Supersedes, one that
+// begins later is newer. Without Begin, a request begins with its first AcquireRequest. Call it before what takes long,
+// such as receiving the body. It does not block, and is safe for concurrent use.
 func (m *RESTBucketManager) Begin(r *Request) {
 	if r.Supersedes != "" {
 		r.version = m.versions.Add(1)

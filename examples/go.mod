@@ -9,6 +9,7 @@ require (
 	github.com/ratelight/ratelight/httpclient/discordgolimit v0.1.0
 	github.com/ratelight/ratelight/httpclient/disgolimit v0.1.0
 	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
 )
 
 require (

@@ -123,7 +123,10 @@ func (b *bucket) settle() {
 	defer b.mu.Unlock()
 	last, returned := b.session.agents.next.Load(), b.returned
 	unsaid := func(o outcome) bool { return o.number <= last }
-	for (b.calling || b.failing > 0 && b.timer != nil) && (slices.ContainsFunc(b.ended, unsaid) || returned != nil && b.returned == returned) {
+	for b.calling || b.failing > 0 && b.timer != nil {
+		if !slices.ContainsFunc(b.ended, unsaid) && (returned == nil || b.returned != returned) {
+			return
+		}
 		b.over.Wait()
 	}
 }
@@ -254,7 +257,7 @@ func (b *bucket) want(w *want) {
 	now := b.session.now()
 	switch {
 	case b.loan != nil:
-		b.recall(now)
+		b.endSoon(now)
 	case b.returned != nil: // return the loan now rather than with the next tick
 		b.say(now)
 	case w.at > b.session.engineTime(b.knownAt): // the server may have gone back, and the next call corrects it
@@ -263,8 +266,8 @@ func (b *bucket) want(w *want) {
 	}
 }
 
-// recall ends the loan with the manager's next call, and asks for that. b.mu must be held.
-func (b *bucket) recall(now time.Duration) {
+// endSoon ends the loan with the manager's next call, and asks for that. b.mu must be held.
+func (b *bucket) endSoon(now time.Duration) {
 	if l := b.loan; !l.wanted && !l.alone && now < b.loanUntil() {
 		b.session.meter.count(&b.session.meter.counted.LoansRecalled)
 	}

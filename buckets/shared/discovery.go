@@ -266,20 +266,20 @@ func (d *discovery) compose(wants string) Step {
 	var f found
 	_ = content(d.cell.value, &f) // was read before
 	next, life := f, sessionTime
-	renews := d.renews && f.Hash == d.found
+	again := d.renews && f.Hash == d.found // it is stored for longer
 	free := f.Hash == "" && (f.Finder == "" || f.Finder == d.who)
 	switch {
-	case wants == "found" && d.found != "" && (renews || !d.renews):
+	case wants == "found" && d.found != "" && (again || !d.renews):
 		next, life = found{Hash: d.found}, hintTime
 	case (wants == "found" || wants == "end") && f.Finder == d.who:
 		next, life = found{}, time.Millisecond // nothing has to be known of it
 	case free && (wants == "ask" || wants == "keep"):
-		next.Finder, renews = d.who, true
+		next.Finder, again = d.who, true
 	case wants == "ask" && f.Hash == "" && !slices.Contains(f.Waiting, mine):
 		next.Waiting, life = append(slices.Clone(f.Waiting), mine), max(d.expires-d.session.now(), time.Millisecond)
 	}
 	step := Step{Key: d.cell.key}
-	if renews || !reflect.DeepEqual(next, f) {
+	if again || !reflect.DeepEqual(next, f) {
 		step = d.cell.replace(next, life)
 	}
 	if next.Waiting == nil { // what they wait for is there, or will not come

@@ -164,7 +164,7 @@ func (s *session) startAnew() {
 		b.outdate()
 		switch {
 		case b.loan != nil:
-			b.recall(s.now())
+			b.endSoon(s.now())
 		case b.active:
 			b.asks = true
 			b.say(s.now())

@@ -308,7 +308,8 @@ func (g *global) learn(value string, now time.Duration) error {
 	}
 	was := g.cell.version()
 	is, _ := parseVersion(versionOf(value))
-	lost := g.known != nil && d.Era == g.known.Era && d.Era == g.session.eraNumber() && (is.life != was.life || is.number < was.number)
+	sameEra := g.known != nil && d.Era == g.known.Era && d.Era == g.session.eraNumber()
+	lost := sameEra && (is.life != was.life || is.number < was.number)
 	if lost {
 		g.miss(now)
 		g.session.lost()

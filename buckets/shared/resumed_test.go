@@ -13,15 +13,22 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
+// holderIsCutOff returns users of one bucket in two processes. It is lent to the first one, which has just lost its
+// connection.
+func (w *world) holderIsCutOff() (holder, other *user) {
+	holder, other = w.process().use(someKey), w.process().use(someKey)
+	holder.join(1)
+	pass(100 * ms)
+	require.True(w.t, holder.lent)
+	holder.link.kill(true)
+	return holder, other
+}
+
 // A process is found dead by one that needs its loan no more. When that needs the bucket again, the dead one has come
 // back, and has a new loan.
 func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(100 * ms)
-		require.True(t, a.lent)
-		a.link.kill(true)
+		a, b := w.holderIsCutOff()
 		pass(4 * time.Second)
 		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{After: 100 * ms} })
 		b.join(1)
@@ -70,10 +77,7 @@ func TestTakenOverLoanIsWaitedOutForTheKnownPeriod(t *testing.T) {
 // After an outage one process is back before the one that has the bucket, whose limit nobody else knows.
 func TestWhoComesBackLaterAfterAnOutageIsNotDead(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(100 * ms)
-		a.link.kill(true)
+		a, b := w.holderIsCutOff()
 		w.server.SetDown(true)
 		b.join(1)
 		pass(6 * time.Second)
@@ -92,11 +96,7 @@ func TestNewLoanOfAProcessThatWasFoundDeadIsNotTaken(t *testing.T) {
 	near := memoryengine.Fate{Before: ms / 2, After: ms / 2}
 	for offset := time.Duration(0); offset < 1200*ms; offset += 50 * ms {
 		inWorld(t, func(w *world) {
-			a, b := w.process().use(someKey), w.process().use(someKey)
-			a.join(1)
-			pass(100 * ms)
-			require.True(t, a.lent)
-			a.link.kill(true)
+			a, b := w.holderIsCutOff()
 			pass(4 * time.Second)
 			a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
 			a.join(1)
@@ -122,11 +122,7 @@ func TestNewLoanOfAProcessThatWasFoundDeadIsNotTaken(t *testing.T) {
 
 func TestDeadHolderIsFoundWhileTheServerComesAndGoes(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(100 * ms)
-		require.True(t, a.lent)
-		a.link.kill(true)
+		_, b := w.holderIsCutOff()
 		b.join(1)
 		for range 20 {
 			pass(1200 * ms)
@@ -138,8 +134,8 @@ func TestDeadHolderIsFoundWhileTheServerComesAndGoes(t *testing.T) {
 	})
 }
 
-// The server goes back to a state in which a process has a bucket that it has returned since. It makes calls for another
-// bucket all the time, and gets no messages.
+// The server goes back to a state in which a process has a bucket that it has returned since. It makes calls for
+// another bucket all the time, and gets no messages.
 func TestLoanThatTheServerHasGoneBackToIsReadOf(t *testing.T) {
 	inWorld(t, func(w *world) {
 		deaf := func() *process {

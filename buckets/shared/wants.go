@@ -39,7 +39,8 @@ func wants(value string, now time.Duration) (all []want) {
 }
 
 func (w *want) line() string {
-	return strconv.FormatInt(w.at.Microseconds(), 10) + " " + w.session + " " + w.lent + " " + strconv.Quote(w.bucket) + "\n"
+	at := strconv.FormatInt(w.at.Microseconds(), 10)
+	return at + " " + w.session + " " + w.lent + " " + strconv.Quote(w.bucket) + "\n"
 }
 
 // needs is what a session needs of another one. Each of its calls for one loan says them all, as calls for many loans

@@ -36,18 +36,23 @@ func TestLoansThatWereReturnedAreNeededNoMore(t *testing.T) {
 	})
 }
 
+// lends returns the users of so many buckets that are lent to a process, and those of the processes that will need them.
+func lends(p *process, n int, to func() *process) (lent, needs []*user) {
+	for i := range n {
+		key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
+		u := p.use(key)
+		u.join(1)
+		lent, needs = append(lent, u), append(needs, to().use(key))
+	}
+	return lent, needs
+}
+
 // One process needs many buckets of another, which gets no messages. All that is needed is known with its next beat.
 func TestAllLoansThatAreNeededAreKnownAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)
 		p, q := w.process(), w.process()
-		var lent, needs []*user
-		for i := range 40 {
-			key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
-			u := p.use(key)
-			u.join(1)
-			lent, needs = append(lent, u), append(needs, q.use(key))
-		}
+		lent, needs := lends(p, 40, func() *process { return q })
 		pass(5 * time.Second)
 		for _, u := range needs {
 			u.join(1)
@@ -65,13 +70,7 @@ func TestNeedsOfManyProcessesAreAllHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)
 		p := w.process()
-		var lent, needs []*user
-		for i := range 30 {
-			key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
-			u := p.use(key)
-			u.join(1)
-			lent, needs = append(lent, u), append(needs, w.process().use(key))
-		}
+		lent, needs := lends(p, 30, func() *process { return w.process() })
 		pass(5 * time.Second)
 		for i, u := range needs {
 			u.join(1)
@@ -96,13 +95,7 @@ func TestProcessThatNeedsMuchDoesNotDrownOutAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)
 		p, q, r := w.process(), w.process(), w.process()
-		var lent, needs []*user
-		for i := range 40 {
-			key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
-			u := p.use(key)
-			u.join(1)
-			lent, needs = append(lent, u), append(needs, q.use(key))
-		}
+		lent, needs := lends(p, 40, func() *process { return q })
 		some, other := p.use(elsewhere), r.use(elsewhere)
 		some.join(1)
 		pass(5 * time.Second)
@@ -125,13 +118,7 @@ func TestProcessThatNeedsMuchDoesNotDrownOutAnother(t *testing.T) {
 func TestNeedsAreForgottenAfterTheClockIsSetBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()
-		var lent, needs []*user
-		for i := range 40 {
-			key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
-			u := p.use(key)
-			u.join(1)
-			lent, needs = append(lent, u), append(needs, q.use(key))
-		}
+		lent, needs := lends(p, 40, func() *process { return q })
 		pass(5 * time.Second)
 		for _, u := range needs {
 			u.join(1)

@@ -10,10 +10,13 @@ import (
 	"github.com/disgoorg/disgo/events"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Twenty people ask at once, in a channel of five messages in five seconds: ten of them are answered in time.
 func TestItAnswersAsFastAsItMay(t *testing.T) {

@@ -11,11 +11,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Two hundred words arrive within ten seconds, and a message may be edited five times in five seconds.
 func TestTheReaderSeesTheLatestWords(t *testing.T) {

@@ -101,8 +101,8 @@ func (d *dumper) structure(v reflect.Value) {
 	}
 }
 
-// entries visits those of a concurrent map, which hides them behind pointers without a type. It reports false for all
-// else.
+// entries visits the entries of a concurrent map, which hides them behind pointers without a type. It reports false for
+// any other value.
 func (d *dumper) entries(v reflect.Value) bool {
 	if !v.CanAddr() {
 		return false
