@@ -219,14 +219,15 @@ func (b *bucket) Report(now time.Duration, p Permit, r ratelimits.Response) {
 	if !ok {
 		return
 	}
-	limit, left := b.window.Limit(), b.window.Remaining(now)
+	limit, left, period := b.window.Limit(), b.window.Remaining(now), b.window.Period()
 	b.window.Report(now, landed.window, b.loan.seen(r))
 	switch {
 	case landed.number > 0:
 		b.end(&landed, outcome{at: now, response: r})
 	case b.loan == nil || b.loan.alone:
 	case b.window.Declared(): // responses say nothing about a declared limit
-	case b.window.Limit() != limit, b.window.Remaining(now) < left, r.Class == ratelimits.ClassUser:
+	case b.window.Limit() != limit, b.window.Remaining(now) < left, grown(b.window.Period(), period),
+		r.Class == ratelimits.ClassUser:
 		// The other processes need the limit if this one dies. A response that shows another user may mean that the
 		// bucket was lent twice, because the server forgot it. The next permit brings a new loan.
 		b.endLoan(now)

@@ -49,6 +49,9 @@ func (l *loan) seen(r ratelimits.Response) ratelimits.Response {
 	return r
 }
 
+// grown reports whether a period is noticeably longer than it was. Each response may show a slightly longer one.
+func grown(period, before time.Duration) bool { return period > before+before/8 }
+
 // accept makes l the bucket's loan. It is on offer until the manager's next call. b.mu must be held.
 func (b *bucket) accept(l *loan) {
 	b.loan, l.offered = l, true
