@@ -44,12 +44,13 @@ const (
 	roundTrip = 50 * time.Millisecond
 )
 
-// Run runs the tests for the module of that name, which is a folder of httpclient and the current one. open opens the
-// library on top of a transport, with the token "token" of a bot. Each test calls it in its bubble.
-func Run(t *testing.T, module string, open func(transport *httpclient.Transport) Library) {
+// Run runs the tests for the module of that name, which is a folder of httpclient and the current one. readme is the
+// path of the file that has its program. open opens the library on top of a transport, with the token "token" of a bot.
+// Each test calls it in its bubble.
+func Run(t *testing.T, module, readme string, open func(transport *httpclient.Transport) Library) {
 	t.Run("TheProgramOfTheREADMECompiles", func(t *testing.T) {
 		t.Parallel()
-		CompileREADME(t, "../../README.md", "github.com/ratelight/ratelight/httpclient/"+module)
+		CompileREADME(t, readme, "github.com/ratelight/ratelight/httpclient/"+module)
 	})
 	for _, test := range []struct {
 		name    string
