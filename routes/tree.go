@@ -27,7 +27,7 @@ func grow(groups ...[]Route) *node {
 	return root
 }
 
-// plant returns the node of a template below n. It makes the nodes that are missing.
+// plant returns the node of a template below n. It creates the nodes that are missing.
 func (n *node) plant(template string) *node {
 	for rest := template; rest != ""; {
 		var segment string
