@@ -71,7 +71,7 @@ func (q *queue) dropRank() {
 	q.since, q.urgentRank, q.limits, q.global = 0, 0, nil, nil
 }
 
-// above yields the lines of all limits above the bucket that the queue needs, except that of the edge.
+// above yields the lines of all limits above the bucket that the queue needs, except the line of the edge.
 func (q *queue) above(yield func(*line) bool) {
 	for _, d := range q.limits.all() {
 		if !yield(&d.line) {

@@ -78,7 +78,7 @@ func (q *queue) reserve(now time.Duration) {
 }
 
 // unreserve ends the reservation of a queue, if it has one; the queue may be nil. unreserve also touches the queue's
-// own line, where the queue may have given way to others.
+// own line, where the queue may have let other queues go first.
 func (q *queue) unreserve() {
 	if q == nil {
 		return
@@ -106,8 +106,8 @@ func (l *line) delays(now time.Duration, q *queue) bool {
 	return r != nil && r != q && (q == nil || r.rank() < q.rank()) && l.limit.behind(now, 1) > max(r.reservedAt, now)
 }
 
-// givesWay reports whether a queue of earlier rank is first in a line in which q has its reservation. It touches those
-// lines, except the one that is being served.
+// givesWay reports whether a queue of earlier rank is first in a line in which q has its reservation. It touches the
+// lines in which that is so, except the line that is being served.
 func (q *queue) givesWay(served *line) (gives bool) {
 	for _, l := range q.reserved {
 		if first := l.first(); first != nil && first.rank() < q.rank() {

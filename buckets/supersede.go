@@ -119,8 +119,8 @@ func (k *ask) supersedes() (older *waiter, err error) {
 	return s.waiting, nil
 }
 
-// placeAt returns the arrival time at which an ask is queued: the earlier of its own and that of the request whose
-// place it takes.
+// placeAt returns the arrival time at which an ask is queued: its own, or that of the request whose place it takes if
+// that is earlier.
 func (k *ask) placeAt(arrived time.Duration, older *waiter) time.Duration {
 	if older != nil {
 		return min(arrived, older.Arrived)
@@ -128,7 +128,7 @@ func (k *ask) placeAt(arrived time.Duration, older *waiter) time.Duration {
 	return arrived
 }
 
-// giveWay gives the place of a superseded ask that comes back to the newer request, if that one waits.
+// giveWay gives the place of a superseded ask that is acquired again to the newer request, if the newer request waits.
 func (k *ask) giveWay(now time.Duration) {
 	s := k.account.series[k.series]
 	if s == nil || s.waiting == nil || !k.comesBack || s.waiting.Arrived <= k.request.arrived {

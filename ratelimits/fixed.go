@@ -32,7 +32,7 @@ func (s *sample) denies(closes interval, longest time.Duration) bool {
 func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
 	doubt := 2*tick + s.rounding
 	switch overlaps := e.closes.overlaps(s.reset); {
-	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // a 429 has left only count and until
+	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // after a 429 only count and until are set
 		e.begin(s, max(e.count, s.spent), max(e.until, s.reset.high))
 	case e.least == 0 || s.reset.low > e.closes.high: // a later window
 		refuted = e.least > 0 && s.denies(e.closes, longest)

@@ -62,7 +62,7 @@ func (h *hiddenLimit) count(now time.Duration) int32 {
 	return h.passed.total
 }
 
-// next returns when one more request may leave. Its results are those of Window.Next.
+// next returns when one more request may leave. It has the results of Window.Next.
 func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if h.room == 0 || now >= h.until {
 		return now, true

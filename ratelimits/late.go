@@ -223,7 +223,7 @@ func (w *Window) tests(now time.Duration) bool {
 }
 
 // surelyOpen returns when the bucket is certainly open, even if it opens late. Until then at most one request is sent
-// first; the others wait no longer for it, because it may be a large upload.
+// first. The other requests do not wait longer for it, because it may be a large upload.
 func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().late.by + plausible }
 
 // accept records that the bucket accepted a request, which shows that it was open.

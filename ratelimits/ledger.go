@@ -143,7 +143,7 @@ func (l *ledger) add(c *charge) {
 	l.many.insert(i, c)
 }
 
-// insert inserts a charge as the i-th of those that have not expired.
+// insert inserts a charge as the i-th of the charges that have not expired.
 func (m *manyCharges) insert(i int, c *charge) {
 	if len(m.all) == cap(m.all) && m.gone > 0 {
 		m.all, m.gone = m.all[:copy(m.all, m.all[m.gone:])], 0
@@ -187,8 +187,8 @@ func (l *ledger) unknownReset() bool {
 
 // dropUnsure removes requests that the server cannot count, because it counts at most most requests. That number
 // includes the requests that were certainly counted and have not expired, so the unsure requests cannot exceed the
-// rest. It is not known which of them were counted: dropUnsure removes those that expire first, and keeps the largest
-// count of their responses.
+// rest. It is not known which of them were counted: dropUnsure removes the requests that expire first, and keeps the
+// largest count of their responses.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {
@@ -225,7 +225,7 @@ func (l *ledger) clear() {
 	l.total, l.unsure = 0, 0
 }
 
-// change replaces the reset of each charge by the one that the function returns.
+// change replaces the reset of each charge by the result of the function.
 func (l *ledger) change(reset func(charge) interval) {
 	list := l.list()
 	for i, c := range list {

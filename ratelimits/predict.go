@@ -70,7 +70,7 @@ func (w *Window) Known() bool { return w.origin == unlimited || w.limit > 0 && w
 // Unlimited reports whether responses carry no limits.
 func (w *Window) Unlimited() bool { return w.origin == unlimited }
 
-// Probing reports whether one request has to succeed before the others follow, such as after a hold.
+// Probing reports whether one request has to succeed before other requests are sent, such as after a hold.
 func (w *Window) Probing() bool { return w.probing != notProbing }
 
 // Period returns the length of the window as far as responses have shown it, 0 if they have not shown it.

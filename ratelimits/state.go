@@ -16,7 +16,7 @@ type State struct {
 	// Hold is how long nothing may be sent, and HoldClass the class of the 429 that caused it.
 	Hold      time.Duration
 	HoldClass Class
-	// Probing says that after the hold one request has to succeed before the others follow.
+	// Probing says that after the hold one request has to succeed before other requests are sent.
 	Probing bool
 	// Unlimited says that responses carry no limits.
 	Unlimited bool

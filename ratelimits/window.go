@@ -75,7 +75,7 @@ const (
 	declared                     // by Declare: responses do not name it
 )
 
-// probing says whether one request must succeed before the others follow.
+// probing says whether one request must succeed before other requests are sent.
 type probing uint8
 
 const (
@@ -303,7 +303,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	}
 }
 
-// land removes a request from those in flight.
+// land stops counting a request as in flight.
 func (w *Window) land(p Permit) {
 	w.inflight = max(w.inflight-1, 0)
 	if p.unawaited {
