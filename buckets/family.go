@@ -93,7 +93,7 @@ func (f *family) learn(route routes.Route, place groupKey, failed, hinted bool) 
 			f.apart = make(map[routes.Route]struct{})
 		}
 		f.apart[route] = struct{}{}
-	case !apart && (!failed || f.byError): // the family has moved
+	case !apart && (!failed || f.byError): // the whole family has moved
 		f.place, f.byError = place, failed
 	}
 }

@@ -139,7 +139,7 @@ type turns struct {
 type turn struct {
 	of       *turns // turns of the line where it counts
 	tenant   *tenant
-	start    rank // its place in that line
+	start    rank // the turn's place in that line
 	priority bool // the turn starts earlier, by headStart
 }
 

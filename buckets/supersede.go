@@ -62,7 +62,7 @@ func (s *series) waits(w *waiter, n int) {
 	switch {
 	case n > 0:
 		s.waiting = w
-	case s.waiting == w: // else a newer request has taken its place
+	case s.waiting == w: // otherwise a newer request has taken its place
 		s.waiting = nil
 		s.removeUnused()
 	}

@@ -14,7 +14,7 @@ type visitor interface {
 	trip(ms *uint16)                   // milliseconds back from an instant visited by high to one visited by low
 	span(d *time.Duration)
 	number(n, most int64) int64 // not negative
-	length(n int) int           // of a list that follows
+	length(n int) int           // length of a list that follows
 	require(holds bool, otherwise string)
 }
 

@@ -50,7 +50,7 @@ func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool)
 			e.least, e.leastSpent = max(s.after, 1), s.spent
 		}
 		e.count = max(e.count, s.spent)
-	default: // this window, the one before or the next one
+	default: // this window, the previous window or the next window
 		if s.received >= e.until {
 			e.count = 0
 		}

@@ -14,7 +14,7 @@ const (
 // says when the server's seconds begin.
 //
 // A request takes a slot when it is sent. The slot becomes free when it is certain that the server processes the next
-// request at least a second after this one:
+// request at least a second after this one. A slot is
 //
 //	in flight until Report, which measures the round trip, or until two seconds have passed
 //	cooling   until one second after the latest moment at which the request can have been processed
@@ -28,11 +28,11 @@ const (
 // Memory is used only for as many slots as have been in use at once, whatever the limit.
 type Global struct {
 	limit    int              // 0: there is none
-	sent     ring[globalSent] // in the order of sending; a slot here becomes free when GlobalPatience ends
+	sent     ring[globalSent] // requests in the order of sending; a slot here becomes free when GlobalPatience ends
 	cooling  ring[time.Duration]
 	waiting  int // requests in sent that keep their slots there
 	hold     Throttle
-	late     lateness      // of the server's seconds
+	late     lateness      // how much later the server's seconds begin
 	opened   time.Duration // when the latest slot became free, if the server's seconds begin on time
 	returned int           // slots that became free and were not taken again
 	smallest time.Duration // smallest round trip seen
@@ -132,7 +132,7 @@ func (g *Global) used() int { return g.waiting + g.cooling.len() }
 // nth returns when n+1 slots have become free, 0 if n is negative. Slots become free in the order of both rings.
 func (g *Global) nth(n int) (back time.Duration) {
 	sent, cooling := g.sent.first, g.cooling.first
-	for ; n >= 0; n-- { // for Wait, more than once only if more slots are used than the limit has
+	for ; n >= 0; n-- { // repeated for Wait only if more slots are used than the limit has
 		for sent != g.sent.end && g.sent.at(sent).state == sentMoved {
 			sent++
 		}

@@ -10,7 +10,7 @@ const defaultWait = time.Second
 type rare struct {
 	hold         Throttle
 	holdClass    Class         // class of the 429 that caused the hold
-	full         time.Duration // until then the bucket is full, according to its latest 429
+	full         time.Duration // the bucket is full until then, according to its latest 429
 	refusals     Refusals
 	suspected    time.Duration // when evidence.suspected ends
 	leftOutUntil time.Duration // when evidence.leftOut is dropped
@@ -20,9 +20,9 @@ type rare struct {
 	raisedAt     time.Duration
 	hidden       hiddenLimit
 	late         lateness
-	openBy       time.Duration // until then requests wait for the request that tries an opening
+	openBy       time.Duration // requests wait until then for the request that tries an opening
 	unawaited    int32         // requests in flight whose outcome no request waits for
-	rounding     time.Duration // by how much a reset-after, and so the period, may be too long
+	rounding     time.Duration // how much too long a reset-after, and so the period, may be
 }
 
 // noRare is what readRare returns for a window without rare state. It must not be written.

@@ -56,7 +56,7 @@ func (i interval) union(o interval) interval {
 // sample is one successful response that carried limits.
 type sample struct {
 	after          time.Duration // the longest possible reset-after
-	rounding       time.Duration // by how much after may be too long: the largest of the responses so far
+	rounding       time.Duration // how much too long after may be: the largest value of the responses so far
 	spent          int32         // limit - remaining, at least 1, for its own request
 	sent, received time.Duration // the server processed the request between these two
 	reset          interval      // contains the instant that reset-after means

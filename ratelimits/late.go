@@ -17,8 +17,8 @@ const (
 	// punctualTries is how many accepted tries in a row end a lateness. With fewer, a lateness that varies would often
 	// be ended too early.
 	punctualTries = 3
-	// If a bucket opens later than its measured lateness, the lateness varies. So one part in variation of the new
-	// measurement is added to it.
+	// If a bucket opens later than its measured lateness, the lateness varies. So 1/variation of the new measurement is
+	// added to it.
 	variation = 16
 	// enoughTrips is how many round trips are measured before the shortest of them is used.
 	enoughTrips = 16
@@ -32,8 +32,8 @@ const (
 type openingState uint8
 
 const (
-	untried     openingState = iota // one place became free, and no request has tried whether it is
-	untriedMany                     // several places became free at once, and no request has tried them
+	untried     openingState = iota // one place became free, and no request has tested it
+	untriedMany                     // several places became free at once, and no request has tested them
 	tried                           // a request that was sent after the opening was accepted
 )
 

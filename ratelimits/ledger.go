@@ -253,7 +253,7 @@ func (l *ledger) coarsen(list []charge) {
 	l.cut(kept + 1)
 }
 
-// lift postpones the expiry of all charges to a time, at least.
+// lift changes the resets so that no charge expires before until.
 func (l *ledger) lift(until time.Duration) {
 	l.change(func(c charge) interval { return interval{c.reset.low, max(c.reset.high, until)} })
 }

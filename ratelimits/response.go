@@ -199,9 +199,9 @@ type fields struct {
 	bucket, limit, remaining, resetAfter, retryAfter string
 	reset                                            string // only if there is a limit and no resetAfter
 	date                                             string // only if there is a reset or a retryAfter
-	global, scope, via, contentType                  string // of a 429 only
+	global, scope, via, contentType                  string // read from a 429 only
 
-	retryRounding time.Duration // by how much retryAfter may be too long; set by parseRetryAfter
+	retryRounding time.Duration // how much too long retryAfter may be; set by parseRetryAfter
 }
 
 // mayAskToWait reports whether a response with the status may have a Retry-After. Most responses are successes, and
@@ -254,12 +254,12 @@ func (f *fields) readOtherCases(header http.Header) {
 func (f *fields) named(name string) *string {
 	canonical, value := "", (*string)(nil)
 	switch len(name) {
-	case len(headerBucket): // as long as headerGlobal
+	case len(headerBucket): // this name is as long as headerGlobal
 		canonical, value = headerBucket, &f.bucket
 		if strings.EqualFold(name, headerGlobal) {
 			return &f.global
 		}
-	case len(headerLimit): // as long as headerScope and headerReset
+	case len(headerLimit): // this name is as long as headerScope and headerReset
 		canonical, value = headerLimit, &f.limit
 		switch {
 		case strings.EqualFold(name, headerScope):

@@ -49,7 +49,7 @@ type Window struct {
 	punctual    bool // the bucket is known to open when announced
 	opening     openingState
 
-	openedWithin uint16 // by how many milliseconds the announced reset may have been earlier than opened
+	openedWithin uint16 // how many milliseconds before opened the announced reset may have been
 	returned     int32  // places that became free recently: at opened or shortly before
 
 	// The longest recent reset-after: the period is probably not longer. A value that does not recur for two periods is
@@ -69,10 +69,10 @@ type Window struct {
 type limitOrigin uint8
 
 const (
-	learnt    limitOrigin = iota // from responses, if there were any
-	recalled                     // from older responses, by Recall, or by Relearn
+	learnt    limitOrigin = iota // learnt from responses, if there were any
+	recalled                     // known from older responses, by Recall, or by Relearn
 	unlimited                    // responses carry no limits
-	declared                     // by Declare: responses do not name it
+	declared                     // set by Declare: responses do not name it
 )
 
 // probing says whether one request must succeed before other requests are sent.
@@ -211,7 +211,7 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	if w.rare != nil {
 		w.rare.returned(w, now, p)
 	}
-	if w.origin == learnt && w.evidence.leftOut == 0 { // else more is unsure than what responses may have counted
+	if w.origin == learnt && w.evidence.leftOut == 0 { // otherwise a response that was left out makes charges unsure
 		w.dropOthers()
 	}
 }

@@ -27,7 +27,7 @@ type definition struct {
 	major   MajorKind
 	flags   Flag
 	variant variant
-	hash    uint64 // of all other fields
+	hash    uint64 // hash of all other fields
 }
 
 func (d *definition) method() string { return d.text[:d.space] }

@@ -5,8 +5,8 @@ package routes
 type node struct {
 	literals  map[string]*node
 	parameter *node
-	name      string            // of that parameter, in braces
-	routes    [len(verbs)]Route // of the paths that end here
+	name      string            // name of that parameter, in braces
+	routes    [len(verbs)]Route // routes of the paths that end here
 }
 
 // tree contains the paths of catalogue and seen.
