@@ -25,7 +25,7 @@ type pathHashes struct {
 	since time.Duration
 	named [mostPaths]struct{ path, hash uint64 } // keyed hashes of both
 	fresh int                                    // paths whose first response showed an otherwise unused bucket
-	used  int                                    // paths whose first response did not
+	used  int                                    // paths whose first response showed a bucket that others use
 	mixed bool                                   // one path has named two hashes, or two paths the same hash
 }
 

@@ -157,7 +157,7 @@ func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 		if o := &list[i]; o.reset.high-c.reset.high <= about {
 			return o
 		}
-	} else if o := &list[i-1]; c.reset.low-o.reset.low <= about { // joins do not extend low, so they end
+	} else if o := &list[i-1]; c.reset.low-o.reset.low <= about { // joins keep low, so they cannot go on for ever
 		return o
 	}
 	return nil
