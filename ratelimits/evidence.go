@@ -134,8 +134,8 @@ func (w *Window) refute(s *sample) {
 // leastPeriod returns the shortest possible period according to the responses so far.
 func (w *Window) leastPeriod() time.Duration { return w.longest - w.readRare().rounding }
 
-// enough is how many responses must fit a sliding bucket before it is more likely than other clients. A sliding bucket
-// is easily refuted, unless resets are rounded.
+// enough is how many responses must fit a sliding bucket before it is a more likely explanation than other clients. One
+// response easily refutes it, unless resets are rounded.
 const enough = 4
 
 // slides reports whether, in a fixed window, only other clients could explain the count, while a sliding bucket

@@ -50,9 +50,9 @@ type lateness struct {
 	punctual uint8         // accepted tries in a row
 }
 
-// measurement is the lateness that a 429 has shown. It is least if two round trips took no time: that of its request,
-// and that of the response that announced the reset. trips is the sum of both round trips, during which the server may
-// have processed the requests at any moment.
+// measurement is the lateness that a 429 has shown: between least, and least plus trips. trips is the sum of two round
+// trips: that of the refused request, and that of the request whose response announced the reset. The server may have
+// processed each of the two at any moment of its round trip.
 type measurement struct{ least, trips time.Duration }
 
 // expect returns how long after the announced reset requests must leave to arrive when the bucket is certainly open.
@@ -246,8 +246,8 @@ func (w *Window) accept(now time.Duration, p Permit) {
 }
 
 // refusedLate measures by a 429 how late the bucket opens. ok reports whether lateness is the only explanation: the
-// request left after the announced reset, and another client's request would have kept the place for longer. Other
-// requests that were in flight at the time of a 429 that showed lateness show the same lateness.
+// request left after the announced reset, and another client's request would have kept the place for longer. A 429 of
+// another request that was in flight at the time of such a 429 shows the same lateness.
 func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measurement, ok bool) {
 	wait := r.AskedWait()
 	if r.Limited && r.ResetAfter > 0 {
