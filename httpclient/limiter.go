@@ -34,10 +34,9 @@ import (
 //   - Memory: nothing is evicted while that can cause a 429.
 //   - Close, if the limiter has it: it ends all waits and all later calls with an error.
 //
-// limitertest.Strict also tests the order of arrival, early rejection, throughput, and that no other request waits.
-// buckets.MaxWait, buckets.Ordered and buckets.Priority return the options of a context, which a limiter may ignore. It
-// may ignore Request.Supersedes, too.
-// Only a manager has a budget of invalid requests.
+// limitertest.Strict also tests the order of arrival, early rejection, throughput, and that a request waits only for
+// limits that apply to it. buckets.MaxWait, buckets.Ordered and buckets.Priority return the options of a context, which
+// a limiter may ignore. A limiter may ignore Request.Supersedes, too. Only a manager has a budget of invalid requests.
 type Limiter interface {
 	// AcquireRequest waits until the request may be sent, and returns its lease. The transport then sends the request
 	// at once, and always ends the lease. After a 429 it calls AcquireRequest again with the same Request.
@@ -50,7 +49,8 @@ var (
 	_ Limiter = buckets.Unlimited{}
 )
 
-// edgeWait returns how long the limiter holds all requests after a refusal at the edge, 0 if the limiter does not tell.
+// edgeWait returns how long the limiter holds all requests after a refusal at the edge, 0 if the limiter has no such
+// method.
 func edgeWait(l Limiter, server string) time.Duration {
 	if e, ok := l.(interface{ EdgeWait(string) time.Duration }); ok {
 		return e.EdgeWait(server)
