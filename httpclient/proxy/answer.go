@@ -102,7 +102,7 @@ func (a *answer) refuseTooLong(e *ratelimits.TooLongError) {
 		scope = "shared"
 	}
 	a.refuse("too-long", scope, e.Wait-e.Waited)
-	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // after a refusal by another limit the bucket may have room
+	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // other limits leave room in the bucket
 		a.limit = e.Limit
 	}
 	if scope != "global" {

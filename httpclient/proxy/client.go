@@ -24,7 +24,7 @@ type client struct {
 	mu       sync.Mutex // guards all fields below
 	gone     bool
 	inFlight bool
-	late     *time.Timer // ends the wait for the answer; nil: the client has not disconnected while the request was in flight
+	late     *time.Timer // ends the wait for the answer; nil until the client disconnects in flight
 }
 
 // follow returns the context of a request, and the client that ends it. The context also ends with the deadline of ctx.
