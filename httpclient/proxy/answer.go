@@ -102,7 +102,7 @@ func (a *answer) refuseTooLong(e *ratelimits.TooLongError) {
 		scope = "shared"
 	}
 	a.refuse("too-long", scope, e.Wait-e.Waited)
-	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // other limits leave room in the bucket
+	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // the bucket's limit
 		a.limit = e.Limit
 	}
 	if scope != "global" {

@@ -14,7 +14,7 @@ type Several struct {
 
 	mu   sync.Mutex
 	next int
-	of   map[*buckets.Request]int // index of a request's manager: after a refusal the request returns to the same manager
+	of   map[*buckets.Request]int // index of a request's manager: it returns there after a refusal
 }
 
 // NewSeveral returns a Several of these managers. Its Close closes them.
