@@ -134,11 +134,11 @@
 //
 //   - Requests are sent in the order in which they came, but several are in flight, and the network may reorder them.
 //     If they must arrive in that order, use the ordered mode ([buckets.WithOrdered]).
-//   - A slot of the global limit is kept for two seconds at most: with longer round trips global 429s are possible.
+//   - A request counts for the global limit for two seconds at most: with longer round trips global 429s are possible.
 //   - Each process counts only its own requests unless [buckets.WithShared] is used. It notices other processes with
 //     the same token only in X-RateLimit-Remaining. A restart forgets what was sent before and may cause a 429 in the
 //     first seconds, unless package statefile keeps the state ([Transport.WriteState], [Transport.RestoreState]).
-//   - With a limiter of [WithLimiter] that is no manager there is no budget of invalid requests, and
+//   - If the limiter of [WithLimiter] is no manager, there is no budget of invalid requests, and
 //     [Transport.Manager] returns nil.
 //   - The transport sets no User-Agent. Discord wants "DiscordBot (url, version)", and may refuse others.
 //

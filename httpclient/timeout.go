@@ -14,10 +14,11 @@ const DefaultAttemptTimeout = 15 * time.Second
 // Progress means that bytes are transferred: the base transport reads a part of the request's body, the headers of the
 // response arrive, or a read of the response's body returns. Large uploads and downloads therefore have no timeout
 // while they make progress. These times count:
-//   - from the start of sending, or the latest part of the body, until the headers of the response: connecting, waiting
-//     for 100-continue or for the server to process the request, and waiting for the source of the body. A body in
-//     memory (see below) of a known length up to 32 KiB is one part
-//   - each read of the response's body, and its Close. While the body is not being read, there is no timeout
+//   - the time from the start of sending, or from the latest part of the body, until the headers of the response:
+//     connecting, waiting for 100-continue or for the server to process the request, and waiting for the source of the
+//     body. A body in memory (see below) of a known length up to 32 KiB is one part
+//   - the time of each read of the response's body, and of its Close. While the body is not being read, there is no
+//     timeout
 //
 // A body that is not in memory must give its first byte within the attempt timeout, in each attempt. If the body is
 // read into memory first (see WithMaxBufferedBody), each of its parts must arrive within that time. The request waits

@@ -198,9 +198,9 @@ func (t *Transport) CloseIdleConnections() {
 //   - *ratelimits.SupersededError if a newer request took the place of this one, see ContextWithLatest
 //   - *ratelimits.EdgeError after a refusal that does not say when to retry
 //   - *AttemptTimeoutError if an attempt made no progress for too long
-//   - *CredentialError if Discord has refused the credential, at once also for requests that wait: after a 401 an
-//     Authorization rests for ten minutes on that route with that channel, guild or webhook; everywhere after 401s of
-//     two routes without a success between them. See ResetCredential
+//   - *CredentialError if Discord has refused the credential. Requests that wait get it at once, too. After a 401 an
+//     Authorization rests for ten minutes on that route with that channel, guild or webhook. After 401s of two routes
+//     without a success between them it rests everywhere. See ResetCredential
 //   - *routes.PathError for a malformed path or method
 //   - ErrOptions for options of NewTransport that exclude each other or cannot be used
 //

@@ -108,8 +108,8 @@ func (s *session) came(r reply, tells bool) {
 func (s *session) returning() time.Duration { return beatPeriod + s.store.options.callTimeout }
 
 // spare delays the time from which other sessions can count as dead: after an outage or a loss every session has to
-// call the server first. It does nothing if it did so less than sessionTime ago: if the server fails again and again,
-// dead sessions must still be found. s.mu must be held.
+// call the server first. It grants such a delay at most once in sessionTime: if the server fails again and again, dead
+// sessions must still be found. s.mu must be held.
 func (s *session) spare(now time.Duration) {
 	if now >= s.spared+sessionTime || s.spared == 0 {
 		s.spared = now + s.returning()

@@ -79,34 +79,35 @@
 // Requests that no living process remembers are no longer charged, so a loss lets at most one window's worth be sent
 // twice.
 //
-//	a process closes                  nothing: it returns its loans, and the others know its requests in flight
+//	a process closes                  no loss: it returns its loans, and reports its requests in flight
 //	a process dies:
 //	  its requests in flight          stay charged: for 3 s as in flight, then as sent at any time until then
 //	  its waiters                     leave the queue after 3 s
-//	  finding out a limit or hash     passes to the next process after 3 s
+//	  its discovery of a limit or     passes to the next process after 3 s
+//	  a hash
 //	  its loans                       after 3 s the next process takes the bucket over, and waits for a whole period,
 //	                                  10 s at most, because no process knows what was sent last
-//	  its part of the global limit    goes to the others 4.25 s after its last call
+//	  its part of the global limit    is free for other processes 4.25 s after its last call
 //	a process is suspended for long,  it compares its wall clock with the monotonic one, and gives up its permits, its
 //	or its wall clock is set          loans and its part of the global limit
 //	a request has no outcome          it counts as unanswered after its lease (WithLease)
-//	a call or its reply is lost       the call is repeated; each waits for its reply as long as WithCallTimeout says
+//	a call or its reply is lost       the call is repeated after WithCallTimeout at the latest
 //	the server is unavailable         see Outage
 //	the server has lost all its       the first process that calls and has seen a later state ends the era, as above;
-//	state, or has an older one        loans are returned and also waited out. Until then, a second at most if any
-//	                                  process sends, processes that have not called since cannot notice the loss: an
-//	                                  old state lets one window's worth leave, no state lets one request leave.
-//	                                  Processes keep their parts of the global limit and report them within a second;
-//	                                  the rest is divided 4.25 s later. A process that starts in that first second may
-//	                                  get too much until the others have reported
-//	the server evicts a single key    the same, for that key only. The holder of a loan does not notice that the state
-//	                                  of its bucket is gone: another process that needs the bucket sends, too, until a
-//	                                  response shows either one the other's requests; of a declared limit, until the
-//	                                  loan is returned, a minute at most
-//	the server's clock is set         by more than 250 ms: the same as a loss, also for the global limit; by less:
-//	                                  windows in use end so much earlier or later. A virtual machine that stood still
-//	                                  together with its wall clock takes that for a step of the server's clock, and
-//	                                  all processes pause
+//	state, or has an older one        loans are returned, and their buckets pause, too. Before that, for a second at
+//	                                  most if any process sends, processes that have not called since the loss cannot
+//	                                  notice it: with an old state they send one window's worth, with no state one
+//	                                  request. Processes keep their parts of the global limit and report them within a
+//	                                  second; the rest is divided 4.25 s later. A process that starts in that first
+//	                                  second may get too much until the others have reported
+//	the server evicts a single key    the same, for that key only. A process with a loan does not notice that the state
+//	                                  of its bucket is gone. Another process that needs the bucket then sends, too,
+//	                                  until a response shows one of them the requests of the other. For a declared
+//	                                  limit this lasts until the loan is returned, a minute at most
+//	the server's clock is set         by more than 250 ms: the same as a loss, also for the global limit. By less:
+//	                                  windows in use end that much earlier or later. If a virtual machine stood still
+//	                                  together with its wall clock, its process takes that for a step of the server's
+//	                                  clock, and all processes pause
 //	a key holds a foreign value       KeyError, for all requests that wait for that bucket
 //
 // The server counts as unavailable when two calls in a row have failed, or when no call has succeeded for a second.
@@ -127,17 +128,17 @@
 // versions never read each other's keys. All keys but that of WithAddress begin with "rl2:{application}:", so they are
 // in one slot of a cluster. Each key expires by itself. No key contains a token.
 //
-//	b:<bucket>              the state of a bucket, for ten minutes after its last use and the end of its window, or a
-//	                        period while anything is in flight; of a declared limit up to a day and ten minutes.
-//	                        After the version it has the session that has the loan, "-" for none; the rest is numbers
-//	                        of variable length
+//	b:<bucket>              the state of a bucket, for ten minutes after its last use and the end of its window, or
+//	                        after a period while requests are in flight; of a declared limit up to a day and ten
+//	                        minutes. After the version comes the session that has the loan, "-" if there is none. The
+//	                        rest is numbers of variable length
 //	e                       the number of the era; two days
 //	p:<session>             says that the session is alive; three seconds
 //	w:<session>             its loans that other sessions need, if it receives no messages; six seconds
 //	g:<credential>          parts of the global limit, amounts that are not free yet, the hold, in JSON; ten minutes
-//	d:<credential>:<route>  bucket hash of the route, for a day after the last question; or the session that finds it
-//	                        out and those that wait for it, in JSON
-//	v                       says that the keys are ours; for 30 days, by Open of buckets/shared/redis
+//	d:<credential>:<route>  bucket hash of the route, for a day after the last question; or the session that discovers
+//	                        the hash, and the sessions that wait for it; in JSON
+//	v                       says that the keys belong to Ratelight; Open of buckets/shared/redis sets it for 30 days
 //	o:<session>             channel: news for one session
 //	i                       invalid responses of each session in the latest ten minutes, in JSON; with WithAddress it
 //	                        is rl2:ip:{<address>}

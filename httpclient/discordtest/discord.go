@@ -9,8 +9,8 @@ import (
 // Discord gives the server the limits of the real Discord, as far as they have been measured (in September and October
 // 2026, by one application) or reported. These limits replace the usual ones:
 //
-//   - which routes have a limit, its kind, and which routes share one: all routes that change a channel's reactions,
-//     all routes of a webhook's token, and others;
+//   - which routes have a limit, the kind of the limit, and which routes share one, such as all routes that change a
+//     channel's reactions, and all routes of a webhook's token;
 //   - buckets of one request, which open later than their headers say: 0.3 s, and 0.2 s for reactions (see Punctual);
 //   - routes whose headers announce 1000 requests in a millisecond, so that only the global limit limits them;
 //   - hidden limits: changes of a channel's name or topic, edits of messages older than an hour, messages of a

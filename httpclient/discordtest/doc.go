@@ -42,13 +42,13 @@
 //
 // A rule names an operation in one of these ways:
 //
-//   - method and path template, without /api/v10: "POST /channels/{id}/messages". The words in braces do not matter. A
-//     request's ids must be numbers, as Discord's are: /channels/general/messages is another operation.
-//   - the same with an id instead of braces, for one channel or guild: "POST /channels/123/messages".
-//   - its name in Discord's API description: "create_message".
-//   - method and a path that ends in /**, for endpoints that Discord does not document: "GET
+//   - by method and path template, without /api/v10: "POST /channels/{id}/messages". The words in braces do not matter.
+//     A request's ids must be numbers, as Discord's are: /channels/general/messages is another operation.
+//   - in the same way with an id instead of braces, for one channel or guild: "POST /channels/123/messages".
+//   - by its name in Discord's API description: "create_message".
+//   - by a method and a path that ends in /**, for endpoints that Discord does not document: "GET
 //     /guilds/{id}/experiments/**".
-//   - "*" for all requests.
+//   - by "*", for all requests.
 //
 // Any other operation, and any other invalid rule, fails the test.
 //

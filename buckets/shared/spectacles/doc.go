@@ -63,20 +63,20 @@
 //
 //   - Order: requests are first come, first served within a process only. Predictions of the wait do not include other
 //     processes.
-//   - Cost: a few calls per request instead of one or less, because there are no notifications and no loans. Other
+//   - Cost: a request costs a few calls instead of one or less, because there are no notifications and no loans. Other
 //     clients make about one call per window for each waiting request.
 //   - Routes instead of bucket hashes: two routes with one limit at Discord exceed it together, as with Spectacles.
 //   - ByPath: methods that have separate limits at Discord count in one window, with the limit of the latest response.
 //     That causes 429s, as it does with Spectacles.
 //   - The first request of a manager on a route is sent before its counter is known. If other processes have used up
-//     the limit at that moment, it gets a 429.
+//     the limit by then, the request gets a 429.
 //   - The global limit: each process uses all of it, or its part if WithProcesses says how many processes divide it. A
 //     global 429 stops all processes until its wait is over.
-//   - Sliding and leaky buckets: Ratelight processes wait for each place. Other clients take the first free place for
-//     the whole bucket; expect 429s there.
+//   - Sliding and leaky buckets: Ratelight processes wait for each free place. Other clients believe that the whole
+//     bucket is free when one place is free, so expect 429s there.
 //   - After a 429 all processes continue at once when its wait is over. Invalid requests are not counted together.
 //   - Requests of other clients that are in flight when a window ends are charged to no window. With many slow
-//     responses that causes a 429 now and then.
+//     responses that causes an occasional 429.
 //
 // If you use a manager without a transport, set the Stamp of each response, with ratelimits.ParseStamp: this package
 // distinguishes windows by the stamp.
