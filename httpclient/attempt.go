@@ -52,7 +52,7 @@ func (x *roundTrip) sendAttempt(now time.Time) (*http.Response, error) {
 // after the context has ended. In this case send returns without waiting for net/http.
 func (a *attempt) send() (*http.Response, error) {
 	content := a.roundTrip.body.next
-	a.roundTrip.body.next = nil // the base transport closes it
+	a.roundTrip.body.next = nil // the base transport closes the body
 	a.prepare(content)
 	ctx := a.request.Context()
 	if content == nil || inMemory(content) || ctx.Done() == nil {

@@ -29,7 +29,7 @@ type body struct {
 // once.
 func (x *roundTrip) takeBody() error {
 	b, request, limit := &x.body, x.request, x.maxBufferedBody
-	declared := max(request.ContentLength, 0) // 0: unknown, if there is a body
+	declared := max(request.ContentLength, 0) // 0 if the length is not known
 	switch {
 	case request.Body == nil || request.Body == http.NoBody:
 		return nil
@@ -89,7 +89,7 @@ func (x *roundTrip) awaitBody() error {
 	}
 	first, _, err := x.readWhile(b.next, 0)
 	if err != nil {
-		b.next = nil // readWhile has closed it
+		b.next = nil // readWhile has closed the body
 		return err
 	}
 	b.next = withHead(first, b.next)

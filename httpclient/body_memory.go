@@ -117,7 +117,7 @@ func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, who
 		source = &timedSource{body, timer, after}
 	}
 
-	own := *r // for the goroutine that reads
+	own := *r // the copy is for the goroutine that reads
 	r.taken = 0
 	reading := start(func() (h head) {
 		h.text, h.whole, h.err = own.read(source, limit)

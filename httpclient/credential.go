@@ -102,7 +102,7 @@ func (t *Transport) LiftCredential(hash string) int { return t.credentials.lift(
 type credential struct {
 	*credentials
 	ask *buckets.Request
-	id  credentialID // the zero value if there is none, or if the server is not Discord
+	id  credentialID // zero if there is no credential, or the server is not Discord
 }
 
 // of returns the credential of a request: the token in its path, or else its Authorization.

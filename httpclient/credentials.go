@@ -48,7 +48,7 @@ type credentials struct {
 	known   *xsync.Map[credentialID, *credentialState]
 	waiting *xsync.Map[*credential, context.CancelCauseFunc] // functions that end the waits of requests
 
-	mu sync.Mutex // guards the fields of all states that are not atomic, and additions to known
+	mu sync.Mutex // guards all non-atomic fields of states, and additions to known
 }
 
 // credentialID identifies a credential by a keyed hash. The zero value means no credential.
@@ -68,14 +68,14 @@ type place struct {
 type credentialState struct {
 	accepted atomic.Int64 // when the latest successful request was sent, or never
 	doubtful atomic.Bool  // the credential may have been refused; if not, mu is not needed
-	shown    string       // its RestingCredential.Hash, "" until it is refused
+	shown    string       // the credential's RestingCredential.Hash, "" until the credential is refused
 
 	refused map[place]rest
 	rests   time.Duration // when the latest rest ends
 
 	latest     time.Duration // when the latest refused request was sent; outdated if accepted is later
 	route      routes.Route  // route of the latest refused request
-	everywhere rest          // its sent is the earlier one of the refusals on two routes
+	everywhere rest          // sent is that of the earlier one of the refusals on two routes
 
 	since time.Duration // time of the latest reset; refusals of requests that were sent before it are ignored
 }

@@ -15,8 +15,8 @@ import (
 //
 //   - Arguments: without a request or a route, or with a context that has ended, it returns an error at once, and the
 //     zero Lease. Without a context it may panic.
-//   - Leases: only the first call that ends a lease counts, and no such call blocks. After Return another request can be
-//     sent instead, because the request was not sent. After Release, or a response without limit headers, the server
+//   - Leases: only the first call that ends a lease counts, and no such call blocks. After Return another request can
+//     be sent, because this request was not. After Release, or a response without limit headers, the server
 //     may have counted the request.
 //   - Cancelling: when its context ends, a wait ends at once with the error of the context, and holds nothing any more.
 //   - Deadlines: a request that can be sent before its deadline is granted.

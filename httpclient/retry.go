@@ -34,7 +34,7 @@ type retrySettings struct {
 	unit    time.Duration
 	maximum time.Duration
 	unsafe  bool
-	nonce   bool // messages without a nonce get one
+	nonce   bool // whether messages without a nonce get one
 }
 
 // WithRetries sets how often a request is repeated after a temporary failure: a broken connection, an attempt without
@@ -141,7 +141,7 @@ type retry struct {
 	backoff  *ratelimits.Backoff
 	again    bool // the next attempt follows a failure
 	reason   RetryReason
-	doubtful bool // Discord may have created the message; repetitions are safe only because it has a nonce
+	doubtful bool // Discord may have created the message; only its nonce makes repetitions safe
 }
 
 // nextRetry returns the pause before the next attempt, or the reason why there is none.

@@ -111,7 +111,7 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	switch response.StatusCode {
 	case http.StatusTooManyRequests:
 		return x.handleRefusal(took, response, lease)
-	case http.StatusProxyAuthRequired: // a proxy has sent it: the server has not seen the request
+	case http.StatusProxyAuthRequired: // the response is a proxy's: the server has not seen the request
 		lease.Return()
 	default:
 		x.credential.answered(response, now) // before Update, which lets waiting requests be sent

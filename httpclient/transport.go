@@ -25,7 +25,7 @@ type Transport struct {
 	behaviour
 	hooks        atomic.Pointer[Hooks] // never nil
 	credentials  *credentials
-	epoch        time.Time // when it was made
+	epoch        time.Time // when the transport was made
 	connections  connections
 	memoryBudget memoryBudget
 	liftSignal   liftSignal
@@ -66,7 +66,7 @@ func NewTransport(options ...Option) *Transport {
 	} else {
 		if t.manager == nil {
 			t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
-			if err := t.manager.Start(); err != nil { // its options are invalid
+			if err := t.manager.Start(); err != nil { // an option is invalid
 				t.invalid = errors.Join(t.invalid, err)
 			}
 		}

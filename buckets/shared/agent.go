@@ -52,7 +52,7 @@ func (b *bucket) converse() {
 		b.notify()
 		b.mu.Lock()
 		pause := b.contest.pause()
-		if b.recalls != nil || b.returned != nil || b.hold > b.session.now() { // urgent: others send too much
+		if b.recalls != nil || b.returned != nil || b.hold > b.session.now() { // the other sessions need it soon
 			pause = 0
 		}
 		b.mu.Unlock()

@@ -17,7 +17,7 @@ type agents struct {
 	active map[*bucket]struct{} // busy buckets, for which the session stays alive
 	stop   func()               // stops the ticks; nil if there are none
 	saw    time.Duration        // start of the latest call that succeeded
-	read   time.Duration        // when the session last asked which of its loans others need
+	read   time.Duration        // when the session last asked which of its loans other sessions need
 	naps   int                  // number of suspensions of this process that aliveUntil has taken into account
 	lease  time.Duration        // until when the server knows the session to be alive, by the server's clock
 	since  time.Duration        // start of the first call after the session may last have counted as dead

@@ -32,7 +32,7 @@ type bucket struct {
 	closed  bool
 
 	waiting int       // requests of the manager that have not left, including granted ones
-	waiters []waiter  // the first waiting requests that are not granted, in order of arrival
+	waiters []waiter  // the earliest waiting requests without a permit, in order of arrival
 	spare   []waiter  // memory for the next waiters
 	granted []waiter  // granted requests that have not left; they come before all waiters
 	permits []*permit // of requests in flight
@@ -40,11 +40,11 @@ type bucket struct {
 
 	// More news for the server.
 	returned *returned
-	hold     time.Duration // end of a hold that the server does not know yet, 0 if there is none
+	hold     time.Duration // end of a hold that the server does not know yet; 0 if there is no such hold
 	class    ratelimits.Class
 
 	known    *state // latest known state; nil if none is known
-	kept     string // known, as the server stores it
+	kept     string // the known state, as the server stores it
 	knownAt  time.Duration
 	unsure   *turn                    // the latest call, while it is not known whether it took effect
 	loan     *loan                    // nil while the bucket is shared
@@ -61,17 +61,17 @@ type bucket struct {
 	due      bool          // whether a call is needed, to report news or to load the state
 	asks     bool          // whether the call is needed even without news
 	failing  int           // failed calls in a row
-	tellAt   time.Duration // when a call is made for outcomes that say nothing new
+	tellAt   time.Duration // when a call reports the outcomes that say nothing new
 	contest  contest
 	looks    int           // calls in a row that found the bucket lent to another session
 	lookedAt time.Duration // end of the latest of these calls
-	lentTill time.Duration // until when the holder counts as alive unless it makes a call
+	lentTill time.Duration // until when the session with the loan counts as alive unless it makes a call
 	failedTo uint64        // the latest number of a request or call when a call last failed
 	timer    clockwork.Timer
 
 	knownUntil time.Duration // end of the known window, by our clock
 
-	mates   int // largest recent number of sessions that use the bucket, this one included
+	mates   int // largest recent number of sessions that use the bucket, including this one
 	matesAt time.Duration
 }
 

@@ -10,7 +10,7 @@ const demandMemory = 3 * time.Second
 // wait. All times are arguments. The caller must lock it.
 type demand struct {
 	second        time.Duration // start of the current second
-	count, before int           // requests that left in the current second and in the one before
+	count, before int           // requests that left in the current second and in the previous one
 	waiting       int
 	last          time.Duration // time of the latest report of waiting
 	told          int           // the demand last reported to the server

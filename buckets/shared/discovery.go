@@ -36,7 +36,7 @@ type found struct {
 type discovery struct {
 	session *session
 	name    string // of the route, the same in all processes
-	buckets string // prefix of the names of its buckets, before the hash
+	buckets string // prefix of the names of the route's buckets, before the hash
 	who     string // value of Finder for this discovery
 
 	mu      sync.Mutex
@@ -289,7 +289,7 @@ func (d *discovery) compose(wants string) Step {
 	if again || !reflect.DeepEqual(next, f) {
 		step = d.cell.replace(next, life)
 	}
-	if next.Waiting == nil { // the result that the other sessions wait for is there, or will not come
+	if next.Waiting == nil { // other sessions need not wait any longer for the result
 		told := slices.DeleteFunc(slices.Clone(f.Waiting), func(session string) bool { return session == mine })
 		step.Channels, step.Message = d.session.channels(told), "found "+withName(d.name)
 	}
@@ -312,7 +312,7 @@ func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) 
 		if d.changed == nil && !d.telling {
 			d.forget()
 		}
-		return 0 // there may be more to report
+		return 0 // there may be another result to report
 	case wants == "keep" && !settled:
 		return d.contest.pause()
 	case wants != "ask" || !d.asking:

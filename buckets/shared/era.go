@@ -206,7 +206,7 @@ func (b *bucket) remember() {
 // recollection is the known state of a bucket that the server has lost.
 type recollection struct {
 	window *ratelimits.Window
-	until  time.Duration // end of its window, by our clock
+	until  time.Duration // end of the window, by our clock
 }
 
 // restart moves the state into the given era. It holds the bucket for the rest of the old window, a period at most, but

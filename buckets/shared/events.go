@@ -54,7 +54,7 @@ type Notifier interface {
 // events are reported to the listener one after the other. session.mu guards them.
 type events struct {
 	happened func(Event) // nil: there is no listener
-	untold   []Event     // the first one is being reported
+	untold   []Event     // events to report; the listener is being called for the first one
 }
 
 var _ Notifier = (*session)(nil)

@@ -35,7 +35,7 @@ type turn struct {
 	low, high time.Duration // bounds of the server's time minus ours
 	expected  version       // version of the known state
 	next      *state
-	kept      string   // next, as the server stores it; "" if the call only loads
+	kept      string   // the next state, as the server stores it; "" if the call only loads
 	ended     []uint64 // numbers of the requests whose outcomes the call reports
 	hold      time.Duration
 	returned  *returned
@@ -241,7 +241,7 @@ func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 		}
 	}
 	for _, f := range slices.Clone(s.flights) {
-		if f.session == mine && !b.alive(f.number) { // its request left the queue and was never sent
+		if f.session == mine && !b.alive(f.number) { // the request left the queue and was never sent
 			permit, _ := s.land(mine, f.number)
 			s.window.Return(early, permit)
 			news = true
@@ -262,7 +262,7 @@ func (b *bucket) enqueue(s *state) (news bool) {
 	}
 	for _, w := range b.waiters[:min(len(b.waiters), most)] {
 		flies := slices.ContainsFunc(s.flights, func(f flight) bool { return f.number == w.number && f.session == mine })
-		if !flies { // otherwise the reply with its permit was lost
+		if !flies { // otherwise the request has a permit, and the reply was lost
 			places = append(places, place{mine, w.number, (w.arrived + (low+high)/2).Truncate(time.Microsecond)})
 		}
 	}

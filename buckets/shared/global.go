@@ -51,7 +51,7 @@ type global struct {
 	users    atomic.Int64  // sessions that share the limit, as far as is known
 	known    *division     // latest known division, nil if none is known
 	cell     cell          // of the known division
-	lost     bool          // the server has lost the division that this session knew last
+	lost     bool          // the server has lost the division that this session last knew
 	fades    bool          // the server will soon let the division expire
 	courtesy time.Duration // delay before a session reports a smaller part, so that sessions without a part go first
 	fresh    bool          // no call is needed before the next second is over, unless there is something to report
@@ -240,7 +240,7 @@ func (g *global) watch() {
 	now := g.session.now()
 	out, _ := g.session.away() // read again, as watch may run late
 	if g.inUse && g.out && !out && now >= g.until {
-		if part := g.withoutServer(); part > 0 { // until the next reply, which must arrive soon
+		if part := g.withoutServer(); part > 0 { // this part is used until the next reply arrives
 			g.part, g.alone, g.until = part, true, now+2*g.session.store.options.callTimeout
 		}
 	}

@@ -113,7 +113,7 @@ func (g *global) compose(era int64) *part {
 		if d.Claims > early {
 			d.claim(u, g.part)
 		}
-	case g.limit > 0 && g.at < s.aliveSince(): // other sessions may remove this one before the call takes effect
+	case g.limit > 0 && g.at < s.aliveSince(): // another session may remove this user before the call takes effect
 		news = true
 	}
 	if !q.leaving {
@@ -270,7 +270,7 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		}
 	}
 	if !main.Replaced {
-		if g.limit > 0 && g.at < g.session.aliveSince() { // other sessions may be about to remove this one
+		if g.limit > 0 && g.at < g.session.aliveSince() { // another session may be about to remove this user
 			return 0
 		}
 		g.confirm(r.sent)
@@ -330,7 +330,7 @@ func (g *global) know(d *division, value string, now time.Duration) {
 	g.known, g.cell.value, g.knownAt, g.dead = d, value, now, nil
 	g.users.Store(int64(len(d.sharing())))
 	if d.Era != g.session.eraNumber() {
-		return // its times are by another clock
+		return // the times in the division are by another clock
 	}
 	early := g.session.engineTime(now)
 	if rest := d.Hold - early; rest > 0 {
@@ -357,7 +357,7 @@ func (g *global) know(d *division, value string, now time.Duration) {
 	switch target := d.target(u, p); {
 	case target < g.part:
 		g.part, g.lowered = target, true
-	case !g.lowered && now < g.until: // another session has given this one more
+	case !g.lowered && now < g.until: // another session has given a larger part to this one
 		g.part = target
 	}
 }

@@ -32,7 +32,7 @@ const forever = 10 * 365 * 24 * time.Hour
 
 // returned is a loan that has ended, until the server has its state.
 type returned struct {
-	kept    string  // the state, as the server stores it
+	kept    string  // the returned state, as the server stores it
 	version version // version that was lent
 	wanted  bool    // another session needs the bucket
 	lost    bool    // the state is not known, because the loan may have been used
@@ -79,7 +79,7 @@ func (b *bucket) hand(l *loan, o *outcome) {
 	}
 	now := s.engineTime(s.now())
 	permit, ok := l.state.land(s.id, o.number)
-	if !ok && !o.unsent { // sent after the call that brought the loan
+	if !ok && !o.unsent { // the request was sent after the call that brought the loan
 		permit, ok = l.state.window.Adopt(now, s.sentTime(o.sent)), true
 	}
 	if ok {
@@ -116,7 +116,7 @@ func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	for _, f := range l.state.flights {
 		if p := b.flying(f.number); p != nil {
 			p.window = f.permit.SentAt(p.sent+low).Shift(-high, -low)
-		} else { // its request was never sent
+		} else { // the request was never sent
 			w.Return(early, f.permit)
 		}
 	}

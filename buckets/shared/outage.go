@@ -51,7 +51,7 @@ type outage struct {
 	failedAt time.Duration // end of the latest call that failed
 	cause    error
 
-	times uint64        // outages so far, the current one included
+	times uint64        // outages so far, including the current one
 	spent time.Duration // total length of past outages
 }
 

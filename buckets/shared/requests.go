@@ -22,7 +22,7 @@ import (
 type waiter struct {
 	arrived time.Duration
 	number  uint64
-	known   bool          // whether the server has told this process that it has the place
+	known   bool          // whether this process knows that the server has the place
 	since   time.Duration // time of the grant
 }
 
@@ -31,7 +31,7 @@ type permit struct {
 	number uint64 // 0: the server does not know the request
 	sent   time.Duration
 	window ratelimits.Permit // permit of the manager's window
-	index  int               // in bucket.permits; -1 once it has ended
+	index  int               // index in bucket.permits; -1 once the permit has ended
 }
 
 var permits = sync.Pool{New: func() any { return new(permit) }}

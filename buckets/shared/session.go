@@ -32,12 +32,12 @@ type session struct {
 	mu       sync.Mutex
 	closed   bool
 	engine   engineClock
-	spared   time.Duration // until then no other session counts as dead
+	spared   time.Duration // no other session counts as dead before this time
 	era      era
 	events   events
 	ahead    time.Duration // wall clock minus monotonic clock, both since the origin, at the latest awake
 	naps     int           // suspensions of this process so far
-	napAt    time.Duration // when the latest of them was noticed
+	napAt    time.Duration // when the latest suspension was noticed
 	outage   outage
 	ended    error // why no further call can succeed, nil while calls can succeed
 	tickers  map[*ticker]struct{}

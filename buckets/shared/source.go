@@ -59,7 +59,7 @@ type Monitor interface {
 // Key identifies a bucket in all processes.
 type Key struct {
 	Credential string // result of Session.Credential
-	Hash       string // as the server named it, or a replacement
+	Hash       string // bucket hash that Discord has named, or a replacement
 	Major      string // major parameter, with a hash instead of a token; empty if there is none
 	Route      string // "POST /channels/{channel_id}/messages" if only that route uses the bucket; empty if several may
 }

@@ -27,7 +27,7 @@ type version struct{ life, number int64 }
 // member is a session that has used the bucket lately.
 type member struct {
 	session string
-	call    uint64        // number of its latest call that took effect
+	call    uint64        // number of the session's latest call that took effect
 	seen    time.Duration // time of that call, or a later time at which the session was known to be alive
 	waiting int           // number of waiting requests
 }

@@ -11,7 +11,7 @@ import (
 // want says that a session needs a loan that another session has. For each session, the server stores one line for each
 // of its loans that other sessions need.
 type want struct {
-	at      time.Duration // when the session last said so, by the server's clock
+	at      time.Duration // when the session last reported the want, by the server's clock
 	session string        // the session that needs the loan
 	lent    string        // version of the state that was lent
 	bucket  string        // name of the bucket

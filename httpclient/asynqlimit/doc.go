@@ -5,7 +5,7 @@
 //	…
 //	server := asynq.NewServer(redis, limiter.Configure(asynq.Config{
 //		Concurrency:              100,
-//		DelayedTaskCheckInterval: time.Second, // asynq's default is 5 s: then use jobs.WithMaxWait(15 * time.Second)
+//		DelayedTaskCheckInterval: time.Second, // with asynq's default, 5 s, use jobs.WithMaxWait(15 * time.Second)
 //	}))
 //	mux := asynq.NewServeMux()
 //	mux.Use(limiter.Middleware)

@@ -88,7 +88,7 @@ func (r *record) answered(status int, body []byte) {
 	if m := r.message; m != nil && status != 0 {
 		m.body = body
 		if status >= http.StatusMultipleChoices {
-			m.created = time.Time{} // makes enforceNonces ignore it
+			m.created = time.Time{} // enforceNonces ignores such a message
 		}
 	}
 }

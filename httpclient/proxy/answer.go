@@ -102,7 +102,7 @@ func (a *answer) refuseTooLong(e *ratelimits.TooLongError) {
 		scope = "shared"
 	}
 	a.refuse("too-long", scope, e.Wait-e.Waited)
-	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // the bucket's limit
+	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // the bucket's limit has refused
 		a.limit = e.Limit
 	}
 	if scope != "global" {
@@ -120,7 +120,7 @@ func (a *answer) refuseCredential(e *httpclient.CredentialError) {
 // write sends the answer, whose headers are all the proxy's own. net/http reads the rest of the request's body before
 // it reuses the connection, so write gives the client only drainTime to send the rest.
 func (a *answer) write(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // if the server supports that
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // not every server can
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set(headerProxy, a.reason)

@@ -200,7 +200,7 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 func rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
 	out.Host = ""                        // use the host of the URL
-	out.URL.RawQuery = r.In.URL.RawQuery // unchanged, even if it is malformed
+	out.URL.RawQuery = r.In.URL.RawQuery // a malformed query stays unchanged
 	out.Trailer = nil
 	if body, ok := r.In.Context().Value(uploadKey{}).(*upload); ok {
 		out.Trailer = body.trailer

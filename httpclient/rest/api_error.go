@@ -55,7 +55,8 @@ func (e *APIError) Error() string {
 	if meaning != "" {
 		text += " " + meaning
 	}
-	if e.Message != "" && e.Message != meaning && e.Message != strconv.Itoa(e.Status)+": "+meaning { // a 401's has this form
+	// The message of a 401 is "401: Unauthorized".
+	if e.Message != "" && e.Message != meaning && e.Message != strconv.Itoa(e.Status)+": "+meaning {
 		text += ": " + e.Message
 	}
 	if e.Code != 0 {

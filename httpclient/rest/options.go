@@ -108,7 +108,7 @@ func (s *settings) base() (*url.URL, error) {
 	base, err := url.Parse(strings.TrimRight(cmp.Or(s.baseURL, DefaultBaseURL), "/"))
 	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Hostname() == "" || base.User != nil ||
 		base.RawQuery != "" || base.ForceQuery || base.Fragment != "" || routes.IsMediaHost(base.Host) {
-		return nil, ErrBaseURL // without the URL: it may contain a password
+		return nil, ErrBaseURL // the URL is left out, because it may contain a password
 	}
 	return base, nil
 }

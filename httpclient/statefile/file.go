@@ -95,7 +95,7 @@ func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	}
 	tidy(path)
 	if err = f.restore(); err == nil {
-		err = f.write() // a state written by Close must not be restored again if this process is killed
+		err = f.write() // if this process is killed, the state that Close wrote must not be restored again
 	}
 	if err != nil {
 		_ = f.lock.Close()

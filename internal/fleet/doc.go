@@ -10,7 +10,7 @@
 //			f.Go(func() { p.Do(ctx, fleet.Message(1)) })
 //		}
 //		f.Wait(time.Minute)
-//		f.Discord.Report() // what the server saw of them
+//		f.Discord.Report() // all requests, as the server saw them
 //	})
 //
 // It is for bubbles of testing/synctest: everything is made in the bubble and runs in its time. A process can die at

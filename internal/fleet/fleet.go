@@ -132,7 +132,7 @@ func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
 	case <-timer.C:
 	}
 	left := f.left()
-	if left == "" { // they have ended at this moment
+	if left == "" { // the last requests have ended at this moment
 		<-over
 		return f.Now(), nil
 	}

@@ -32,7 +32,7 @@ type Process struct {
 
 	mu        sync.Mutex
 	dead      bool
-	cut       chan struct{} // closed when the connection is back; nil while it is not cut
+	cut       chan struct{} // closed when the connection is restored; nil while it is not cut
 	suspended chan struct{} // closed when the process continues; nil while it runs
 	backlog   []func()      // deliveries of messages that came while the process was suspended
 	flying    map[int64]*flight

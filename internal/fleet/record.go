@@ -14,7 +14,7 @@ import (
 type record struct {
 	process   *Process
 	request   Request
-	arrived   time.Duration // when it arrived at its process
+	arrived   time.Duration // when the request arrived at its process
 	sent      time.Duration // latest time of sending, 0 if it was not sent
 	ended     time.Duration // 0 if it has not ended
 	accepted  bool

@@ -15,7 +15,7 @@ import (
 // Runner implements shared.Runner and shared.Subscriber with a client. It is safe for concurrent use.
 type Runner struct {
 	client redis.UniversalClient
-	hashes sync.Map // *shared.Script → its SHA-1
+	hashes sync.Map // SHA-1 of each script, by *shared.Script
 }
 
 var (

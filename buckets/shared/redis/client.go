@@ -26,7 +26,7 @@ const (
 type Client struct {
 	connections *connections
 	inner       rueidis.Client // nil until open
-	hashes      sync.Map       // *shared.Script → its SHA-1
+	hashes      sync.Map       // SHA-1 of each script, by *shared.Script
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc

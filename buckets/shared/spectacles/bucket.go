@@ -49,7 +49,7 @@ type view struct {
 // permit is a request that has a name on the server, because it was granted a permit or sent.
 type permit struct {
 	name   string
-	gen    int64         // number of the window in which it was granted, -1 if it was sent without a permit
+	gen    int64         // number of the window in which the permit was granted, -1 without a permit
 	since  time.Duration // time of the grant, or of Adopt
 	window ratelimits.Permit
 }

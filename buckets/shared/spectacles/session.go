@@ -60,7 +60,7 @@ type session struct {
 
 func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session {
 	id := make([]byte, 8)
-	_, _ = cryptorand.Read(id) // it never fails
+	_, _ = cryptorand.Read(id) // never fails
 	s := &session{
 		store: store, clock: clock, origin: origin, id: hex.EncodeToString(id),
 		buckets: map[*bucket]struct{}{}, globals: map[*global]struct{}{},
