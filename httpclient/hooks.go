@@ -29,9 +29,9 @@ type Hooks struct {
 
 // RequestEvent describes an attempt that is about to be sent.
 type RequestEvent struct {
-	// Route is the method and template, Major its major parameter as routes.Major.String returns it.
+	// Route is the method and template, and Major is the major parameter in the form of routes.Major.String.
 	Route, Major string
-	// Attempt counts the request's attempts, refusals included, from 1.
+	// Attempt is the number of this attempt of the request, from 1. Refused attempts count.
 	Attempt int
 	// Queued is how long this attempt waited for the limiter.
 	Queued time.Duration
@@ -41,9 +41,9 @@ type RequestEvent struct {
 
 // ResponseEvent is the outcome of one attempt.
 type ResponseEvent struct {
-	// Route is the method and template, Major its major parameter as routes.Major.String returns it.
+	// Route is the method and template, and Major is the major parameter in the form of routes.Major.String.
 	Route, Major string
-	// Attempt counts the request's attempts, refusals included, from 1.
+	// Attempt is the number of this attempt of the request, from 1. Refused attempts count.
 	Attempt int
 	// Took is the time from sending the request until the headers of the response.
 	Took time.Duration
@@ -70,7 +70,7 @@ const (
 
 // DoneEvent is the outcome of one request, with all its attempts.
 type DoneEvent struct {
-	// Route is the method and template, Major its major parameter as routes.Major.String returns it.
+	// Route is the method and template, and Major is the major parameter in the form of routes.Major.String.
 	Route, Major string
 	// TokenHash is a hash of the token in the path, with a key of this process; 0 if there is no token. It
 	// distinguishes requests that Discord counts separately although their Major is the same, such as follow-ups to

@@ -116,7 +116,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// Reasons why a request is not repeated, see RetryError.
+// These are the reasons why a request is not repeated, see RetryError.
 var (
 	// ErrRetriesUsedUp means that the request was repeated as often as WithRetries allows.
 	ErrRetriesUsedUp = errors.New("all retries are used up")

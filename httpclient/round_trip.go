@@ -14,7 +14,7 @@ import (
 // roundTrip is one request with all its attempts. It ends with a response or an error.
 //
 //	wait for a lease ── send ──┬── done
-//	     ▲                     ├── refused by a limit: again, as soon as the limiter says
+//	     ▲                     ├── refused by a limit: again when the limiter allows it
 //	     └─────────────────────┴── failed: again after a pause, if that does no harm
 type roundTrip struct {
 	*Transport

@@ -33,7 +33,7 @@ func start[T any](call func() T) *task[T] {
 	return t
 }
 
-// wait waits for the end of the call until the context ends, and reports whether the call has ended.
+// wait waits until the call or the context ends, and reports whether the call has ended.
 func (t *task[T]) wait(ctx context.Context) bool {
 	select {
 	case <-t.over:

@@ -38,8 +38,8 @@ type Transport struct {
 }
 
 // NewTransport returns a transport that is ready for use. Close it when you no longer need it: until then its manager
-// runs a goroutine that evicts idle buckets. Options are applied in order; a later one of the same name replaces an
-// earlier one, except WithBuckets, WithMaxRateLimit and WithAPI, which add to it.
+// runs a goroutine that evicts idle buckets. Options are applied in order. A later option of the same name replaces an
+// earlier one; only WithBuckets, WithMaxRateLimit and WithAPI add to the earlier ones.
 //
 // NewTransport does not fail. With options that exclude each other or that the manager cannot use, every request fails
 // with ErrOptions.

@@ -134,7 +134,7 @@ func (b *bucket) read(call *turn, s *state, kept string, r *reply) {
 		kept = ""
 	}
 	number := b.session.eraNumber()
-	// The server's clock was set back before the session began.
+	// A time in the future shows that the server's clock was set back before this session began.
 	if s.era == number && s.latest() > b.session.engineLatest(now)+clockStep {
 		b.session.endEra()
 		s.era = 0 // lets restart hold the bucket: the times in the state are by another clock

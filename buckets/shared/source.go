@@ -65,7 +65,7 @@ type Key struct {
 }
 
 // ByRoute is implemented by a Source that counts every route separately, whatever bucket hash its responses name.
-// It shares no declared limits: each process has its own.
+// Such a Source shares no declared limits: each process has its own.
 type ByRoute interface {
 	// ByRoute reports whether each bucket is for one route only, which its Key names.
 	ByRoute() bool
@@ -140,7 +140,8 @@ type Global interface {
 	Close()
 }
 
-// Discovery lets one process at a time find out the bucket hash of a route, and gives it to the others at once.
+// Discovery lets one process at a time discover the bucket hash of a route, and passes the hash to the other processes
+// at once.
 type Discovery interface {
 	// Ask asks for the permission to send a probe. The permission ends with Found or Close. If it is not used in time,
 	// another process may get it, and this process asks again by itself.

@@ -56,7 +56,7 @@ func (f *Faults) Decide(decide func(purpose string) Fate) {
 	f.fate = decide
 }
 
-// SetDown makes the server refuse all calls at once, or accept them again. It keeps its contents.
+// SetDown makes the server refuse all calls at once, or accept them again. The server keeps its contents.
 func (f *Faults) SetDown(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -80,7 +80,7 @@ func (r *Runner) run(ctx context.Context, command, script string, keys, argument
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		// The connection has the deadline of the context, and may report it first.
+		// The connection has the deadline of the context, and may report the timeout before the context ends.
 		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 			return nil, context.DeadlineExceeded
 		}
