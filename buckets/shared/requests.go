@@ -22,7 +22,7 @@ import (
 type waiter struct {
 	arrived time.Duration
 	number  uint64
-	known   bool          // whether this process knows that the server has the place
+	known   bool          // whether the server is known to have the request's place
 	since   time.Duration // time of the grant
 }
 
