@@ -2,12 +2,12 @@ package shared
 
 import "sync"
 
-// mostHashes bounds how many hashes a session tells again.
+// mostHashes bounds how many hashes a session remembers.
 const mostHashes = 1000
 
-// hashes are the bucket hashes of routes, as the session has found them out or read them. It tells them again after a
-// loss. Otherwise a process that starts later would have to find them out, with requests into buckets that may be used
-// up.
+// hashes are the bucket hashes of routes that the session has discovered or read. After a loss the session reports them
+// to the server again. Otherwise a process that starts later would have to discover them, with requests into buckets
+// that may be used up.
 type hashes struct {
 	mu     sync.Mutex
 	byName map[string]string // by name of the discovery
@@ -24,8 +24,8 @@ func (h *hashes) learn(name, hash string) {
 	}
 }
 
-// retellHashes gives the server the hashes that it has lost. It follows the news about buckets, because other processes
-// must find there what was sent.
+// retellHashes reports the hashes to a server that has lost them. The news about buckets is reported first: a process
+// that reads a hash must find in the bucket which requests were sent.
 func (s *session) retellHashes() {
 	h := &s.parts.hashes
 	h.mu.Lock()
@@ -37,6 +37,6 @@ func (s *session) retellHashes() {
 	h.mu.Unlock()
 	if len(steps) > 0 {
 		s.settle("")
-		_, _ = s.exchange("discover", s.eraNumber(), steps...) // if it fails, they are found out anew
+		_, _ = s.exchange("discover", s.eraNumber(), steps...) // if the call fails, the hashes are discovered again
 	}
 }

@@ -1,4 +1,4 @@
-// Package wait implements waits outside of limiters: after a response that asks to come back later.
+// Package wait implements waits outside of limiters, after a response that says when to retry.
 package wait
 
 import (
