@@ -109,19 +109,6 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 	}
 }
 
-func TestTheTimeInTheQueueIsNoPartOfAnAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		full := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 60")
-		below := newScript(answer(http.StatusOK, "", full...))
-		below.takes = 900 * time.Millisecond
-		transport := newTransport(t, below, httpclient.WithAttemptTimeout(time.Second))
-		first, second, third := send(transport, newMessage(t)), send(transport, newMessage(t)), send(transport, newMessage(t))
-		assertStatus(t, http.StatusOK, first, second, third)
-		assert.Greater(t, max(first.took, second.took, third.took), 2*time.Minute)
-	})
-}
-
 func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -273,17 +260,6 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 		assert.Equal(t, body, response.Body)
 		assert.Same(t, r, response.Request)
 		assert.Equal(t, r.Context(), below.requests()[0].request.Context())
-	})
-}
-
-func TestTheResponseNamesTheRequestOfTheCaller(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := getChannel(t)
-		response, err := newTransport(t, newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))).RoundTrip(r)
-		require.NoError(t, err)
-		defer response.Body.Close()
-		assert.Same(t, r, response.Request)
 	})
 }
 

@@ -91,21 +91,6 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 	}
 }
 
-// Servers that are compatible with Discord answer 401 where a permission is missing, and a bot can meet that in many
-// channels.
-func TestMissingPermissionsInManyChannelsOfOneRouteDoNotStopABot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"message":"Missing Permissions","code":50013}`, withPath("/channels/1"))
-		transport := newTransport(t, below)
-		for channel := range 10 {
-			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10+channel)))
-			time.Sleep(time.Millisecond)
-		}
-		assertStatus(t, http.StatusOK, send(transport, posting(t, 4)))
-	})
-}
-
 func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,25 +19,6 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// A response without a body is not what net/http returns, but what many a transport in tests and some proxies do.
-// http.Client puts up with it.
-func TestAResponseWhoseBodyIsNilDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	for name, first := range map[string]func(*http.Request) (*http.Response, error){
-		"refused":  answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return nil }, "Retry-After: 1", "X-RateLimit-Scope: user"),
-		"repeated": answerWith(http.StatusBadGateway, func() io.ReadCloser { return nil }),
-		"gone":     answerWith(http.StatusNotFound, func() io.ReadCloser { return nil }),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, newScript(first, answer(http.StatusOK, "")))
-				assert.NotPanics(t, func() { _, _ = transport.RoundTrip(newRequest(t, http.MethodGet, webhook, "")) })
-			})
-		})
-	}
-}
-
 // http.Client makes an error of a transport below that returns neither a response nor an error.
 func TestATransportBelowThatReturnsNothingIsAnError(t *testing.T) {
 	t.Parallel()
@@ -158,30 +139,6 @@ func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestThoseInTheQueueGoOnAfterALostConnection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, everything(discordsim.Fixed(2, time.Second), discordsim.Fault{
-			Nth: []int{1, 2, 4}, Connection: discordsim.ConnectionLostAfter,
-		}))
-		transport := newTransport(t, server.RoundTripper())
-		start := time.Now()
-		var calls []*call
-		for range 10 {
-			calls = append(calls, send(transport, newMessage(t)))
-		}
-		answered := 0
-		for _, c := range calls {
-			if c.wait(); c.err == nil {
-				answered++
-			}
-		}
-		assert.Equal(t, 7, answered)
-		assert.Less(t, time.Since(start), 10*time.Second)
-		assert.Zero(t, server.Report().Avoidable.Total())
-	})
 }
 
 // Everything once over real sockets. Nothing is asserted about how long it takes, only that the server had nothing to

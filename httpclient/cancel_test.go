@@ -129,31 +129,6 @@ func TestARequestCancelledBeforehandIsNotSent(t *testing.T) {
 	assert.Empty(t, below.requests())
 }
 
-// The body comes from a pipe whose other end falls silent, and would have to be kept in memory.
-func TestReadingABodyThatNeverEndsCanBeCancelled(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below)
-		ctx, cancel := context.WithCancel(t.Context())
-		reader, writer := io.Pipe()
-		go writer.Write([]byte("half of it"))
-		r := newMessage(t).WithContext(ctx)
-		r.Body, r.GetBody, r.ContentLength = reader, nil, -1
-		victim := send(transport, r)
-		time.Sleep(time.Second)
-		require.False(t, victim.over())
-		cancel()
-		synctest.Wait()
-		require.True(t, victim.over(), "it does not return")
-		assert.ErrorIs(t, victim.err, context.Canceled)
-		_, err := writer.Write([]byte("more"))
-		assert.ErrorIs(t, err, io.ErrClosedPipe, "the body was not closed")
-		assert.Empty(t, below.requests())
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-	})
-}
-
 // http.Client ends a request by its context, and by the deprecated Request.Cancel, which the transport leaves to the
 // base.
 func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {

@@ -70,70 +70,6 @@ func TestA429IsRepeatedWhenItSays(t *testing.T) {
 	}
 }
 
-// What a refusal of each class holds back, besides the request that was refused.
-func TestARefusalHoldsBackWhatItsLimitIsFor(t *testing.T) {
-	t.Parallel()
-	user := refusal429(`{"retry_after":5}`, limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5", "X-RateLimit-Scope: user")...)
-	shared := refusal429(`{"retry_after":5}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared")...)
-	subLimit := refusal429(`{"retry_after":5}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...)
-	global := refusal429(`{"retry_after":5,"global":true}`, "X-RateLimit-Scope: global", "X-RateLimit-Global: true")
-	edge := answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 5")
-	edgeBare := answer(http.StatusTooManyRequests, "", "Retry-After: 5") // no Via, no body
-
-	for name, c := range map[string]struct {
-		refusal func(*http.Request) (*http.Response, error)
-		// Which of the others wait.
-		same, fields, channel, route, bot, interaction bool
-	}{
-		"user":                {refusal: user, same: true, fields: true},
-		"shared":              {refusal: shared, same: true, fields: true},
-		"sub-limit":           {refusal: subLimit, same: true},
-		"global":              {refusal: global, same: true, fields: true, channel: true, route: true},
-		"edge":                {refusal: edge, same: true, fields: true, channel: true, route: true, bot: true, interaction: true},
-		"edge without a body": {refusal: edgeBare, same: true, fields: true, channel: true, route: true, bot: true, interaction: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ok := answer(http.StatusOK, "{}", limitHeaders(roomLeft)...)
-				transport := newTransport(t, newScript(ok, c.refusal, ok))
-				const channel = "/api/v10/channels/1"
-				patch := func(path, body string) *http.Request { return newRequest(t, http.MethodPatch, path, body) }
-				assertStatus(t, http.StatusOK, send(transport, patch(channel, `{"topic":"a"}`)))
-				refused := send(transport, patch(channel, `{"name":"a"}`))
-				synctest.Wait()
-				require.False(t, refused.over())
-
-				otherBot := newRequest(t, http.MethodGet, otherRoute, "")
-				otherBot.Header.Set("Authorization", "Bot other")
-				interaction := newRequest(t, http.MethodPost, callback, `{"type":1}`)
-				interaction.Header.Del("Authorization")
-				for _, other := range []struct {
-					what  string
-					call  *call
-					waits bool
-				}{
-					{"the same again", send(transport, patch(channel, `{"name":"b"}`)), c.same},
-					{"other fields", send(transport, patch(channel, `{"topic":"b"}`)), c.fields},
-					{"another channel", send(transport, patch(channel+"2", `{"name":"a"}`)), c.channel},
-					{"another route", send(transport, newRequest(t, http.MethodGet, otherRoute, "")), c.route},
-					{"another bot", send(transport, otherBot), c.bot},
-					{"an interaction", send(transport, interaction), c.interaction},
-				} {
-					assertStatus(t, http.StatusOK, other.call)
-					if other.waits {
-						assert.GreaterOrEqual(t, other.call.took, 5*time.Second, other.what)
-					} else {
-						assert.Less(t, other.call.took, slack, other.what)
-					}
-				}
-				assertStatus(t, http.StatusOK, refused)
-				assertTook(t, 5*time.Second, refused.took)
-			})
-		})
-	}
-}
-
 func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -180,31 +116,6 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAGlobalRefusalHoldsEverybodyForItsTimeAndNoLonger(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Blocks: []discordsim.GlobalBlock{{From: 0, Until: 2 * time.Second}}})
-		transport := newTransport(t, server.RoundTripper())
-		first := send(transport, newMessage(t))
-		time.Sleep(100 * time.Millisecond)
-		others := []*call{send(transport, newRequest(t, http.MethodGet, otherRoute, "")), send(transport, newMessage(t))}
-		interaction := newRequest(t, http.MethodPost, callback, `{"type":1}`)
-		interaction.Header.Del("Authorization")
-		exempt := send(transport, interaction)
-
-		assertStatus(t, http.StatusOK, exempt, first)
-		assert.Less(t, exempt.took, slack)
-		assertTook(t, 2*time.Second, first.took)
-		assertStatus(t, http.StatusOK, others...)
-		for _, c := range others {
-			assertTook(t, 1900*time.Millisecond, c.took)
-		}
-		report := server.Report()
-		assert.Equal(t, 1, report.Refused.Total(), "one was enough to know")
-		assert.EqualValues(t, 1, transport.Manager().Stats().Responses[ratelimits.ClassGlobal])
-	})
 }
 
 // A 429 that says "wait nothing" again and again is asked less and less often. Answered at once each time it would be
@@ -276,28 +187,6 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 	}
 }
 
-func TestARefusalOfTheEdgeWithATimeIsWaitedForByAll(t *testing.T) {
-	t.Parallel()
-	for name, page := range map[string]discordsim.Page{"HTML": discordsim.PageHTML, "JSON": discordsim.PageJSON} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, discordsim.Config{Edge: []discordsim.EdgeBan{{From: 0, Until: 20 * time.Second, Page: page}}})
-				transport := newTransport(t, server.RoundTripper())
-				calls := []*call{send(transport, newMessage(t))}
-				time.Sleep(time.Second)
-				for i := range 3 {
-					calls = append(calls, send(transport, newCallback(t, i)), send(transport, newRequest(t, http.MethodGet, otherRoute, "")))
-				}
-				start := time.Now()
-				assertStatus(t, http.StatusOK, calls...)
-				assertTook(t, 19*time.Second, time.Since(start))
-				assert.Equal(t, 1, server.Report().Refused.Edge, "nobody asked before the time was over")
-			})
-		})
-	}
-}
-
 // The edge refuses a callback again and again and never says for how long. Whoever keeps on asking does so less and
 // less often, and everybody else waits.
 func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
@@ -322,24 +211,5 @@ func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 		assert.Greater(t, last, 5*time.Minute, "the hold did not grow")
 		time.Sleep(10*time.Minute + time.Second)
 		assertStatus(t, http.StatusOK, send(transport, newCallback(t, 0)))
-	})
-}
-
-// After a refusal one request tries, and if it is refused too the others do not follow it.
-func TestAfterTheEdgeRefusedOneRequestGoesFirst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{
-			Edge: []discordsim.EdgeBan{{From: 0, Until: 10 * time.Second}, {From: 10 * time.Second, Until: 15 * time.Second}},
-		})
-		transport := newTransport(t, server.RoundTripper())
-		calls := []*call{send(transport, newMessage(t))}
-		time.Sleep(time.Second)
-		for i := range 10 {
-			calls = append(calls, send(transport, newCallback(t, i)))
-		}
-		assertStatus(t, http.StatusOK, calls...)
-		assert.Equal(t, 2, server.Report().Refused.Edge)
-		assert.Zero(t, server.Report().Avoidable.Total())
 	})
 }

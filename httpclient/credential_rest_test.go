@@ -13,38 +13,10 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// One wrong 401 must not end a bot, whatever the route.
-func TestOneWrong401RestsItsRouteForTenMinutesAndNothingElse(t *testing.T) {
-	t.Parallel()
-	for _, path := range []string{"/users/@me", "/gateway/bot", "/guilds/1"} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(unauthorized, answer(http.StatusOK, "{}"))
-				transport := newTransport(t, below)
-				assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, path)))
-				assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
-				stopped := httpclient.CredentialError{Route: "GET " + routeOf(path), Status: 401}
-				stopped.RetryAfter = 10 * time.Minute
-				assertStopped(t, transport, below, getting(t, path), stopped)
-				time.Sleep(10 * time.Minute)
-				assertStatus(t, http.StatusOK, send(transport, getting(t, path)))
-			})
-		})
-	}
-}
-
 // toHook is a message to a webhook, without an Authorization.
 func toHook(t *testing.T) *http.Request {
 	t.Helper()
 	return as(newRequest(t, http.MethodPost, webhook, "{}"), "")
-}
-
-func routeOf(path string) string {
-	if path == "/guilds/1" {
-		return "/guilds/{guild_id}"
-	}
-	return path
 }
 
 // A token that is revoked rests everywhere, is tried again, and works when Discord accepts it again.
@@ -62,27 +34,6 @@ func TestNoCredentialIsStoppedForEver(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
 	})
-}
-
-func TestOnlyTheCodeOfAnUnknownWebhookStopsPosting(t *testing.T) {
-	t.Parallel()
-	const page = "<html>the upstream is being deployed"
-	const other = `{"message":"404: Not Found","code":0}`
-	for name, body := range map[string]string{"a page": page, "nothing": "", "another code": other} {
-		for _, method := range []string{"GET", "PATCH", "DELETE", "POST"} {
-			t.Run(method+", "+name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					below := newScript(answer(http.StatusNotFound, body), answer(http.StatusOK, "{}"))
-					transport := newTransport(t, below)
-					first := send(transport, as(newRequest(t, method, webhook, ""), ""))
-					assertStatus(t, http.StatusNotFound, first)
-					assert.Equal(t, body, first.body)
-					assertStatus(t, http.StatusOK, send(transport, toHook(t)))
-				})
-			})
-		}
-	}
 }
 
 func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {

@@ -90,8 +90,7 @@ func getting(t *testing.T, path string) *http.Request {
 
 const bad = "Bot " + botSecret
 
-// The places of these requests have two routes.
-const postingRoute, rolesRoute = "POST /channels/{channel_id}/messages", "GET /guilds/{guild_id}/roles"
+const postingRoute = "POST /channels/{channel_id}/messages" // of those requests
 
 func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
 	t.Parallel()
@@ -118,51 +117,6 @@ func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
 		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1))) // and again
 		stopped.RetryAfter = 10 * time.Minute
 		assertStopped(t, transport, below, posting(t, 1), stopped)
-	})
-}
-
-// GET /oauth2/@me answers 401 to every bot.
-func TestA401ThatEveryBotGetsDoesNotStopTheBot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, withPath("/oauth2/@me"))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/oauth2/@me")))
-		for channel := range 20 {
-			assertStatus(t, http.StatusOK, send(transport, posting(t, channel)))
-		}
-		assertStopped(t, transport, below, getting(t, "/oauth2/@me"),
-			httpclient.CredentialError{Route: "GET /oauth2/@me", Status: 401, RetryAfter: 10 * time.Minute})
-	})
-}
-
-// Servers that are compatible with Discord answer 401 where a permission is missing.
-func TestAMissingPermissionInOneChannelStopsThatChannelOnly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"message":"Missing Permissions","code":50013}`, withPath("/channels/42/"))
-		below.takes = 50 * time.Millisecond
-		transport := newTransport(t, below)
-		for range 10 {
-			var calls []*call
-			for channel := range 100 {
-				calls = append(calls, send(transport, posting(t, channel)))
-			}
-			for channel, c := range calls {
-				if c.wait(); channel != 42 {
-					require.NoError(t, c.err)
-					require.Equal(t, http.StatusOK, c.status)
-				}
-			}
-			time.Sleep(time.Minute)
-		}
-		refused := 0
-		for _, s := range below.requests() {
-			if withPath("/channels/42/")(s.request) {
-				refused++
-			}
-		}
-		assert.LessOrEqual(t, refused, 2, "one in ten minutes")
 	})
 }
 
@@ -276,27 +230,6 @@ func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Those that wait when the credential is refused would all be refused as well.
-func TestA401StopsThoseInTheQueueToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(unauthorized)
-		below.takes = 100 * time.Millisecond
-		transport := newTransport(t, below)
-		first := send(transport, newMessage(t)) // the probe, for whose outcome the others wait
-		synctest.Wait()
-		var queued []*call
-		for range 20 {
-			queued = append(queued, send(transport, newMessage(t)))
-		}
-		assertStatus(t, http.StatusUnauthorized, first)
-		for _, c := range queued {
-			assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
-		}
-		assert.Len(t, below.requests(), 1)
-	})
 }
 
 // A proxy on the way wants credentials of its own, and has passed on nothing.

@@ -75,21 +75,6 @@ func TestA401CountsWhenItsBodyIsEncoded(t *testing.T) {
 	})
 }
 
-func TestAnEncoded401IsLookedAtAlsoIfNobodyReadsIt(t *testing.T) {
-	t.Parallel()
-	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
-		for _, read := range []int{0, 1, 5} {
-			refusing, _ := encoded(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`)
-			transport := newTransport(t, newScript(refusing))
-			response, err := transport.RoundTrip(getting(t, "/users/@me"))
-			require.NoError(t, err)
-			_, _ = io.ReadFull(response.Body, make([]byte, read))
-			require.NoError(t, response.Body.Close())
-			assert.Equal(t, 401, lookup(t, transport, http.MethodGet, "/api/v10/users/@me").Status)
-		}
-	})
-}
-
 func TestAnEncodedPageOfAProxyStopsNothing(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"<html>", strings.Repeat("<p>", 1<<20), "{" + strings.Repeat(" ", 1<<20)} {
@@ -103,17 +88,6 @@ func TestAnEncodedPageOfAProxyStopsNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAWebhookThatIsGoneIsStoppedWhenTheBodyIsEncoded(t *testing.T) {
-	t.Parallel()
-	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
-		gone, _ := encoded(http.StatusNotFound, `{"message":"Unknown Webhook","code":10015}`)
-		transport := newTransport(t, newScript(gone))
-		post := func() *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") }
-		assertStatus(t, http.StatusNotFound, send(transport, post()))
-		assert.ErrorAs(t, send(transport, post()).wait().err, new(*httpclient.CredentialError))
-	})
 }
 
 func TestTheBodyOfA429CountsWhenItIsEncoded(t *testing.T) {

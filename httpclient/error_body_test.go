@@ -146,19 +146,3 @@ func slowly(d time.Duration, f func(*http.Request) (*http.Response, error)) func
 		return f(r)
 	}
 }
-
-func TestASuccessThatLeftBeforeA401LiftsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		fine := answer(http.StatusOK, "{}")
-		transport := newTransport(t, newScript(fine, slowly(300*time.Millisecond, fine), slowly(100*time.Millisecond, unauthorized), fine))
-		assertStatus(t, http.StatusOK, send(transport, posting(t, 1))) // the route is known then
-		time.Sleep(time.Millisecond)
-		first := send(transport, posting(t, 1))
-		time.Sleep(time.Millisecond)
-		second := send(transport, posting(t, 1))
-		assertStatus(t, http.StatusUnauthorized, second)
-		assertStatus(t, http.StatusOK, first)
-		assert.ErrorAs(t, send(transport, posting(t, 1)).wait().err, new(*httpclient.CredentialError))
-	})
-}

@@ -154,28 +154,6 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 	}
 }
 
-func TestTheClientsOwnRedirectsCarryNoSecretBelow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		jar, err := cookiejar.New(nil)
-		require.NoError(t, err)
-		below := newScript(answer(http.StatusTemporaryRedirect, "", "Location: https://evil.discord.com/api/v10/webhooks/1/x", "Set-Cookie: a=SeCrEt; Domain=discord.com"),
-			answer(http.StatusOK, "{}"))
-		client := &http.Client{Transport: newTransport(t, below), Jar: jar}
-		response, err := client.Do(newRequest(t, http.MethodPost, webhook, `{"content":"hello"}`))
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		require.Len(t, below.requests(), 2)
-		second := below.requests()[1]
-		assert.Equal(t, "evil.discord.com", second.request.URL.Host)
-		assert.Equal(t, `{"content":"hello"}`, second.body)
-		for name, values := range second.request.Header {
-			assert.NotContains(t, strings.Join(values, " "), "SeCrEt", name)
-		}
-		assert.Empty(t, second.request.Header.Get("Authorization"))
-	})
-}
-
 // net/http copies all headers of the first request, and takes out those that it knows.
 func TestNoHeaderWithACredentialReachesAnotherHost(t *testing.T) {
 	t.Parallel()

@@ -225,23 +225,6 @@ func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
 	})
 }
 
-func TestCallbacksOfDifferentInteractionsGoTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Status: http.StatusNoContent}}})
-		transport := newTransport(t, server.RoundTripper())
-		var calls []*call
-		for i := range 100 { // more than the global limit lets through in a second
-			calls = append(calls, send(transport, newCallback(t, i)))
-		}
-		assertStatus(t, http.StatusNoContent, calls...)
-		for _, c := range calls {
-			assert.Less(t, c.took, slack)
-		}
-		assert.Equal(t, 100, server.Report().MaxInFlight)
-	})
-}
-
 // Whatever becomes of one callback, the others do not wait for it.
 func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 	t.Parallel()
@@ -284,30 +267,4 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The same interaction is answered once; what follows it goes to a bucket of its own.
-func TestFollowUpsAreCountedPerInteraction(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{
-			{Path: "/webhooks/{id}/{token}/**", Quota: discordsim.Fixed(1, 5*time.Second), Hash: "followup"},
-		}})
-		transport := newTransport(t, server.RoundTripper())
-		followUp := func(token string) *call {
-			r := newRequest(t, http.MethodPost, "/api/v10/webhooks/1/aW50ZXJhY3Rpb246"+token, `{"content":"hello"}`)
-			r.Header.Del("Authorization")
-			return send(transport, r)
-		}
-		assertStatus(t, http.StatusOK, followUp("a"))
-		others := []*call{followUp("b"), followUp("c")}
-		again := followUp("a")
-		assertStatus(t, http.StatusOK, others...)
-		for _, c := range others {
-			assert.Less(t, c.took, slack)
-		}
-		assertStatus(t, http.StatusOK, again)
-		assertTook(t, 5*time.Second, again.took)
-		assert.Zero(t, server.Report().Refused.Total())
-	})
 }

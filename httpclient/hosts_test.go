@@ -240,47 +240,6 @@ func TestA429OfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestARedirectTargetThatRefusesHoldsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := roundTripper(func(r *http.Request) (*http.Response, error) {
-			switch r.URL.Host {
-			case "storage.example":
-				return answer(http.StatusTooManyRequests, "<html>", "Retry-After: 86400")(r)
-			case "discord.com":
-				if r.Method == http.MethodGet {
-					return answer(http.StatusFound, "", "Location: https://storage.example/api/v10/channels/1")(r)
-				}
-			}
-			return answer(http.StatusOK, "{}")(r)
-		})
-		transport := newTransport(t, below)
-		response, err := (&http.Client{Transport: transport}).Do(getChannel(t))
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
-		message := send(transport, newMessage(t))
-		assertStatus(t, http.StatusOK, message)
-		assert.Zero(t, message.took)
-	})
-}
-
-func TestARequestToAnotherHostDoesNotWaitForDiscord(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		waiting := send(transport, getChannel(t))
-		synctest.Wait()
-		require.False(t, waiting.over())
-		elsewhere := send(transport, to(t, "https://api.github.com", getChannel(t)))
-		assertStatus(t, http.StatusOK, elsewhere)
-		assert.Zero(t, elsewhere.took)
-		assertStatus(t, http.StatusOK, waiting)
-	})
-}
-
 func TestA401OfAnotherHostStopsNoCredential(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,12 +6,10 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -144,30 +142,6 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAMessageWithANonceGoesOverAConnection(t *testing.T) {
-	t.Parallel()
-	bodies := make(chan string, 2)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, err := io.ReadAll(r.Body)
-		assert.NoError(t, err)
-		assert.Equal(t, r.ContentLength, int64(len(text)))
-		bodies <- string(text)
-		if len(bodies) == 1 {
-			w.WriteHeader(http.StatusBadGateway)
-		}
-	}))
-	defer server.Close()
-	transport := newTransport(t, server.Client().Transport, append(anyHost, httpclient.WithNonce(), httpclient.WithBackoff(time.Millisecond, time.Millisecond))...)
-	response, err := (&http.Client{Transport: transport}).Post(server.URL+messages, "application/json", strings.NewReader(`{"content":"hello"}`))
-	require.NoError(t, err)
-	response.Body.Close()
-	assert.Equal(t, http.StatusOK, response.StatusCode)
-	first, second := <-bodies, <-bodies
-	assert.Equal(t, first, second)
-	nonce, _ := nonceOf(t, first)
-	assert.Len(t, nonce, 25)
 }
 
 // What a limit has refused was not created, however long it waited for that.

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -48,17 +47,4 @@ func TestRetryAfterAsADateIsObeyed(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Without the Date of the server nobody knows how far away the date of Retry-After is.
-func TestRetryAfterAsADateIsNotComparedWithOurClock(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		until := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
-		refusal := answer(http.StatusTooManyRequests, "{}", "X-RateLimit-Scope: user", "Retry-After: "+until)
-		script := newScript(refusal, answer(http.StatusOK, "{}"))
-		transport, start := newTransport(t, script, httpclient.WithMaxRateLimit(2*time.Hour)), time.Now()
-		require.NoError(t, send(transport, newMessage(t)).wait().err)
-		assert.InDelta(t, 1, time.Since(start).Seconds(), 0.1)
-	})
 }

@@ -171,11 +171,13 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 		change func(*http.Request)
 		want   string
 	}{
-		"by GetBody":        {func(*http.Request) {}, content},
-		"kept in memory":    {func(r *http.Request) { unreplayable(r, strings.NewReader(content), 1000) }, content},
-		"of unknown length": {func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(content)), -1) }, content},
-		"none":              {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }, ""},
-		"said to be none":   {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, ""},
+		"by GetBody":                {func(*http.Request) {}, content},
+		"by GetBody, however large": {func(r *http.Request) { r.ContentLength = 1 << 40 }, content},
+		"kept in memory":            {func(r *http.Request) { unreplayable(r, strings.NewReader(content), 1000) }, content},
+		"of unknown length":         {func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(content)), -1) }, content},
+		"empty, of unknown length":  {func(r *http.Request) { unreplayable(r, strings.NewReader(""), -1) }, ""},
+		"none":                      {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }, ""},
+		"said to be none":           {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -191,7 +193,7 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 				if length < 0 { // it is known once the body has been read
 					length = int64(len(c.want))
 				}
-				assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r))
+				assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r)) // exactly as long
 				require.Len(t, below.requests(), 4)
 				for i, a := range below.requests() {
 					assert.Equal(t, c.want, a.body, "attempt %d", i)

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
-	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // oneLeft names a bucket of two a minute, of which one is left.
@@ -58,73 +57,13 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 	}
 }
 
-func TestAServerErrorLeavesTheBucketAsItWas(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{500, 501, 502, 503, 504, 520, 524, 529} {
-		for kind, quota := range map[string]discordsim.Quota{"fixed": discordsim.Fixed(5, 10*time.Second), "sliding": discordsim.Sliding(5, 10*time.Second)} {
-			t.Run(strconv.Itoa(status)+", "+kind, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					failing := false
-					server := newDiscord(t, everything(quota, discordsim.Fault{Status: status, When: func(discordsim.Call) bool { return failing }}))
-					transport := newTransport(t, server.RoundTripper(), httpclient.WithRetries(0))
-					snapshot := func() (limit, remaining int, hash string) {
-						for b := range transport.Manager().Buckets() {
-							if b.Hash == "messages" {
-								return b.Limit, b.Remaining, b.Hash
-							}
-						}
-						return 0, 0, ""
-					}
-					assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-					limit, remaining, hash := snapshot()
-					require.Equal(t, 5, limit)
-					failing = true
-					assertStatus(t, status, send(transport, getChannel(t)))
-					failing = false
-					after, left, sameHash := snapshot()
-					assert.Equal(t, limit, after)
-					assert.Equal(t, hash, sameHash)
-					assert.Equal(t, remaining-1, left, "no more than its own charge")
-
-					start := time.Now()
-					for range 3 { // the rest of the window
-						assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-					}
-					assert.Less(t, time.Since(start), time.Second)
-					for range 6 {
-						assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-					}
-					assert.Zero(t, server.Report().Refused.Total())
-				})
-			})
-		}
-	}
-}
-
-func TestAnOutageOfManyEndsWellForAll(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), discordsim.Fault{From: time.Second, Until: 4 * time.Second, Status: 503}))
-		transport := newTransport(t, server.RoundTripper())
-		start := time.Now()
-		var calls []*call
-		for range 50 {
-			calls = append(calls, send(transport, getChannel(t)))
-		}
-		assertStatus(t, http.StatusOK, calls...)
-		assert.Less(t, time.Since(start), 20*time.Second)
-		assert.Zero(t, server.Report().Avoidable.Total())
-	})
-}
-
-// A bucket of one in ten seconds. The second request fails and has to wait for the next window like the others, but
+// A bucket of one in ten seconds. The second request fails, or is refused, and has to wait for the next window like the others, but
 // ahead of those that came after it.
 func TestARequestThatFailedKeepsItsPlaceInTheQueue(t *testing.T) {
 	t.Parallel()
 	full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")...)
 	for name, failure := range map[string]func(*http.Request) (*http.Response, error){
-		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "half": fail(io.ErrUnexpectedEOF),
+		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "refused": refuse("user", "10"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -165,20 +165,6 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 	})
 }
 
-// What http.Client makes of an error contains the URL, as net/http wants it; the error inside does not.
-func TestTheErrorInsideAURLErrorContainsNoToken(t *testing.T) {
-	t.Parallel()
-	transport := httpclient.NewTransport(httpclient.WithBase(newScript(refuse("user", "4000"))))
-	defer transport.Close()
-	_, err := (&http.Client{Transport: transport}).Do(secretRequests(t)["webhook"])
-	var outer *url.Error
-	require.ErrorAs(t, err, &outer)
-	require.Contains(t, outer.Error(), webhookSecret)
-	inside := errors.Unwrap(outer)
-	require.ErrorAs(t, inside, new(*ratelimits.TooLongError))
-	assertNoSecretIn(t, inside)
-}
-
 // Transports below may put the address and the header into their errors.
 func TestHooksSeeNoToken(t *testing.T) {
 	t.Parallel()

@@ -126,30 +126,6 @@ func TestAnUploadThatStallsBeforeAReverseProxyHoldsNobody(t *testing.T) {
 	})
 }
 
-func TestASmallUploadIsClosedWhenItsContextEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var bodies ledger
-		silent := func() io.ReadCloser { // whose Close ends a read
-			reader, _ := io.Pipe()
-			return struct {
-				io.Reader
-				io.Closer
-			}{reader, closers{bodies.open(nil), reader}}
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		r := unreplayable(newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", ""), nil, 100).WithContext(ctx)
-		r.Body = silent()
-		r.GetBody = func() (io.ReadCloser, error) { return silent(), nil }
-		c := send(newTransport(t, newServer(t, swallow)), r).wait()
-		assert.ErrorIs(t, c.err, context.DeadlineExceeded)
-		assert.Equal(t, time.Second, c.took)
-		synctest.Wait()
-		bodies.assertClosed(t)
-	})
-}
-
 // A body is read before the queue if it is to be kept. What it takes is given back when its source lets go of it.
 func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *testing.T) {
 	t.Parallel()

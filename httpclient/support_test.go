@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
@@ -303,3 +304,15 @@ func (p *pipes) Accept() (net.Conn, error) {
 
 func (p *pipes) Close() error   { p.close(); return nil }
 func (p *pipes) Addr() net.Addr { return new(net.TCPAddr) }
+
+// everything is a simulated Discord with one limit for each channel and no global one.
+func everything(quota discordsim.Quota, faults ...discordsim.Fault) discordsim.Config {
+	return discordsim.Config{
+		Rules:   []discordsim.Rule{{Path: "**", Quota: quota, Hash: "messages", Faults: faults}},
+		Global:  discordsim.Unlimited(),
+		FullLog: true,
+	}
+}
+
+// unlimitedBot says that there is no global limit.
+func unlimitedBot() httpclient.Option { return httpclient.WithBuckets(buckets.WithGlobalLimit(0)) }

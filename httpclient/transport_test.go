@@ -19,7 +19,6 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -236,47 +235,6 @@ func TestAPathThatIsNotDiscordsIsRefused(t *testing.T) {
 			bodies.assertClosed(t)
 			assert.Empty(t, below.requests())
 			assert.Zero(t, transport.Manager().Stats().Granted)
-		})
-	}
-}
-
-func TestFilesOfTheCDNArePassedOn(t *testing.T) {
-	t.Parallel()
-	for _, host := range []string{"cdn.discordapp.com", "media.discordapp.net:443", "images-ext-1.discordapp.net"} {
-		t.Run(host, func(t *testing.T) {
-			t.Parallel()
-			below := newScript(answer(http.StatusTooManyRequests, "later"))
-			transport := newTransport(t, below)
-			for range 2 {
-				r := newRequest(t, http.MethodGet, "/attachments/1/2/../file.png", "")
-				r.URL.Host = host
-				c := send(transport, r).wait()
-				assertStatus(t, http.StatusTooManyRequests, c)
-				assert.Equal(t, "later", c.body)
-			}
-			assert.Len(t, below.requests(), 2)
-			assert.Zero(t, transport.Manager().Stats().Granted)
-		})
-	}
-}
-
-func TestWithoutAMaxRateLimitNothingEverWaits(t *testing.T) {
-	t.Parallel()
-	for _, most := range []time.Duration{0, -time.Second} {
-		t.Run(most.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
-				transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(most))
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-
-				c := send(transport, newMessage(t)).wait()
-				var tooLong *ratelimits.TooLongError
-				require.ErrorAs(t, c.err, &tooLong)
-				assert.Zero(t, c.took)
-				time.Sleep(2 * time.Second)
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-			})
 		})
 	}
 }

@@ -83,21 +83,6 @@ func TestInventedCredentialsStopNobodyWhoseOwnHasWorked(t *testing.T) {
 	}
 }
 
-// Anybody can invent tokens in paths, so they leave room for a bot's first request, also where nothing has worked yet.
-func TestInventedTokensInPathsDoNotStopTheFirstRequestOfABot(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"interactions", "webhooks"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, roundTripper(knowing), small)
-				assert.Equal(t, 50, invent(t, transport, inventions(t)[name]))
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-			})
-		})
-	}
-}
-
 // A success where no credential is needed proves nothing, and one that lies a week back neither.
 func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	t.Parallel()
