@@ -144,23 +144,6 @@ func TestServerLivesInTheTimeOfABubble(t *testing.T) {
 	})
 }
 
-// A careful client draws no 429 that it could avoid.
-func TestRatelightAvoidsEverythingAvoidable(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := discordtest.NewServer(t,
-			discordtest.Sliding(create, 5, 5*time.Second),
-			discordtest.Window(create, 30, time.Minute).Shared(),
-			discordtest.Refuse(create, discordtest.Global, 2*time.Second).Nth(7),
-			discordtest.Latency(80*time.Millisecond))
-		transport := httpclient.NewTransport(httpclient.WithBase(server.Client().Transport))
-		defer transport.Close()
-		assert.NotContains(t, post(t, &http.Client{Transport: transport}, 60), 429)
-		assert.NotEmpty(t, server.Refused())
-		assert.Empty(t, server.Avoidable())
-	})
-}
-
 // In virtual time a 429 must not arrive at the very moment at which another answer makes the client send something: it
 // could not have read both.
 func TestManyRequestsAtOnceAvoidEverythingAvoidable(t *testing.T) {

@@ -112,7 +112,6 @@ func TestItIsNoOpenProxy(t *testing.T) {
 	})
 }
 
-// Java's client asks for HTTP/2 with each request, and does not mind if it gets none.
 // The transport is also of use without the handler.
 func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	play(t, func(t *testing.T) {
@@ -126,6 +125,7 @@ func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	})
 }
 
+// Java's client asks for HTTP/2 with each request, and does not mind if it gets none.
 func TestAnUpgradeToHTTP2IsIgnored(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -339,21 +339,5 @@ func TestTrailersThatMayNotPassAsHeadersDoNotPass(t *testing.T) {
 			assert.Equal(t, 200, got.StatusCode)
 			assert.Equal(t, http.Header{"X-Sum": {"sum"}}, trailer)
 		}
-	})
-}
-
-// Of a body that is in memory the length is known, however the client sent it.
-func TestABodyInMemoryIsSentWithItsLength(t *testing.T) {
-	play(t, func(t *testing.T) {
-		var length int64
-		var encoding []string
-		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
-			length, encoding = r.ContentLength, r.TransferEncoding
-		})
-		r := newRequest(t, "POST", messages, "")
-		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("{}")), -1
-		assert.Equal(t, 200, w.do(r).StatusCode)
-		assert.EqualValues(t, 2, length)
-		assert.Empty(t, encoding)
 	})
 }

@@ -90,24 +90,6 @@ func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 	})
 }
 
-// A client that announces an upload and sends none of it holds nobody, though the first request of a route goes alone.
-func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-		conn, err := w.network.dial(t.Context(), "", "")
-		require.NoError(t, err)
-		defer conn.Close()
-		_, err = io.WriteString(conn, "POST "+messages+" HTTP/1.1\r\nHost: proxy\r\nContent-Length: 26214400\r\n\r\n")
-		require.NoError(t, err)
-		time.Sleep(time.Second)
-		r := newRequest(t, "POST", messages, "{}")
-		r.Header.Del("Authorization")
-		got := w.do(r)
-		assert.Equal(t, 200, got.StatusCode)
-		assert.Less(t, got.took, time.Second)
-	})
-}
-
 // Neither does a client that stops halfway when its upload has been answered, nor one whose upload the upstream still
 // reads.
 func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testing.T) {

@@ -317,27 +317,6 @@ func TestThoseWhoWaitAreToldWhenTheProxyCloses(t *testing.T) {
 	})
 }
 
-// One bot's queue is not in another's way.
-func TestBotsDoNotWaitForEachOther(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorld(t, window(9*time.Second), proxy.WithTransport(httpclient.WithRetries(0)))
-		var all []<-chan response
-		for range 50 {
-			all = append(all, w.start(upTo(newRequest(t, "POST", messages, "{}"), "8")))
-		}
-		synctest.Wait()
-		r := newRequest(t, "POST", messages, "{}")
-		r.Header.Set("Authorization", "Bot OTg3NjU0MzIx.other.bot")
-		assert.Zero(t, w.do(r).took.Round(time.Millisecond))
-		statuses := make(map[string]int)
-		for _, done := range all {
-			got := <-done
-			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
-		}
-		assert.Equal(t, map[string]int{"200": 1, "429too-long": 49}, statuses)
-	})
-}
-
 // Nothing is lost on the way through the proxy: as many requests take as long as they do directly, and none is refused.
 func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
 	play(t, func(t *testing.T) {

@@ -27,6 +27,7 @@ func TestClientPutsPathsBelowTheBaseURL(t *testing.T) {
 		"emoji":                {"", "/channels/1/messages/2/reactions/👍/@me", "https://discord.com/api/v10/channels/1/messages/2/reactions/%F0%9F%91%8D/@me"},
 		"encoded":              {"", "/channels/1/messages/2/reactions/%23%EF%B8%8F%E2%83%A3/@me", "https://discord.com/api/v10/channels/1/messages/2/reactions/%23%EF%B8%8F%E2%83%A3/@me"},
 		"slashes in the query": {"", "/guilds/1/messages/search?content=https://a//b/", "https://discord.com/api/v10/guilds/1/messages/search?content=https://a//b/"},
+		"with that path":       {"", "/api/v10/gateway", "https://discord.com/api/v10/gateway"},
 		"proxy":                {"http://proxy:8080/discord/api/v9/", "/gateway", "http://proxy:8080/discord/api/v9/gateway"},
 		"no path at all":       {"http://proxy", "/gateway", "http://proxy/gateway"},
 		"whole":                {"", "https://discord.com/api/v10/gateway?x=1", "https://discord.com/api/v10/gateway?x=1"},

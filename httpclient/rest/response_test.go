@@ -48,13 +48,6 @@ func TestClientEncodesAndDecodesJSON(t *testing.T) {
 	}
 }
 
-func TestClientTakesABodyInThePlaceOfAValue(t *testing.T) {
-	t.Parallel()
-	below := fine()
-	require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, rest.Bytes("text/plain", []byte("x")), nil))
-	assert.Equal(t, "x", below.only(t).body)
-}
-
 func TestClientLeavesTheResultAloneWhereThereIsNone(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusNoContent, http.StatusResetContent, http.StatusNotModified} {
@@ -190,18 +183,6 @@ func TestClientRefusesAnOutBeforeAnythingIsSent(t *testing.T) {
 		assert.ErrorIs(t, client.DoJSON(t.Context(), http.MethodGet, "/gateway", nil, out), rest.ErrOut)
 	}
 	assert.Empty(t, below.sent())
-}
-
-func TestClientTakesAPathWithOrWithoutThatOfTheBaseURL(t *testing.T) {
-	t.Parallel()
-	for _, path := range []string{"/gateway", "/api/v10/gateway"} {
-		below := fine()
-		client := rest.New("token", over(below))
-		_, err := client.Do(t.Context(), http.MethodGet, path, nil)
-		require.NoError(t, err)
-		assert.Equal(t, "/api/v10/gateway", below.sent()[0].URL.Path)
-		require.NoError(t, client.Close())
-	}
 }
 
 // A client whose caller asks for an encoding gets its errors typed all the same.
