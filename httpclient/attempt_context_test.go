@@ -132,8 +132,7 @@ func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
 }
 
 func TestAnAttemptUnderWayAtTheCloseStillEndsAtItsTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "done"))
 		below.takes = time.Hour
 		transport := newTransport(t, below, httpclient.WithRetries(0))

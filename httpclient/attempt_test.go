@@ -82,36 +82,32 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 		"no bound":            {[]httpclient.Option{httpclient.WithAttemptTimeout(0)}, 24 * time.Hour, 0},
 		"less than no bound":  {[]httpclient.Option{httpclient.WithAttemptTimeout(-time.Second)}, 24 * time.Hour, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusOK, "done"))
-				below.takes = c.takes
-				transport := newTransport(t, below, c.options...)
-				sent := send(transport, newMessage(t)).wait()
-				if c.after == 0 {
-					assertStatus(t, http.StatusOK, sent)
-					assert.Equal(t, "done", sent.body)
-					assert.Equal(t, c.takes, sent.took)
-					return
-				}
-				assertAttemptTimeout(t, c.after, sent.err)
-				assert.Equal(t, c.after, sent.took)
-				assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "it may have been carried out")
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, "done"))
+			below.takes = c.takes
+			transport := newTransport(t, below, c.options...)
+			sent := send(transport, newMessage(t)).wait()
+			if c.after == 0 {
+				assertStatus(t, http.StatusOK, sent)
+				assert.Equal(t, "done", sent.body)
+				assert.Equal(t, c.takes, sent.took)
+				return
+			}
+			assertAttemptTimeout(t, c.after, sent.err)
+			assert.Equal(t, c.after, sent.took)
+			assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "it may have been carried out")
 
-				_, err := (&http.Client{Transport: transport}).Do(newMessage(t))
-				var outer *url.Error
-				require.ErrorAs(t, err, &outer)
-				assert.True(t, outer.Timeout())
-				assertAttemptTimeout(t, c.after, err)
-			})
+			_, err := (&http.Client{Transport: transport}).Do(newMessage(t))
+			var outer *url.Error
+			require.ErrorAs(t, err, &outer)
+			assert.True(t, outer.Timeout())
+			assertAttemptTimeout(t, c.after, err)
 		})
 	}
 }
 
 func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "30"), answer(http.StatusServiceUnavailable, "", "Retry-After: 10"), answer(http.StatusOK, ""))
 		below.takes = 900 * time.Millisecond
 		sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(time.Second)), getChannel(t))
@@ -179,19 +175,16 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 			return context.WithTimeoutCause(ctx, time.Second, mine)
 		}, mine},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusOK, ""))
-				below.takes = time.Minute
-				ctx, cancel := c.end(t.Context())
-				defer cancel()
-				sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)), getChannel(t).WithContext(ctx)).wait()
-				assert.ErrorIs(t, sent.err, c.want)
-				assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
-				assert.Equal(t, time.Second, sent.took)
-				assert.Len(t, below.requests(), 1)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, ""))
+			below.takes = time.Minute
+			ctx, cancel := c.end(t.Context())
+			defer cancel()
+			sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)), getChannel(t).WithContext(ctx)).wait()
+			assert.ErrorIs(t, sent.err, c.want)
+			assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
+			assert.Equal(t, time.Second, sent.took)
+			assert.Len(t, below.requests(), 1)
 		})
 	}
 }
@@ -212,35 +205,28 @@ func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
 		"closed repeatedly": func(_ *testing.T, response *http.Response) { response.Body.Close(); response.Body.Close() },
 	}
 	for name, end := range finish {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusOK, "done"))
-				response, err := newTransport(t, below).RoundTrip(getChannel(t))
-				require.NoError(t, err)
-				attempt := below.requests()[0].request.Context()
-				assert.NoError(t, attempt.Err(), "the body is still to be read")
-				end(t, response)
-				assert.ErrorIs(t, attempt.Err(), context.Canceled)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, "done"))
+			response, err := newTransport(t, below).RoundTrip(getChannel(t))
+			require.NoError(t, err)
+			attempt := below.requests()[0].request.Context()
+			assert.NoError(t, attempt.Err(), "the body is still to be read")
+			end(t, response)
+			assert.ErrorIs(t, attempt.Err(), context.Canceled)
 		})
 	}
-	t.Run("repeated or refused", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), refuse("user", "1"), answer(http.StatusOK, ""))
-			assertStatus(t, http.StatusOK, send(newTransport(t, below), getChannel(t)))
-			require.Len(t, below.requests(), 4)
-			for i, s := range below.requests() {
-				assert.ErrorIs(t, s.request.Context().Err(), context.Canceled, "attempt %d", i)
-			}
-		})
+	inBubble(t, "repeated or refused", func(t *testing.T) {
+		below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), refuse("user", "1"), answer(http.StatusOK, ""))
+		assertStatus(t, http.StatusOK, send(newTransport(t, below), getChannel(t)))
+		require.Len(t, below.requests(), 4)
+		for i, s := range below.requests() {
+			assert.ErrorIs(t, s.request.Context().Err(), context.Canceled, "attempt %d", i)
+		}
 	})
 }
 
 func TestAResponseWithoutABodyKeepsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answerWith(http.StatusNoContent, func() io.ReadCloser { return http.NoBody }))
 		response, err := newTransport(t, below).RoundTrip(getChannel(t))
 		require.NoError(t, err)
@@ -250,8 +236,7 @@ func TestAResponseWithoutABodyKeepsNothing(t *testing.T) {
 }
 
 func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		body := io.NopCloser(strings.NewReader("done"))
 		below := newScript(answerWith(http.StatusOK, func() io.ReadCloser { return body }))
 		r := getChannel(t)
@@ -264,8 +249,7 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 }
 
 func TestARequestsOwnTimeForAnAttemptCounts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "done"))
 		below.takes = 30 * time.Second
 		transport := newTransport(t, below, httpclient.WithRetries(0))

@@ -74,26 +74,22 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 		"a route for everybody says nothing of it": {[]step{{"/guilds/1", soon, 401}, {"/gateway", soon, 200}, {"/channels/1", soon, 401}}, true},
 		"a token in the path says nothing of it":   {[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := sendAll(t, c.steps...)
-				other := send(transport, getting(t, "/users/@me/guilds")).wait()
-				if !c.stopped {
-					assertStatus(t, http.StatusOK, other)
-					return
-				}
-				var stopped *httpclient.CredentialError
-				require.ErrorAs(t, other.err, &stopped)
-				assert.True(t, stopped.Everywhere)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			transport := sendAll(t, c.steps...)
+			other := send(transport, getting(t, "/users/@me/guilds")).wait()
+			if !c.stopped {
+				assertStatus(t, http.StatusOK, other)
+				return
+			}
+			var stopped *httpclient.CredentialError
+			require.ErrorAs(t, other.err, &stopped)
+			assert.True(t, stopped.Everywhere)
 		})
 	}
 }
 
 func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := sendAll(t, step{"/guilds/1", 0, 200}, step{"/guilds/1", 3 * time.Second, 401}, step{"/guilds/1", 5 * time.Second, 200})
 		assertStatus(t, http.StatusOK, send(transport, getting(t, "/guilds/1")))
 	})

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -49,28 +48,25 @@ func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 func TestAResponseThatComesWithAnErrorIsClosed(t *testing.T) {
 	t.Parallel()
 	for name, host := range map[string]string{"of the API": "", "of a media host": "cdn.discordapp.com"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var bodies ledger
-				both := func(r *http.Request) (*http.Response, error) {
-					response, _ := answerWith(http.StatusOK, func() io.ReadCloser { return bodies.open(endless{}) })(r)
-					return response, io.ErrUnexpectedEOF
+		inBubble(t, name, func(t *testing.T) {
+			var bodies ledger
+			both := func(r *http.Request) (*http.Response, error) {
+				response, _ := answerWith(http.StatusOK, func() io.ReadCloser { return bodies.open(endless{}) })(r)
+				return response, io.ErrUnexpectedEOF
+			}
+			for _, first := range []func(*http.Request) (*http.Response, error){
+				both,
+				func(*http.Request) (*http.Response, error) { return new(http.Response), io.ErrUnexpectedEOF },
+			} {
+				r := getChannel(t)
+				if host != "" {
+					r.URL.Host = host
 				}
-				for _, first := range []func(*http.Request) (*http.Response, error){
-					both,
-					func(*http.Request) (*http.Response, error) { return new(http.Response), io.ErrUnexpectedEOF },
-				} {
-					r := getChannel(t)
-					if host != "" {
-						r.URL.Host = host
-					}
-					response, err := newTransport(t, newScript(first), httpclient.WithRetries(1)).RoundTrip(r)
-					assert.Nil(t, response)
-					assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
-				}
-				bodies.assertClosed(t)
-			})
+				response, err := newTransport(t, newScript(first), httpclient.WithRetries(1)).RoundTrip(r)
+				assert.Nil(t, response)
+				assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			}
+			bodies.assertClosed(t)
 		})
 	}
 }
@@ -78,19 +74,16 @@ func TestAResponseThatComesWithAnErrorIsClosed(t *testing.T) {
 func TestAResponseWithoutHeadersDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{0, 101, 200, 202, 204, 302, 401, 404, 429, 502, 999} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				bare := func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: status}, nil }
-				for _, path := range []string{webhook, channel} {
-					transport := newTransport(t, newScript(bare), httpclient.WithoutRateLimitHeaders())
-					assert.NotPanics(t, func() {
-						if response, err := transport.RoundTrip(newRequest(t, http.MethodGet, path, "")); err == nil {
-							assert.NoError(t, response.Body.Close())
-						}
-					})
-				}
-			})
+		inBubble(t, strconv.Itoa(status), func(t *testing.T) {
+			bare := func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: status}, nil }
+			for _, path := range []string{webhook, channel} {
+				transport := newTransport(t, newScript(bare), httpclient.WithoutRateLimitHeaders())
+				assert.NotPanics(t, func() {
+					if response, err := transport.RoundTrip(newRequest(t, http.MethodGet, path, "")); err == nil {
+						assert.NoError(t, response.Body.Close())
+					}
+				})
+			}
 		})
 	}
 }
@@ -111,32 +104,29 @@ func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
 		"after it was counted":                             {after, []int{3}},
 		"twice in a row, and then the one after the reset": {after, []int{3, 4, 6}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c.fault.Nth = c.nth
-				server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), c.fault))
-				// Real HTTP over connections in memory, so that they really break.
-				below := &http.Transport{DialContext: server.DialContext}
-				transport := newTransport(t, below)
-				t.Cleanup(below.CloseIdleConnections)
-				client := &http.Client{Transport: transport}
+		inBubble(t, name, func(t *testing.T) {
+			c.fault.Nth = c.nth
+			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), c.fault))
+			// Real HTTP over connections in memory, so that they really break.
+			below := &http.Transport{DialContext: server.DialContext}
+			transport := newTransport(t, below)
+			t.Cleanup(below.CloseIdleConnections)
+			client := &http.Client{Transport: transport}
 
-				lost := 0
-				for range 12 {
-					response, err := client.Do(newMessage(t))
-					if err != nil {
-						lost++
-						continue
-					}
-					require.NoError(t, response.Body.Close())
-					assert.Equal(t, http.StatusOK, response.StatusCode)
+			lost := 0
+			for range 12 {
+				response, err := client.Do(newMessage(t))
+				if err != nil {
+					lost++
+					continue
 				}
-				assert.Equal(t, len(c.nth), lost)
-				assert.EqualValues(t, len(c.nth), transport.Manager().Stats().Lost)
-				assert.Zero(t, server.Report().Refused.Total())
-				assertNothingHeld(t, transport)
-			})
+				require.NoError(t, response.Body.Close())
+				assert.Equal(t, http.StatusOK, response.StatusCode)
+			}
+			assert.Equal(t, len(c.nth), lost)
+			assert.EqualValues(t, len(c.nth), transport.Manager().Stats().Lost)
+			assert.Zero(t, server.Report().Refused.Total())
+			assertNothingHeld(t, transport)
 		})
 	}
 }

@@ -34,30 +34,27 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 		"nothing kept":           {0, -1},
 		"nothing kept, negative": {-5, 1000},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
-				var log bytes.Buffer
-				transport := newTransport(t, below, httpclient.WithMaxBufferedBody(c.maxBufferedBody), httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-				var bodies ledger
-				r := unreplayable(newMessage(t), strings.NewReader(content), c.length)
-				r.Body = bodies.open(r.Body)
-				sent := send(transport, r).wait()
-				assertStatus(t, http.StatusTooManyRequests, sent)
-				assert.Zero(t, sent.took, "there is nothing to wait for")
-				assert.JSONEq(t, `{"message":"You are being rate limited.","retry_after":1,"global":false}`, sent.body)
-				bodies.assertClosed(t)
-				require.Len(t, below.requests(), 1)
-				assert.Equal(t, content, below.requests()[0].body)
-				assert.Contains(t, log.String(), `level=WARN msg="request failed"`)
-				assert.Contains(t, log.String(), `reason="its body can be sent only once"`)
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
+			var log bytes.Buffer
+			transport := newTransport(t, below, httpclient.WithMaxBufferedBody(c.maxBufferedBody), httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			var bodies ledger
+			r := unreplayable(newMessage(t), strings.NewReader(content), c.length)
+			r.Body = bodies.open(r.Body)
+			sent := send(transport, r).wait()
+			assertStatus(t, http.StatusTooManyRequests, sent)
+			assert.Zero(t, sent.took, "there is nothing to wait for")
+			assert.JSONEq(t, `{"message":"You are being rate limited.","retry_after":1,"global":false}`, sent.body)
+			bodies.assertClosed(t)
+			require.Len(t, below.requests(), 1)
+			assert.Equal(t, content, below.requests()[0].body)
+			assert.Contains(t, log.String(), `level=WARN msg="request failed"`)
+			assert.Contains(t, log.String(), `reason="its body can be sent only once"`)
 
-				// What it said is obeyed by the next one all the same.
-				next := send(transport, newMessage(t))
-				assertStatus(t, http.StatusOK, next)
-				assertTook(t, time.Second, next.took)
-			})
+			// What it said is obeyed by the next one all the same.
+			next := send(transport, newMessage(t))
+			assertStatus(t, http.StatusOK, next)
+			assertTook(t, time.Second, next.took)
 		})
 	}
 }
@@ -83,8 +80,7 @@ func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
 }
 
 func TestABodyThatCannotBeHadAgainIsAnErrorAndTheNextRequestGoes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
 		transport := newTransport(t, below)
 		broken := errors.New("the file was removed")
@@ -123,8 +119,7 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 func TestOfAnEndless429OnlyTheBeginningIsRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const bound = 64 << 10
 		var bodies ledger
 		text := &counted{Reader: io.LimitReader(endless{}, 1<<30)}

@@ -56,16 +56,13 @@ func TestA429IsRepeatedWhenItSays(t *testing.T) {
 		"edge, JSON":                   {refusal429(`{"message":"blocked","code":0}`, "Retry-After: 30"), 30 * time.Second},
 		"no way of telling when":       {refusal429(``, "X-RateLimit-Scope: user"), time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(c.refusal, answer(http.StatusOK, "{}"))
-				transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Hour))
-				sent := send(transport, newMessage(t))
-				assertStatus(t, http.StatusOK, sent)
-				assertTook(t, c.want, sent.took)
-				assert.Len(t, below.requests(), 2)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(c.refusal, answer(http.StatusOK, "{}"))
+			transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Hour))
+			sent := send(transport, newMessage(t))
+			assertStatus(t, http.StatusOK, sent)
+			assertTook(t, c.want, sent.took)
+			assert.Len(t, below.requests(), 2)
 		})
 	}
 }
@@ -92,28 +89,25 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 			class:   ratelimits.ClassEdge, global: true,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(c.refusal, answer(http.StatusOK, "{}"))
-				below.takes = time.Second
-				transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
-				first := send(transport, newMessage(t))
-				synctest.Wait()
-				queued := send(transport, newMessage(t)) // behind it, when nobody knew of the refusal
-				for _, c2 := range []*call{first, queued} {
-					var tooLong *ratelimits.TooLongError
-					require.ErrorAs(t, c2.wait().err, &tooLong)
-					assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
-					assert.Equal(t, c.class, tooLong.Class)
-					assert.Equal(t, c.global, tooLong.Global)
-					assert.InDelta(t, 4, (tooLong.Wait - tooLong.Waited).Seconds(), 0.01)
-					assert.Equal(t, time.Second, c2.took, "at once, when it is known")
-				}
-				assert.Len(t, below.requests(), 1)
-				time.Sleep(4 * time.Second)
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(c.refusal, answer(http.StatusOK, "{}"))
+			below.takes = time.Second
+			transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
+			first := send(transport, newMessage(t))
+			synctest.Wait()
+			queued := send(transport, newMessage(t)) // behind it, when nobody knew of the refusal
+			for _, c2 := range []*call{first, queued} {
+				var tooLong *ratelimits.TooLongError
+				require.ErrorAs(t, c2.wait().err, &tooLong)
+				assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
+				assert.Equal(t, c.class, tooLong.Class)
+				assert.Equal(t, c.global, tooLong.Global)
+				assert.InDelta(t, 4, (tooLong.Wait - tooLong.Waited).Seconds(), 0.01)
+				assert.Equal(t, time.Second, c2.took, "at once, when it is known")
+			}
+			assert.Len(t, below.requests(), 1)
+			time.Sleep(4 * time.Second)
+			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		})
 	}
 }
@@ -131,18 +125,15 @@ func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 		"edge, JSON": answer(http.StatusTooManyRequests, `{"code":0}`, "Retry-After: 0"),
 	} {
 		for _, route := range []string{messages, callback} {
-			t.Run(name+", "+route, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					below := newScript(refusal)
-					below.takes = 10 * time.Millisecond
-					transport := newTransport(t, below)
-					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-					defer cancel()
-					r := newRequest(t, http.MethodPost, route, `{"content":"hello"}`).WithContext(ctx)
-					assert.Error(t, send(transport, r).wait().err)
-					assert.LessOrEqual(t, len(below.requests()), 30, "more often than once in a second")
-				})
+			inBubble(t, name+", "+route, func(t *testing.T) {
+				below := newScript(refusal)
+				below.takes = 10 * time.Millisecond
+				transport := newTransport(t, below)
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				r := newRequest(t, http.MethodPost, route, `{"content":"hello"}`).WithContext(ctx)
+				assert.Error(t, send(transport, r).wait().err)
+				assert.LessOrEqual(t, len(below.requests()), 30, "more often than once in a second")
 			})
 		}
 	}
@@ -159,30 +150,27 @@ func newCallback(t *testing.T, i int) *http.Request {
 func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) {
 	t.Parallel()
 	for name, page := range map[string]discordsim.Page{"HTML": discordsim.PageHTML, "JSON": discordsim.PageJSON} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, discordsim.Config{
-					Edge: []discordsim.EdgeBan{{From: 0, Until: 500 * time.Millisecond, Page: page, Silent: true}},
-				})
-				transport := newTransport(t, server.RoundTripper())
-				first := send(transport, newMessage(t)).wait()
-				var edge *ratelimits.EdgeError
-				require.ErrorAs(t, first.err, &edge)
-				assert.Equal(t, "POST /channels/{channel_id}/messages", edge.Route)
-				assert.Less(t, first.took, slack, "it was not repeated")
-				assert.InDelta(t, 2, edge.Hold.Seconds(), 1)
-				assert.Equal(t, edge.Hold, transport.Manager().EdgeWait(""))
-
-				otherBot := newRequest(t, http.MethodGet, otherRoute, "")
-				otherBot.Header.Set("Authorization", "Bot other")
-				others := []*call{send(transport, newMessage(t)), send(transport, otherBot), send(transport, newCallback(t, 1))}
-				assertStatus(t, http.StatusOK, others...)
-				for _, c := range others {
-					assertTook(t, edge.Hold, c.took)
-				}
-				assert.Equal(t, 1, server.Report().Refused.Edge)
+		inBubble(t, name, func(t *testing.T) {
+			server := newDiscord(t, discordsim.Config{
+				Edge: []discordsim.EdgeBan{{From: 0, Until: 500 * time.Millisecond, Page: page, Silent: true}},
 			})
+			transport := newTransport(t, server.RoundTripper())
+			first := send(transport, newMessage(t)).wait()
+			var edge *ratelimits.EdgeError
+			require.ErrorAs(t, first.err, &edge)
+			assert.Equal(t, "POST /channels/{channel_id}/messages", edge.Route)
+			assert.Less(t, first.took, slack, "it was not repeated")
+			assert.InDelta(t, 2, edge.Hold.Seconds(), 1)
+			assert.Equal(t, edge.Hold, transport.Manager().EdgeWait(""))
+
+			otherBot := newRequest(t, http.MethodGet, otherRoute, "")
+			otherBot.Header.Set("Authorization", "Bot other")
+			others := []*call{send(transport, newMessage(t)), send(transport, otherBot), send(transport, newCallback(t, 1))}
+			assertStatus(t, http.StatusOK, others...)
+			for _, c := range others {
+				assertTook(t, edge.Hold, c.took)
+			}
+			assert.Equal(t, 1, server.Report().Refused.Edge)
 		})
 	}
 }
@@ -190,8 +178,7 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 // The edge refuses a callback again and again and never says for how long. Whoever keeps on asking does so less and
 // less often, and everybody else waits.
 func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Edge: []discordsim.EdgeBan{{From: 0, Until: time.Hour, Silent: true}}})
 		transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(2*time.Hour))
 		start, attempts := time.Now(), 0

@@ -16,8 +16,7 @@ import (
 )
 
 func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{
 			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute), Faults: []discordsim.Fault{{Delay: 5 * time.Second}}},
 		})
@@ -60,8 +59,7 @@ func TestAClosedTransportRefusesRequests(t *testing.T) {
 }
 
 func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
 		manager := buckets.NewRESTBucketManager()
 		require.NoError(t, manager.Start())

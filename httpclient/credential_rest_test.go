@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,8 +20,7 @@ func toHook(t *testing.T) *http.Request {
 
 // A token that is revoked rests everywhere, is tried again, and works when Discord accepts it again.
 func TestNoCredentialIsStoppedForEver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}"))
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")))
@@ -63,21 +61,18 @@ func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {
 		for kind, request := range map[string]func(*testing.T) *http.Request{
 			"Authorization": func(t *testing.T) *http.Request { return posting(t, 1) }, "webhook": toHook,
 		} {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					refusing := answer(http.StatusUnauthorized, c.body, c.header...)
-					transport := newTransport(t, newScript(refusing, answer(http.StatusOK, "{}")))
-					first := send(transport, request(t))
-					assertStatus(t, http.StatusUnauthorized, first)
-					assert.Equal(t, c.body, first.body)
-					again := send(transport, request(t)).wait()
-					if c.counts {
-						require.ErrorAs(t, again.err, new(*httpclient.CredentialError))
-					} else {
-						assertStatus(t, http.StatusOK, again)
-					}
-				})
+			inBubble(t, name+", "+kind, func(t *testing.T) {
+				refusing := answer(http.StatusUnauthorized, c.body, c.header...)
+				transport := newTransport(t, newScript(refusing, answer(http.StatusOK, "{}")))
+				first := send(transport, request(t))
+				assertStatus(t, http.StatusUnauthorized, first)
+				assert.Equal(t, c.body, first.body)
+				again := send(transport, request(t)).wait()
+				if c.counts {
+					require.ErrorAs(t, again.err, new(*httpclient.CredentialError))
+				} else {
+					assertStatus(t, http.StatusOK, again)
+				}
 			})
 		}
 	}
@@ -85,8 +80,7 @@ func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {
 
 // What another server thinks of a token is no more than that server's business.
 func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(unauthorized),
 			httpclient.WithHosts(func(host string) (string, bool) { return host, true }))
 		for range 2 {
@@ -100,8 +94,7 @@ func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
 }
 
 func TestWhatIsStoppedIsNotSaved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		first := newTransport(t, newScript(unauthorized))
 		all := func(transport *httpclient.Transport) (calls []*call) {
 			for _, r := range []*http.Request{getting(t, "/users/@me"), getting(t, "/guilds/1"), toHook(t)} {

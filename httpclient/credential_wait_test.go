@@ -44,57 +44,53 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 				return []*http.Request{as(newRequest(t, http.MethodPost, webhook+"/slack", "{}"), "")} // of another family
 			}, 404, `{"code":10015}`, httpclient.CredentialWebhook},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := roundTripper(func(r *http.Request) (*http.Response, error) {
-					if r.Header.Get("Refuse") != "" {
-						time.Sleep(late)
-						return answer(c.status, c.body, "Content-Type: application/json")(r)
-					}
-					return usedUp(r)
-				})
-				transport := newTransport(t, below)
-				stopping := c.stops(t)
-				for _, r := range stopping {
-					r.Header.Set("Refuse", "yes")
+		inBubble(t, name, func(t *testing.T) {
+			below := roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Header.Get("Refuse") != "" {
+					time.Sleep(late)
+					return answer(c.status, c.body, "Content-Type: application/json")(r)
 				}
-				first := c.request(t)
-				var early []*call
-				if name == "in its place" { // under way while the other one uses up the bucket
-					assertStatus(t, http.StatusOK, send(transport, c.request(t)))
-					time.Sleep(2 * time.Minute)
-					early = append(early, send(transport, stopping[0]))
-				} else {
-					assertStatus(t, http.StatusOK, send(transport, first))
-					time.Sleep(time.Millisecond)
-					for _, r := range stopping {
-						early = append(early, send(transport, r))
-					}
-				}
-				time.Sleep(time.Second)
-				queued, other := send(transport, c.request(t)), send(transport, as(posting(t, 7), "Bot another"))
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				left := send(transport, c.request(t).WithContext(ctx))
-				time.Sleep(time.Second)
-				cancel()
-				assert.ErrorIs(t, left.wait().err, context.Canceled)
-				assertStatus(t, c.status, early...)
-				var stopped *httpclient.CredentialError
-				require.ErrorAs(t, queued.wait().err, &stopped)
-				assert.Equal(t, c.kind, stopped.Kind)
-				assert.Less(t, queued.took, 2*late)
-				assertStatus(t, http.StatusOK, other)
+				return usedUp(r)
 			})
+			transport := newTransport(t, below)
+			stopping := c.stops(t)
+			for _, r := range stopping {
+				r.Header.Set("Refuse", "yes")
+			}
+			first := c.request(t)
+			var early []*call
+			if name == "in its place" { // under way while the other one uses up the bucket
+				assertStatus(t, http.StatusOK, send(transport, c.request(t)))
+				time.Sleep(2 * time.Minute)
+				early = append(early, send(transport, stopping[0]))
+			} else {
+				assertStatus(t, http.StatusOK, send(transport, first))
+				time.Sleep(time.Millisecond)
+				for _, r := range stopping {
+					early = append(early, send(transport, r))
+				}
+			}
+			time.Sleep(time.Second)
+			queued, other := send(transport, c.request(t)), send(transport, as(posting(t, 7), "Bot another"))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			left := send(transport, c.request(t).WithContext(ctx))
+			time.Sleep(time.Second)
+			cancel()
+			assert.ErrorIs(t, left.wait().err, context.Canceled)
+			assertStatus(t, c.status, early...)
+			var stopped *httpclient.CredentialError
+			require.ErrorAs(t, queued.wait().err, &stopped)
+			assert.Equal(t, c.kind, stopped.Kind)
+			assert.Less(t, queued.took, 2*late)
+			assertStatus(t, http.StatusOK, other)
 		})
 	}
 }
 
 // Whose credential is not stopped keeps its place and its time.
 func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if strings.Contains(r.URL.Path, "/guilds/") {
 				return unauthorized(r)
@@ -117,26 +113,22 @@ func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 	for name, first := range map[string]func(*http.Request) (*http.Response, error){
 		"failure": answer(http.StatusBadGateway, "", "Retry-After: 16"), "429": refuse("user", "16"),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(first, unauthorized)
-				transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiting{}))
-				defer transport.Close()
-				pausing := send(transport, getting(t, "/guilds/1"))
-				time.Sleep(100 * time.Millisecond)
-				assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
-				assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
-				assert.Less(t, pausing.took, time.Second)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(first, unauthorized)
+			transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiting{}))
+			defer transport.Close()
+			pausing := send(transport, getting(t, "/guilds/1"))
+			time.Sleep(100 * time.Millisecond)
+			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+			assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
+			assert.Less(t, pausing.took, time.Second)
 		})
 	}
 }
 
 // It is known already when the pause would begin.
 func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		failing := answer(http.StatusBadGateway, "", "Retry-After: 16")
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if !strings.Contains(r.URL.Path, "/guilds/") {

@@ -93,8 +93,7 @@ const bad = "Bot " + botSecret
 const postingRoute = "POST /channels/{channel_id}/messages" // of those requests
 
 func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`,
 			func(r *http.Request) bool { return r.Header.Get("Authorization") == bad && withPath("/channels/1/")(r) })
 		transport := newTransport(t, below)
@@ -133,44 +132,40 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 		"two routes":             {[]any{posting1, roles}, true},
 		"two routes, no channel": {[]any{"/oauth2/@me", "/users/@me"}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(unauthorized)
-				transport := newTransport(t, below)
-				for _, place := range c.refused {
-					if channel, ok := place.(int); ok {
-						assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, channel)))
-					} else {
-						assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, place.(string))))
-					}
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(unauthorized)
+			transport := newTransport(t, below)
+			for _, place := range c.refused {
+				if channel, ok := place.(int); ok {
+					assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, channel)))
+				} else {
+					assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, place.(string))))
 				}
-				if !c.stops {
-					assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9)))
-					return
-				}
-				stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true, RetryAfter: 10 * time.Minute}
-				assertStopped(t, transport, below, posting(t, 9), stopped)
-				time.Sleep(10*time.Minute - time.Second)
-				stopped.RetryAfter = time.Second
-				assertStopped(t, transport, below, posting(t, 9), stopped)
-				time.Sleep(time.Second)
-				assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9))) // nothing has got better: one is enough now
-				stopped.RetryAfter = 10 * time.Minute
-				assertStopped(t, transport, below, posting(t, 10), stopped)
-				for _, authorization := range []string{"Bot replacement", ""} {
-					below.answers = answers(answer(http.StatusOK, "{}"))
-					assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
-				}
-			})
+			}
+			if !c.stops {
+				assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9)))
+				return
+			}
+			stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true, RetryAfter: 10 * time.Minute}
+			assertStopped(t, transport, below, posting(t, 9), stopped)
+			time.Sleep(10*time.Minute - time.Second)
+			stopped.RetryAfter = time.Second
+			assertStopped(t, transport, below, posting(t, 9), stopped)
+			time.Sleep(time.Second)
+			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9))) // nothing has got better: one is enough now
+			stopped.RetryAfter = 10 * time.Minute
+			assertStopped(t, transport, below, posting(t, 10), stopped)
+			for _, authorization := range []string{"Bot replacement", ""} {
+				below.answers = answers(answer(http.StatusOK, "{}"))
+				assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
+			}
 		})
 	}
 }
 
 // Discord limits the deletion of messages by their age, but a missing permission is one.
 func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		time.Sleep(26 * 365 * 24 * time.Hour) // until there are snowflakes
 		now := time.Now()
 		below := newScript(unauthorized)
@@ -201,41 +196,37 @@ func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 		"together, in buckets": {true, 2000, []string{"Content-Type: application/json", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 5",
 			"X-RateLimit-Remaining: 4", "X-RateLimit-Reset-After: 5"}, 51}, // what the global limit lets go before the first answer
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, c.header...))
-				below.takes = 100 * time.Millisecond
-				transport := newTransport(t, below)
-				var calls []*call
-				for n := range c.requests {
-					r := posting(t, n)
-					if n%2 == 1 {
-						r = getting(t, fmt.Sprintf("/guilds/%d/roles", n))
-					}
-					calls = append(calls, send(transport, r))
-					if !c.together {
-						calls[n].wait()
-					}
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, c.header...))
+			below.takes = 100 * time.Millisecond
+			transport := newTransport(t, below)
+			var calls []*call
+			for n := range c.requests {
+				r := posting(t, n)
+				if n%2 == 1 {
+					r = getting(t, fmt.Sprintf("/guilds/%d/roles", n))
 				}
-				refused := 0
-				for _, call := range calls {
-					if call.wait().err != nil {
-						assert.ErrorAs(t, call.err, new(*httpclient.CredentialError))
-						refused++
-					}
+				calls = append(calls, send(transport, r))
+				if !c.together {
+					calls[n].wait()
 				}
-				assert.LessOrEqual(t, len(below.requests()), c.most)
-				assert.Equal(t, c.requests, refused+len(below.requests()))
-			})
+			}
+			refused := 0
+			for _, call := range calls {
+				if call.wait().err != nil {
+					assert.ErrorAs(t, call.err, new(*httpclient.CredentialError))
+					refused++
+				}
+			}
+			assert.LessOrEqual(t, len(below.requests()), c.most)
+			assert.Equal(t, c.requests, refused+len(below.requests()))
 		})
 	}
 }
 
 // A proxy on the way wants credentials of its own, and has passed on nothing.
 func TestA407IsNoAnswerOfTheServers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		proxy := answer(http.StatusProxyAuthRequired, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")
 		below := newScript(unauthorized, proxy, proxy, unauthorized)
 		transport := newTransport(t, below)
@@ -258,22 +249,18 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 func TestOnlyA401StopsAnAuthorization(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 204, 400, 402, 403, 404, 407, 410, 500, 502} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, newScript(answer(status, `{"code":10015}`)), httpclient.WithRetries(0))
-				for range 3 {
-					assertStatus(t, status, send(transport, newMessage(t)))
-				}
-			})
+		inBubble(t, fmt.Sprint(status), func(t *testing.T) {
+			transport := newTransport(t, newScript(answer(status, `{"code":10015}`)), httpclient.WithRetries(0))
+			for range 3 {
+				assertStatus(t, status, send(transport, newMessage(t)))
+			}
 		})
 	}
 }
 
 // There is nothing that could be stopped; each request is the caller's to judge.
 func TestA401WithoutACredentialStopsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusUnauthorized, "")))
 		for range 3 {
 			assertStatus(t, http.StatusUnauthorized, send(transport, as(newMessage(t), "")))

@@ -117,8 +117,7 @@ func TestADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 
 // A response may also stop halfway.
 func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet {
 				_, _ = w.Write([]byte("begin"))
@@ -138,8 +137,7 @@ func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T)
 
 // A server that is slow with one request breaks no others on the same connection, as long as they go on.
 func TestASlowAnswerDoesNotBreakOthersOnItsHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/api/v10/gateway" {
 				<-r.Context().Done()
@@ -186,8 +184,7 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 
 // A connection that took long to come about has not been silent for long.
 func TestATimeoutDoesNotBreakOthersOnANewHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, stallGets)
 		dial := n.base.DialContext
 		n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -209,8 +206,7 @@ func TestATimeoutDoesNotBreakOthersOnANewHTTP2Connection(t *testing.T) {
 
 // A request with a short time of its own says little about a connection on which others may wait for longer.
 func TestAShortTimeoutDoesNotBreakOthersOnItsHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) { time.Sleep(5 * time.Second) })
 		transport := newTransport(t, n.base, httpclient.WithRetries(0))
 		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
@@ -228,8 +224,7 @@ func TestAShortTimeoutDoesNotBreakOthersOnItsHTTP2Connection(t *testing.T) {
 
 // One request that stalls does not fail another that has only just been sent.
 func TestAStalledStreamDoesNotBreakARecentOneOnItsHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, stallGets)
 		transport := newTransport(t, n.base, httpclient.WithRetries(0))
 		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
@@ -246,8 +241,7 @@ func TestAStalledStreamDoesNotBreakARecentOneOnItsHTTP2Connection(t *testing.T) 
 
 // All of them together find that a connection is dead, however many there are, and however soon one follows another.
 func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
 		transport := newTransport(t, n.base)
 		var all []*call
@@ -289,8 +283,7 @@ func (c *stuckConn) Close() error {
 
 // net/http tells the server that a response is closed, and waits for that.
 func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write([]byte("begin"))
 			_ = http.NewResponseController(w).Flush()
@@ -318,8 +311,7 @@ func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 
 // A request whose own deadline is earlier than the end of its attempt uses a connection like all others.
 func TestATimeoutDoesNotBreakRequestsWithADeadlineOnItsHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, stallGets)
 		transport := newTransport(t, n.base, httpclient.WithRetries(0))
 		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
@@ -345,8 +337,7 @@ type forbidden struct{ net.Conn }
 func (forbidden) Close() error { panic("connection operation prohibited") }
 
 func TestAConnectionThatMustNotBeClosedDoesNotEndTheProgram(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			trace := httptrace.ContextClientTrace(r.Context())
 			trace.GotConn(httptrace.GotConnInfo{Conn: &forbidden{}})

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -40,8 +39,7 @@ func (s *bodyThatTakesTime) Read(p []byte) (int, error) {
 func (s *bodyThatTakesTime) Close() error { return nil }
 
 func TestDoneSaysWhereTheTimeWent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(300*time.Millisecond, `{"retry_after":2}`) },
 			"X-RateLimit-Scope: shared", "Retry-After: 2", "Via: 1.1 google")
 		below := newScript(refusal, answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
@@ -68,8 +66,7 @@ func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 }
 
 func TestOverheadIsTheTimeThatNobodyWaitedFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}"))
 		below.takes = 100 * time.Millisecond
 		var done requestsDone
@@ -84,8 +81,7 @@ func TestOverheadIsTheTimeThatNobodyWaitedFor(t *testing.T) {
 
 // A limiter around a manager passes on how long that has let the request wait; it must not count twice.
 func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		manager := buckets.NewRESTBucketManager()
 		require.NoError(t, manager.Start())
 		defer manager.Close()
@@ -103,8 +99,7 @@ func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
 }
 
 func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const token = "canary-5f0c2e"
 		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 50"),
 			fail(errors.New("cannot reach /api/webhooks/77/"+token)))
@@ -128,8 +123,7 @@ func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
 }
 
 func TestAttemptsSayWhyTheyAreMadeAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(
 			answer(http.StatusServiceUnavailable, ""), func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
 			fail(lostConnection()), refusal429(`{"retry_after":1}`, "X-RateLimit-Scope: user"), answer(http.StatusOK, "{}"))
@@ -145,8 +139,7 @@ func TestAttemptsSayWhyTheyAreMadeAgain(t *testing.T) {
 }
 
 func TestAPanicWhenARequestIsDoneClosesItsResponse(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var responses ledger
 		below := newScript(answerWith(http.StatusOK, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) }))
 		transport := newTransport(t, below)
@@ -157,8 +150,7 @@ func TestAPanicWhenARequestIsDoneClosesItsResponse(t *testing.T) {
 }
 
 func TestAddedHooksAreCalledAfterThoseOfTheOptions(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var called []string
 		hooks := func(name string) httpclient.Hooks {
 			return httpclient.Hooks{

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 
@@ -16,8 +15,7 @@ import (
 
 // net/http repeats in its error what a server has answered that is no response. That may be the request.
 func TestAQueryThatAServerSendsBackReachesNoLogAndNoHook(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var log bytes.Buffer
 		echo := func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("net/http: malformed HTTP response %q", r.Method+" "+r.URL.RequestURI())

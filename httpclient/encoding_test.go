@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -45,17 +44,14 @@ func (unencoded) Close() error { return nil }
 func inEncodings(t *testing.T, test func(t *testing.T, encoded func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string))) {
 	t.Helper()
 	for _, e := range encodings {
-		t.Run(e.header, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				test(t, func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string) {
-					var b bytes.Buffer
-					w := e.writer(&b)
-					_, err := io.WriteString(w, text)
-					require.NoError(t, err)
-					require.NoError(t, w.Close())
-					return answer(status, b.String(), append(header, "Content-Type: application/json", "Content-Encoding: "+e.header)...), b.String()
-				})
+		inBubble(t, e.header, func(t *testing.T) {
+			test(t, func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string) {
+				var b bytes.Buffer
+				w := e.writer(&b)
+				_, err := io.WriteString(w, text)
+				require.NoError(t, err)
+				require.NoError(t, w.Close())
+				return answer(status, b.String(), append(header, "Content-Type: application/json", "Content-Encoding: "+e.header)...), b.String()
 			})
 		})
 	}
@@ -120,8 +116,7 @@ func TestAnEncoded429ThatIsReturnedIsAsItCame(t *testing.T) {
 
 // What cannot be decoded here is judged by the status and the header.
 func TestAnErrorInAnEncodingThatIsNotKnownIsJudgedByItsHeader(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const raw = "\x8b\x00\x80{}\x03"
 		header := []string{"Content-Type: application/json", "Content-Encoding: br", "Via: 1.1 google"}
 		below := newScript(answer(http.StatusUnauthorized, raw, header...), answer(http.StatusNotFound, raw, header...),

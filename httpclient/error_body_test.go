@@ -62,24 +62,21 @@ var lateErrors = map[string]struct {
 func TestALateBodyOfAnErrorDelaysNoResponse(t *testing.T) {
 	t.Parallel()
 	for name, c := range lateErrors {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answerWith(c.status, func() io.ReadCloser { return stall(5*time.Second, c.body) }, "Content-Type: application/json"))
-				transport := newTransport(t, below)
-				start := time.Now()
-				response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
-				require.NoError(t, err)
-				assert.Zero(t, time.Since(start))
-				content, err := io.ReadAll(response.Body)
-				require.NoError(t, err)
-				require.NoError(t, response.Body.Close())
-				assert.Equal(t, c.body, string(content))
-				assert.Equal(t, 5*time.Second, time.Since(start))
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answerWith(c.status, func() io.ReadCloser { return stall(5*time.Second, c.body) }, "Content-Type: application/json"))
+			transport := newTransport(t, below)
+			start := time.Now()
+			response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
+			require.NoError(t, err)
+			assert.Zero(t, time.Since(start))
+			content, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, c.body, string(content))
+			assert.Equal(t, 5*time.Second, time.Since(start))
 
-				stopped := lookup(t, transport, c.method, c.path)
-				assert.Equal(t, c.kind, stopped.Kind)
-			})
+			stopped := lookup(t, transport, c.method, c.path)
+			assert.Equal(t, c.kind, stopped.Kind)
 		})
 	}
 }
@@ -103,26 +100,22 @@ func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 				assert.NoError(t, body.Close())
 			},
 		} {
-			t.Run(name+", "+how, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					transport := newTransport(t, newScript(answer(c.status, c.body+strings.Repeat(" ", 10_000), "Content-Type: application/json")))
-					response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
-					require.NoError(t, err)
-					read(response.Body)
-					start := time.Now()
-					require.NoError(t, response.Body.Close())
-					assert.Zero(t, time.Since(start))
-					assert.Equal(t, c.kind, lookup(t, transport, c.method, c.path).Kind)
-				})
+			inBubble(t, name+", "+how, func(t *testing.T) {
+				transport := newTransport(t, newScript(answer(c.status, c.body+strings.Repeat(" ", 10_000), "Content-Type: application/json")))
+				response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
+				require.NoError(t, err)
+				read(response.Body)
+				start := time.Now()
+				require.NoError(t, response.Body.Close())
+				assert.Zero(t, time.Since(start))
+				assert.Equal(t, c.kind, lookup(t, transport, c.method, c.path).Kind)
 			})
 		}
 	}
 }
 
 func TestClosingABodyEndsAReadOfIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answerWith(http.StatusUnauthorized, func() io.ReadCloser { return stall(time.Hour, "{}") }))
 		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(0)).RoundTrip(posting(t, 1))
 		require.NoError(t, err)

@@ -32,24 +32,21 @@ func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 		"webhooks of a channel":   {channel + "/webhooks", true},
 		"something new, no token": {"/api/v10/somethings/1", true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
-				r := newRequest(t, http.MethodPatch, c.path, "{}")
-				r.Header.Set("Cookie", "a=b")
-				header := r.Header.Clone()
-				assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
-				assert.Equal(t, header, r.Header, "the caller's own")
-				want := header.Clone()
-				if !c.needed {
-					want.Del("Authorization")
-				}
-				require.Len(t, below.requests(), 2)
-				for _, s := range below.requests() {
-					assert.Equal(t, want, s.request.Header)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
+			r := newRequest(t, http.MethodPatch, c.path, "{}")
+			r.Header.Set("Cookie", "a=b")
+			header := r.Header.Clone()
+			assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
+			assert.Equal(t, header, r.Header, "the caller's own")
+			want := header.Clone()
+			if !c.needed {
+				want.Del("Authorization")
+			}
+			require.Len(t, below.requests(), 2)
+			for _, s := range below.requests() {
+				assert.Equal(t, want, s.request.Header)
+			}
 		})
 	}
 }
@@ -57,8 +54,7 @@ func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 // A refusal of the bot as a whole must not hold up webhooks, if they are not sent with its credential.
 // A token that was read from a file may end in a line break. What is not sent cannot be why an attempt fails.
 func TestAnAuthorizationThatIsLeftOutMayBeNone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
 		transport := newTransport(t, below)
 		r := newRequest(t, http.MethodGet, webhook, "")
@@ -69,8 +65,7 @@ func TestAnAuthorizationThatIsLeftOutMayBeNone(t *testing.T) {
 }
 
 func TestWebhooksWithoutAuthorizationAreNotTheBots(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(refuse("global", "20"), answer(http.StatusOK, "")))
 		bot := send(transport, newMessage(t))
 		synctest.Wait()
@@ -82,8 +77,7 @@ func TestWebhooksWithoutAuthorizationAreNotTheBots(t *testing.T) {
 }
 
 func TestAStoppedBotDoesNotStopWebhooksThatGoWithoutIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := byCredential(http.StatusUnauthorized, `{"code":0}`, func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, newMessage(t)))
@@ -121,34 +115,31 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 		"the one before it": {"https://discordapp.com/api/v10/channels/2", false},
 	} {
 		for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
-			t.Run(fmt.Sprintf("%s, %d", name, status), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					below := newScript(answer(status, "", "Location: "+c.location), answer(http.StatusOK, "{}"))
-					client := &http.Client{Transport: newTransport(t, below)}
-					// A client that copies all headers, as Go's own did once.
-					client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
-						r.Header = via[0].Header.Clone()
-						r.Header.Set("Referer", via[0].URL.String())
-						return nil
+			inBubble(t, fmt.Sprintf("%s, %d", name, status), func(t *testing.T) {
+				below := newScript(answer(status, "", "Location: "+c.location), answer(http.StatusOK, "{}"))
+				client := &http.Client{Transport: newTransport(t, below)}
+				// A client that copies all headers, as Go's own did once.
+				client.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+					r.Header = via[0].Header.Clone()
+					r.Header.Set("Referer", via[0].URL.String())
+					return nil
+				}
+				r := getChannel(t)
+				r.Header.Set("Cookie", "session=SeCrEt")
+				r.Header.Set("Anything", "else")
+				response, err := client.Do(r)
+				require.NoError(t, err)
+				require.NoError(t, response.Body.Close())
+				require.Len(t, below.requests(), 2)
+				first, second := below.requests()[0].request.Header, below.requests()[1].request.Header
+				assert.Equal(t, authorization, first.Get("Authorization"))
+				for name, want := range map[string]string{"Authorization": authorization, "Cookie": "session=SeCrEt", "Referer": discordsim.BaseURL + channel} {
+					if !c.carried {
+						want = ""
 					}
-					r := getChannel(t)
-					r.Header.Set("Cookie", "session=SeCrEt")
-					r.Header.Set("Anything", "else")
-					response, err := client.Do(r)
-					require.NoError(t, err)
-					require.NoError(t, response.Body.Close())
-					require.Len(t, below.requests(), 2)
-					first, second := below.requests()[0].request.Header, below.requests()[1].request.Header
-					assert.Equal(t, authorization, first.Get("Authorization"))
-					for name, want := range map[string]string{"Authorization": authorization, "Cookie": "session=SeCrEt", "Referer": discordsim.BaseURL + channel} {
-						if !c.carried {
-							want = ""
-						}
-						assert.Equal(t, want, second.Get(name), name)
-					}
-					assert.Equal(t, "else", second.Get("Anything"))
-				})
+					assert.Equal(t, want, second.Get(name), name)
+				}
+				assert.Equal(t, "else", second.Get("Anything"))
 			})
 		}
 	}
@@ -233,8 +224,7 @@ func TestARedirectedRequestIsNotModified(t *testing.T) {
 // The second hop stays on its host, but that host is not the one that the secrets were meant for. http.Client copies
 // the headers of the first request each time.
 func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusFound, "", "Location: https://evil.discord.com/api/v10/a"),
 			answer(http.StatusFound, "", "Location: https://evil.discord.com/api/v10/b"), answer(http.StatusOK, "{}"))
 		client := &http.Client{Transport: newTransport(t, below)}
@@ -269,8 +259,7 @@ func TestARedirectThatDoesNotNameItsRequestDoesNoHarm(t *testing.T) {
 }
 
 func TestARedirectToTheSameHostWithoutEncryptionCarriesNoSecrets(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusFound, "", "Location: http://discord.com/api/v10/gateway"), answer(http.StatusOK, "{}"))
 		client := &http.Client{Transport: newTransport(t, below)}
 		r, err := http.NewRequest(http.MethodGet, "https://discord.com/api/v10/gateway", nil)

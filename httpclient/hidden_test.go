@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -33,8 +32,7 @@ func newTopic(t *testing.T) *http.Request {
 }
 
 func TestRenamesWaitForTheirHiddenLimitAndTopicsPass(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, channels(discordsim.Fixed(5, 5*time.Second)))
 		transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour))
 		start := time.Now()
@@ -62,8 +60,7 @@ func TestRenamesWaitForTheirHiddenLimitAndTopicsPass(t *testing.T) {
 }
 
 func TestDeletesOfYoungAndOldMessagesDoNotWaitForEachOther(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		time.Sleep(26 * 365 * 24 * time.Hour) // until there are snowflakes
 		now := time.Now()
 		variant := func(hash string) discordsim.Variant {

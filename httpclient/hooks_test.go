@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -25,8 +24,7 @@ import (
 )
 
 func TestHooksAreToldOfEveryAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		below := newScript(
 			refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"),
@@ -59,8 +57,7 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 }
 
 func TestTheTimeThatA429TookIsThatUntilItsHeader(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var took []time.Duration
 		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(_ context.Context, e httpclient.ResponseEvent) { took = append(took, e.Took) }})
 		late := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(3*time.Second, `{"retry_after":1}`) },
@@ -73,8 +70,7 @@ func TestTheTimeThatA429TookIsThatUntilItsHeader(t *testing.T) {
 }
 
 func TestFailuresAreLoggedForDebugging(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"), answer(http.StatusBadGateway, ""))
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -90,8 +86,7 @@ func TestFailuresAreLoggedForDebugging(t *testing.T) {
 
 // Who reports errors into a channel uses the very bucket that the error came from.
 func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
 		var transport *httpclient.Transport
 		reported := 0
@@ -126,27 +121,24 @@ func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 			if name == "GetBody" && status == http.StatusOK {
 				continue // it is asked for only when the request is repeated
 			}
-			t.Run(name+" "+http.StatusText(status), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					var requests, responses ledger
-					below := newScript(answerWith(status, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) },
-						"X-RateLimit-Scope: user", "Retry-After: 1"))
-					transport := newTransport(t, below, httpclient.WithHooks(c.hooks)) // which looks at what is held in the end
-					r := newMessage(t)
-					r.Body = requests.open(r.Body)
-					if c.getBody != nil {
-						r.GetBody = c.getBody
-					}
-					assert.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(r) })
-					assert.Len(t, below.requests(), c.sent)
-					assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
-					if c.sent == 0 {
-						requests.assertClosed(t)
-					} else {
-						responses.assertClosed(t)
-					}
-				})
+			inBubble(t, name+" "+http.StatusText(status), func(t *testing.T) {
+				var requests, responses ledger
+				below := newScript(answerWith(status, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) },
+					"X-RateLimit-Scope: user", "Retry-After: 1"))
+				transport := newTransport(t, below, httpclient.WithHooks(c.hooks)) // which looks at what is held in the end
+				r := newMessage(t)
+				r.Body = requests.open(r.Body)
+				if c.getBody != nil {
+					r.GetBody = c.getBody
+				}
+				assert.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(r) })
+				assert.Len(t, below.requests(), c.sent)
+				assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
+				if c.sent == 0 {
+					requests.assertClosed(t)
+				} else {
+					responses.assertClosed(t)
+				}
 			})
 		}
 	}
@@ -177,8 +169,7 @@ func (c *contexts) tell(what string, ctx context.Context) {
 
 // Also those of the manager, although it has a context of its own for each wait.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"), answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
 		var c contexts
 		transport := newTransport(t, below, httpclient.WithLogger(slog.New(&c)),
@@ -206,8 +197,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 }
 
 func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const canary = "canary-5f0c2e"
 		below := newScript(fail(fmt.Errorf("post %s: %w", canary, lostConnection())))
 		var log bytes.Buffer
@@ -247,24 +237,21 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 			status: http.StatusOK, took: 3 * time.Second,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
-				transport := newTransport(t, server.RoundTripper())
-				troubled := send(transport, newCallback(t, 0))
-				time.Sleep(2 * time.Millisecond)
-				for i := range 20 {
-					if i == 10 {
-						time.Sleep(100 * time.Millisecond) // when the trouble is known
-					}
-					other := send(transport, newCallback(t, i+1))
-					assertStatus(t, http.StatusOK, other)
-					assert.Less(t, other.took, slack)
+		inBubble(t, name, func(t *testing.T) {
+			server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
+			transport := newTransport(t, server.RoundTripper())
+			troubled := send(transport, newCallback(t, 0))
+			time.Sleep(2 * time.Millisecond)
+			for i := range 20 {
+				if i == 10 {
+					time.Sleep(100 * time.Millisecond) // when the trouble is known
 				}
-				assertStatus(t, c.status, troubled)
-				assertTook(t, c.took, troubled.took)
-			})
+				other := send(transport, newCallback(t, i+1))
+				assertStatus(t, http.StatusOK, other)
+				assert.Less(t, other.took, slack)
+			}
+			assertStatus(t, c.status, troubled)
+			assertTook(t, c.took, troubled.took)
 		})
 	}
 }

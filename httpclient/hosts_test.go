@@ -189,8 +189,7 @@ func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 }
 
 func TestMethodsThatAreNotKnownAreLimitedLikeOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
 		transport := newTransport(t, below)
 		var calls []*call
@@ -215,34 +214,30 @@ var foreign = []string{
 func TestA429OfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 	t.Parallel()
 	for _, address := range foreign {
-		t.Run(address, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := roundTripper(func(r *http.Request) (*http.Response, error) {
-					if strings.HasPrefix(address, r.URL.Scheme+"://"+r.URL.Host) {
-						return answer(http.StatusTooManyRequests, "<html>", "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")(r)
-					}
-					return answer(http.StatusOK, "{}")(r)
-				})
-				transport := newTransport(t, below, httpclient.WithoutRateLimitHeaders())
-				response, err := transport.RoundTrip(to(t, address, newMessage(t)))
-				require.NoError(t, err)
-				require.NoError(t, response.Body.Close())
-				assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
-				assert.Equal(t, "86400", response.Header.Get("Retry-After"), "nothing is hidden")
-				assert.Equal(t, "global", response.Header.Get("X-RateLimit-Scope"))
-				assert.Zero(t, transport.Manager().EdgeWait(""))
-				message := send(transport, newMessage(t))
-				assertStatus(t, http.StatusOK, message)
-				assert.Zero(t, message.took)
+		inBubble(t, address, func(t *testing.T) {
+			below := roundTripper(func(r *http.Request) (*http.Response, error) {
+				if strings.HasPrefix(address, r.URL.Scheme+"://"+r.URL.Host) {
+					return answer(http.StatusTooManyRequests, "<html>", "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")(r)
+				}
+				return answer(http.StatusOK, "{}")(r)
 			})
+			transport := newTransport(t, below, httpclient.WithoutRateLimitHeaders())
+			response, err := transport.RoundTrip(to(t, address, newMessage(t)))
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
+			assert.Equal(t, "86400", response.Header.Get("Retry-After"), "nothing is hidden")
+			assert.Equal(t, "global", response.Header.Get("X-RateLimit-Scope"))
+			assert.Zero(t, transport.Manager().EdgeWait(""))
+			message := send(transport, newMessage(t))
+			assertStatus(t, http.StatusOK, message)
+			assert.Zero(t, message.took)
 		})
 	}
 }
 
 func TestA401OfAnotherHostStopsNoCredential(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, func(r *http.Request) bool { return r.URL.Host != "discord.com" })
 		transport := newTransport(t, below)
 		for range 3 {
@@ -257,8 +252,7 @@ func TestA401OfAnotherHostStopsNoCredential(t *testing.T) {
 
 // Attachments are large and slow, and what fails is the caller's to judge.
 func TestRequestsToOtherHostsAreNeitherTimedNorRepeated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "{}"))
 		below.takes = 24 * time.Hour
 		transport := newTransport(t, below)

@@ -82,8 +82,7 @@ func TestARefusalThatIsReturnedIsHiddenToo(t *testing.T) {
 }
 
 func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")...)
 		transport := httpclient.NewTransport(httpclient.WithBase(newScript(full)), httpclient.WithLimiter(buckets.Unlimited{}))
 		assert.Nil(t, transport.Manager())
@@ -140,8 +139,7 @@ func (l *turnstile) AcquireRequest(ctx context.Context, r *buckets.Request) (buc
 func (l *turnstile) End(sent bool, r ratelimits.Response) { l.ended = append(l.ended, ending{sent, r}) }
 
 func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("shared", "1"), answer(http.StatusBadGateway, ""), fail(lostConnection()), fail(noConnection()), answer(http.StatusOK, "{}"))
 		limiter := new(turnstile)
 		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter), httpclient.WithRetries(9))
@@ -174,8 +172,7 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 
 // The time of the server's clock, by which others who share a limit can tell which answer is the latest.
 func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))
 		limiter := new(turnstile)
 		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
@@ -220,8 +217,7 @@ func mustMatch(t *testing.T) routes.CompiledRoute {
 // WithoutRateLimitHeaders promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no
 // limit, and nobody else tells the caller how long to stay away.
 func TestTheRetryAfterOfA503IsNotHidden(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusServiceUnavailable, "", "Retry-After: 60"))
 		response, err := newTransport(t, below, httpclient.WithoutRateLimitHeaders(), httpclient.WithRetries(0)).RoundTrip(getChannel(t))
 		require.NoError(t, err)
@@ -232,8 +228,7 @@ func TestTheRetryAfterOfA503IsNotHidden(t *testing.T) {
 
 // A limiter that does nothing must not turn a refusal into a loop: Discord bans an address for ten thousand of them.
 func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"))
 		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(buckets.Unlimited{}))
 		defer transport.Close()

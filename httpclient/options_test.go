@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -120,24 +119,21 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 		options["retries "+strconv.FormatInt(n, 10)] = httpclient.WithRetries(int(n))
 	}
 	for name, option := range options {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(fail(io.ErrUnexpectedEOF), refuse("user", "1"), answer(http.StatusOK, "done"))
-				transport := httpclient.NewTransport(option, httpclient.WithBase(below))
-				defer transport.Close()
-				for range 2 {
-					ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-					r := unreplayable(newRequest(t, http.MethodPut, messages, "hello").WithContext(ctx), strings.NewReader("hello"), -1)
-					c := send(transport, r).wait()
-					cancel()
-					assert.Less(t, c.took, time.Hour)
-					if c.err == nil {
-						assert.Contains(t, []int{http.StatusOK, http.StatusTooManyRequests}, c.status)
-					}
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(fail(io.ErrUnexpectedEOF), refuse("user", "1"), answer(http.StatusOK, "done"))
+			transport := httpclient.NewTransport(option, httpclient.WithBase(below))
+			defer transport.Close()
+			for range 2 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+				r := unreplayable(newRequest(t, http.MethodPut, messages, "hello").WithContext(ctx), strings.NewReader("hello"), -1)
+				c := send(transport, r).wait()
+				cancel()
+				assert.Less(t, c.took, time.Hour)
+				if c.err == nil {
+					assert.Contains(t, []int{http.StatusOK, http.StatusTooManyRequests}, c.status)
 				}
-				assertNothingHeld(t, transport)
-			})
+			}
+			assertNothingHeld(t, transport)
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -32,19 +31,16 @@ func TestRetryAfterAsADateIsObeyed(t *testing.T) {
 		},
 		"server error": {answer(http.StatusServiceUnavailable, "", date, soon), 4 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				script := newScript(c.answer, answer(http.StatusOK, "{}"))
-				transport, start := newTransport(t, script), time.Now()
-				sent := send(transport, newRequest(t, http.MethodGet, "/api/v10/channels/1/messages", "")).wait()
-				if edge := (*ratelimits.EdgeError)(nil); errors.As(sent.err, &edge) {
-					sent = send(transport, newRequest(t, http.MethodGet, "/api/v10/channels/1/messages", "")).wait()
-				}
-				require.NoError(t, sent.err)
-				assert.InDelta(t, c.wait.Seconds(), time.Since(start).Seconds(), 0.1)
-				assert.Len(t, script.requests(), 2)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			script := newScript(c.answer, answer(http.StatusOK, "{}"))
+			transport, start := newTransport(t, script), time.Now()
+			sent := send(transport, newRequest(t, http.MethodGet, "/api/v10/channels/1/messages", "")).wait()
+			if edge := (*ratelimits.EdgeError)(nil); errors.As(sent.err, &edge) {
+				sent = send(transport, newRequest(t, http.MethodGet, "/api/v10/channels/1/messages", "")).wait()
+			}
+			require.NoError(t, sent.err)
+			assert.InDelta(t, c.wait.Seconds(), time.Since(start).Seconds(), 0.1)
+			assert.Len(t, script.requests(), 2)
 		})
 	}
 }

@@ -104,45 +104,41 @@ func TestNoErrorContainsAToken(t *testing.T) {
 		},
 	} {
 		for kind := range secretRequests(t) {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					transport := httpclient.NewTransport(httpclient.WithBase(newScript(c.answer)), httpclient.WithBuckets(c.options...))
+			inBubble(t, name+", "+kind, func(t *testing.T) {
+				transport := httpclient.NewTransport(httpclient.WithBase(newScript(c.answer)), httpclient.WithBuckets(c.options...))
+				defer transport.Close()
+				r := secretRequests(t)[kind]
+				if c.again {
+					waiting := send(transport, r)
+					synctest.Wait()
+					defer waiting.wait()
 					defer transport.Close()
-					r := secretRequests(t)[kind]
-					if c.again {
-						waiting := send(transport, r)
-						synctest.Wait()
-						defer waiting.wait()
-						defer transport.Close()
-						r = secretRequests(t)[kind]
-					}
-					if c.change != nil {
-						c.change(r)
-					}
-					_, err := transport.RoundTrip(r)
-					require.Error(t, err)
-					if c.want != nil {
-						require.IsType(t, c.want, err)
-					}
-					if c.is != nil {
-						require.ErrorIs(t, err, c.is)
-					}
-					for ; err != nil; err = errors.Unwrap(err) {
-						assertNoSecretIn(t, err)
-						assertNoSecret(t, err.Error())
-					}
-					synctest.Wait() // fmt takes no locks
-					assertNoSecretIn(t, transport, transport.Manager(), transport.Manager().Stats())
-				})
+					r = secretRequests(t)[kind]
+				}
+				if c.change != nil {
+					c.change(r)
+				}
+				_, err := transport.RoundTrip(r)
+				require.Error(t, err)
+				if c.want != nil {
+					require.IsType(t, c.want, err)
+				}
+				if c.is != nil {
+					require.ErrorIs(t, err, c.is)
+				}
+				for ; err != nil; err = errors.Unwrap(err) {
+					assertNoSecretIn(t, err)
+					assertNoSecret(t, err.Error())
+				}
+				synctest.Wait() // fmt takes no locks
+				assertNoSecretIn(t, transport, transport.Manager(), transport.Manager().Stats())
 			})
 		}
 	}
 }
 
 func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := httpclient.NewTransport(httpclient.WithBase(newScript(refuse("user", "100"))))
 		defer transport.Close()
 		deadline, stop := context.WithTimeout(t.Context(), time.Second)
@@ -169,25 +165,22 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 func TestHooksSeeNoToken(t *testing.T) {
 	t.Parallel()
 	for kind, r := range secretRequests(t) {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var events []any
-				broken := errors.New("broken")
-				transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-					return nil, fmt.Errorf("%s with %v: %w", r.URL, r.Header, broken)
-				}), httpclient.WithRetries(1), httpclient.WithHooks(httpclient.Hooks{
-					Request: func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
-					Response: func(_ context.Context, e httpclient.ResponseEvent) {
-						assert.ErrorIs(t, e.Err, broken)
-						events = append(events, e, &e, e.Err)
-					},
-				}))
-				_, err := transport.RoundTrip(r)
-				require.ErrorIs(t, err, broken)
-				require.NotEmpty(t, events)
-				assertNoSecretIn(t, events...)
-			})
+		inBubble(t, kind, func(t *testing.T) {
+			var events []any
+			broken := errors.New("broken")
+			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+				return nil, fmt.Errorf("%s with %v: %w", r.URL, r.Header, broken)
+			}), httpclient.WithRetries(1), httpclient.WithHooks(httpclient.Hooks{
+				Request: func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
+				Response: func(_ context.Context, e httpclient.ResponseEvent) {
+					assert.ErrorIs(t, e.Err, broken)
+					events = append(events, e, &e, e.Err)
+				},
+			}))
+			_, err := transport.RoundTrip(r)
+			require.ErrorIs(t, err, broken)
+			require.NotEmpty(t, events)
+			assertNoSecretIn(t, events...)
 		})
 	}
 }
@@ -214,8 +207,7 @@ func TestRedactFindsTheTokenOfAnOpaqueURL(t *testing.T) {
 }
 
 func TestNoSnapshotContainsAToken(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
 		below.takes = time.Second
 		transport := newTransport(t, below)

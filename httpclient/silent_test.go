@@ -69,36 +69,33 @@ func TestAnUploadFromASilentSourceThatNothingWakesEndsAndHoldsNobody(t *testing.
 		"a large body that could be sent once": {2 << 20, 3 << 20, false, 5 * time.Second, 5 * time.Second},
 	} {
 		for _, blocks := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0))
-					ctx := context.Background()
-					if c.life > 0 {
-						var cancel context.CancelFunc
-						ctx, cancel = context.WithTimeout(ctx, c.life)
-						defer cancel()
-					}
-					sources := newDeaf(t)
-					r := unreplayable(newMessage(t), sources.after(c.bytes), int64(c.length)).WithContext(ctx)
-					if c.getBody {
-						r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(sources.after(c.bytes)), nil }
-					}
-					if blocks {
-						r.Body = sources.after(c.bytes)
-					}
-					silent := send(transport, r)
-					time.Sleep(time.Second)
-					next := send(transport, newMessage(t)) // on the same route, for whose first answer it waits
-					assertStatus(t, http.StatusOK, next)
-					if c.ends < 15*time.Second {
-						assert.ErrorIs(t, silent.wait().err, context.DeadlineExceeded)
-					} else {
-						assertAttemptTimeout(t, c.ends, silent.wait().err)
-					}
-					assert.GreaterOrEqual(t, silent.took, c.ends)
-					assert.Less(t, silent.took, c.ends+time.Second)
-				})
+			inBubble(t, fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
+				transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0))
+				ctx := context.Background()
+				if c.life > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, c.life)
+					defer cancel()
+				}
+				sources := newDeaf(t)
+				r := unreplayable(newMessage(t), sources.after(c.bytes), int64(c.length)).WithContext(ctx)
+				if c.getBody {
+					r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(sources.after(c.bytes)), nil }
+				}
+				if blocks {
+					r.Body = sources.after(c.bytes)
+				}
+				silent := send(transport, r)
+				time.Sleep(time.Second)
+				next := send(transport, newMessage(t)) // on the same route, for whose first answer it waits
+				assertStatus(t, http.StatusOK, next)
+				if c.ends < 15*time.Second {
+					assert.ErrorIs(t, silent.wait().err, context.DeadlineExceeded)
+				} else {
+					assertAttemptTimeout(t, c.ends, silent.wait().err)
+				}
+				assert.GreaterOrEqual(t, silent.took, c.ends)
+				assert.Less(t, silent.took, c.ends+time.Second)
 			})
 		}
 	}
@@ -106,8 +103,7 @@ func TestAnUploadFromASilentSourceThatNothingWakesEndsAndHoldsNobody(t *testing.
 
 // A proxy's client stalls in the middle of its upload.
 func TestAnUploadThatStallsBeforeAReverseProxyHoldsNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newServer(t, swallow))
 		proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "discord.com"
@@ -140,34 +136,31 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 		"transport, of a known length": {time.Hour, buckets.ErrClosed, 1000},
 	} {
 		for _, blocks := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					limiter := new(gate)
-					transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithMaxBufferedTotal(1000),
-						httpclient.WithBase(newScript(answer(http.StatusOK, ""))))
-					defer transport.Close()
-					ctx, cancel := context.WithTimeout(context.Background(), c.life)
-					defer cancel()
-					if c.err == buckets.ErrClosed {
-						time.AfterFunc(time.Second, func() { transport.Close() })
-					}
-					sources := &deaf{make(chan struct{})}
-					r := unreplayable(newMessage(t), sources.after(100), c.length).WithContext(ctx)
-					if blocks {
-						r.Body = sources.after(100)
-					}
-					sent := send(transport, r).wait()
-					assert.ErrorIs(t, sent.err, c.err)
-					assert.GreaterOrEqual(t, sent.took, time.Second)
-					assert.Less(t, sent.took, 2*time.Second)
-					close(sources.end)
-					synctest.Wait()
-					if c.err != buckets.ErrClosed {
-						limiter.shut.Store(true)
-						assertRoom(t, transport, 1000)
-					}
-				})
+			inBubble(t, fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
+				limiter := new(gate)
+				transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithMaxBufferedTotal(1000),
+					httpclient.WithBase(newScript(answer(http.StatusOK, ""))))
+				defer transport.Close()
+				ctx, cancel := context.WithTimeout(context.Background(), c.life)
+				defer cancel()
+				if c.err == buckets.ErrClosed {
+					time.AfterFunc(time.Second, func() { transport.Close() })
+				}
+				sources := &deaf{make(chan struct{})}
+				r := unreplayable(newMessage(t), sources.after(100), c.length).WithContext(ctx)
+				if blocks {
+					r.Body = sources.after(100)
+				}
+				sent := send(transport, r).wait()
+				assert.ErrorIs(t, sent.err, c.err)
+				assert.GreaterOrEqual(t, sent.took, time.Second)
+				assert.Less(t, sent.took, 2*time.Second)
+				close(sources.end)
+				synctest.Wait()
+				if c.err != buckets.ErrClosed {
+					limiter.shut.Store(true)
+					assertRoom(t, transport, 1000)
+				}
 			})
 		}
 	}
@@ -175,8 +168,7 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 
 // It is not read then, but closed.
 func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		limiter := new(gate)
 		limiter.shut.Store(true)
 		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(answer(http.StatusOK, ""))))
@@ -203,8 +195,7 @@ func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 
 // Other transports than net/http's may return at any time, and do anything.
 func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var responses ledger
 		var count atomic.Int32
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -235,8 +226,7 @@ func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 }
 
 func TestAPanicBelowReachesTheCallerOfAnUpload(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) { panic("below") }))
 		r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
 		assert.PanicsWithValue(t, "below", func() { _, _ = transport.RoundTrip(r) })

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -32,8 +31,7 @@ func stateOf(t *testing.T, transport *httpclient.Transport, clean bool) []byte {
 }
 
 func TestStateOfATransportIsThatOfItsManagerToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "**", Quota: discordsim.Fixed(5, time.Minute)}}})
 		key := httpclient.WithStateKey([]byte("secret"))
 		first := newTransport(t, server.RoundTripper(), key)

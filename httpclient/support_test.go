@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -27,6 +28,19 @@ const (
 	// slack is what a wait may last longer than asked for in virtual time: round trips, and the rounding of headers.
 	slack = 50 * time.Millisecond
 )
+
+// bubble runs a test in virtual time, beside others.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// inBubble runs a subtest in virtual time, beside others.
+func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, test) })
+}
 
 // newTransport returns a transport that is closed in the end. What it lent must have been given back by then.
 func newTransport(t *testing.T, base http.RoundTripper, options ...httpclient.Option) *httpclient.Transport {

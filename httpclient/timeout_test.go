@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -40,23 +39,20 @@ func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 		"a refusal of the edge":             {answers: answers(answer(http.StatusOK, ""), answer(http.StatusTooManyRequests, "<html>"))},
 		"a 429 that lasts longer than that": {answers: answers(answer(http.StatusOK, ""), refuse("user", "4000"))},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, newScript(c.answers...), c.options...)
-				assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-				ctx := t.Context()
-				if c.deadline > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, c.deadline)
-					defer cancel()
-				}
-				client := &http.Client{Transport: transport, Timeout: c.timeout}
-				_, err := client.Do(getChannel(t).WithContext(ctx))
-				var outer *url.Error
-				require.ErrorAs(t, err, &outer)
-				assert.Equal(t, c.want, outer.Timeout(), "%v", err)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			transport := newTransport(t, newScript(c.answers...), c.options...)
+			assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+			ctx := t.Context()
+			if c.deadline > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, c.deadline)
+				defer cancel()
+			}
+			client := &http.Client{Transport: transport, Timeout: c.timeout}
+			_, err := client.Do(getChannel(t).WithContext(ctx))
+			var outer *url.Error
+			require.ErrorAs(t, err, &outer)
+			assert.Equal(t, c.want, outer.Timeout(), "%v", err)
 		})
 	}
 }

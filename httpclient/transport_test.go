@@ -38,27 +38,24 @@ func (u untouchable) Close() error {
 func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 201, 202, 204, 301, 304, 400, 403, 404, 405, 428, 430, 500, 501, 502, 503, 504, 524} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				header := http.Header{"X-Ratelimit-Bucket": {"abc"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
-					"X-Ratelimit-Reset-After": {"60"}, "Retry-After": {"60"}, "Anything": {"else"}}
-				given := &http.Response{StatusCode: status, Header: header.Clone(), Body: untouchable{t}}
-				calls := 0
-				transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) {
-					calls++
-					return given, nil
-				}), httpclient.WithRetries(0))
+		inBubble(t, strconv.Itoa(status), func(t *testing.T) {
+			header := http.Header{"X-Ratelimit-Bucket": {"abc"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
+				"X-Ratelimit-Reset-After": {"60"}, "Retry-After": {"60"}, "Anything": {"else"}}
+			given := &http.Response{StatusCode: status, Header: header.Clone(), Body: untouchable{t}}
+			calls := 0
+			transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) {
+				calls++
+				return given, nil
+			}), httpclient.WithRetries(0))
 
-				start := time.Now()
-				response, err := transport.RoundTrip(newRequest(t, http.MethodGet, messages, ""))
-				require.NoError(t, err)
-				assert.Same(t, given, response)
-				assert.Equal(t, status, response.StatusCode)
-				assert.Equal(t, header, response.Header)
-				assert.Equal(t, 1, calls)
-				assert.Zero(t, time.Since(start))
-			})
+			start := time.Now()
+			response, err := transport.RoundTrip(newRequest(t, http.MethodGet, messages, ""))
+			require.NoError(t, err)
+			assert.Same(t, given, response)
+			assert.Equal(t, status, response.StatusCode)
+			assert.Equal(t, header, response.Header)
+			assert.Equal(t, 1, calls)
+			assert.Zero(t, time.Since(start))
 		})
 	}
 }
@@ -86,40 +83,36 @@ func TestTheRequestIsNotModified(t *testing.T) {
 		"too long a wait":      {newScript(refuse("user", "4000")), nil},
 		"not a path":           {newScript(ok), func(r *http.Request) { r.URL.Path = "/channels/../1" }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, c.below)
-				r := newRequest(t, http.MethodPost, messages+"?wait=true", `{"content":"hello"}`)
-				r.Trailer, r.TransferEncoding = http.Header{"X-Trailer": nil}, []string{"identity"}
-				r.Host, r.Close = "discord.com", true
-				if c.change != nil {
-					c.change(r)
-				}
-				before, body, getBody, url := *r, r.Body, r.GetBody, *r.URL
-				header, trailer := r.Header.Clone(), r.Trailer.Clone()
+		inBubble(t, name, func(t *testing.T) {
+			transport := newTransport(t, c.below)
+			r := newRequest(t, http.MethodPost, messages+"?wait=true", `{"content":"hello"}`)
+			r.Trailer, r.TransferEncoding = http.Header{"X-Trailer": nil}, []string{"identity"}
+			r.Host, r.Close = "discord.com", true
+			if c.change != nil {
+				c.change(r)
+			}
+			before, body, getBody, url := *r, r.Body, r.GetBody, *r.URL
+			header, trailer := r.Header.Clone(), r.Trailer.Clone()
 
-				if response, err := transport.RoundTrip(r); err == nil {
-					response.Body.Close()
-				}
-				assert.True(t, r.Body == body, "another body")
-				assert.Equal(t, reflect.ValueOf(getBody).Pointer(), reflect.ValueOf(r.GetBody).Pointer(), "another GetBody")
-				assert.Same(t, before.URL, r.URL)
-				assert.Equal(t, url, *r.URL)
-				assert.Equal(t, header, r.Header)
-				assert.Equal(t, trailer, r.Trailer)
-				// Functions and bodies cannot be compared deeply, the rest can.
-				after := *r
-				before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
-				assert.True(t, reflect.DeepEqual(before, after))
-			})
+			if response, err := transport.RoundTrip(r); err == nil {
+				response.Body.Close()
+			}
+			assert.True(t, r.Body == body, "another body")
+			assert.Equal(t, reflect.ValueOf(getBody).Pointer(), reflect.ValueOf(r.GetBody).Pointer(), "another GetBody")
+			assert.Same(t, before.URL, r.URL)
+			assert.Equal(t, url, *r.URL)
+			assert.Equal(t, header, r.Header)
+			assert.Equal(t, trailer, r.Trailer)
+			// Functions and bodies cannot be compared deeply, the rest can.
+			after := *r
+			before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
+			assert.True(t, reflect.DeepEqual(before, after))
 		})
 	}
 }
 
 func TestTheTransportBelowGetsTheSameRequest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"), answer(http.StatusOK, "{}"))
 		transport := newTransport(t, below)
 		type key struct{}
@@ -145,19 +138,16 @@ func TestTheTransportBelowGetsTheSameRequest(t *testing.T) {
 func TestARequestWithoutABodyHasNoneBelow(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]io.ReadCloser{"nil": nil, "http.NoBody": http.NoBody} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(refuse("user", "1"), answer(http.StatusOK, "{}"))
-				transport := newTransport(t, below)
-				r := newRequest(t, http.MethodGet, messages, "")
-				r.Body = body
-				assertStatus(t, http.StatusOK, send(transport, r))
-				require.Len(t, below.requests(), 2)
-				for _, a := range below.requests() {
-					assert.Equal(t, body, a.request.Body)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(refuse("user", "1"), answer(http.StatusOK, "{}"))
+			transport := newTransport(t, below)
+			r := newRequest(t, http.MethodGet, messages, "")
+			r.Body = body
+			assertStatus(t, http.StatusOK, send(transport, r))
+			require.Len(t, below.requests(), 2)
+			for _, a := range below.requests() {
+				assert.Equal(t, body, a.request.Body)
+			}
 		})
 	}
 }
@@ -185,8 +175,7 @@ func TestNoPathMeansTheRoot(t *testing.T) {
 }
 
 func TestErrorsOfTheTransportBelowArePassedOnAndTheNextRequestGoes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		broken := errors.New("http2: stream closed")
 		below := newScript(fail(broken), fail(broken), answer(http.StatusOK, "{}"))
 		below.takes = time.Second

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -62,22 +61,19 @@ func TestInventedCredentialsStopNobodyWhoseOwnHasWorked(t *testing.T) {
 	t.Parallel()
 	for name := range inventions(t) {
 		for _, restart := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					transport := newTransport(t, roundTripper(knowing), small)
-					hook := func() *http.Request { return as(newRequest(t, "POST", webhook, "{}"), "") }
+			inBubble(t, fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
+				transport := newTransport(t, roundTripper(knowing), small)
+				hook := func() *http.Request { return as(newRequest(t, "POST", webhook, "{}"), "") }
+				assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, hook()))
+				if restart {
+					next := newTransport(t, roundTripper(knowing), small)
+					require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, transport, true))))
+					transport = next
+				}
+				assert.Equal(t, 50, invent(t, transport, inventions(t)[name]))
+				for range 20 {
 					assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, hook()))
-					if restart {
-						next := newTransport(t, roundTripper(knowing), small)
-						require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, transport, true))))
-						transport = next
-					}
-					assert.Equal(t, 50, invent(t, transport, inventions(t)[name]))
-					for range 20 {
-						assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, hook()))
-					}
-				})
+				}
 			})
 		}
 	}
@@ -97,29 +93,25 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 		"for everybody":  {"/gateway", 0, false},
 		"not documented": {"/something/new", 0, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				first := newTransport(t, roundTripper(knowing), small)
-				assertStatus(t, http.StatusOK, send(first, newRequest(t, "GET", "/api/v10"+c.path, "")))
-				for range 2 { // over two restarts, in one of which it is not used
-					time.Sleep(c.age / 2)
-					next := newTransport(t, roundTripper(knowing), small)
-					require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, first, true))))
-					first = next
-				}
-				assert.Equal(t, c.proven, first.HasSucceeded(authorization))
-				assert.Equal(t, 50, invent(t, first, inventions(t)["Authorizations"]))
-				own := send(first, newMessage(t)).wait()
-				assert.Equal(t, c.proven, own.err == nil, "unproven ones have one share")
-			})
+		inBubble(t, name, func(t *testing.T) {
+			first := newTransport(t, roundTripper(knowing), small)
+			assertStatus(t, http.StatusOK, send(first, newRequest(t, "GET", "/api/v10"+c.path, "")))
+			for range 2 { // over two restarts, in one of which it is not used
+				time.Sleep(c.age / 2)
+				next := newTransport(t, roundTripper(knowing), small)
+				require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, first, true))))
+				first = next
+			}
+			assert.Equal(t, c.proven, first.HasSucceeded(authorization))
+			assert.Equal(t, 50, invent(t, first, inventions(t)["Authorizations"]))
+			own := send(first, newMessage(t)).wait()
+			assert.Equal(t, c.proven, own.err == nil, "unproven ones have one share")
 		})
 	}
 }
 
 func TestATransportTellsWhetherAnAuthorizationHasSucceededWithinAWeek(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")))
 		assert.False(t, transport.HasSucceeded(authorization))
 		assert.False(t, transport.HasSucceeded(""))
@@ -137,8 +129,7 @@ func TestATransportTellsWhetherAnAuthorizationHasSucceededWithinAWeek(t *testing
 }
 
 func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		key := httpclient.WithStateKey([]byte("secret"))
 		first := newTransport(t, roundTripper(knowing), small, key)
 		assertStatus(t, http.StatusOK, send(first, newMessage(t)), send(first, newRequest(t, "POST", webhook, "{}")))

@@ -32,8 +32,7 @@ func limitedTo(quota discordsim.Quota, faults ...discordsim.Fault) discordsim.Co
 
 // A first and a second unexpected 429 are waited for; both requests succeed, in their order.
 func TestClientWaitsForUnexpected429s(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		config := limitedTo(discordsim.Fixed(5, time.Second))
 		config.Foreign = []discordsim.ForeignUse{{
 			Request: discordsim.Request{Method: "POST", Path: clientMessages, Authorization: "Bot " + clientToken}, Count: 5, At: []time.Duration{0},
@@ -58,8 +57,7 @@ func TestClientWaitsForUnexpected429s(t *testing.T) {
 }
 
 func TestClientStopsInTheMiddleOfABody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		client, _ := clientOfDiscord(t, limitedTo(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{1}, BodyDelay: time.Minute}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -187,8 +186,7 @@ func TestClientRefusesAnOutBeforeAnythingIsSent(t *testing.T) {
 
 // A client whose caller asks for an encoding gets its errors typed all the same.
 func TestAClientReadsEncodedErrors(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		encoded := func(status int, text string) func() *http.Response {
 			var b bytes.Buffer
 			w := gzip.NewWriter(&b)
