@@ -9,52 +9,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
-	"github.com/ratelight/ratelight/internal/discordsim"
 )
-
-// slowBody is a body whose text comes after some time, if its request lives that long.
-type slowBody struct {
-	io.Reader
-	context context.Context
-	delay   time.Duration
-	closed  context.Context
-	close   context.CancelFunc
-}
-
-func (s *slowBody) Read(p []byte) (int, error) {
-	timer := time.NewTimer(s.delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		s.delay = 0
-		return s.Reader.Read(p)
-	case <-s.context.Done():
-		return 0, s.context.Err()
-	case <-s.closed.Done():
-		return 0, errors.New("read from a closed body")
-	}
-}
-
-func (s *slowBody) Close() error {
-	s.close()
-	return nil
-}
-
-// answerSlowly answers at once with a body that takes its time.
-func answerSlowly(status int, text string, delay time.Duration) func(*http.Request) (*http.Response, error) {
-	return func(r *http.Request) (*http.Response, error) {
-		closed, close := context.WithCancel(context.Background())
-		body := &slowBody{strings.NewReader(text), r.Context(), delay, closed, close}
-		return answerWith(status, func() io.ReadCloser { return body })(r)
-	}
-}
 
 func assertAttemptTimeout(t *testing.T, after time.Duration, err error) {
 	t.Helper()
@@ -117,7 +78,6 @@ func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
 }
 
 func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
-	t.Parallel()
 	read := func(t *testing.T, below http.RoundTripper, r *http.Request, want string) error {
 		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)).RoundTrip(r)
 		require.NoError(t, err)
@@ -131,7 +91,7 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		return err
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusOK, "done", time.Second)), newMessage(t), "done"))
 		assertAttemptTimeout(t, 2*time.Second, read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t), ""))
 		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusBadRequest, "{}", time.Second)), newMessage(t), "{}"))
@@ -140,19 +100,6 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 		err := read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t).WithContext(ctx), "")
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
-	})
-	synctest.Test(t, func(t *testing.T) { // the same over real HTTP
-		for delay, after := range map[time.Duration]time.Duration{time.Second: 0, 3 * time.Second: 2 * time.Second} {
-			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), discordsim.Fault{BodyDelay: delay}))
-			below := &http.Transport{DialContext: server.DialContext}
-			err := read(t, below, newMessage(t), "{}")
-			if after == 0 {
-				assert.NoError(t, err)
-			} else {
-				assertAttemptTimeout(t, after, err)
-			}
-			below.CloseIdleConnections()
-		}
 	})
 }
 

@@ -24,30 +24,16 @@ func (d *requestsDone) hooks() httpclient.Hooks {
 	return httpclient.Hooks{Done: func(_ context.Context, e httpclient.DoneEvent) { d.list = append(d.list, e) }}
 }
 
-// bodyThatTakesTime is a body that takes its time, and can be read once.
-type bodyThatTakesTime struct {
-	io.Reader
-	takes time.Duration
-}
-
-func (s *bodyThatTakesTime) Read(p []byte) (int, error) {
-	time.Sleep(s.takes)
-	s.takes = 0
-	return s.Reader.Read(p)
-}
-
-func (s *bodyThatTakesTime) Close() error { return nil }
-
 func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(300*time.Millisecond, `{"retry_after":2}`) },
+		refusal := answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*time.Millisecond,
 			"X-RateLimit-Scope: shared", "Retry-After: 2", "Via: 1.1 google")
 		below := newScript(refusal, answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
 		below.takes = 100 * time.Millisecond
 		var done requestsDone
 		transport := newTransport(t, below, httpclient.WithHooks(done.hooks()), httpclient.WithBackoff(time.Second, time.Second))
 		r := newRequest(t, http.MethodPut, "/api/v10/channels/1/pins/2", "")
-		r.Body, r.ContentLength, r.GetBody = &bodyThatTakesTime{strings.NewReader("{}"), 700 * time.Millisecond}, 2, nil
+		r.Body, r.ContentLength, r.GetBody = stall(700*time.Millisecond, strings.NewReader("{}")), 2, nil
 		c := send(transport, r)
 		assertStatus(t, http.StatusOK, c)
 		require.Len(t, done.list, 1)

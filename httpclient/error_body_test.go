@@ -2,11 +2,9 @@ package httpclient_test
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,36 +14,6 @@ import (
 
 	"github.com/ratelight/ratelight/httpclient"
 )
-
-// stalling is a body that comes after a delay. Closing it ends a read that waits.
-type stalling struct {
-	io.Reader
-	delay  time.Duration
-	once   sync.Once
-	closed chan struct{}
-	end    error // of a read when it is closed
-}
-
-func stall(delay time.Duration, content string) *stalling {
-	return &stalling{Reader: strings.NewReader(content), delay: delay, closed: make(chan struct{}), end: errClosedBody}
-}
-
-var errClosedBody = errors.New("read on closed body")
-
-func (s *stalling) Read(p []byte) (int, error) {
-	select {
-	case <-time.After(s.delay):
-		s.delay = 0
-		return s.Reader.Read(p)
-	case <-s.closed:
-		return 0, s.end
-	}
-}
-
-func (s *stalling) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
-}
 
 // lateErrors are errors whose body says whose credential is refused.
 var lateErrors = map[string]struct {
@@ -63,7 +31,7 @@ func TestALateBodyOfAnErrorDelaysNoResponse(t *testing.T) {
 	t.Parallel()
 	for name, c := range lateErrors {
 		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answerWith(c.status, func() io.ReadCloser { return stall(5*time.Second, c.body) }, "Content-Type: application/json"))
+			below := newScript(answerSlowly(c.status, c.body, 5*time.Second, "Content-Type: application/json"))
 			transport := newTransport(t, below)
 			start := time.Now()
 			response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
@@ -116,7 +84,7 @@ func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 
 func TestClosingABodyEndsAReadOfIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(answerWith(http.StatusUnauthorized, func() io.ReadCloser { return stall(time.Hour, "{}") }))
+		below := newScript(answerSlowly(http.StatusUnauthorized, "{}", time.Hour))
 		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(0)).RoundTrip(posting(t, 1))
 		require.NoError(t, err)
 		ended := make(chan error, 1)
@@ -130,12 +98,4 @@ func TestClosingABodyEndsAReadOfIt(t *testing.T) {
 		require.ErrorIs(t, <-ended, errClosedBody)
 		assert.LessOrEqual(t, time.Since(start), 100*time.Millisecond)
 	})
-}
-
-// slowly answers some time later.
-func slowly(d time.Duration, f func(*http.Request) (*http.Response, error)) func(*http.Request) (*http.Response, error) {
-	return func(r *http.Request) (*http.Response, error) {
-		time.Sleep(d)
-		return f(r)
-	}
 }

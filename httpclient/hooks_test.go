@@ -60,7 +60,7 @@ func TestTheTimeThatA429TookIsThatUntilItsHeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var took []time.Duration
 		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(_ context.Context, e httpclient.ResponseEvent) { took = append(took, e.Took) }})
-		late := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(3*time.Second, `{"retry_after":1}`) },
+		late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":1}`, 3*time.Second,
 			"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
 		below := newScript(late, answer(http.StatusOK, "{}"))
 		below.takes = 10 * time.Millisecond

@@ -3,7 +3,6 @@ package httpclient_test
 import (
 	"context"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -307,22 +306,6 @@ func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
 			assert.Zero(t, transport.Manager().Stats().Granted)
 			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		})
-	}
-}
-
-// Over real connections: what a server on this machine answers counts only if the caller says so.
-func TestATestServerIsLimitedWhenTheCallerSaysSo(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
-	defer server.Close()
-	for _, limited := range []bool{false, true} {
-		below := &http.Transport{}
-		transport := newTransport(t, below, httpclient.WithHosts(func(host string) (string, bool) {
-			return host, limited && "http://"+host == server.URL
-		}))
-		assertStatus(t, http.StatusOK, send(transport, to(t, server.URL, newMessage(t))))
-		below.CloseIdleConnections()
-		assert.Equal(t, limited, transport.Manager().Stats().Granted == 1)
 	}
 }
 

@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -24,60 +24,34 @@ var hiddenFromAbove = []string{
 	"X-RateLimit-Global", "X-RateLimit-Scope",
 }
 
-func TestRateLimitHeadersThatAreRemovedAreObeyed(t *testing.T) {
+// WithoutRateLimitHeaders promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no
+// limit, and nobody else tells the caller how long to stay away.
+func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 	t.Parallel()
-	for _, hidden := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second)))
-			var options []httpclient.Option
-			if hidden {
-				options = append(options, httpclient.WithoutRateLimitHeaders())
-			}
-			transport := newTransport(t, server.RoundTripper(), options...)
-			var all sync.WaitGroup
-			for range 50 {
-				all.Go(func() {
-					response, err := transport.RoundTrip(newMessage(t))
-					if !assert.NoError(t, err) {
-						return
-					}
-					defer response.Body.Close()
-					assert.Equal(t, http.StatusOK, response.StatusCode)
-					assert.Equal(t, !hidden, response.Header.Get("X-RateLimit-Bucket") != "")
-					if hidden {
-						for _, name := range hiddenFromAbove {
-							assert.Empty(t, response.Header.Values(name), name)
-						}
-					}
-					assert.NotEmpty(t, response.Header.Get("Via"), "the rest stays")
-				})
-			}
-			all.Wait()
-			assert.Zero(t, server.Report().Refused.Total())
-		})
-	}
-}
-
-func TestARefusalThatIsReturnedIsHiddenToo(t *testing.T) {
-	t.Parallel()
-	for _, hidden := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true", "X-RateLimit-Reset: 1", "Retry-After: 2", "Anything: else")
-			options := []httpclient.Option{httpclient.WithMaxBufferedBody(0)}
-			if hidden {
-				options = append(options, httpclient.WithoutRateLimitHeaders())
-			}
-			r := newMessage(t)
-			r.GetBody = nil
-			response, err := newTransport(t, newScript(refusal429(`{"retry_after":2}`, lines...)), options...).RoundTrip(r)
-			require.NoError(t, err)
-			require.NoError(t, response.Body.Close())
-			assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
-			for _, name := range append(hiddenFromAbove, "Retry-After") {
-				assert.Equal(t, hidden, response.Header.Get(name) == "", name)
-			}
-			assert.Equal(t, "else", response.Header.Get("Anything"))
-		})
+	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true", "X-RateLimit-Reset: 1",
+		"Retry-After: 2", "Anything: else")
+	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		for _, hidden := range []bool{false, true} {
+			inBubble(t, fmt.Sprint(status, ", hidden ", hidden), func(t *testing.T) {
+				options := []httpclient.Option{httpclient.WithMaxBufferedBody(0)}
+				if hidden {
+					options = append(options, httpclient.WithoutRateLimitHeaders())
+				}
+				r := newMessage(t)
+				r.GetBody = nil
+				transport := newTransport(t, newScript(answer(status, "{}", lines...)), options...)
+				response, err := transport.RoundTrip(r)
+				require.NoError(t, err)
+				require.NoError(t, response.Body.Close())
+				assert.Equal(t, status, response.StatusCode)
+				for _, name := range hiddenFromAbove {
+					assert.Equal(t, hidden, response.Header.Get(name) == "", name)
+				}
+				assert.Equal(t, hidden && status == http.StatusTooManyRequests, response.Header.Get("Retry-After") == "")
+				assert.Equal(t, "else", response.Header.Get("Anything"))
+				assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "they are obeyed")
+			})
+		}
 	}
 }
 
@@ -212,18 +186,6 @@ func mustMatch(t *testing.T) routes.CompiledRoute {
 	route, err := routes.Match(http.MethodGet, channel)
 	require.NoError(t, err)
 	return route
-}
-
-// WithoutRateLimitHeaders promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no
-// limit, and nobody else tells the caller how long to stay away.
-func TestTheRetryAfterOfA503IsNotHidden(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusServiceUnavailable, "", "Retry-After: 60"))
-		response, err := newTransport(t, below, httpclient.WithoutRateLimitHeaders(), httpclient.WithRetries(0)).RoundTrip(getChannel(t))
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		assert.Equal(t, "60", response.Header.Get("Retry-After"))
-	})
 }
 
 // A limiter that does nothing must not turn a refusal into a loop: Discord bans an address for ten thousand of them.

@@ -45,16 +45,6 @@ func (l *watcher) tell(what string, r ratelimits.Response) {
 func (l *watcher) Refused(r ratelimits.Response)     { l.tell("refused", r) }
 func (l *watcher) End(_ bool, r ratelimits.Response) { l.tell("ended", r) }
 
-// lateBody comes after some time, in which nothing but its Close can end a read.
-func lateBody(delay time.Duration, content io.Reader) io.ReadCloser {
-	reader, writer := io.Pipe()
-	time.AfterFunc(delay, func() {
-		_, err := io.Copy(writer, content)
-		writer.CloseWithError(err)
-	})
-	return reader
-}
-
 func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	t.Parallel()
 	const precise = `{"retry_after":2.5,"global":false}`
@@ -74,7 +64,7 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 		"until it was too late": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return lateBody(c.delay, c.content) },
+			refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.content) },
 				"X-RateLimit-Scope: shared", "Retry-After: 3")
 			limiter := &watcher{start: time.Now()}
 			transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(refusal, answer(http.StatusOK, ""))))
@@ -125,7 +115,7 @@ func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 		"large and late": {6 * time.Second, strings.Repeat("a", 200<<10)},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.text) },
+			below := newScript(answerSlowly(http.StatusTooManyRequests, c.text, c.delay,
 				"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
 			r := newMessage(t)
 			r.GetBody = nil // it can be sent only once
@@ -142,7 +132,7 @@ func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return lateBody(time.Hour, strings.NewReader("{}")) },
+			below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(time.Hour, strings.NewReader("{}")) },
 				"X-RateLimit-Scope: user", "Retry-After: 9"))
 			r := newMessage(t)
 			r.GetBody = nil
@@ -272,7 +262,7 @@ func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]httpclient.Option{"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})}} {
 		inBubble(t, name, func(t *testing.T) {
-			late := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(3*time.Second, `{"retry_after":8}`) },
+			late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":8}`, 3*time.Second,
 				"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
 			transport := httpclient.NewTransport(append(options, httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
 			defer transport.Close()

@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -227,6 +228,52 @@ func answerWith(status int, body func() io.ReadCloser, header ...string) func(*h
 			h.Set(name, value)
 		}
 		return &http.Response{StatusCode: status, Header: h, Body: body(), ContentLength: -1, Request: r}, nil
+	}
+}
+
+// stalling is a body whose content comes after a delay. Its Close, and the end of its context, end a read that waits.
+type stalling struct {
+	io.Reader
+	delay           time.Duration
+	context, closed context.Context
+	close           context.CancelFunc
+}
+
+func stall(delay time.Duration, content io.Reader) *stalling {
+	closed, close := context.WithCancel(context.Background())
+	return &stalling{content, delay, context.Background(), closed, close}
+}
+
+var errClosedBody = errors.New("read on closed body")
+
+func (s *stalling) Read(p []byte) (int, error) {
+	if s.delay == 0 { // it has come
+		return s.Reader.Read(p)
+	}
+	timer := time.NewTimer(s.delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		s.delay = 0
+		return s.Reader.Read(p)
+	case <-s.context.Done():
+		return 0, s.context.Err()
+	case <-s.closed.Done():
+		return 0, errClosedBody
+	}
+}
+
+func (s *stalling) Close() error {
+	s.close()
+	return nil
+}
+
+// answerSlowly answers at once with a body that takes its time, if its request lives that long.
+func answerSlowly(status int, text string, delay time.Duration, header ...string) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		body := stall(delay, strings.NewReader(text))
+		body.context = r.Context()
+		return answerWith(status, func() io.ReadCloser { return body }, header...)(r)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/routes"
@@ -226,18 +224,4 @@ func TestAPathThatIsNotDiscordsIsRefused(t *testing.T) {
 			assert.Zero(t, transport.Manager().Stats().Granted)
 		})
 	}
-}
-
-func TestOptionsThatAreNilChangeNothing(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
-	transport := newTransport(t, nil, append(anyHost, nil, httpclient.WithManager(nil), httpclient.WithBuckets(nil), httpclient.WithBuckets())...)
-	defer transport.CloseIdleConnections() // those of http.DefaultTransport
-	require.NotNil(t, transport.Manager())
-	assert.Equal(t, buckets.DefaultMaxRateLimit, transport.Manager().MaxRateLimit())
-	r, err := http.NewRequest(http.MethodGet, server.URL+"/api/v10/gateway", nil)
-	require.NoError(t, err)
-	assertStatus(t, http.StatusNotFound, send(transport, r))
-	assert.EqualValues(t, 1, transport.Manager().Stats().Granted)
 }

@@ -71,24 +71,6 @@ func TestAnUploadThatHasNotBegunAgainHoldsNobody(t *testing.T) {
 	}
 }
 
-// A credential that is stopped meanwhile ends that wait, too.
-func TestTheWaitForAnUploadEndsWhenItsCredentialIsStopped(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, newScript(unauthorized))
-		source, writer := io.Pipe()
-		r := unreplayable(posting(t, 1), nil, 3<<20)
-		r.Body = source
-		upload := send(transport, r)
-		time.Sleep(time.Second)
-		me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
-		assertStatus(t, http.StatusUnauthorized, me, gateway)
-		assert.ErrorAs(t, upload.wait().err, new(*httpclient.CredentialError))
-		assert.Equal(t, time.Second, upload.took)
-		_, err := writer.Write([]byte("late"))
-		assert.ErrorIs(t, err, io.ErrClosedPipe)
-	})
-}
-
 // An upload that goes on slowly is the first request of its route. The others go without its outcome after 15 s.
 func TestAnUploadThatTricklesDelaysTheDiscoveryOfItsRouteABoundedTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -163,29 +145,32 @@ func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 	}
 }
 
-// That is so for a body that is read into memory before, too. One whose credential rests already is not read.
-func TestTheReadingOfABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, newScript(unauthorized))
-		silent := func() (*call, *io.PipeWriter) {
-			source, writer := io.Pipe()
-			r := unreplayable(posting(t, 1), nil, -1)
-			r.Body = source
-			return send(transport, r), writer
-		}
-		during, writer := silent()
-		time.Sleep(time.Second)
-		me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
-		assertStatus(t, http.StatusUnauthorized, me, gateway)
-		after, _ := silent()
-		for _, c := range []*call{during, after} {
-			assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
-		}
-		assert.Equal(t, time.Second, during.took)
-		assert.Zero(t, after.took)
-		_, err := writer.Write([]byte("late"))
-		assert.ErrorIs(t, err, io.ErrClosedPipe)
-	})
+// A credential that is stopped meanwhile ends the wait for a body. One that rests already has it not read at all.
+func TestTheWaitForABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]int64{"sent as it comes": 3 << 20, "read into memory": -1} {
+		inBubble(t, name, func(t *testing.T) {
+			transport := newTransport(t, newScript(unauthorized))
+			silent := func() (*call, *io.PipeWriter) {
+				source, writer := io.Pipe()
+				r := unreplayable(posting(t, 1), nil, length)
+				r.Body = source
+				return send(transport, r), writer
+			}
+			during, writer := silent()
+			time.Sleep(time.Second)
+			me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
+			assertStatus(t, http.StatusUnauthorized, me, gateway)
+			after, _ := silent()
+			for _, c := range []*call{during, after} {
+				assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
+			}
+			assert.Equal(t, time.Second, during.took)
+			assert.Zero(t, after.took)
+			_, err := writer.Write([]byte("late"))
+			assert.ErrorIs(t, err, io.ErrClosedPipe)
+		})
+	}
 }
 
 // An urgent request may be sent although others would wait too long. Its body is kept like that of any other.
