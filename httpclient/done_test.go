@@ -3,7 +3,6 @@ package httpclient_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -121,17 +120,6 @@ func TestAttemptsSayWhyTheyAreMadeAgain(t *testing.T) {
 		assert.Equal(t, []httpclient.RetryReason{
 			httpclient.RetryNone, httpclient.RetryServerError, httpclient.RetryTimeout, httpclient.RetryConnection, httpclient.RetryRateLimited,
 		}, reasons)
-	})
-}
-
-func TestAPanicWhenARequestIsDoneClosesItsResponse(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var responses ledger
-		below := newScript(answerWith(http.StatusOK, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) }))
-		transport := newTransport(t, below)
-		transport.AddHooks(httpclient.Hooks{Done: func(context.Context, httpclient.DoneEvent) { panic("boom") }})
-		assert.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(newMessage(t)) })
-		responses.assertClosed(t)
 	})
 }
 

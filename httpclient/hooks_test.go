@@ -27,7 +27,7 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		below := newScript(
-			refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"),
+			answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*time.Millisecond, "X-RateLimit-Scope: shared", "Retry-After: 2"),
 			func(*http.Request) (*http.Response, error) { return nil, broken },
 			answer(http.StatusOK, "{}"),
 		)
@@ -46,26 +46,13 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 		assert.Equal(t, httpclient.RequestEvent{Route: route, Major: "1", Attempt: 1}, requests[0])
 		assert.Equal(t, 2, requests[1].Attempt)
 		assert.Equal(t, httpclient.RetryRateLimited, requests[1].Retry)
-		assert.InDelta(t, 2*time.Second, requests[1].Queued, float64(slack), "held by the 429")
+		assert.InDelta(t, 1700*time.Millisecond, requests[1].Queued, float64(slack), "held by the 429, from its header on")
 		assert.Zero(t, requests[2].Queued, "a pause between attempts is none of the limiter's")
 		assert.Equal(t, []httpclient.ResponseEvent{
 			{Route: route, Major: "1", Attempt: 1, Took: 100 * time.Millisecond, Status: 429, Class: ratelimits.ClassShared},
 			{Route: route, Major: "1", Attempt: 2, Took: 100 * time.Millisecond, Err: broken, Retry: httpclient.RetryRateLimited},
 			{Route: route, Major: "1", Attempt: 3, Took: 100 * time.Millisecond, Status: 200, Retry: httpclient.RetryConnection},
 		}, responses)
-	})
-}
-
-func TestTheTimeThatA429TookIsThatUntilItsHeader(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var took []time.Duration
-		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(_ context.Context, e httpclient.ResponseEvent) { took = append(took, e.Took) }})
-		late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":1}`, 3*time.Second,
-			"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
-		below := newScript(late, answer(http.StatusOK, "{}"))
-		below.takes = 10 * time.Millisecond
-		assertStatus(t, http.StatusOK, send(newTransport(t, below, hooks), newMessage(t)))
-		assert.Equal(t, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, took)
 	})
 }
 
@@ -115,11 +102,12 @@ func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 	}{
 		"request hook":  {httpclient.Hooks{Request: func(context.Context, httpclient.RequestEvent) { boom() }}, nil, 0, 0},
 		"response hook": {httpclient.Hooks{Response: func(context.Context, httpclient.ResponseEvent) { boom() }}, nil, 1, 0},
+		"done hook":     {httpclient.Hooks{Done: func(context.Context, httpclient.DoneEvent) { boom() }}, nil, 1, 0},
 		"GetBody":       {httpclient.Hooks{}, func() (io.ReadCloser, error) { panic("boom") }, 1, 0},
 	} {
 		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
-			if name == "GetBody" && status == http.StatusOK {
-				continue // it is asked for only when the request is repeated
+			if name == "GetBody" && status == http.StatusOK || name == "done hook" && status != http.StatusOK {
+				continue // it is asked for only when the request is repeated; the hook is called when it is not
 			}
 			inBubble(t, name+" "+http.StatusText(status), func(t *testing.T) {
 				var requests, responses ledger

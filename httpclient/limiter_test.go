@@ -207,13 +207,6 @@ func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 	})
 }
 
-func TestAManagerThatIsNilIsNoLimiter(t *testing.T) {
-	t.Parallel()
-	transport := httpclient.NewTransport(httpclient.WithLimiter((*buckets.RESTBucketManager)(nil)))
-	defer transport.Close()
-	assert.NotNil(t, transport.Manager())
-}
-
 // inert is a limiter that lets messages wait for a second, and then either leave or wait for the end of their context.
 type inert struct{ leaves bool }
 

@@ -121,19 +121,6 @@ func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 	})
 }
 
-func TestClosingAResponseThatNobodyHasReadForLongLeavesNothing(t *testing.T) {
-	forEachParent(t, func(t *testing.T, parent context.Context) {
-		below := newScript(answerSlowly(http.StatusOK, "done", time.Hour))
-		response, err := newTransport(t, below).RoundTrip(newMessage(t).WithContext(parent))
-		require.NoError(t, err)
-		attempt := below.requests()[0].request.Context()
-		time.Sleep(time.Minute)
-		assert.NoError(t, attempt.Err())
-		require.NoError(t, response.Body.Close())
-		assert.ErrorIs(t, attempt.Err(), context.Canceled)
-	})
-}
-
 // One read and Close come from different goroutines, at any moment.
 func TestClosingAResponseEndsItsReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
