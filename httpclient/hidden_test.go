@@ -2,7 +2,6 @@ package httpclient_test
 
 import (
 	"net/http"
-	"strconv"
 	"testing"
 	"time"
 
@@ -56,34 +55,5 @@ func TestRenamesWaitForTheirHiddenLimitAndTopicsPass(t *testing.T) {
 		report := server.Report()
 		assert.Zero(t, report.Avoidable.Total())
 		assert.LessOrEqual(t, report.Refused.Total(), 3)
-	})
-}
-
-func TestDeletesOfYoungAndOldMessagesDoNotWaitForEachOther(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		time.Sleep(26 * 365 * 24 * time.Hour) // until there are snowflakes
-		now := time.Now()
-		variant := func(hash string) discordsim.Variant {
-			return discordsim.Variant{Hash: hash, Quota: discordsim.Fixed(1, 10*time.Second)}
-		}
-		server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{
-			Method: http.MethodDelete, Path: "/channels/{id}/messages/{id}",
-			Vary: discordsim.ByMessageAge(discordsim.Ages{Young: variant("young"), Normal: variant("normal"), Old: variant("old")}),
-		}}})
-		transport := newTransport(t, server.RoundTripper())
-		remove := func(age time.Duration) *call {
-			id := strconv.FormatUint(discordsim.SnowflakeAt(now.Add(-age)), 10)
-			return send(transport, newRequest(t, http.MethodDelete, messages+"/"+id, ""))
-		}
-		ages := []time.Duration{time.Second, time.Hour, 15 * 24 * time.Hour}
-		for _, age := range ages {
-			c := remove(age)
-			assertStatus(t, http.StatusOK, c)
-			assert.Less(t, c.took, slack, "a message that is %v old", age)
-		}
-		again := remove(ages[2])
-		assertStatus(t, http.StatusOK, again)
-		assertTook(t, 10*time.Second, again.took)
-		assert.Zero(t, server.Report().Refused.Total())
 	})
 }

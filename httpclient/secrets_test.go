@@ -1,10 +1,12 @@
 package httpclient_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -161,31 +163,33 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 	})
 }
 
-// Transports below may put the address and the header into their errors.
-func TestHooksSeeNoToken(t *testing.T) {
+// Transports below may put the address and the header into their errors, and net/http repeats what a server has
+// answered that is no response, which may be the request.
+func TestHooksAndLogsShowNoToken(t *testing.T) {
 	t.Parallel()
 	for kind, r := range secretRequests(t) {
 		inBubble(t, kind, func(t *testing.T) {
 			var events []any
+			var log bytes.Buffer
 			broken := errors.New("broken")
 			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-				return nil, fmt.Errorf("%s with %v: %w", r.URL, r.Header, broken)
+				return nil, fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
 			}), httpclient.WithRetries(1), httpclient.WithHooks(httpclient.Hooks{
-				Request: func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
-				Response: func(_ context.Context, e httpclient.ResponseEvent) {
-					assert.ErrorIs(t, e.Err, broken)
-					events = append(events, e, &e, e.Err)
-				},
-			}))
+				Request:  func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
+				Response: func(_ context.Context, e httpclient.ResponseEvent) { events = append(events, e, &e, e.Err) },
+				Done:     func(_ context.Context, e httpclient.DoneEvent) { events = append(events, e, &e, e.Err) },
+			}), httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+			r.URL.RawQuery = "signature=SeCrEt"
 			_, err := transport.RoundTrip(r)
 			require.ErrorIs(t, err, broken)
-			require.NotEmpty(t, events)
+			require.ErrorIs(t, events[len(events)-1].(error), broken)
 			assertNoSecretIn(t, events...)
+			assert.Contains(t, log.String(), "malformed HTTP response")
+			assertNoSecret(t, log.String())
 		})
 	}
 }
 
-// Requests of all kinds wait and are in flight while snapshots are taken.
 // net/http sends the opaque part of a URL, so the token is there.
 func TestHooksSeeNoTokenOfAnOpaqueURL(t *testing.T) {
 	t.Parallel()
@@ -206,6 +210,7 @@ func TestRedactFindsTheTokenOfAnOpaqueURL(t *testing.T) {
 	assertRedacted(t, httpclient.Redact(&url.Error{Op: "Post", URL: "https:api/webhooks/1/" + webhookSecret, Err: errors.New("no way for " + webhookSecret)}))
 }
 
+// Requests of all kinds wait and are in flight while snapshots are taken.
 func TestNoSnapshotContainsAToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))

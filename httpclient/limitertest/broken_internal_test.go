@@ -142,7 +142,7 @@ var brokenLimiters = []broken{
 		fails: []string{"refusal/at the edge without a time"},
 	},
 	{
-		name: "shortens holds", make: around(func(l httpclient.Limiter) *shortening { return &shortening{inner: l} }),
+		name: "shortens holds", make: shortening,
 		fails: []string{"hold/never shortened/"},
 	},
 	{
