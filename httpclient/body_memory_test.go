@@ -84,53 +84,6 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 	}
 }
 
-// The bound is used up by a request that waits.
-func TestABodyForWhichThereIsNoRoomIsSentOnce(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		length int64
-		size   int
-	}{
-		{600, 600}, {-1, 600}, {-1, 401}, // one byte too many
-	} {
-		inBubble(t, fmt.Sprint(c), func(t *testing.T) {
-			content := strings.Repeat("a", c.size)
-			var put []func(*http.Request) (*http.Response, error)
-			below := newScript(func(r *http.Request) (*http.Response, error) {
-				if r.Method == http.MethodPost {
-					return silence(r)
-				}
-				next := put[0]
-				put = put[1:]
-				return next(r)
-			})
-			transport := newTransport(t, below, httpclient.WithMaxBufferedTotal(1000), httpclient.WithRetries(1))
-			hog := send(transport, unreplayable(newMessage(t), strings.NewReader(strings.Repeat("a", 600)), c.length))
-			synctest.Wait()
-			second := func() *call {
-				r := newRequest(t, http.MethodPut, channel+"/pins/2", "")
-				return send(transport, unreplayable(r, iotest.DataErrReader(strings.NewReader(content)), c.length)).wait()
-			}
-
-			put = answers(refuse("user", "1"))
-			refused := second()
-			assertStatus(t, http.StatusTooManyRequests, refused)
-			assert.Zero(t, refused.took)
-			put = answers(fail(lostConnection()))
-			var vain *httpclient.RetryError
-			require.ErrorAs(t, second().err, &vain)
-			assert.Equal(t, httpclient.ErrNotRepeatable, vain.Reason)
-
-			hog.wait()
-			put = answers(fail(lostConnection()), answer(http.StatusOK, "done"))
-			assertStatus(t, http.StatusOK, second())
-			for _, s := range below.requests()[1:] {
-				assert.Equal(t, content, s.body)
-			}
-		})
-	}
-}
-
 // gate is a limiter that lets everything go at once, or nothing.
 type gate struct {
 	buckets.Unlimited

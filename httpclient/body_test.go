@@ -27,17 +27,22 @@ func unreplayable(r *http.Request, body io.Reader, length int64) *http.Request {
 func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 	t.Parallel()
 	content := strings.Repeat("0123456789", 100)
-	for name, c := range map[string]struct{ maxBufferedBody, length int64 }{
-		"known to be too long":   {999, 1000},
-		"found to be too long":   {999, -1},
-		"a byte in memory":       {1, -1},
-		"nothing kept":           {0, -1},
-		"nothing kept, negative": {-5, 1000},
+	for name, c := range map[string]struct {
+		option httpclient.Option
+		length int64
+	}{
+		"known to be too long":   {httpclient.WithMaxBufferedBody(999), 1000},
+		"found to be too long":   {httpclient.WithMaxBufferedBody(999), -1},
+		"a byte in memory":       {httpclient.WithMaxBufferedBody(1), -1},
+		"nothing kept":           {httpclient.WithMaxBufferedBody(0), -1},
+		"nothing kept, negative": {httpclient.WithMaxBufferedBody(-5), 1000},
+		"known to have no room":  {httpclient.WithMaxBufferedTotal(999), 1000},
+		"found to have no room":  {httpclient.WithMaxBufferedTotal(999), -1},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
 			var log bytes.Buffer
-			transport := newTransport(t, below, httpclient.WithMaxBufferedBody(c.maxBufferedBody), httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			transport := newTransport(t, below, c.option, httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 			var bodies ledger
 			r := unreplayable(newMessage(t), strings.NewReader(content), c.length)
 			r.Body = bodies.open(r.Body)
