@@ -54,7 +54,11 @@ func TestA429IsRepeatedWhenItSays(t *testing.T) {
 		"global, by the body alone":    {refusal429(`{"retry_after":0.5,"global":true}`), 500 * time.Millisecond},
 		"edge, HTML":                   {answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 30"), 30 * time.Second},
 		"edge, JSON":                   {refusal429(`{"message":"blocked","code":0}`, "Retry-After: 30"), 30 * time.Second},
-		"no way of telling when":       {refusal429(``, "X-RateLimit-Scope: user"), time.Second},
+		"a date by the server's clock": {
+			refusal429(`{}`, "X-RateLimit-Scope: user", "Date: Tue, 02 Aug 2016 21:23:43 GMT", "Retry-After: Tue, 02 Aug 2016 21:23:46 GMT"),
+			4 * time.Second,
+		},
+		"no way of telling when": {refusal429(``, "X-RateLimit-Scope: user"), time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(c.refusal, answer(http.StatusOK, "{}"))

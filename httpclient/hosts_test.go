@@ -2,6 +2,7 @@ package httpclient_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -210,43 +211,34 @@ var foreign = []string{
 	"https://cdn.discordapp.com", "https://api.github.com", "https://uploads.example:8443", "http://127.0.0.1:8080", "http://[::1]",
 }
 
-func TestA429OfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
+func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 	t.Parallel()
 	for _, address := range foreign {
-		inBubble(t, address, func(t *testing.T) {
-			below := roundTripper(func(r *http.Request) (*http.Response, error) {
-				if strings.HasPrefix(address, r.URL.Scheme+"://"+r.URL.Host) {
-					return answer(http.StatusTooManyRequests, "<html>", "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")(r)
+		for _, status := range []int{http.StatusTooManyRequests, http.StatusUnauthorized} {
+			inBubble(t, fmt.Sprint(address, " ", status), func(t *testing.T) {
+				refusal := answer(status, `{"code":0}`, "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")
+				below := roundTripper(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Host != "discord.com" {
+						return refusal(r)
+					}
+					return answer(http.StatusOK, "{}")(r)
+				})
+				transport := newTransport(t, below, httpclient.WithoutRateLimitHeaders())
+				for _, r := range []*http.Request{newMessage(t), newRequest(t, http.MethodGet, "/api/v10/users/@me", ""), newMessage(t)} {
+					response, err := transport.RoundTrip(to(t, address, r))
+					require.NoError(t, err)
+					require.NoError(t, response.Body.Close())
+					assert.Equal(t, status, response.StatusCode)
+					assert.Equal(t, "86400", response.Header.Get("Retry-After"), "nothing is hidden")
+					assert.Equal(t, "global", response.Header.Get("X-RateLimit-Scope"))
 				}
-				return answer(http.StatusOK, "{}")(r)
+				assert.Zero(t, transport.Manager().EdgeWait(""))
+				message := send(transport, newMessage(t))
+				assertStatus(t, http.StatusOK, message)
+				assert.Zero(t, message.took)
 			})
-			transport := newTransport(t, below, httpclient.WithoutRateLimitHeaders())
-			response, err := transport.RoundTrip(to(t, address, newMessage(t)))
-			require.NoError(t, err)
-			require.NoError(t, response.Body.Close())
-			assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
-			assert.Equal(t, "86400", response.Header.Get("Retry-After"), "nothing is hidden")
-			assert.Equal(t, "global", response.Header.Get("X-RateLimit-Scope"))
-			assert.Zero(t, transport.Manager().EdgeWait(""))
-			message := send(transport, newMessage(t))
-			assertStatus(t, http.StatusOK, message)
-			assert.Zero(t, message.took)
-		})
-	}
-}
-
-func TestA401OfAnotherHostStopsNoCredential(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, func(r *http.Request) bool { return r.URL.Host != "discord.com" })
-		transport := newTransport(t, below)
-		for range 3 {
-			for _, address := range foreign {
-				assertStatus(t, http.StatusUnauthorized, send(transport, to(t, address, newMessage(t))),
-					send(transport, to(t, address, newRequest(t, http.MethodGet, "/api/v10/users/@me", ""))))
-			}
 		}
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-	})
+	}
 }
 
 // Attachments are large and slow, and what fails is the caller's to judge.

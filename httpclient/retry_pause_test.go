@@ -84,19 +84,20 @@ func TestRetryAfterOfAFailureIsObeyedUpToTheLongestPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		status      int
-		header      string
+		after, date string // Retry-After and Date
 		least, most time.Duration
 	}{
-		"some seconds":        {503, "5", 5 * time.Second, 5 * time.Second},
-		"of another status":   {502, "5", 5 * time.Second, 5 * time.Second},
-		"an hour":             {503, "3600", 16 * time.Second, 16 * time.Second},
-		"a billion":           {503, "1000000000", 16 * time.Second, 16 * time.Second},
-		"less than the pause": {503, "0", 375 * time.Millisecond, 625 * time.Millisecond},
-		"negative":            {503, "-3", 375 * time.Millisecond, 625 * time.Millisecond},
-		"a date":              {503, "Wed, 21 Oct 2026 07:28:00 GMT", 375 * time.Millisecond, 625 * time.Millisecond},
+		"some seconds":          {503, "5", "", 5 * time.Second, 5 * time.Second},
+		"of another status":     {502, "5", "", 5 * time.Second, 5 * time.Second},
+		"an hour":               {503, "3600", "", 16 * time.Second, 16 * time.Second},
+		"a billion":             {503, "1000000000", "", 16 * time.Second, 16 * time.Second},
+		"less than the pause":   {503, "0", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"negative":              {503, "-3", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"a date, but whose now": {503, "Wed, 21 Oct 2026 07:28:00 GMT", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"a date":                {503, "Tue, 02 Aug 2016 21:23:46 GMT", "Tue, 02 Aug 2016 21:23:43 GMT", 4 * time.Second, 4 * time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(c.status, "", "Retry-After: "+c.header), answer(http.StatusOK, ""))
+			below := newScript(answer(c.status, "", "Retry-After: "+c.after, "Date: "+c.date), answer(http.StatusOK, ""))
 			sent := send(newTransport(t, below), getChannel(t))
 			assertStatus(t, http.StatusOK, sent)
 			assert.GreaterOrEqual(t, sent.took, c.least)
