@@ -4,11 +4,9 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
 )
@@ -76,33 +74,34 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			transport := sendAll(t, c.steps...)
-			other := send(transport, getting(t, "/users/@me/guilds")).wait()
-			if !c.stopped {
-				assertStatus(t, http.StatusOK, other)
-				return
+			if c.stopped {
+				assert.True(t, lookup(t, transport, http.MethodGet, "/api/v10/users/@me/guilds").Everywhere)
+			} else {
+				assertStatus(t, http.StatusOK, send(transport, getting(t, "/users/@me/guilds")))
 			}
-			var stopped *httpclient.CredentialError
-			require.ErrorAs(t, other.err, &stopped)
-			assert.True(t, stopped.Everywhere)
 		})
 	}
 }
 
-func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		transport := sendAll(t, step{"/guilds/1", 0, 200}, step{"/guilds/1", 3 * time.Second, 401}, step{"/guilds/1", 5 * time.Second, 200})
-		assertStatus(t, http.StatusOK, send(transport, getting(t, "/guilds/1")))
-	})
-}
-
 // A stop lasts until a request succeeds that left after the latest of those that were refused, in whatever order they
 // came back.
-func TestAStopIsNotLiftedByASuccessThatLeftBeforeARefusal(t *testing.T) {
+func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	t.Parallel()
 	const path = "/guilds/1"
-	synctest.Test(t, func(t *testing.T) {
-		transport := sendAll(t, step{path, 0, 200}, step{path, 5 * time.Second, 401}, step{path, 8 * time.Second, 200}, step{path, 0, 401})
-		var stopped *httpclient.CredentialError
-		require.ErrorAs(t, send(transport, getting(t, path)).wait().err, &stopped)
-	})
+	for name, c := range map[string]struct {
+		steps  []step
+		status int
+	}{
+		"that left after the refusal":    {[]step{{path, 0, 200}, {path, 3 * time.Second, 401}, {path, 5 * time.Second, 200}}, 200},
+		"that left before the last of 2": {[]step{{path, 0, 200}, {path, 5 * time.Second, 401}, {path, 8 * time.Second, 200}, {path, 0, 401}}, 401},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			transport := sendAll(t, c.steps...)
+			if c.status == http.StatusOK {
+				assertStatus(t, http.StatusOK, send(transport, getting(t, path)))
+			} else {
+				assert.Equal(t, c.status, lookup(t, transport, http.MethodGet, "/api/v10"+path).Status)
+			}
+		})
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,22 +15,6 @@ import (
 func toHook(t *testing.T) *http.Request {
 	t.Helper()
 	return as(newRequest(t, http.MethodPost, webhook, "{}"), "")
-}
-
-// A token that is revoked rests everywhere, is tried again, and works when Discord accepts it again.
-func TestNoCredentialIsStoppedForEver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		below := newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")))
-		time.Sleep(time.Second)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/gateway/bot")))
-		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
-		stopped.RetryAfter = 10 * time.Minute
-		assertStopped(t, transport, below, posting(t, 1), stopped)
-		time.Sleep(10 * time.Minute)
-		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
-	})
 }
 
 func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {

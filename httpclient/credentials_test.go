@@ -71,6 +71,17 @@ func assertStopped(t *testing.T, transport *httpclient.Transport, below *script,
 	assertNoSecretIn(t, stopped, stopped.Error())
 }
 
+// assertRests asserts that the requests are stopped for ten minutes from now on, and returns when these are over.
+func assertRests(t *testing.T, transport *httpclient.Transport, below *script, request func() *http.Request, stopped httpclient.CredentialError) {
+	t.Helper()
+	stopped.RetryAfter = 10 * time.Minute
+	assertStopped(t, transport, below, request(), stopped)
+	time.Sleep(10*time.Minute - time.Second)
+	stopped.RetryAfter = time.Second
+	assertStopped(t, transport, below, request(), stopped)
+	time.Sleep(time.Second)
+}
+
 // unauthorized answers as Discord does to a token that is not valid.
 func unauthorized(r *http.Request) (*http.Response, error) {
 	return answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json", "Via: 1.1 google")(r)
@@ -101,21 +112,16 @@ func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
 		assertStatus(t, http.StatusUnauthorized, first)
 		assert.JSONEq(t, `{"message":"401: Unauthorized","code":0}`, first.body)
 
-		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, RetryAfter: 10 * time.Minute}
-		assertStopped(t, transport, below, posting(t, 1), stopped)
 		for _, r := range []*http.Request{posting(t, 2), getting(t, "/guilds/1/roles"), getting(t, "/users/@me")} {
 			assertStatus(t, http.StatusOK, send(transport, r))
 		}
 		for _, authorization := range []string{"Bot replacement", "Bearer " + botSecret, ""} {
 			assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
 		}
-		time.Sleep(10*time.Minute - time.Second)
-		stopped.RetryAfter = time.Second
-		assertStopped(t, transport, below, posting(t, 1), stopped)
-		time.Sleep(time.Second)
-		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1))) // and again
-		stopped.RetryAfter = 10 * time.Minute
-		assertStopped(t, transport, below, posting(t, 1), stopped)
+		again := func() *http.Request { return posting(t, 1) }
+		assertRests(t, transport, below, again, httpclient.CredentialError{Route: postingRoute, Status: 401})
+		assertStatus(t, http.StatusUnauthorized, send(transport, again()))
+		assertRests(t, transport, below, again, httpclient.CredentialError{Route: postingRoute, Status: 401})
 	})
 }
 
@@ -146,19 +152,16 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 				assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9)))
 				return
 			}
-			stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true, RetryAfter: 10 * time.Minute}
-			assertStopped(t, transport, below, posting(t, 9), stopped)
-			time.Sleep(10*time.Minute - time.Second)
-			stopped.RetryAfter = time.Second
-			assertStopped(t, transport, below, posting(t, 9), stopped)
-			time.Sleep(time.Second)
-			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9))) // nothing has got better: one is enough now
-			stopped.RetryAfter = 10 * time.Minute
-			assertStopped(t, transport, below, posting(t, 10), stopped)
+			elsewhere := func() *http.Request { return posting(t, 9) }
+			stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
+			assertRests(t, transport, below, elsewhere, stopped)
+			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10))) // nothing has got better: one is enough now
+			below.answers = answers(answer(http.StatusOK, "{}"))
 			for _, authorization := range []string{"Bot replacement", ""} {
-				below.answers = answers(answer(http.StatusOK, "{}"))
 				assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
 			}
+			assertRests(t, transport, below, elsewhere, stopped)
+			assertStatus(t, http.StatusOK, send(transport, elsewhere()))
 		})
 	}
 }
@@ -246,24 +249,19 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 	})
 }
 
+// A 401 without a credential is the caller's to judge: there is nothing that could be stopped.
 func TestOnlyA401StopsAnAuthorization(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{200, 204, 400, 402, 403, 404, 407, 410, 500, 502} {
-		inBubble(t, fmt.Sprint(status), func(t *testing.T) {
+	stopsNothing := func(status int, authorization string) {
+		inBubble(t, fmt.Sprintf("%d %q", status, authorization), func(t *testing.T) {
 			transport := newTransport(t, newScript(answer(status, `{"code":10015}`)), httpclient.WithRetries(0))
 			for range 3 {
-				assertStatus(t, status, send(transport, newMessage(t)))
+				assertStatus(t, status, send(transport, as(newMessage(t), authorization)))
 			}
 		})
 	}
-}
-
-// There is nothing that could be stopped; each request is the caller's to judge.
-func TestA401WithoutACredentialStopsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		transport := newTransport(t, newScript(answer(http.StatusUnauthorized, "")))
-		for range 3 {
-			assertStatus(t, http.StatusUnauthorized, send(transport, as(newMessage(t), "")))
-		}
-	})
+	for _, status := range []int{200, 204, 400, 402, 403, 404, 407, 410, 500, 502} {
+		stopsNothing(status, authorization)
+	}
+	stopsNothing(401, "")
 }
