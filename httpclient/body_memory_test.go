@@ -247,9 +247,8 @@ func TestTheBodiesOfRequestsWhoseResponsesAreOpenAreWithinTheBound(t *testing.T)
 		for _, timeout := range []time.Duration{0, time.Minute} {
 			inBubble(t, fmt.Sprintf("%s, with a timeout of %v", name, timeout), func(t *testing.T) {
 				limiter := new(gate)
-				transport := httpclient.NewTransport(httpclient.WithMaxBufferedTotal(1000), httpclient.WithLimiter(limiter),
-					httpclient.WithAttemptTimeout(timeout), httpclient.WithBase(newScript(answer(http.StatusBadGateway, "down"), answer(http.StatusOK, "{}"))))
-				defer transport.Close()
+				transport := newTransport(t, newScript(answer(http.StatusBadGateway, "down"), answer(http.StatusOK, "{}")),
+					httpclient.WithMaxBufferedTotal(1000), httpclient.WithLimiter(limiter), httpclient.WithAttemptTimeout(timeout))
 				r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), io.LimitReader(endless{}, 600), -1)
 				response, err := transport.RoundTrip(r)
 				require.NoError(t, err)

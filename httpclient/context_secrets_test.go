@@ -104,8 +104,7 @@ func TestNoContextIsPrintedWithAToken(t *testing.T) {
 func TestNothingIsPrintedWithTheStateKey(t *testing.T) {
 	t.Parallel()
 	const secret = "a state key that nobody may see"
-	transport := httpclient.NewTransport(httpclient.WithStateKey([]byte(secret)), httpclient.WithBase(newScript()))
-	defer transport.Close()
+	transport := newTransport(t, newScript(), httpclient.WithStateKey([]byte(secret)))
 	bytes := strings.Trim(fmt.Sprint([]byte(secret)), "[]")
 	for _, value := range []any{transport, transport.Manager(), httpclient.WithStateKey([]byte(secret))} {
 		text := printedInside(value)

@@ -100,8 +100,7 @@ func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(first, unauthorized)
-			transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiting{}))
-			defer transport.Close()
+			transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
 			pausing := send(transport, getting(t, "/guilds/1"))
 			time.Sleep(100 * time.Millisecond)
 			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
@@ -139,8 +138,7 @@ func TestTheContextOfAWaitEndsWithIt(t *testing.T) {
 			assert.NoError(t, ctx.Err())
 			return buckets.Unlimited{}.AcquireRequest(ctx, r)
 		})
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))))
-		defer transport.Close()
+		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithLimiter(limiter))
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t).WithContext(parent)))
 		assert.ErrorIs(t, kept.Err(), context.Canceled)
 	})

@@ -72,9 +72,8 @@ func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
 		defer manager.Close()
 		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
 		var done requestsDone
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithHooks(done.hooks()),
-			httpclient.WithLimiter(struct{ httpclient.Limiter }{manager}))
-		defer transport.Close()
+		transport := newTransport(t, below,
+			httpclient.WithHooks(done.hooks()), httpclient.WithLimiter(struct{ httpclient.Limiter }{manager}))
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		require.Len(t, done.list, 2)

@@ -168,8 +168,7 @@ func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))
-			transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(heard))
-			defer transport.Close()
+			transport := newTransport(t, below, httpclient.WithLimiter(heard))
 			c.url.Scheme, c.url.Host = "https", "discord.com"
 			r := newRequest(t, http.MethodPut, "/", "")
 			r.URL = &c.url

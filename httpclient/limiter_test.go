@@ -75,9 +75,8 @@ func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
 
 func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
 	t.Parallel()
-	transport := httpclient.NewTransport(httpclient.WithBase(newScript(answer(http.StatusTooManyRequests, "<html>"))),
+	transport := newTransport(t, newScript(answer(http.StatusTooManyRequests, "<html>")),
 		httpclient.WithLimiter(buckets.Unlimited{}))
-	defer transport.Close()
 	_, err := transport.RoundTrip(newMessage(t))
 	var edge *ratelimits.EdgeError
 	require.ErrorAs(t, err, &edge)
@@ -116,8 +115,7 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("shared", "1"), answer(http.StatusBadGateway, ""), fail(lostConnection()), fail(noConnection()), answer(http.StatusOK, "{}"))
 		limiter := new(turnstile)
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter), httpclient.WithRetries(9))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter), httpclient.WithRetries(9))
 		assert.Nil(t, transport.Manager())
 		sent := send(transport, newRequest(t, http.MethodPut, channel, `{"name":"a","topic":"b"}`))
 		assertStatus(t, http.StatusOK, sent)
@@ -149,8 +147,7 @@ func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))
 		limiter := new(turnstile)
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
 		require.Len(t, limiter.ended, 1)
 		assert.EqualValues(t, 1470173023123, limiter.ended[0].response.Stamp)
@@ -192,8 +189,7 @@ func mustMatch(t *testing.T) routes.CompiledRoute {
 func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"))
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(buckets.Unlimited{}))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(buckets.Unlimited{}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := transport.RoundTrip(newMessage(t).WithContext(ctx))
@@ -225,8 +221,7 @@ func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *tes
 	for _, leaves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json"))
-			transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(inert{leaves}))
-			defer transport.Close()
+			transport := newTransport(t, below, httpclient.WithLimiter(inert{leaves}))
 			waiting := send(transport, newMessage(t))
 			synctest.Wait()
 			for _, path := range []string{"/users/@me", "/gateway/bot"} {

@@ -98,8 +98,7 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	for name, option := range options {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(fail(io.ErrUnexpectedEOF), refuse("user", "1"), answer(http.StatusOK, "done"))
-			transport := httpclient.NewTransport(option, httpclient.WithBase(below))
-			defer transport.Close()
+			transport := newTransport(t, below, option)
 			for range 2 {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 				r := unreplayable(newRequest(t, http.MethodPut, messages, "hello").WithContext(ctx), strings.NewReader("hello"), -1)

@@ -67,8 +67,7 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 			refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.content) },
 				"X-RateLimit-Scope: shared", "Retry-After: 3")
 			limiter := &watcher{start: time.Now()}
-			transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(refusal, answer(http.StatusOK, ""))))
-			defer transport.Close()
+			transport := newTransport(t, newScript(refusal, answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
 			ctx, cancel := context.WithTimeout(t.Context(), c.life)
 			defer cancel()
 			sent := send(transport, newMessage(t).WithContext(ctx)).wait()
@@ -90,8 +89,7 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limiter := &watcher{start: time.Now()}
 		below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), answer(http.StatusNotFound, ""))
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(below))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
 		assertStatus(t, http.StatusNotFound, send(transport, getChannel(t)))
 		require.Len(t, limiter.told, 3)
 		for _, told := range limiter.told {
@@ -202,8 +200,7 @@ func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
 			}
 			return answer(http.StatusOK, "{}")(r)
 		})
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
 		all := func() (calls []*call) {
 			for _, path := range []string{"/guilds/1", "/users/@me"} {
 				calls = append(calls, send(transport, getting(t, path)).wait())
@@ -231,8 +228,7 @@ type limiting struct{ buckets.Unlimited }
 func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "120"), refuse("user", "3"), answer(http.StatusOK, "{}"))
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiting{}), httpclient.WithBase(below))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
 		transport.LiftHolds() // of nobody
 		waiting := send(transport, newMessage(t))
 		time.Sleep(time.Second)
@@ -247,8 +243,7 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		again := refuse("user", "0")
 		below := newScript(again, again, again, again, refuse("user", "120"), again, answer(http.StatusOK, "{}"))
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiting{}), httpclient.WithBase(below))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
 		waiting := send(transport, newMessage(t))
 		time.Sleep(2 * time.Second)
 		transport.LiftHolds()

@@ -304,8 +304,7 @@ func TestALeaseThatComesAfterTheTimeForRetriesIsGivenBack(t *testing.T) {
 		var bodies ledger
 		limiter := new(slow)
 		below := newScript(answer(http.StatusBadGateway, ""))
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
 		r := newRequest(t, http.MethodPut, channel, "")
 		r.GetBody = func() (io.ReadCloser, error) { return bodies.open(strings.NewReader("{}")), nil }
 		r.Body, _ = r.GetBody()

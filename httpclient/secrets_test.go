@@ -107,8 +107,7 @@ func TestNoErrorContainsAToken(t *testing.T) {
 	} {
 		for kind := range secretRequests(t) {
 			inBubble(t, name+", "+kind, func(t *testing.T) {
-				transport := httpclient.NewTransport(httpclient.WithBase(newScript(c.answer)), httpclient.WithBuckets(c.options...))
-				defer transport.Close()
+				transport := newTransport(t, newScript(c.answer), httpclient.WithBuckets(c.options...))
 				r := secretRequests(t)[kind]
 				if c.again {
 					waiting := send(transport, r)
@@ -141,8 +140,7 @@ func TestNoErrorContainsAToken(t *testing.T) {
 
 func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		transport := httpclient.NewTransport(httpclient.WithBase(newScript(refuse("user", "100"))))
-		defer transport.Close()
+		transport := newTransport(t, newScript(refuse("user", "100")))
 		deadline, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		cancelled, cancel := context.WithCancel(t.Context())

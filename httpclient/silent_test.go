@@ -167,9 +167,8 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 		for _, blocks := range []bool{false, true} {
 			inBubble(t, fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
 				limiter := new(gate)
-				transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithMaxBufferedTotal(1000),
-					httpclient.WithBase(newScript(answer(http.StatusOK, ""))))
-				defer transport.Close()
+				transport := newTransport(t, newScript(answer(http.StatusOK, "")),
+					httpclient.WithLimiter(limiter), httpclient.WithMaxBufferedTotal(1000))
 				ctx, cancel := context.WithTimeout(context.Background(), c.life)
 				defer cancel()
 				if c.err == buckets.ErrClosed {
@@ -200,8 +199,7 @@ func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limiter := new(gate)
 		limiter.shut.Store(true)
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(answer(http.StatusOK, ""))))
-		defer transport.Close()
+		transport := newTransport(t, newScript(answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
 		sources := newDeaf(t)
 		for name, change := range map[string]func(*http.Request){
 			"large":                     func(r *http.Request) { r.ContentLength = 2 << 20 },
