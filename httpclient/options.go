@@ -39,6 +39,7 @@ type settings struct {
 // behaviour is the part of the settings that a transport keeps.
 type behaviour struct {
 	hosts               hosts
+	dialects            map[string]Dialect // by server, in lower case; without an entry: Discord's
 	maxBufferedBody     int64
 	maxBufferedTotal    int64
 	withoutLimitHeaders bool

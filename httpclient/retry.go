@@ -172,7 +172,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 	}
 	pause := r.backoff.Next()
 	if response != nil {
-		if limits := ratelimits.ParseResponse(response.StatusCode, response.Header, nil); limits.HasRetryAfter {
+		if limits := x.parse(response, nil); limits.HasRetryAfter {
 			pause = max(pause, min(limits.RetryAfter, s.maximum))
 		}
 	}
