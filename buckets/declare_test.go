@@ -116,11 +116,9 @@ func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
 func TestContextsHaveAGroup(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	assert.Empty(t, buckets.Group(ctx))
+	assert.Zero(t, buckets.OptionsOf(ctx))
 	ctx = buckets.ContextWithPriority(buckets.ContextWithGroup(ctx, "guild"))
-	assert.Equal(t, "guild", buckets.Group(ctx))
-	assert.True(t, buckets.Priority(ctx))
-	assert.False(t, buckets.Ordered(ctx))
-	assert.True(t, buckets.Ordered(buckets.ContextWithOrdered(ctx)))
-	assert.Empty(t, buckets.Group(buckets.ContextWithGroup(ctx, "")))
+	assert.Equal(t, buckets.ContextOptions{Group: "guild", Priority: true}, buckets.OptionsOf(ctx))
+	assert.True(t, buckets.OptionsOf(buckets.ContextWithOrdered(ctx)).Ordered)
+	assert.Empty(t, buckets.OptionsOf(buckets.ContextWithGroup(ctx, "")).Group)
 }

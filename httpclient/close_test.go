@@ -64,8 +64,8 @@ func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
 		manager := buckets.NewRESTBucketManager()
 		require.NoError(t, manager.Start())
 		defer manager.Close()
-		one := newTransport(t, server.RoundTripper(), httpclient.WithManager(manager))
-		other := newTransport(t, server.RoundTripper(), httpclient.WithManager(manager))
+		one := newTransport(t, server.RoundTripper(), httpclient.WithLimiter(manager))
+		other := newTransport(t, server.RoundTripper(), httpclient.WithLimiter(manager))
 		assert.Same(t, manager, one.Manager())
 		assert.Same(t, manager, other.Manager())
 
@@ -84,7 +84,7 @@ func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
 
 func TestAManagerThatIsNotStartedIsToldOf(t *testing.T) {
 	t.Parallel()
-	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithManager(buckets.NewRESTBucketManager()))
+	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithLimiter(buckets.NewRESTBucketManager()))
 	_, err := transport.RoundTrip(newMessage(t))
 	assert.ErrorIs(t, err, buckets.ErrNotStarted)
 }

@@ -165,7 +165,7 @@ func TestTheManagerOfATransportIsTheLimiterIfThatIsOne(t *testing.T) {
 
 	for name, options := range map[string][]httpclient.Option{
 		"as a limiter": {httpclient.WithLimiter(manager)},
-		"nil":          {httpclient.WithManager(manager), httpclient.WithLimiter(nil)},
+		"nil":          {httpclient.WithLimiter(manager), httpclient.WithLimiter(nil)},
 	} {
 		transport := httpclient.NewTransport(options...)
 		assert.Same(t, manager, transport.Manager(), name)

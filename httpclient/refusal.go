@@ -32,8 +32,8 @@ type refusalState struct {
 }
 
 // handleRefusal reports a refusal to the lease: its headers at once, and the rest when the body has been read. The
-// attempt is the last one if an edge refusal does not say when to retry, if the request's body can be sent only once, or
-// if the response turns out to be no refusal.
+// attempt is the last one if an edge refusal does not say when to retry, if the request's body can be sent only once,
+// or if the response turns out to be no refusal.
 func (x *roundTrip) handleRefusal(
 	took time.Duration, response *http.Response, headers ratelimits.Response, lease buckets.Lease,
 ) (*http.Response, outcome, error) {

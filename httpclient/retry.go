@@ -218,8 +218,8 @@ func (x *roundTrip) newRetryError(reason, err error) error {
 // acquireForRetry is acquireLease for an attempt after a failure. The attempt must begin within retryTime.
 func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) {
 	longest := x.maxRateLimit()
-	if own, ok := buckets.MaxWait(ctx); ok {
-		longest = own
+	if o := buckets.OptionsOf(ctx); o.HasMaxWait {
+		longest = o.MaxWait
 	}
 	left := retryTime - time.Since(x.retry.first)
 	if left < longest {

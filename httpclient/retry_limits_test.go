@@ -54,8 +54,8 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 	}
 }
 
-// A bucket of one in ten seconds. The second request fails, or is refused, and has to wait for the next window like the others, but
-// ahead of those that came after it.
+// A bucket of one in ten seconds. The second request fails, or is refused, and has to wait for the next window like the
+// others, but ahead of those that came after it.
 func TestARequestThatFailedKeepsItsPlaceInTheQueue(t *testing.T) {
 	t.Parallel()
 	full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")...)

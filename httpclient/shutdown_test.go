@@ -88,7 +88,7 @@ func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 				defer m.Close()
 				switch limiter {
 				case "own manager":
-					options = append(options, httpclient.WithManager(m))
+					options = append(options, httpclient.WithLimiter(m))
 				case "other limiter":
 					options = append(options, httpclient.WithLimiter(buckets.Unlimited{}))
 				}
@@ -131,7 +131,7 @@ func TestCloseEndsAShutdown(t *testing.T) {
 		require.NoError(t, m.Start())
 		defer m.Close()
 		for range 40 { // whoever of those that it wakes is first
-			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithManager(m), httpclient.WithBackoff(time.Minute, time.Minute))
+			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithLimiter(m), httpclient.WithBackoff(time.Minute, time.Minute))
 			c := send(transport, newRequest(t, http.MethodGet, messages, ""))
 			synctest.Wait()
 			s := shutDown(context.Background(), transport)

@@ -131,7 +131,7 @@ func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 		lent := buckets.NewRESTBucketManager(buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		require.NoError(t, lent.Start())
 		defer lent.Close()
-		second := newTransport(t, roundTripper(knowing), key, httpclient.WithManager(lent))
+		second := newTransport(t, roundTripper(knowing), key, httpclient.WithLimiter(lent))
 		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
 		assert.Zero(t, lent.Stats().Buckets, "it is somebody else's")
 		assert.Equal(t, 50, invent(t, second, inventions(t)["interactions"]))

@@ -237,7 +237,8 @@ func TestAfterALoanThatWasNotReturnedOneGoesFirst(t *testing.T) {
 	})
 }
 
-// After a 429, the rest of a window is taken for the whole. If the one that learns better dies, the others have to know.
+// After a 429, the rest of a window is taken for the whole. If the one that learns better dies, the others have to
+// know.
 func TestALongerPeriodOutlivesTheHolderOfALoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()

@@ -22,9 +22,9 @@ func refused(key string, wait time.Duration) error {
 
 func TestTheContextOfAJobBoundsItsWait(t *testing.T) {
 	t.Parallel()
-	wait, ok := buckets.MaxWait(exact(t).Context(t.Context()))
-	assert.True(t, ok)
-	assert.Equal(t, jobs.DefaultMaxWait, wait)
+	options := buckets.OptionsOf(exact(t).Context(t.Context()))
+	assert.True(t, options.HasMaxWait)
+	assert.Equal(t, jobs.DefaultMaxWait, options.MaxWait)
 }
 
 // The seed's formula: the next window, and a whole one more for each window that those before need.

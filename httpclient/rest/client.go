@@ -74,7 +74,7 @@ func (c *Client) Transport() *httpclient.Transport { return c.transport }
 func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential()) }
 
 // Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
-// manager of httpclient.WithManager stays open, and requests that wait in that manager continue to wait. Closing again
+// manager of httpclient.WithLimiter stays open, and requests that wait in that manager continue to wait. Closing again
 // does nothing; the error is always nil.
 func (c *Client) Close() error {
 	c.calls.Closing()

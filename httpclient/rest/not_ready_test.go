@@ -194,7 +194,7 @@ func TestClientStopsWaitingForReadinessWhenItIsClosed(t *testing.T) {
 		require.NoError(t, manager.Start())
 		defer manager.Close()
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
-		client := newClient(t, below, rest.WithTransport(httpclient.WithManager(manager)))
+		client := newClient(t, below, rest.WithTransport(httpclient.WithLimiter(manager)))
 		time.AfterFunc(time.Second, func() { assert.NoError(t, client.Close()) })
 		start := time.Now()
 		_, err := client.Do(t.Context(), "GET", clientSearch, nil)

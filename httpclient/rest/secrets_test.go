@@ -123,7 +123,7 @@ func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
 	require.NoError(t, manager.Start())
 	defer manager.Close()
 	for _, token := range []string{clientToken, strings.ToLower(clientToken), ""} {
-		client := rest.New(token, over(fine()), rest.WithTransport(httpclient.WithManager(manager)))
+		client := rest.New(token, over(fine()), rest.WithTransport(httpclient.WithLimiter(manager)))
 		require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
 		require.NoError(t, client.Close())
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// The functions in this file change what Discord does in a play. What one process is told can be held against the others
-// when they have had the time to hear of it.
+// The functions in this file change what Discord does in a play. What one process is told can be held against the
+// others when they have had the time to hear of it.
 
 func rule(c *discordsim.Config) *discordsim.Rule { return &c.Rules[0] }
 
