@@ -38,14 +38,12 @@ func TestAuthenticationsHaveBucketsOfTheirOwn(t *testing.T) {
 			second := as(m, c.second, message(1))
 			assert.Equal(t, !c.shared, second.granted(), "%q and %q", c.first, c.second)
 			assert.Equal(t, map[bool]int{true: 1, false: 2}[c.shared], m.Stats().Authentications)
-			require.NoError(t, m.Close())
 		})
 	}
 }
 
 func TestGlobalLimitIsPaced(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(10))
 		as(m, bot, message(1)).update(plain(200)) // unlimited, but for the global limit
 		start := time.Now()
@@ -61,14 +59,11 @@ func TestGlobalLimitIsPaced(t *testing.T) {
 			assert.GreaterOrEqual(t, all[i+10].at.Sub(all[i].at), time.Second, "ten in any second")
 		}
 		assert.Less(t, all[34].at.Sub(start), 3200*time.Millisecond, "and not less than that")
-		other.update(plain(200))
-		drained(t, m)
 	})
 }
 
 func TestBucketsInLineForTheGlobalLimitAreServedInTurn(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
 		for channel := range 3 {
 			discover(t, m, message(1+channel), limited("messages", 100, 99, time.Minute))
@@ -94,8 +89,7 @@ func TestBucketsInLineForTheGlobalLimitAreServedInTurn(t *testing.T) {
 }
 
 func TestGlobalRefusalHoldsItsAuthenticationOnly(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for _, route := range []routes.CompiledRoute{message(1), message(2), followUp(1)} {
 			discover(t, m, route, roomy)
@@ -118,13 +112,11 @@ func TestGlobalRefusalHoldsItsAuthenticationOnly(t *testing.T) {
 			assert.True(t, c.granted(), "%s", c.request.Route)
 			c.update(roomy)
 		}
-		drained(t, m)
 	})
 }
 
 func TestThrottleHoldsAllAuthentications(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		holds := 0
 		m := started(t, buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { holds++ }}))
 		discover(t, m, message(1), roomy)
@@ -150,14 +142,11 @@ func TestThrottleHoldsAllAuthentications(t *testing.T) {
 		}
 		late := as(m, "Bot three", message(1))
 		assert.True(t, late.granted(), "the hold is over")
-		late.update(roomy)
-		drained(t, m)
 	})
 }
 
 func TestShorterGlobalRefusalNeverShortensALongerHold(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		first, second := ask(m, message(1)), ask(m, message(1))
@@ -171,42 +160,36 @@ func TestShorterGlobalRefusalNeverShortensALongerHold(t *testing.T) {
 		assert.False(t, held.granted(), "a longer one extends it")
 		wait(2 * time.Second)
 		assert.True(t, held.granted())
-		held.update(roomy)
 	})
 }
 
 func TestAfterAThrottleTheyLeaveInOrderAndPaced(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} {
-		t.Run(fmt.Sprintf("bucket known: %v", known), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithGlobalLimit(5))
-				if known {
-					discover(t, m, message(1), plain(200))
+		subtest(t, fmt.Sprintf("bucket known: %v", known), func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(5))
+			if known {
+				discover(t, m, message(1), plain(200))
+			}
+			m.Throttle(10 * time.Second)
+			all := asks(m, message(1), 12)
+			wait(10*time.Second - time.Millisecond)
+			require.Zero(t, granted(t, all))
+			for n := 0; n < len(all); wait(time.Millisecond) {
+				for until := granted(t, all); n < until; n++ {
+					all[n].update(plain(200))
 				}
-				m.Throttle(10 * time.Second)
-				all := asks(m, message(1), 12)
-				wait(10*time.Second - time.Millisecond)
-				require.Zero(t, granted(t, all))
-				for n := 0; n < len(all); wait(time.Millisecond) {
-					for until := granted(t, all); n < until; n++ {
-						all[n].update(plain(200))
-					}
-				}
-				for i := range all[:7] {
-					assert.GreaterOrEqual(t, all[i+5].at.Sub(all[i].at), time.Second)
-				}
-				drained(t, m)
-			})
+			}
+			for i := range all[:7] {
+				assert.GreaterOrEqual(t, all[i+5].at.Sub(all[i].at), time.Second)
+			}
 		})
 	}
 }
 
 // A global 429 without a number holds for a moment, and repeated ones are met less and less often.
 func TestGlobalRefusalsInARowAreNotAnsweredAtOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		c := ask(m, message(1))
 		start := time.Now()
@@ -219,7 +202,6 @@ func TestGlobalRefusalsInARowAreNotAnsweredAtOnce(t *testing.T) {
 			}
 		}
 		assert.GreaterOrEqual(t, time.Since(start), 20*time.Second)
-		c.update(roomy)
 	})
 }
 
@@ -244,8 +226,7 @@ func TestGlobalRefusalsThatAreNotInARowAreNotAnsweredBySlowness(t *testing.T) {
 
 // An exempt route that is refused globally all the same must not be asked again and again.
 func TestExemptRouteRefusedGloballyWaits(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, followUp(1), roomy)
 		c := ask(m, followUp(1))
@@ -254,7 +235,6 @@ func TestExemptRouteRefusedGloballyWaits(t *testing.T) {
 		assert.False(t, c.granted())
 		wait(3*time.Second + 2*time.Millisecond)
 		assert.True(t, c.granted())
-		c.update(roomy)
 	})
 }
 
@@ -270,14 +250,12 @@ func TestExemptRequestsCountForTheGlobalLimitWithACredentialOnly(t *testing.T) {
 			assert.Equal(t, passes, c.granted(), "credential %q", authorization)
 			wait(time.Second)
 			assert.True(t, c.granted())
-			c.update(roomy)
 		})
 	}
 }
 
 func TestManyAuthenticationsDoNotDisturbEachOther(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
 		for i := range 100 {
 			c := as(m, "Bot "+strconv.Itoa(i), message(1))
@@ -291,8 +269,7 @@ func TestManyAuthenticationsDoNotDisturbEachOther(t *testing.T) {
 
 // A shared limit is the resource's: whoever asks is refused.
 func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for _, credential := range []string{"Bot one", "Bot two"} {
 			for _, channel := range []int{1, 2} {
@@ -311,8 +288,7 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 }
 
 func TestSharedHoldOfAnotherCredentialIsNamedAsSuch(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for _, credential := range []string{"Bot one", "Bot two"} {
 			as(m, credential, message(1)).update(limited("messages", 5, 4, time.Second))
@@ -328,34 +304,25 @@ func TestSharedHoldOfAnotherCredentialIsNamedAsSuch(t *testing.T) {
 func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Hour))
-				discover(t, m, message(1), roomy)
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Hour))
+			discover(t, m, message(1), roomy)
+			discover(t, m, followUp(1), roomy)
+			early := asks(m, message(1), 30)
+			refusals, c := 0, ask(m, message(1))
+			for start := time.Now(); time.Since(start) < time.Minute; wait(100 * time.Millisecond) {
 				discover(t, m, followUp(1), roomy)
-				early := asks(m, message(1), 30)
-				refusals, c := 0, ask(m, message(1))
-				for start := time.Now(); time.Since(start) < time.Minute; wait(100 * time.Millisecond) {
-					discover(t, m, followUp(1), roomy)
-					if refusals%2 == 1 && len(early) > 0 {
-						early[0].update(roomy)
-						early = early[1:]
-					}
-					if c.granted() {
-						refusals++
-						c.update(refused(ratelimits.ClassGlobal, 500*time.Millisecond))
-						c.again(m)
-					}
+				if refusals%2 == 1 && len(early) > 0 {
+					early[0].update(roomy)
+					early = early[1:]
 				}
-				assert.LessOrEqual(t, refusals, 12)
-				c.cancel()
-				wait(0)
-				for _, e := range early {
-					e.update(roomy)
+				if c.granted() {
+					refusals++
+					c.update(refused(ratelimits.ClassGlobal, 500*time.Millisecond))
+					c.again(m)
 				}
-				drained(t, m)
-			})
+			}
+			assert.LessOrEqual(t, refusals, 12)
 		})
 	}
 }
@@ -365,42 +332,38 @@ func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 func TestAfterGlobalRefusalsInARowOneRequestGoesFirst(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Hour))
-				for channel := range 30 {
-					discover(t, m, message(channel+1), limited("messages", 5, 4, time.Second))
-					wait(100 * time.Millisecond)
-				}
-				wait(2 * time.Second)
-				var all []*caller
-				for channel := range 30 {
-					all = append(all, ask(m, message(channel+1)))
-				}
-				for round := range 6 {
-					n := 0
-					for _, c := range all {
-						if c.granted() {
-							n++
-							c.update(refused(ratelimits.ClassGlobal, time.Second))
-							c.again(m)
-						}
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Hour))
+			for channel := range 30 {
+				discover(t, m, message(channel+1), limited("messages", 5, 4, time.Second))
+				wait(100 * time.Millisecond)
+			}
+			wait(2 * time.Second)
+			var all []*caller
+			for channel := range 30 {
+				all = append(all, ask(m, message(channel+1)))
+			}
+			for round := range 6 {
+				n := 0
+				for _, c := range all {
+					if c.granted() {
+						n++
+						c.update(refused(ratelimits.ClassGlobal, time.Second))
+						c.again(m)
 					}
-					if round >= 3 {
-						require.LessOrEqual(t, n, 1, "requests that go when hold number %d is over", round)
-					}
-					wait(patience - time.Second)
 				}
-			})
+				if round >= 3 {
+					require.LessOrEqual(t, n, 1, "requests that go when hold number %d is over", round)
+				}
+				wait(patience - time.Second)
+			}
 		})
 	}
 }
 
 // A request without an answer may be counted by the server up to two seconds after it was sent.
 func TestLostRequestKeepsItsPlaceInTheGlobalLimitForTwoSeconds(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
 		discover(t, m, message(1), roomy)
 		wait(time.Second)
@@ -411,14 +374,11 @@ func TestLostRequestKeepsItsPlaceInTheGlobalLimitForTwoSeconds(t *testing.T) {
 		assert.False(t, next.done())
 		wait(1)
 		require.True(t, next.granted())
-		next.update(roomy)
-		drained(t, m)
 	})
 }
 
 func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		m.Throttle(time.Minute)
 		_, err := m.TryAcquire(message(1), "Bot new")
@@ -436,36 +396,28 @@ func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
 func TestSlowRequestThatGoesFirstAfterAGlobalRefusalHoldsNobodyForLong(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithGlobalLimit(limit))
-				for channel := range 3 {
-					discover(t, m, message(channel+1), limited("messages", 5, 4, time.Second))
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(limit))
+			for channel := range 3 {
+				discover(t, m, message(channel+1), limited("messages", 5, 4, time.Second))
+			}
+			wait(2 * time.Second)
+			ask(m, message(1)).update(refused(ratelimits.ClassGlobal, time.Second))
+			first := ask(m, message(1))
+			wait(1100 * time.Millisecond)
+			require.True(t, first.granted())
+			second, third := ask(m, message(2)), ask(m, message(3))
+			require.Zero(t, granted(t, []*caller{second, third}), "one goes first")
+			wait(15 * time.Second)
+			require.Equal(t, 1, granted(t, []*caller{second, third}), "it takes long, and another one tries")
+			for _, c := range []*caller{second, third} {
+				if c.granted() {
+					c.update(limited("messages", 5, 4, time.Second))
+					break
 				}
-				wait(2 * time.Second)
-				ask(m, message(1)).update(refused(ratelimits.ClassGlobal, time.Second))
-				first := ask(m, message(1))
-				wait(1100 * time.Millisecond)
-				require.True(t, first.granted())
-				second, third := ask(m, message(2)), ask(m, message(3))
-				require.Zero(t, granted(t, []*caller{second, third}), "one goes first")
-				wait(15 * time.Second)
-				require.Equal(t, 1, granted(t, []*caller{second, third}), "it takes long, and another one tries")
-				for _, c := range []*caller{second, third} {
-					if c.granted() {
-						c.update(limited("messages", 5, 4, time.Second))
-						break
-					}
-				}
-				wait(time.Millisecond)
-				require.Equal(t, 2, granted(t, []*caller{second, third}), "which has passed")
-				first.lease.Release()
-				for _, c := range []*caller{second, third} {
-					c.lease.Release()
-				}
-				drained(t, m)
-			})
+			}
+			wait(time.Millisecond)
+			require.Equal(t, 2, granted(t, []*caller{second, third}), "which has passed")
 		})
 	}
 }

@@ -43,8 +43,7 @@ func serve(t *testing.T, m *buckets.RESTBucketManager, authorization string) {
 }
 
 func TestACredentialLeavesAsMuchOfTheBudgetToOthersAsItUses(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		serve(t, m, "Bot good")
 		serve(t, m, "Bot bad")
@@ -65,8 +64,7 @@ func TestACredentialLeavesAsMuchOfTheBudgetToOthersAsItUses(t *testing.T) {
 }
 
 func TestACredentialHasTheWholeBudgetWhileNoOtherIsServed(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		serve(t, m, "Bot bad")
 		serve(t, m, "Bot good")
@@ -78,8 +76,7 @@ func TestACredentialHasTheWholeBudgetWhileNoOtherIsServed(t *testing.T) {
 }
 
 func TestRequestsInFlightCountForTheShareOfTheirCredential(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		serve(t, m, "Bot good")
 		var leases []buckets.Lease
@@ -106,8 +103,7 @@ func TestRequestsInFlightCountForTheShareOfTheirCredential(t *testing.T) {
 
 // Whoever invents credentials does not get a share for each.
 func TestUnprovenCredentialsHaveOneShareTogether(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		sent, _ := spend(t, m, func(i int) buckets.Request {
 			r := calledBack("Bot " + strconv.Itoa(i))(0)
@@ -124,8 +120,7 @@ func TestUnprovenCredentialsHaveOneShareTogether(t *testing.T) {
 }
 
 func TestTheBudgetCanBeLifted(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		m.LiftBudget() // of nothing
 		for range 2 {

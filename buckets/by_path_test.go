@@ -29,8 +29,7 @@ func byPath(t *testing.T, m *buckets.RESTBucketManager) {
 }
 
 func TestARouteHasBucketsByPathWhenEachPathNamesAnother(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		byPath(t, m)
 		var all []*caller
@@ -42,13 +41,11 @@ func TestARouteHasBucketsByPathWhenEachPathNamesAnother(t *testing.T) {
 		require.Equal(t, 0, granted(t, same), "of which the limit is not certain")
 		all[0].update(limited("opaque 100", 3, 2, time.Minute))
 		require.Equal(t, 2, granted(t, same), "up to its own limit")
-		require.NoError(t, m.Close())
 	})
 }
 
 func TestPathsAreLookedAtAnewAfterAWhile(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, editOf(1), limited("old", 5, 4, time.Minute))
 		discover(t, m, editOf(1), limited("new", 5, 4, time.Minute)) // one path with two hashes
@@ -60,13 +57,11 @@ func TestPathsAreLookedAtAnewAfterAWhile(t *testing.T) {
 			all = append(all, ask(m, editOf(100+i)))
 		}
 		require.Equal(t, 20, granted(t, all), "each is the first of its bucket")
-		require.NoError(t, m.Close())
 	})
 }
 
 func TestABucketThatIsNamedByThePathIsThePaths(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		first := ask(m, editOf(1001))
 		others := []*caller{ask(m, editOf(1001)), ask(m, editOf(1002)), ask(m, editOf(1003))}
@@ -76,7 +71,6 @@ func TestABucketThatIsNamedByThePathIsThePaths(t *testing.T) {
 		for b := range m.Buckets() {
 			assert.NotContains(t, b.Major, "1001")
 		}
-		require.NoError(t, m.Close())
 	})
 }
 
@@ -95,14 +89,12 @@ func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
 			}
 			w.finish()
 			assert.Zero(t, w.Report().Refused.Total(), limit)
-			drained(t, w.manager)
 		})
 	}
 }
 
 func TestPathsThatTurnOutToShareABucketAreOneAgain(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		byPath(t, m)
 		discover(t, m, editOf(5), limited("common", 5, 4, time.Minute))
@@ -112,13 +104,11 @@ func TestPathsThatTurnOutToShareABucketAreOneAgain(t *testing.T) {
 			all = append(all, ask(m, editOf(100+i)))
 		}
 		assert.LessOrEqual(t, granted(t, all), 3)
-		require.NoError(t, m.Close())
 	})
 }
 
 func TestRoutesByPathAreForgottenAndRemembered(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		byPath(t, m)
 		for i := range 3000 {
@@ -138,21 +128,15 @@ func TestRoutesByPathAreForgottenAndRemembered(t *testing.T) {
 		assert.False(t, ask(m, used).granted(), "its bucket is used up")
 		assert.True(t, ask(m, editOf(8)).granted())
 		assert.True(t, ask(m, editOf(9)).granted())
-		require.NoError(t, m.Close())
 	})
 }
 
 func TestRoutesOfAFamilyHaveBucketsByPathIfOneOfThemHas(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, react(1))
 		others := []*caller{ask(m, unreactAll(1)), ask(m, unreact(1))}
 		probe.update(limited("/channels/1/messages/1/reactions/x/@me", 5, 4, time.Minute))
 		require.Equal(t, 2, granted(t, others))
-		for _, c := range others {
-			c.update(limited(c.request.Route.Path(), 5, 4, time.Minute))
-		}
-		drained(t, m)
 	})
 }

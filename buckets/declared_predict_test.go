@@ -27,34 +27,31 @@ func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
 		"per key":   {buckets.PerKey(firstField)},
 		"per group": {buckets.PerGroup()},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithMaxRateLimit(10*time.Second), buckets.WithLimit(buckets.ForAll(), 100, time.Minute, options...))
-				used := limited("messages", 1, 0, time.Second)
-				discover(t, m, message(1), used)
-				var longest time.Duration
-				refused, start := 0, time.Now()
-				for i := range 50 {
-					r := request(message(1))
-					r.Fields = func() []string { return []string{strconv.Itoa(i)} }
-					if name == "per group" {
-						r.Group = strconv.Itoa(i)
-					}
-					buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
-						if err != nil {
-							refused++
-							return
-						}
-						longest = time.Since(start)
-						lease.Update(used)
-					})
-					synctest.Wait()
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, buckets.WithMaxRateLimit(10*time.Second), buckets.WithLimit(buckets.ForAll(), 100, time.Minute, options...))
+			used := limited("messages", 1, 0, time.Second)
+			discover(t, m, message(1), used)
+			var longest time.Duration
+			refused, start := 0, time.Now()
+			for i := range 50 {
+				r := request(message(1))
+				r.Fields = func() []string { return []string{strconv.Itoa(i)} }
+				if name == "per group" {
+					r.Group = strconv.Itoa(i)
 				}
-				wait(time.Minute)
-				assert.InDelta(t, 10*time.Second, longest, float64(2*time.Second))
-				assert.InDelta(t, 40, refused, 2)
-			})
+				buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
+					if err != nil {
+						refused++
+						return
+					}
+					longest = time.Since(start)
+					lease.Update(used)
+				})
+				synctest.Wait()
+			}
+			wait(time.Minute)
+			assert.InDelta(t, 10*time.Second, longest, float64(2*time.Second))
+			assert.InDelta(t, 40, refused, 2)
 		})
 	}
 }

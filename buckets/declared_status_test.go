@@ -16,8 +16,7 @@ import (
 
 // Of the windows of declared limits those are shown for which requests wait, the longest line first.
 func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour),
 			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 10*time.Minute, buckets.PerMajor(), buckets.Named("two")),
 			buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute, buckets.PerKey(func(r *buckets.Request) string { return "secret " + r.Group }),

@@ -39,34 +39,30 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 		options["unknown mode "+strconv.Itoa(n&0xff)] = buckets.WithUnknownMode(buckets.UnknownMode(n & 0xff))
 	}
 	for name, option := range options {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := buckets.NewRESTBucketManager(option)
-				require.NoError(t, m.Start())
-				discover(t, m, message(1), limited("messages", 2, 1, time.Second))
-				wait(2 * time.Second)
-				c := ask(m, message(1))
-				require.True(t, c.granted())
-				c.update(limited("messages", 2, 0, time.Second))
-				waiting := ask(m, message(1))
-				wait(3 * time.Second)
-				require.True(t, waiting.done())
-				if waiting.err == nil {
-					waiting.update(plain(401))
-				}
-				m.Throttle(math.MaxInt64)
-				require.NoError(t, m.Close())
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := buckets.NewRESTBucketManager(option)
+			require.NoError(t, m.Start())
+			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
+			wait(2 * time.Second)
+			c := ask(m, message(1))
+			require.True(t, c.granted())
+			c.update(limited("messages", 2, 0, time.Second))
+			waiting := ask(m, message(1))
+			wait(3 * time.Second)
+			require.True(t, waiting.done())
+			if waiting.err == nil {
+				waiting.update(plain(401))
+			}
+			m.Throttle(math.MaxInt64)
+			require.NoError(t, m.Close())
+			drained(t, m)
 		})
 	}
 }
 
 // However long a bucket is to be kept, what is known of it is.
 func TestBucketThatIsKeptForEverIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithExpireAfter(math.MaxInt64))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Hour))
 		wait(10 * time.Minute)
@@ -74,7 +70,6 @@ func TestBucketThatIsKeptForEverIsNotForgotten(t *testing.T) {
 		assert.False(t, ask(m, message(1)).granted())
 		wait(24 * time.Hour)
 		snapshot(t, m, "messages")
-		require.NoError(t, m.Close())
 	})
 }
 
@@ -94,7 +89,6 @@ func TestContextsWorkAtTheirExtremes(t *testing.T) {
 			defer cancel()
 			far := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
 			require.True(t, far.granted())
-			far.lease.Return()
 		})
 	}
 }
@@ -115,46 +109,43 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 		"budget":  buckets.WithHooks(buckets.Hooks{BudgetUsed: func(context.Context, buckets.BudgetUsed) { panic("hook") }}),
 		"logger":  buckets.WithLogger(slog.New(angry{})),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := buckets.NewRESTBucketManager(option, buckets.WithInvalidBudget(4, time.Minute, 0), buckets.WithGlobalLimit(0))
-				require.NoError(t, m.Start())
-				discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-				first := ask(m, message(1))
-				panics := 0
-				safely := func(f func()) {
-					defer func() {
-						if recover() != nil {
-							panics++
-						}
-					}()
-					f()
-				}
-				safely(func() {
-					first.lease.Update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 5, 0, time.Second))
-				})
-				safely(func() { m.Throttle(time.Second) })
-				safely(func() {
-					ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-					defer cancel()
-					lease, _ := m.Acquire(ctx, message(1), bot)
-					lease.Return()
-				})
-				wait(2 * time.Second)
-				for range 2 {
-					lease, err := m.Acquire(context.Background(), message(2), bot)
-					require.NoError(t, err)
-					safely(func() { lease.Update(plain(401)) })
-				}
-				assert.NotZero(t, panics)
-				wait(5 * time.Second)
-				lease, err := m.TryAcquire(message(1), bot)
-				require.NoError(t, err)
-				lease.Return()
-				require.NoError(t, m.Close())
-				drained(t, m)
+		subtest(t, name, func(t *testing.T) {
+			m := buckets.NewRESTBucketManager(option, buckets.WithInvalidBudget(4, time.Minute, 0), buckets.WithGlobalLimit(0))
+			require.NoError(t, m.Start())
+			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+			first := ask(m, message(1))
+			panics := 0
+			safely := func(f func()) {
+				defer func() {
+					if recover() != nil {
+						panics++
+					}
+				}()
+				f()
+			}
+			safely(func() {
+				first.lease.Update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 5, 0, time.Second))
 			})
+			safely(func() { m.Throttle(time.Second) })
+			safely(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+				defer cancel()
+				lease, _ := m.Acquire(ctx, message(1), bot)
+				lease.Return()
+			})
+			wait(2 * time.Second)
+			for range 2 {
+				lease, err := m.Acquire(context.Background(), message(2), bot)
+				require.NoError(t, err)
+				safely(func() { lease.Update(plain(401)) })
+			}
+			assert.NotZero(t, panics)
+			wait(5 * time.Second)
+			lease, err := m.TryAcquire(message(1), bot)
+			require.NoError(t, err)
+			lease.Return()
+			require.NoError(t, m.Close())
+			drained(t, m)
 		})
 	}
 }
@@ -200,29 +191,26 @@ func (s *panickingSession) Discovery(credential, route string, changed func()) s
 func TestPanicInAStoreThatBeginsLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"join", "credential", "global", "discovery"} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				store := &panicking{Source: newHub(t), what: what}
-				m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithGlobalLimit(50))
-				if what == "join" {
-					assert.Panics(t, func() { _ = m.Start() })
-					store.what = ""
-				}
-				require.NoError(t, m.Start())
-				if what != "join" {
-					for range 3 {
-						assert.Panics(t, func() { _, _ = m.Acquire(background, message(1), bot) })
-					}
-				}
+		subtest(t, what, func(t *testing.T) {
+			store := &panicking{Source: newHub(t), what: what}
+			m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithGlobalLimit(50))
+			if what == "join" {
+				assert.Panics(t, func() { _ = m.Start() })
 				store.what = ""
-				c := ask(m, message(2))
-				wait(time.Second)
-				require.True(t, c.granted())
-				c.update(limited("messages", 5, 4, time.Second))
-				require.NoError(t, m.Close())
-				drained(t, m)
-			})
+			}
+			require.NoError(t, m.Start())
+			if what != "join" {
+				for range 3 {
+					assert.Panics(t, func() { _, _ = m.Acquire(background, message(1), bot) })
+				}
+			}
+			store.what = ""
+			c := ask(m, message(2))
+			wait(time.Second)
+			require.True(t, c.granted())
+			c.update(limited("messages", 5, 4, time.Second))
+			require.NoError(t, m.Close())
+			drained(t, m)
 		})
 	}
 }
@@ -250,24 +238,20 @@ func (b *panickingBucket) Demand(now time.Duration, waiting int, arrivals iter.S
 func TestPanicInAStoreAtWorkLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"report", "demand"} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				store := &panicking{Source: newHub(t)}
-				m := started(t, buckets.WithShared(store))
-				discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-				c := ask(m, message(1))
-				wait(time.Second)
-				require.True(t, c.granted())
-				store.what = what
-				assert.Panics(t, func() { c.lease.Update(limited("messages", 5, 3, time.Second)) })
-				store.what = ""
-				other := ask(m, list(1))
-				wait(time.Second)
-				require.True(t, other.granted(), "the lock is free")
-				other.update(roomy)
-				require.NoError(t, m.Close())
-			})
+		subtest(t, what, func(t *testing.T) {
+			store := &panicking{Source: newHub(t)}
+			m := started(t, buckets.WithShared(store))
+			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+			c := ask(m, message(1))
+			wait(time.Second)
+			require.True(t, c.granted())
+			store.what = what
+			assert.Panics(t, func() { c.lease.Update(limited("messages", 5, 3, time.Second)) })
+			store.what = ""
+			other := ask(m, list(1))
+			wait(time.Second)
+			require.True(t, other.granted(), "the lock is free")
+			require.NoError(t, m.Close(), "what was not told has not ended")
 		})
 	}
 }

@@ -13,8 +13,7 @@ import (
 
 // A hash that successes have named is that of a bucket, however many routes are refused in its name.
 func TestBucketThatSuccessesNameIsNotForeign(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		first, second, third := message(1), compile(routes.GetChannel, "1"), compile(routes.ListChannelInvites, "1")
 		discover(t, m, first, limited("one", 5, 4, time.Minute))

@@ -161,12 +161,9 @@ var gates = []gate{
 // forEachGate runs a test in a bubble for each gate, with a manager that has been prepared.
 func forEachGate(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func())) {
 	for _, g := range gates {
-		t.Run(g.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, g.options...)
-				test(t, m, g, g.prepare(t, m))
-			})
+		subtest(t, g.name, func(t *testing.T) {
+			m := started(t, g.options...)
+			test(t, m, g, g.prepare(t, m))
 		})
 	}
 }
@@ -195,28 +192,25 @@ func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 	exempt, err := routes.New("POST", "/channels/{channel_id}/exempt-thing", routes.GlobalExempt)
 	require.NoError(t, err)
 	for _, how := range []string{"left", "overtaken"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithMaxRateLimit(time.Hour))
-				discover(t, m, message(1), limited("h", 9, 8, time.Second))
-				discover(t, m, compile(exempt, "1"), limited("h", 9, 7, time.Second))
-				wait(2 * time.Second)
-				m.Throttle(time.Minute)
-				head := ask(m, message(1))
-				require.False(t, head.done())
-				ctx := background
-				if how == "overtaken" {
-					ctx = buckets.ContextWithPriority(ctx)
-				}
-				free := call(ctx, m, buckets.Request{Route: compile(exempt, "1"), Authorization: bot})
-				if how == "left" {
-					require.False(t, free.done())
-					head.cancel()
-					synctest.Wait()
-				}
-				assert.True(t, free.granted(), "nothing holds it")
-			})
+		subtest(t, how, func(t *testing.T) {
+			m := started(t, buckets.WithMaxRateLimit(time.Hour))
+			discover(t, m, message(1), limited("h", 9, 8, time.Second))
+			discover(t, m, compile(exempt, "1"), limited("h", 9, 7, time.Second))
+			wait(2 * time.Second)
+			m.Throttle(time.Minute)
+			head := ask(m, message(1))
+			require.False(t, head.done())
+			ctx := background
+			if how == "overtaken" {
+				ctx = buckets.ContextWithPriority(ctx)
+			}
+			free := call(ctx, m, buckets.Request{Route: compile(exempt, "1"), Authorization: bot})
+			if how == "left" {
+				require.False(t, free.done())
+				head.cancel()
+				synctest.Wait()
+			}
+			assert.True(t, free.granted(), "nothing holds it")
 		})
 	}
 }

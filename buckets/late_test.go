@@ -58,22 +58,19 @@ func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.Compile
 }
 
 func TestABucketIsLateAfterOneRefusal(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		showLate(t, m, message(1))
 		wait(latePeriod + lateBy + roundings)
 		for range 5 {
 			opensAfter(t, m, message(1), latePeriod+lateBy)
 		}
-		drained(t, m)
 	})
 }
 
 // Those that were in flight together with the one that showed it show nothing new.
 func TestOnlyOneGoesFirstAtTheFirstOpening(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 5, 0, latePeriod))
 		all := asks(m, message(1), 10)
@@ -95,17 +92,12 @@ func TestOnlyOneGoesFirstAtTheFirstOpening(t *testing.T) {
 		require.Equal(t, 6, granted(t, all))
 		all[5].update(limited("messages", 5, 4, latePeriod))
 		require.Equal(t, 10, granted(t, all))
-		for i, c := range all[6:] {
-			c.update(limited("messages", 5, 3-i, latePeriod))
-		}
-		drained(t, m)
 	})
 }
 
 // What goes first at an opening may be a large upload.
 func TestOthersDoNotWaitLongForTheOneThatGoesFirstAtAnOpening(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 5, 0, latePeriod))
 		all := asks(m, message(1), 10)
@@ -118,14 +110,12 @@ func TestOthersDoNotWaitLongForTheOneThatGoesFirstAtAnOpening(t *testing.T) {
 		all[1].update(limited("messages", 5, 4, latePeriod))
 		wait(time.Minute)
 		assert.Equal(t, 6, granted(t, all), "one has come back")
-		require.NoError(t, m.Close())
 	})
 }
 
 // Nor is every request that fails there followed by one alone.
 func TestErrorsAtTheFirstOpeningSlowNothingDown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 5, 0, latePeriod))
 		all := asks(m, message(1), 10)
@@ -136,7 +126,6 @@ func TestErrorsAtTheFirstOpeningSlowNothingDown(t *testing.T) {
 		require.Equal(t, 2, granted(t, all), "the next one goes first")
 		wait(time.Second)
 		assert.Equal(t, 5, granted(t, all))
-		require.NoError(t, m.Close())
 	})
 }
 
@@ -163,25 +152,20 @@ func TestLatenessIsExpectedOfOtherBuckets(t *testing.T) {
 			return successor(t, stateOf(t, m, false)), message(1)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				showLate(t, m, message(1))
-				m, route := then(t, m)
-				wait(2 * latePeriod)
-				for range 3 {
-					opensAfter(t, m, route, latePeriod+lateBy)
-				}
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			showLate(t, m, message(1))
+			m, route := then(t, m)
+			wait(2 * latePeriod)
+			for range 3 {
+				opensAfter(t, m, route, latePeriod+lateBy)
+			}
 		})
 	}
 }
 
 func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		for channel := range 2 {
@@ -199,22 +183,19 @@ func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
 
 // Another hash is another limit.
 func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		showLate(t, m, message(1))
 		discover(t, m, list(1), limited("others", 1, 0, latePeriod))
 		c := ask(m, list(1))
 		wait(latePeriod + roundings)
 		assert.True(t, c.granted())
-		c.update(limited("others", 1, 0, latePeriod))
 	})
 }
 
 // A late bucket is tried at the reset that it announces, seldom at first, and then three times in a row.
 func TestABucketMayBecomePunctualAgain(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		showLate(t, m, message(1))
 		wait(2 * latePeriod)
@@ -241,8 +222,7 @@ func TestABucketMayBecomePunctualAgain(t *testing.T) {
 
 // A refusal by lateness says nothing but that: not that others use the bucket, nor that it counts in another way.
 func TestARefusalByLatenessChangesNothingElse(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 5, 4, latePeriod))
 		wait(latePeriod / 10)
@@ -265,7 +245,6 @@ func TestARefusalByLatenessChangesNothingElse(t *testing.T) {
 		assert.Equal(t, kind, snapshot(t, m, "messages").Kind)
 		all[0].update(limited("messages", 5, 4, latePeriod))
 		assert.Equal(t, 5, granted(t, all), "the whole window is there")
-		require.NoError(t, m.Close())
 	})
 }
 

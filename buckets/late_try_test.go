@@ -14,8 +14,7 @@ import (
 // The request that tries whether the seconds are punctual again may be a large upload: all others of the credential
 // wait for it no longer than until the second is certainly open.
 func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(4))
 		discover(t, m, message(1), plain(200))
 		wait(5 * time.Second)
@@ -45,6 +44,5 @@ func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 		late := granted(t, all)
 		wait(3 * time.Second)
 		assert.Equal(t, 8, early, "after a second; %d after 13 s, %d after 16 s", late, granted(t, all))
-		require.NoError(t, m.Close())
 	})
 }

@@ -15,8 +15,7 @@ import (
 // More requests than are moved at a time keep their order when their bucket is found, and who comes then is behind
 // them.
 func TestVeryManyMoveInOrder(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0))
 		probe := ask(m, message(1))
 		const n = 1000
@@ -47,8 +46,7 @@ func TestVeryManyMoveInOrder(t *testing.T) {
 
 // More than are looked at at a time are rejected at once when a refusal makes their wait too long, and only those.
 func TestVeryManyAreRejectedAtOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(1000*time.Second), buckets.WithGlobalLimit(0))
 		discover(t, m, message(1), limited("messages", 2, 1, time.Second))
 		last := ask(m, message(1))

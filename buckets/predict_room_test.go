@@ -27,8 +27,7 @@ func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 //
 // It was 31 s for a request that leaves after 1 s.
 func TestPredictionCountsWhatCanLeave(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := behindOthers(t)
 		predicted, _, err := m.Predict(request(list(1)))
 		require.NoError(t, err)
@@ -45,8 +44,7 @@ func TestPredictionCountsWhatCanLeave(t *testing.T) {
 //
 // One was rejected that would leave after 1 s.
 func TestNoRequestIsRejectedThatWouldLeaveInTime(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		c := call(buckets.ContextWithMaxWait(background, 10*time.Second), behindOthers(t), *request(list(1)))
 		require.NoError(t, c.failed())
 		wait(4 * time.Second)

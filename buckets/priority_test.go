@@ -32,8 +32,7 @@ func next(t *testing.T, want *caller) {
 }
 
 func TestPriorityGoesAheadOfWhatCameShortlyBefore(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := full(t)
 		wait(10 * time.Second) // an age ago, as far as head starts go
 		background := asks(m, message(1), 2)
@@ -49,8 +48,7 @@ func TestPriorityGoesAheadOfWhatCameShortlyBefore(t *testing.T) {
 }
 
 func TestPriorityDoesNotOvertakeWhatHasWaitedLong(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := full(t)
 		background := ask(m, message(1))
 		wait(3*time.Second + time.Millisecond)
@@ -62,8 +60,7 @@ func TestPriorityDoesNotOvertakeWhatHasWaitedLong(t *testing.T) {
 
 // What comes without end does not starve the others: those that come later than the head start are behind them.
 func TestPriorityStarvesNobody(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := full(t)
 		wait(10 * time.Second)
 		background := ask(m, message(1))
@@ -88,31 +85,25 @@ func TestPriorityStarvesNobody(t *testing.T) {
 		}
 		assert.True(t, background.granted())
 		assert.LessOrEqual(t, ahead, 5, "those of three seconds")
-		for _, c := range all {
-			c.cancel()
-		}
 	})
 }
 
 func TestPriorityCountsForThePredictedWait(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := full(t, buckets.WithMaxRateLimit(90*time.Second))
 		wait(10 * time.Second)
-		background := ask(m, message(1))
+		ask(m, message(1))
 		tooLong(t, ask(m, message(1)))
 		first := urgent(m)
 		assert.NoError(t, first.failed(), "it goes first, after 50 s")
 		next(t, first)
-		background.cancel()
 	})
 }
 
 // Where processes share the bucket, somebody who overtakes leaves on what was granted to another one, who then has the
 // place of the one who left.
 func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 1, a, b)
@@ -136,8 +127,7 @@ func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
 
 // A request with priority has its place also if it did not have to wait for it at first.
 func TestPriorityCountsWhenARequestComesBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 3, 2, time.Minute))
 		wait(10 * time.Second)

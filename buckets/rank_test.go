@@ -18,29 +18,25 @@ func TestCancelledRequestsGiveTheirTurnsBack(t *testing.T) {
 	t.Parallel()
 	for name, place := range crowds {
 		for _, priority := range []bool{false, true} {
-			t.Run(name+map[bool]string{true: ", priority"}[priority], func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, place.options...)...)
-					discover(t, m, message(1), place.answer)
-					wait(2 * time.Second)
-					discover(t, m, message(1), place.answer)
-					queueUp(m, place.route, "b", 500, place.answer, &sentLog{})
-					ctx, request := background, buckets.Request{Route: place.route(1000), Authorization: bot, Group: "a"}
-					if priority {
-						ctx = buckets.ContextWithPriority(ctx)
-					}
-					for range 300 {
-						c := call(ctx, m, request)
-						c.cancel()
-						wait(time.Microsecond)
-						require.Error(t, c.failed())
-					}
+			subtest(t, name+map[bool]string{true: ", priority"}[priority], func(t *testing.T) {
+				m := started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, place.options...)...)
+				discover(t, m, message(1), place.answer)
+				wait(2 * time.Second)
+				discover(t, m, message(1), place.answer)
+				queueUp(m, place.route, "b", 500, place.answer, &sentLog{})
+				ctx, request := background, buckets.Request{Route: place.route(1000), Authorization: bot, Group: "a"}
+				if priority {
+					ctx = buckets.ContextWithPriority(ctx)
+				}
+				for range 300 {
 					c := call(ctx, m, request)
-					wait(5 * time.Second)
-					assert.Equal(t, priority || name != "declared limit", c.granted(), "queues take turns there, and not tenants")
-					require.NoError(t, m.Close())
-				})
+					c.cancel()
+					wait(time.Microsecond)
+					require.Error(t, c.failed())
+				}
+				c := call(ctx, m, request)
+				wait(5 * time.Second)
+				assert.Equal(t, priority || name != "declared limit", c.granted(), "queues take turns there, and not tenants")
 			})
 		}
 	}
@@ -48,8 +44,7 @@ func TestCancelledRequestsGiveTheirTurnsBack(t *testing.T) {
 
 // Who waits keeps the turns given, also if the garbage collector looks meanwhile.
 func TestTurnsOfThoseWhoWaitAreNotForgotten(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1), buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), plain(200))
 		m.Throttle(time.Minute)
@@ -63,7 +58,6 @@ func TestTurnsOfThoseWhoWaitAreNotForgotten(t *testing.T) {
 		}
 		wait(25 * time.Second)
 		assert.Greater(t, granted(t, all), 1, "in order")
-		require.NoError(t, m.Close())
 	})
 }
 
@@ -103,8 +97,7 @@ func singleMessages() (string, int, int, time.Duration) { return "messages", 1, 
 // Inside a bucket the order is that of arrival, also of requests that are subject to different declared limits and wait
 // for the global limit.
 func TestOrderOfABucketHoldsInLineForTheGlobalLimit(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		order := orderOf(t, []string{"a", "a", "a", "b", "a", "b"}, roomyMessages, buckets.WithGlobalLimit(1))
 		assert.Equal(t, []int{0, 1, 2, 3, 4, 5}, order)
 	})
@@ -125,8 +118,7 @@ func TestOrderOfABucketHoldsWithManyDeclaredLimits(t *testing.T) {
 
 // A tenant that waits in many buckets, none of which has to do with this one, leaves in its turn.
 func TestTenantThatWaitsInManyBucketsLeavesInItsTurn(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 		used := limited("messages", 1, 0, time.Second)
 		discoverPunctual(t, m, message(1), used)
@@ -139,7 +131,6 @@ func TestTenantThatWaitsInManyBucketsLeavesInItsTurn(t *testing.T) {
 		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "many"})
 		wait(5 * time.Second) // it takes 99 s
 		assert.True(t, c.granted())
-		require.NoError(t, m.Close())
 	})
 }
 
@@ -175,7 +166,6 @@ func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
 				c := call(background, m, buckets.Request{Route: message(5000), Authorization: bot, Group: "new"})
 				wait(5 * time.Second) // it takes 70 s
 				assert.True(t, c.granted())
-				require.NoError(t, m.Close())
 			})
 		})
 	}
@@ -183,8 +173,7 @@ func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
 
 // A request waits at most for the requests with priority of other tenants that come within HeadStart.
 func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 		used := limited("messages", 1, 0, time.Second)
 		discoverPunctual(t, m, message(1), used)
@@ -197,14 +186,12 @@ func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 		}
 		require.True(t, c.granted())
 		assert.LessOrEqual(t, time.Since(start), 10*time.Second, "6 came in that time")
-		require.NoError(t, m.Close())
 	})
 }
 
 // A tenant that comes after many requests with priority takes turns with one that waits in many buckets all the same.
 func TestNewTenantTakesTurnsAfterRequestsWithPriority(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(1))
 		discover(t, m, message(1), plain(200))
 		wait(5 * time.Second)
@@ -219,14 +206,12 @@ func TestNewTenantTakesTurnsAfterRequestsWithPriority(t *testing.T) {
 		c := call(background, m, buckets.Request{Route: message(5000), Authorization: bot, Group: "new"})
 		wait(5 * time.Second) // it took 92 s
 		assert.True(t, c.granted())
-		require.NoError(t, m.Close())
 	})
 }
 
 // Before the global limit a request with priority goes ahead by 150 turns. With the default limit 150 turns take 3 s.
 func TestPriorityIsWorthAHundredAndFiftyTurns(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(1))
 		discover(t, m, message(1), plain(200))
 		wait(5 * time.Second)
@@ -245,7 +230,5 @@ func TestPriorityIsWorthAHundredAndFiftyTurns(t *testing.T) {
 		wait(500 * time.Second)
 		require.True(t, c.granted())
 		assert.InDelta(t, 150, ahead, 2)
-		c.update(plain(200))
-		require.NoError(t, m.Close())
 	})
 }

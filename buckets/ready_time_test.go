@@ -23,8 +23,7 @@ func request(route routes.CompiledRoute) *buckets.Request {
 // period for each window that those ahead fill: that is the formula of delayed queues, nextWindow + floor(waiting /
 // limit) * period.
 func TestReadyTimeInAFixedWindowIsThatOfDelayedQueues(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		const limit, period = 3, 2 * time.Second
 		m := started(t)
 		discover(t, m, message(1), limited("messages", limit, 0, period))
@@ -101,8 +100,7 @@ func TestReadyTimeSaysWhatForWithoutQueueing(t *testing.T) {
 
 // A declared limit counts though its bucket is not known, or not any more.
 func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		panics := false
 		options := []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, time.Hour, buckets.PerMajor(), buckets.Named("d")),
 			buckets.WithLimit(buckets.ForAll(), 100, time.Hour, buckets.Named("p"), buckets.PerKey(func(*buckets.Request) string {
@@ -144,14 +142,13 @@ func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
 
 // Nobody is ahead of a request that comes back to its place.
 func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
 		wait(61 * time.Second)
 		first := ask(m, message(1))
 		require.True(t, first.granted())
-		others := asks(m, message(1), 3)
+		asks(m, message(1), 3)
 		first.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 1, 0, time.Minute))
 		back, because, err := m.Predict(&first.request)
 		require.NoError(t, err)
@@ -160,16 +157,12 @@ func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
 		behind, _, err := m.Predict(request(message(1)))
 		require.NoError(t, err)
 		assert.InDelta(t, 4*time.Minute, behind, float64(time.Second))
-		for _, c := range others {
-			c.cancel()
-		}
 	})
 }
 
 // What another manager has left is known before the first request.
 func TestReadyTimeOfARestoredBucket(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 5, 0, time.Minute))
 		m = successor(t, stateOf(t, m, true))
@@ -181,8 +174,7 @@ func TestReadyTimeOfARestoredBucket(t *testing.T) {
 }
 
 func TestReadyTimeOfWhatIsRefusedAnyway(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager()
 		_, _, err := m.Predict(request(message(1)))
 		require.ErrorIs(t, err, buckets.ErrNotStarted)

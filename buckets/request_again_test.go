@@ -12,8 +12,7 @@ import (
 
 // A Request keeps its place until it is answered, and no longer.
 func TestRequestThatIsUsedAgainHasNoPlace(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
 		reused := ask(m, message(1))
@@ -30,14 +29,12 @@ func TestRequestThatIsUsedAgainHasNoPlace(t *testing.T) {
 		firstOpens(t, others, limited("messages", 5, 4, 10*time.Second))
 		assert.Equal(t, 5, granted(t, others))
 		assert.False(t, reused.done(), "it came after all of them")
-		require.NoError(t, m.Close())
 	})
 }
 
 // Also where it was granted at once in between, as there was room.
 func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
 		older, younger := ask(m, message(1)), ask(m, message(1))
@@ -53,6 +50,5 @@ func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
 		wait(10*time.Second + 10*time.Millisecond)
 		assert.True(t, older.granted())
 		assert.False(t, younger.done(), "it goes after the first one, which came before it")
-		require.NoError(t, m.Close())
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -199,30 +198,27 @@ func TestThousandRestartsInTheMiddleOfWindowsCauseNoAvoidableRefusal(t *testing.
 	t.Parallel()
 	const worlds, each = 100, 10
 	for seed := range uint64(worlds) {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newRestarts(t, seed)
-				defer r.Close()
-				r.start(nil)
-				r.everyRoute()
-				for range each {
-					r.busy(time.Duration(r.chance.IntN(3000)) * time.Millisecond)
-					state := r.end()
-					time.Sleep([]time.Duration{0, 50 * time.Millisecond, time.Second, 7 * time.Second}[r.chance.IntN(4)])
-					r.start(state)
+		subtest(t, strconv.FormatUint(seed, 10), func(t *testing.T) {
+			r := newRestarts(t, seed)
+			defer r.Close()
+			r.start(nil)
+			r.everyRoute()
+			for range each {
+				r.busy(time.Duration(r.chance.IntN(3000)) * time.Millisecond)
+				state := r.end()
+				time.Sleep([]time.Duration{0, 50 * time.Millisecond, time.Second, 7 * time.Second}[r.chance.IntN(4)])
+				r.start(state)
+			}
+			r.busy(5 * time.Second)
+			r.kill()
+			require.NoError(t, r.manager.Close())
+			r.all.Wait()
+			for _, e := range r.Refusals() {
+				if e.Verdict == discordsim.Avoidable {
+					assert.Fail(t, "avoidable refusal", "%+v", e)
 				}
-				r.busy(5 * time.Second)
-				r.kill()
-				require.NoError(t, r.manager.Close())
-				r.all.Wait()
-				for _, e := range r.Refusals() {
-					if e.Verdict == discordsim.Avoidable {
-						assert.Fail(t, "avoidable refusal", "%+v", e)
-					}
-				}
-				assert.Greater(t, r.Report().Accepted, 5*each)
-			})
+			}
+			assert.Greater(t, r.Report().Accepted, 5*each)
 		})
 	}
 }

@@ -69,7 +69,6 @@ func TestShutdownLetsEverybodyWhoWaitsFinishAndNobodyElseIn(t *testing.T) {
 		assert.NoError(t, s.err)
 		_, err = m.Acquire(background, message(1), bot)
 		assert.Equal(t, buckets.ErrClosed, err)
-		drained(t, m)
 	})
 }
 
@@ -85,13 +84,11 @@ func TestShutdownWhoseContextEndsCutsOffWhoStillWaits(t *testing.T) {
 		assert.ErrorIs(t, s.err, context.Canceled)
 		assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
 		open()
-		drained(t, m)
 	})
 }
 
 func TestShutdownWithNothingToDoReturnsAtOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		over, cancel := context.WithCancel(background)
 		cancel()
 		m := buckets.NewRESTBucketManager()
@@ -113,8 +110,7 @@ func TestShutdownWithNothingToDoReturnsAtOnce(t *testing.T) {
 }
 
 func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		first, second := ask(m, message(1)), ask(m, message(1))
@@ -146,21 +142,18 @@ func TestShutdownWaitsASecondForARequestThatDoesNotComeBack(t *testing.T) {
 		"lost":    buckets.Lease.Release,
 		"unsent":  buckets.Lease.Return,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				c := ask(m, message(1))
-				s := shutDown(background, m)
-				end(c.lease)
-				wait(900 * time.Millisecond)
-				assert.False(t, s.over.Load())
-				wait(200 * time.Millisecond)
-				require.True(t, s.over.Load())
-				assert.NoError(t, s.err)
-				c.again(m)
-				assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			c := ask(m, message(1))
+			s := shutDown(background, m)
+			end(c.lease)
+			wait(900 * time.Millisecond)
+			assert.False(t, s.over.Load())
+			wait(200 * time.Millisecond)
+			require.True(t, s.over.Load())
+			assert.NoError(t, s.err)
+			c.again(m)
+			assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
 		})
 	}
 }
@@ -176,26 +169,23 @@ func TestShutdownMayBeCalledTwiceAndTogetherWithClose(t *testing.T) {
 		"second cancelled": {func(_ *buckets.RESTBucketManager, _, second, _ func()) { second() }, buckets.ErrClosed, context.Canceled},
 		"closed":           {func(m *buckets.RESTBucketManager, _, _, _ func()) { _ = m.Close() }, buckets.ErrClosed, buckets.ErrClosed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				inFlight := ask(m, message(1))
-				one, cancelOne := context.WithCancel(background)
-				two, cancelTwo := context.WithCancel(background)
-				defer cancelOne()
-				defer cancelTwo()
-				first, second := shutDown(one, m), shutDown(two, m)
-				require.False(t, first.over.Load() || second.over.Load())
-				c.end(m, cancelOne, cancelTwo, func() { inFlight.update(roomy) })
-				synctest.Wait()
-				require.True(t, first.over.Load() && second.over.Load())
-				assert.Equal(t, c.first, first.err)
-				assert.Equal(t, c.second, second.err)
-				require.NoError(t, m.Start(), "the next one begins anew")
-				inFlight.lease.Release()
-				discover(t, m, message(1), roomy)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			inFlight := ask(m, message(1))
+			one, cancelOne := context.WithCancel(background)
+			two, cancelTwo := context.WithCancel(background)
+			defer cancelOne()
+			defer cancelTwo()
+			first, second := shutDown(one, m), shutDown(two, m)
+			require.False(t, first.over.Load() || second.over.Load())
+			c.end(m, cancelOne, cancelTwo, func() { inFlight.update(roomy) })
+			synctest.Wait()
+			require.True(t, first.over.Load() && second.over.Load())
+			assert.Equal(t, c.first, first.err)
+			assert.Equal(t, c.second, second.err)
+			require.NoError(t, m.Start(), "the next one begins anew")
+			inFlight.lease.Release()
+			discover(t, m, message(1), roomy)
 		})
 	}
 }
@@ -219,8 +209,7 @@ func TestShutdownSaysThatCloseHasCutOffThoseWhoWaited(t *testing.T) {
 }
 
 func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("messages", 1, 0, 4*time.Minute))
 		waiting := asks(m, message(1), 4)
@@ -238,8 +227,7 @@ func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
 
 // A request moves to another bucket without being looked at as a new one.
 func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, message(1))
 		other := ask(m, message(2))
@@ -262,8 +250,7 @@ func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
 }
 
 func TestShutdownEndsWhenTheBudgetOfInvalidRequestsRefusesTheLast(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0))
 		probe := ask(m, message(1))
 		waiting := asks(m, message(1), 5)
@@ -276,7 +263,6 @@ func TestShutdownEndsWhenTheBudgetOfInvalidRequestsRefusesTheLast(t *testing.T) 
 		}
 		assert.True(t, s.over.Load())
 		assert.NoError(t, s.err)
-		drained(t, m)
 	})
 }
 

@@ -21,8 +21,7 @@ import (
 const allOfThem = 1 << 20
 
 func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		for channel, reset := range map[int]time.Duration{1: 10 * time.Second, 2: 30 * time.Second, 3: 20 * time.Second} {
 			discover(t, m, message(channel), limited("h", 1, 0, reset))
@@ -43,8 +42,7 @@ func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
 
 // A long queue is a long wait, for the next one.
 func TestPredictedWaitCountsTheQueue(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("h", 1, 0, 10*time.Second))
 		asks(m, message(1), 4)
@@ -59,8 +57,7 @@ func TestPredictedWaitCountsTheQueue(t *testing.T) {
 
 // What waits for an outcome has no predicted wait, and may be what is stuck.
 func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		probe := ask(m, list(1))
 		require.True(t, probe.granted())
@@ -72,41 +69,36 @@ func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
 		require.Len(t, s.Buckets, 1)
 		assert.Equal(t, buckets.WaitsForProbe, s.Buckets[0].WaitsFor)
 		assert.Equal(t, patience*3/4, s.Buckets[0].Waited)
-		probe.update(plain(200))
 	})
 }
 
 func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 	t.Parallel()
 	for class, want := range map[ratelimits.Class]int{ratelimits.ClassUser: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 0, ratelimits.ClassOK: 0} {
-		t.Run(class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				r := inBucket(refused(class, 20*time.Second), "h", 5, 0, 10*time.Second)
-				discover(t, m, message(1), r)
-				s := m.Status(allOfThem)
-				require.Len(t, s.Buckets, want)
-				require.Equal(t, want, s.BucketsTotal)
-				for _, b := range s.Buckets {
-					assert.Equal(t, class, b.HoldClass)
-					assert.InDelta(t, 20, b.HoldAfter.Seconds(), .1)
-					assert.Zero(t, b.Waiting)
-				}
-				wait(21 * time.Second)
-				s = m.Status(allOfThem)
-				assert.Empty(t, s.Buckets)
-				assert.Zero(t, s.BucketsTotal)
-				assert.Zero(t, s.BucketsSeen)
-			})
+		subtest(t, class.String(), func(t *testing.T) {
+			m := started(t)
+			r := inBucket(refused(class, 20*time.Second), "h", 5, 0, 10*time.Second)
+			discover(t, m, message(1), r)
+			s := m.Status(allOfThem)
+			require.Len(t, s.Buckets, want)
+			require.Equal(t, want, s.BucketsTotal)
+			for _, b := range s.Buckets {
+				assert.Equal(t, class, b.HoldClass)
+				assert.InDelta(t, 20, b.HoldAfter.Seconds(), .1)
+				assert.Zero(t, b.Waiting)
+			}
+			wait(21 * time.Second)
+			s = m.Status(allOfThem)
+			assert.Empty(t, s.Buckets)
+			assert.Zero(t, s.BucketsTotal)
+			assert.Zero(t, s.BucketsSeen)
 		})
 	}
 }
 
 // What the process before has left is held before anybody asks for it.
 func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for n := range 3 {
 			as(m, fmt.Sprint("Bot ", n), list(1)).update(plain(200))
@@ -125,8 +117,7 @@ func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 
 // The next one who changes the channel's name will wait, and everybody else will not.
 func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second), "h", 5, 4, time.Second))
 		s := m.Status(allOfThem)
@@ -141,8 +132,7 @@ func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 
 // A resource that is used up is held for all credentials.
 func TestStatusShowsTheHoldOfAResourceForOtherCredentials(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		as(m, "Bot two", message(1)).update(limited("h", 5, 4, time.Second))
 		discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, 20*time.Second), "h", 5, 4, time.Second))
@@ -151,8 +141,7 @@ func TestStatusShowsTheHoldOfAResourceForOtherCredentials(t *testing.T) {
 }
 
 func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(10))
 		discover(t, m, message(1), limited("h", 100, 99, time.Minute))
 		as(m, "Bot two", message(1)).update(limited("h", 100, 99, time.Minute))
@@ -179,8 +168,7 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 
 // Nobody waits, and the operator wants to know why nothing will be sent.
 func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for n := range 50 {
 			as(m, fmt.Sprint("Bot ", n), message(1)).update(limited("h", 5, 4, time.Second))
@@ -201,8 +189,7 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 
 // Nobody else leaves while the first one after a refusal is awaited.
 func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		discover(t, m, message(1), refused(ratelimits.ClassGlobal, time.Second))
@@ -218,13 +205,11 @@ func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
 		first.lease.Release()
 		next.update(roomy)
 		assert.Zero(t, m.Status(1).Globals[0].WaitAfter)
-		drained(t, m)
 	})
 }
 
 func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("h", 5, 4, time.Second))
 		elsewhere := call(background, m, buckets.Request{Route: message(1), Server: "a.example"})
@@ -243,8 +228,7 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 
 // However many wait, only so many are looked at.
 func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		m.Throttle(time.Minute)
 		const waiting = 5000
@@ -306,63 +290,60 @@ func BenchmarkStatusWithManyRoutes(b *testing.B) {
 func TestStatusShowsEveryBucketThatIsWaitedForOrHeld(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(12) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 0))
-				m := started(t, buckets.WithGlobalLimit(5), buckets.WithMaxRateLimit(time.Hour))
-				var callers []*caller
-				for range 300 {
-					switch random.IntN(8) {
-					case 0, 1, 2:
-						route := message(random.IntN(6) + 1)
-						if random.IntN(3) == 0 {
-							route = list(random.IntN(6) + 1)
-						}
-						callers = append(callers, as(m, fmt.Sprint("Bot ", random.IntN(2)), route))
-					case 3, 4, 5:
-						for i, c := range callers {
-							if c.done() && c.err == nil {
-								c.update(someResponse(random))
-								callers = append(callers[:i], callers[i+1:]...)
-								break
-							}
-						}
-					case 6:
-						if len(callers) > 0 {
-							callers[random.IntN(len(callers))].cancel()
-						}
-					case 7:
-						wait(time.Duration(random.Int64N(int64(8 * time.Second))))
-						if random.IntN(10) == 0 {
-							m.LiftHolds()
+		subtest(t, fmt.Sprint(seed), func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			m := started(t, buckets.WithGlobalLimit(5), buckets.WithMaxRateLimit(time.Hour))
+			var callers []*caller
+			for range 300 {
+				switch random.IntN(8) {
+				case 0, 1, 2:
+					route := message(random.IntN(6) + 1)
+					if random.IntN(3) == 0 {
+						route = list(random.IntN(6) + 1)
+					}
+					callers = append(callers, as(m, fmt.Sprint("Bot ", random.IntN(2)), route))
+				case 3, 4, 5:
+					for i, c := range callers {
+						if c.done() && c.err == nil {
+							c.update(someResponse(random))
+							callers = append(callers[:i], callers[i+1:]...)
+							break
 						}
 					}
-					wait(0)
-					callers = dropFailed(callers)
-					want, got := map[string]bool{}, map[string]bool{}
-					for b := range m.Buckets() {
-						if b.Waiting > 0 || b.HoldAfter > 0 || b.SubLimitAfter > 0 {
-							want[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
-						}
+				case 6:
+					if len(callers) > 0 {
+						callers[random.IntN(len(callers))].cancel()
 					}
-					for _, b := range m.Status(allOfThem).Buckets {
-						got[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
+				case 7:
+					wait(time.Duration(random.Int64N(int64(8 * time.Second))))
+					if random.IntN(10) == 0 {
+						m.LiftHolds()
 					}
-					require.Equal(t, want, got)
-				}
-				for _, c := range callers {
-					c.cancel()
 				}
 				wait(0)
-				for _, c := range callers {
-					if c.err == nil {
-						c.update(plain(200))
+				callers = dropFailed(callers)
+				want, got := map[string]bool{}, map[string]bool{}
+				for b := range m.Buckets() {
+					if b.Waiting > 0 || b.HoldAfter > 0 || b.SubLimitAfter > 0 {
+						want[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
 					}
 				}
-				wait(time.Hour)
-				require.Zero(t, m.Status(0).BucketsTotal, "nothing is left when all is over")
-			})
+				for _, b := range m.Status(allOfThem).Buckets {
+					got[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
+				}
+				require.Equal(t, want, got)
+			}
+			for _, c := range callers {
+				c.cancel()
+			}
+			wait(0)
+			for _, c := range callers {
+				if c.err == nil {
+					c.update(plain(200))
+				}
+			}
+			wait(time.Hour)
+			require.Zero(t, m.Status(0).BucketsTotal, "nothing is left when all is over")
 		})
 	}
 }
@@ -385,8 +366,7 @@ func dropFailed(callers []*caller) (left []*caller) {
 }
 
 func TestStatusCanBeTakenWhileRequestsComeAndGo(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(50))
 		var all sync.WaitGroup
 		for n := range 8 {
@@ -408,8 +388,7 @@ func TestStatusCanBeTakenWhileRequestsComeAndGo(t *testing.T) {
 }
 
 func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(10))
 		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 1500*time.Millisecond), "<script>", 5, 0, 1500*time.Millisecond))
 		require.False(t, ask(m, message(1)).done())

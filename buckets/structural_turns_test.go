@@ -38,36 +38,32 @@ func TestPriorityAmongTenants(t *testing.T) {
 	t.Parallel()
 	for name, crowd := range crowds {
 		for where, number := range map[string]int{"alone in its queue": 99, "where another one waits": 29} {
-			t.Run(name+", "+where, func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, crowd.options...)...)
-					discover(t, m, message(1), crowd.answer)
-					request := func(i int) *buckets.Request {
-						r := &buckets.Request{Route: crowd.route(i + 1), Authorization: bot}
-						if crowd.tenants {
-							r.Group = strconv.Itoa(i)
-						}
-						return r
+			subtest(t, name+", "+where, func(t *testing.T) {
+				m := started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, crowd.options...)...)
+				discover(t, m, message(1), crowd.answer)
+				request := func(i int) *buckets.Request {
+					r := &buckets.Request{Route: crowd.route(i + 1), Authorization: bot}
+					if crowd.tenants {
+						r.Group = strconv.Itoa(i)
 					}
-					for i := range 60 {
-						r := request(i)
-						queueUp(m, always(r.Route), r.Group, 1, crowd.answer, &sentLog{})
+					return r
+				}
+				for i := range 60 {
+					r := request(i)
+					queueUp(m, always(r.Route), r.Group, 1, crowd.answer, &sentLog{})
+				}
+				wait(buckets.HeadStart / 2)
+				start, waited := time.Now(), time.Duration(0)
+				ctx := buckets.ContextWithPriority(background)
+				buckets.AcquireFunc(ctx, m, request(number), func(lease buckets.Lease, err error) {
+					if err == nil {
+						waited = time.Since(start)
+						lease.Update(crowd.answer)
 					}
-					wait(buckets.HeadStart / 2)
-					start, waited := time.Now(), time.Duration(0)
-					ctx := buckets.ContextWithPriority(background)
-					buckets.AcquireFunc(ctx, m, request(number), func(lease buckets.Lease, err error) {
-						if err == nil {
-							waited = time.Since(start)
-							lease.Update(crowd.answer)
-						}
-					})
-					wait(2 * time.Minute)
-					assert.NotZero(t, waited)
-					assert.LessOrEqual(t, waited, 2*time.Second, "it is the next one")
-					drained(t, m)
 				})
+				wait(2 * time.Minute)
+				assert.NotZero(t, waited)
+				assert.LessOrEqual(t, waited, 2*time.Second, "it is the next one")
 			})
 		}
 	}

@@ -75,8 +75,7 @@ var pairs = []struct {
 }
 
 func TestNothingIsKnownWithoutHeaders(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for _, header := range []http.Header{nil, {}} {
 			lease, err := m.Acquire(context.Background(), message(1), bot)
@@ -85,25 +84,20 @@ func TestNothingIsKnownWithoutHeaders(t *testing.T) {
 			lease.Release()
 		}
 		assert.False(t, isLimited(t, m, message(1)))
-		drained(t, m)
 	})
 }
 
 func TestRoutesWithoutAHashAreLimitedByThemselves(t *testing.T) {
 	t.Parallel()
 	for _, pair := range pairs {
-		t.Run(pair.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				server := counting{used: map[string]int{}}
-				discover(t, m, pair.first, server.answer(pair.first))
-				discover(t, m, pair.second, server.answer(pair.second))
-				assert.Equal(t, pair.sameRoute && pair.sameMajor, isLimited(t, m, pair.first))
-				wait(61 * time.Second)
-				assert.False(t, isLimited(t, m, pair.first), "not for ever")
-				drained(t, m)
-			})
+		subtest(t, pair.name, func(t *testing.T) {
+			m := started(t)
+			server := counting{used: map[string]int{}}
+			discover(t, m, pair.first, server.answer(pair.first))
+			discover(t, m, pair.second, server.answer(pair.second))
+			assert.Equal(t, pair.sameRoute && pair.sameMajor, isLimited(t, m, pair.first))
+			wait(61 * time.Second)
+			assert.False(t, isLimited(t, m, pair.first), "not for ever")
 		})
 	}
 }
@@ -115,32 +109,27 @@ func TestRoutesAreLimitedTogetherIfHashAndMajorAreTheSame(t *testing.T) {
 			if pair.sameRoute && !sameHash {
 				continue // one route has one hash
 			}
-			t.Run(pair.name+map[bool]string{true: ", same hash", false: ", other hash"}[sameHash], func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t)
-					server := counting{used: map[string]int{}, hashes: map[string]string{pair.first.Route().String(): "one"}}
-					if !pair.sameRoute {
-						server.hashes[pair.second.Route().String()] = map[bool]string{true: "one", false: "two"}[sameHash]
-					}
-					discover(t, m, pair.first, server.answer(pair.first))
-					discover(t, m, pair.second, server.answer(pair.second))
-					want := sameHash && pair.sameMajor
-					assert.Equal(t, want, isLimited(t, m, pair.first))
-					// The second request's bucket is the same one, or has one request left as well.
-					assert.Equal(t, want, isLimited(t, m, pair.second))
-					wait(61 * time.Second)
-					assert.False(t, isLimited(t, m, pair.first))
-					drained(t, m)
-				})
+			subtest(t, pair.name+map[bool]string{true: ", same hash", false: ", other hash"}[sameHash], func(t *testing.T) {
+				m := started(t)
+				server := counting{used: map[string]int{}, hashes: map[string]string{pair.first.Route().String(): "one"}}
+				if !pair.sameRoute {
+					server.hashes[pair.second.Route().String()] = map[bool]string{true: "one", false: "two"}[sameHash]
+				}
+				discover(t, m, pair.first, server.answer(pair.first))
+				discover(t, m, pair.second, server.answer(pair.second))
+				want := sameHash && pair.sameMajor
+				assert.Equal(t, want, isLimited(t, m, pair.first))
+				// The second request's bucket is the same one, or has one request left as well.
+				assert.Equal(t, want, isLimited(t, m, pair.second))
+				wait(61 * time.Second)
+				assert.False(t, isLimited(t, m, pair.first))
 			})
 		}
 	}
 }
 
 func TestExhaustedMethodDoesNotLimitAnother(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, compile(routes.GetMyUser), limited("get me", 1, 0, time.Minute))
 		assert.False(t, isLimited(t, m, compile(routes.UpdateMyUser)))
@@ -166,17 +155,13 @@ func TestThirdRequestAfterAnEventfulSecond(t *testing.T) {
 		{"refused: edge", refused(ratelimits.ClassEdge, 2*time.Minute), true, 2 * time.Minute},
 		{"refused: contents", inBucket(refused(ratelimits.ClassSubLimit, 2*time.Minute), "one", 2, 1, time.Minute), true, 2 * time.Minute},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), limited("one", 2, 1, time.Minute))
-				discover(t, m, message(1), c.second)
-				assert.Equal(t, c.limited, isLimited(t, m, message(1)))
-				wait(c.until + 3*time.Second)
-				assert.False(t, isLimited(t, m, message(1)))
-				drained(t, m)
-			})
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("one", 2, 1, time.Minute))
+			discover(t, m, message(1), c.second)
+			assert.Equal(t, c.limited, isLimited(t, m, message(1)))
+			wait(c.until + 3*time.Second)
+			assert.False(t, isLimited(t, m, message(1)))
 		})
 	}
 }

@@ -30,8 +30,7 @@ func (c interrupted) Value(key any) any {
 
 // A request that is about to be granted does not leave after the edge has refused another one.
 func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("h", 5, 4, time.Minute))
 		first, err := m.TryAcquire(message(1), bot)
@@ -44,7 +43,6 @@ func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, err, &tooLong)
 		require.Equal(t, ratelimits.ClassEdge, tooLong.Class)
-		drained(t, m)
 	})
 }
 
@@ -73,8 +71,7 @@ func (c *gatedClock) reaches(n int64) {
 // The first part of the global limit has come, and a permit is on its way to whoever does not wait, when other news
 // come.
 func TestTryAcquireIsNotRefusedWhileItsPermitIsOnItsWay(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		h.term = time.Minute
 		clock := &gatedClock{Clock: clockwork.NewRealClock()}
@@ -109,14 +106,11 @@ func TestTryAcquireIsNotRefusedWhileItsPermitIsOnItsWay(t *testing.T) {
 		close(goOn)
 		synctest.Wait()
 		require.True(t, c.granted(), "%v", c.failed())
-		c.lease.Return()
-		drained(t, m)
 	})
 }
 
 func TestTryAcquireNeverWaits(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe, err := m.TryAcquire(message(1), bot)
 		require.NoError(t, err, "the request that finds out")
@@ -136,6 +130,5 @@ func TestTryAcquireNeverWaits(t *testing.T) {
 		assert.InDelta(t, time.Minute, tooLong.Wait, float64(10*time.Millisecond))
 		assert.Zero(t, time.Since(start))
 		assert.Equal(t, uint64(2), m.Stats().TooLong)
-		drained(t, m)
 	})
 }
