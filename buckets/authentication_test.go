@@ -3,7 +3,6 @@ package buckets_test
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -42,26 +41,6 @@ func TestAuthenticationsHaveBucketsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestGlobalLimitIsPaced(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(10))
-		as(m, bot, message(1)).update(plain(200)) // unlimited, but for the global limit
-		start := time.Now()
-		all := asks(m, message(1), 35)
-		other := as(m, "Bot two", message(1))
-		assert.True(t, other.granted(), "another credential has a limit of its own")
-		for n := 0; n < len(all); wait(10 * time.Millisecond) {
-			for until := granted(t, all); n < until; n++ {
-				all[n].update(plain(200))
-			}
-		}
-		for i := range all[:25] {
-			assert.GreaterOrEqual(t, all[i+10].at.Sub(all[i].at), time.Second, "ten in any second")
-		}
-		assert.Less(t, all[34].at.Sub(start), 3200*time.Millisecond, "and not less than that")
-	})
-}
-
 func TestBucketsInLineForTheGlobalLimitAreServedInTurn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
@@ -85,33 +64,6 @@ func TestBucketsInLineForTheGlobalLimitAreServedInTurn(t *testing.T) {
 			}
 		}
 		assert.Equal(t, []string{"1", "2", "3", "1", "2", "3"}, order, "a long queue does not hold up the others")
-	})
-}
-
-func TestGlobalRefusalHoldsItsAuthenticationOnly(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		for _, route := range []routes.CompiledRoute{message(1), message(2), followUp(1)} {
-			discover(t, m, route, roomy)
-		}
-		as(m, "Bot two", message(1)).update(roomy)
-		ask(m, message(1)).update(refused(ratelimits.ClassGlobal, 5*time.Second))
-
-		held := []*caller{ask(m, message(1)), ask(m, message(2)), ask(m, list(9))}
-		for _, c := range held {
-			assert.False(t, c.granted(), "%s", c.request.Route)
-		}
-		for _, c := range []*caller{
-			ask(m, callback(1)), ask(m, followUp(1)), as(m, "Bot two", message(1)), as(m, "", message(1)),
-		} {
-			assert.True(t, c.granted(), "%s", c.request.Route)
-			c.update(roomy)
-		}
-		wait(5*time.Second + time.Millisecond)
-		for _, c := range held {
-			assert.True(t, c.granted(), "%s", c.request.Route)
-			c.update(roomy)
-		}
 	})
 }
 
@@ -142,24 +94,6 @@ func TestThrottleHoldsAllAuthentications(t *testing.T) {
 		}
 		late := as(m, "Bot three", message(1))
 		assert.True(t, late.granted(), "the hold is over")
-	})
-}
-
-func TestShorterGlobalRefusalNeverShortensALongerHold(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), roomy)
-		first, second := ask(m, message(1)), ask(m, message(1))
-		first.update(refused(ratelimits.ClassGlobal, 10*time.Second))
-		second.update(refused(ratelimits.ClassGlobal, time.Second))
-		held := ask(m, message(1))
-		wait(9 * time.Second)
-		assert.False(t, held.granted())
-		m.Throttle(5 * time.Second) // longer than what is left
-		wait(3 * time.Second)
-		assert.False(t, held.granted(), "a longer one extends it")
-		wait(2 * time.Second)
-		assert.True(t, held.granted())
 	})
 }
 
@@ -254,19 +188,6 @@ func TestExemptRequestsCountForTheGlobalLimitWithACredentialOnly(t *testing.T) {
 	}
 }
 
-func TestManyAuthenticationsDoNotDisturbEachOther(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		for i := range 100 {
-			c := as(m, "Bot "+strconv.Itoa(i), message(1))
-			require.True(t, c.granted())
-			c.update(roomy)
-		}
-		assert.Equal(t, 100, m.Stats().Authentications)
-		assert.Zero(t, m.Stats().Waited)
-	})
-}
-
 // A shared limit is the resource's: whoever asks is refused.
 func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -327,40 +248,6 @@ func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 	}
 }
 
-// When the global limit refuses several times in a row, one request goes first when the hold is over (README, "What a
-// 429 does").
-func TestAfterGlobalRefusalsInARowOneRequestGoesFirst(t *testing.T) {
-	t.Parallel()
-	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
-		subtest(t, name, func(t *testing.T) {
-			m := started(t, buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Hour))
-			for channel := range 30 {
-				discover(t, m, message(channel+1), limited("messages", 5, 4, time.Second))
-				wait(100 * time.Millisecond)
-			}
-			wait(2 * time.Second)
-			var all []*caller
-			for channel := range 30 {
-				all = append(all, ask(m, message(channel+1)))
-			}
-			for round := range 6 {
-				n := 0
-				for _, c := range all {
-					if c.granted() {
-						n++
-						c.update(refused(ratelimits.ClassGlobal, time.Second))
-						c.again(m)
-					}
-				}
-				if round >= 3 {
-					require.LessOrEqual(t, n, 1, "requests that go when hold number %d is over", round)
-				}
-				wait(patience - time.Second)
-			}
-		})
-	}
-}
-
 // A request without an answer may be counted by the server up to two seconds after it was sent.
 func TestLostRequestKeepsItsPlaceInTheGlobalLimitForTwoSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -389,35 +276,4 @@ func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
 		require.NoError(t, err)
 		lease.Return()
 	})
-}
-
-// The request that goes first after a global 429 may be a large upload: it does not hold up the others until it has
-// ended.
-func TestSlowRequestThatGoesFirstAfterAGlobalRefusalHoldsNobodyForLong(t *testing.T) {
-	t.Parallel()
-	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
-		subtest(t, name, func(t *testing.T) {
-			m := started(t, buckets.WithGlobalLimit(limit))
-			for channel := range 3 {
-				discover(t, m, message(channel+1), limited("messages", 5, 4, time.Second))
-			}
-			wait(2 * time.Second)
-			ask(m, message(1)).update(refused(ratelimits.ClassGlobal, time.Second))
-			first := ask(m, message(1))
-			wait(1100 * time.Millisecond)
-			require.True(t, first.granted())
-			second, third := ask(m, message(2)), ask(m, message(3))
-			require.Zero(t, granted(t, []*caller{second, third}), "one goes first")
-			wait(15 * time.Second)
-			require.Equal(t, 1, granted(t, []*caller{second, third}), "it takes long, and another one tries")
-			for _, c := range []*caller{second, third} {
-				if c.granted() {
-					c.update(limited("messages", 5, 4, time.Second))
-					break
-				}
-			}
-			wait(time.Millisecond)
-			require.Equal(t, 2, granted(t, []*caller{second, third}), "which has passed")
-		})
-	}
 }

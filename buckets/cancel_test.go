@@ -122,23 +122,6 @@ func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, ho
 	return waiting
 }
 
-func TestDeadlineOfAWaiterEndsItsWait(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		probe := ask(m, message(1)) // nobody can predict when it will be answered
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		short := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
-		patient := ask(m, message(1))
-		wait(2 * time.Second)
-		require.ErrorIs(t, short.failed(), context.DeadlineExceeded)
-		assert.Equal(t, time.Second, short.at.Sub(start))
-		probe.update(roomy)
-		assert.True(t, patient.granted())
-	})
-}
-
 // A head that is refused when a hold makes its wait too long must not take the one behind it along.
 func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -153,29 +136,6 @@ func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
 		assert.False(t, second.done())
 		wait(11 * time.Second)
 		assert.True(t, second.granted())
-	})
-}
-
-// A cancelled request that was granted at the same moment gives its permission back: to the window, and to the gates.
-func TestGrantThatNobodyTakesIsGivenBack(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(2))
-		for range 50 {
-			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
-			last := ask(m, message(1))
-			waiting := ask(m, message(1))
-			require.False(t, waiting.granted())
-			go waiting.cancel()
-			go last.lease.Return()
-			synctest.Wait()
-			require.True(t, waiting.done())
-			waiting.lease.Return()
-			assert.Equal(t, 1, snapshot(t, m, "messages").Remaining)
-			next := ask(m, message(1))
-			require.True(t, next.granted(), "the slot of the global limit is free, too")
-			next.lease.Return()
-			wait(time.Minute)
-		}
 	})
 }
 

@@ -2,7 +2,6 @@ package buckets_test
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,10 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -130,44 +127,6 @@ func TestWhoGivesUpWaitingForADeclaredLimitLetsTheOthersUp(t *testing.T) {
 	})
 }
 
-// A request to which two limits apply leaves although both are used up all the time by others, who need one of them.
-func TestWhoNeedsTwoLimitsIsNotPassedOverForEver(t *testing.T) {
-	t.Parallel()
-	for name, periods := range map[string][2]time.Duration{
-		"the first is slower": {5 * time.Second, 2 * time.Second}, "the second is slower": {2 * time.Second, 5 * time.Second},
-	} {
-		subtest(t, name, func(t *testing.T) {
-			m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0),
-				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, periods[0], buckets.Named("group"), buckets.PerGroup()),
-				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, periods[1], buckets.Named("channel"), buckets.PerMajor()))
-			ample := limited("messages", 100, 99, time.Second)
-			discover(t, m, message(3), ample)
-			arrive := func(group string, channel int, granted *bool) {
-				request := &buckets.Request{Route: message(channel), Authorization: bot, Group: group}
-				buckets.AcquireFunc(context.Background(), m, request, func(lease buckets.Lease, err error) {
-					if err == nil {
-						time.AfterFunc(50*time.Millisecond, func() { lease.Update(ample) })
-						*granted = true
-
-					}
-				})
-			}
-			var others, both bool
-
-			for i := range 300 {
-				arrive("a", 10+i, &others)
-				arrive(strconv.Itoa(i), 1, &others)
-				if i == 10 {
-					arrive("a", 1, &both)
-				}
-				time.Sleep(time.Second)
-			}
-			synctest.Wait()
-			assert.True(t, both)
-		})
-	}
-}
-
 // One that waits for a bucket which is held keeps nothing of a limit that others can use.
 func TestWhoWaitsForAHeldBucketKeepsNoLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -237,73 +196,4 @@ func (l *limitedLog) exceeded() (n int) {
 		}
 	}
 	return n
-}
-
-// Whatever limits apply together, none is exceeded by what the server has processed, nobody is forgotten, and the time
-// that it takes is that of the tightest one.
-func TestSchedulesOfDeclaredLimits(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		perUser := newLimitedLog(rapid.IntRange(1, 4).Draw(t, "user limit"), time.Duration(rapid.IntRange(1, 20).Draw(t, "user period"))*time.Second)
-		perRoute := newLimitedLog(rapid.IntRange(1, 9).Draw(t, "route limit"), time.Duration(rapid.IntRange(1, 9).Draw(t, "route period"))*time.Second)
-		requests := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) [4]int {
-			return [4]int{rapid.IntRange(0, 3).Draw(t, "user"), rapid.IntRange(1, 2).Draw(t, "channel"), rapid.IntRange(0, 500).Draw(t, "pause"),
-				rapid.IntRange(0, 9).Draw(t, "cancel")}
-		}), 1, 40).Draw(t, "requests")
-		grouped := rapid.Bool().Draw(t, "groups")
-		synctest.Test(&testing.T{}, func(*testing.T) {
-			config := one(discordsim.Rule{Quota: discordsim.Fixed(5, 2*time.Second)})
-			config.Latency = trip
-			server, err := discordsim.New(config)
-			require.NoError(t, err)
-			defer server.Close()
-			m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(10),
-				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), perUser.limit, perUser.period, buckets.Named("user"),
-					buckets.PerKey(func(r *buckets.Request) string { return r.Group })),
-				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), perRoute.limit, perRoute.period, buckets.Named("route")))
-			require.NoError(t, m.Start())
-			defer m.Close()
-			w := &world{Server: server, manager: m}
-			users := []string{"", "a", "b", "c"}
-			for i, r := range requests {
-				user, path := users[r[0]], "/channels/"+string(rune('0'+r[1]))+"/messages"
-				route, err := routes.Match("POST", path)
-				require.NoError(t, err)
-				ctx, cancel := context.Background(), func() {}
-				if r[3] == 0 {
-					ctx, cancel = context.WithTimeout(ctx, time.Second)
-				}
-				request := &buckets.Request{Route: route, Authorization: bot, Group: user}
-				if !grouped {
-					request.Group = users[min(r[0], 1)]
-				}
-				w.all.Go(func() {
-					defer cancel()
-					lease, err := m.AcquireRequest(ctx, request)
-					if err != nil {
-						require.ErrorIs(t, err, context.DeadlineExceeded)
-						return
-					}
-					time.Sleep(10 * time.Millisecond)
-					if request.Group != "" {
-						perUser.process(request.Group)
-					}
-					perRoute.process("")
-					response, err := w.attempt(context.Background(), "POST", path, i)
-					require.NoError(t, err)
-					lease.Update(response)
-				})
-				time.Sleep(time.Duration(r[2]) * time.Millisecond)
-			}
-			w.all.Wait()
-			require.Zero(t, perUser.exceeded(), "beyond the limit of users")
-			require.Zero(t, perRoute.exceeded(), "beyond the limit of the route")
-			require.Empty(t, server.Refusals())
-			s := m.Stats()
-			require.Zero(t, s.Waiting)
-			require.Zero(t, s.InFlight)
-			require.Equal(t, map[string]int{"user": 0, "route": 0}, s.Declared)
-			require.Zero(t, m.Status(0).DeclaredTotal)
-		})
-	})
 }

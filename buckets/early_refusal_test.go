@@ -59,52 +59,6 @@ func TestPredictedWaitCountsTheQueueAhead(t *testing.T) {
 	}
 }
 
-func TestWaitForAGateIsPredicted(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		close  func(m *buckets.RESTBucketManager)
-		global bool
-		class  ratelimits.Class
-	}{
-		{"throttle", func(m *buckets.RESTBucketManager) { m.Throttle(time.Minute) }, true, ratelimits.ClassGlobal},
-		{"global 429", func(m *buckets.RESTBucketManager) {
-			ask(m, message(1)).update(refused(ratelimits.ClassGlobal, time.Minute))
-		}, true, ratelimits.ClassGlobal},
-		{"edge", func(m *buckets.RESTBucketManager) {
-			ask(m, list(2)).update(refused(ratelimits.ClassEdge, time.Minute))
-		}, true, ratelimits.ClassEdge},
-		{"hidden limit", func(m *buckets.RESTBucketManager) {
-			ask(m, message(1)).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 100, 80, time.Minute))
-		}, false, ratelimits.ClassSubLimit},
-	} {
-		subtest(t, c.name, func(t *testing.T) {
-			m := started(t)
-			discover(t, m, message(1), roomy)
-			c.close(m)
-			err := tooLong(t, patient(m, 30*time.Second))
-			assert.Equal(t, time.Minute, err.Wait.Round(time.Second))
-			assert.Equal(t, c.global, err.Global)
-			assert.Equal(t, c.class, err.Class)
-			willing := patient(m, time.Minute)
-			assert.False(t, willing.done(), "a wait of exactly the maximum is accepted")
-			wait(time.Minute + time.Second)
-			require.True(t, willing.granted())
-		})
-	}
-}
-
-func TestGlobalPaceIsPredicted(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		discover(t, m, message(1), roomy)
-		err := tooLong(t, patient(m, 500*time.Millisecond))
-		assert.True(t, err.Global)
-		assert.Equal(t, ratelimits.ClassOK, err.Class, "nobody has refused anything")
-		assert.Equal(t, time.Second, err.Wait)
-	})
-}
-
 // Many buckets wait in line for the global limit, with many requests each. All of them count that will go before.
 func TestGlobalPaceIsPredictedWithManyInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -122,31 +76,6 @@ func TestGlobalPaceIsPredictedWithManyInLine(t *testing.T) {
 		ctx := buckets.ContextWithMaxWait(background, 5*time.Second)
 		err := tooLong(t, call(ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
 		assert.InDelta(t, 22*time.Second, err.Wait, float64(2*time.Second), "220 requests at 10 per second")
-	})
-}
-
-func TestDeadlineBeforeThePredictedWaitFailsAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
-		start := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		_, err := m.Acquire(ctx, message(1), bot)
-		assert.Zero(t, time.Since(start))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var long *ratelimits.TooLongError
-		require.ErrorAs(t, err, &long)
-		assert.True(t, long.Deadline)
-		assert.Equal(t, 5*time.Second, long.Max)
-		assert.Equal(t, 10*time.Second, long.Wait.Round(time.Second))
-
-		ctx, cancel = context.WithTimeout(t.Context(), 15*time.Second)
-		defer cancel()
-		lease, err := m.Acquire(ctx, message(1), bot)
-		require.NoError(t, err, "a later deadline is no obstacle")
-		assert.Equal(t, 10*time.Second, time.Since(start).Round(time.Second))
-		lease.Update(roomy)
 	})
 }
 
@@ -179,27 +108,6 @@ func TestContextOverridesTheMaxRateLimit(t *testing.T) {
 		wait(11 * time.Second)
 		assert.True(t, long.granted())
 	})
-}
-
-func TestMaxWaitOfZeroGoesAtOnceOrNotAtAll(t *testing.T) {
-	t.Parallel()
-	for _, d := range []time.Duration{0, -time.Hour} {
-		bubble(t, func(t *testing.T) {
-			m := started(t)
-			probe := patient(m, d)
-			require.True(t, probe.granted(), "nothing is in its way")
-			tooLong(t, patient(m, d))
-			probe.update(limited("messages", 2, 1, time.Second))
-			last := patient(m, d)
-			require.True(t, last.granted())
-			tooLong(t, patient(m, d))
-			last.update(limited("messages", 2, 0, time.Second))
-			tooLong(t, patient(m, d))
-			wait(1100 * time.Millisecond)
-			again := patient(m, d)
-			require.True(t, again.granted())
-		})
-	}
 }
 
 func TestRefusalDisturbsNobody(t *testing.T) {

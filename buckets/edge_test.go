@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,65 +132,6 @@ func TestEdgeRefusalsOfOneMomentCountOnce(t *testing.T) {
 		}
 		assert.LessOrEqual(t, m.EdgeWait(""), 2600*time.Millisecond, "they left before the first refusal came back")
 	})
-}
-
-func TestShorterEdgeRefusalNeverShortensALongerOne(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		familiar(t, m)
-		first, second, third := ask(m, message(1)), ask(m, message(1)), ask(m, message(1))
-		first.update(refused(ratelimits.ClassEdge, time.Minute))
-		second.update(refused(ratelimits.ClassEdge, time.Second))
-		third.update(roomy) // it had left before, and says nothing of what comes
-		assert.Equal(t, time.Minute+time.Millisecond, m.EdgeWait(""))
-		held := ask(m, message(2))
-		wait(59 * time.Second)
-		assert.False(t, held.granted())
-		wait(2 * time.Second)
-		assert.True(t, held.granted())
-	})
-}
-
-func TestWhoLeavesWhileTheEdgeHoldsIsNoProbe(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		familiar(t, m)
-		ask(m, message(1)).update(refused(ratelimits.ClassEdge, time.Second))
-		held := everything(m)
-		for _, c := range held[:len(held)-1] {
-			c.cancel()
-		}
-		synctest.Wait()
-		for _, c := range held[:len(held)-1] {
-			assert.ErrorIs(t, c.failed(), context.Canceled)
-		}
-		last := held[len(held)-1]
-		assert.False(t, last.done())
-		wait(1100 * time.Millisecond)
-		assert.True(t, last.granted(), "the only one that is left goes first")
-		last.update(roomy)
-		after := everything(m)
-		assert.Equal(t, len(after), countGranted(after), "the gate is open")
-	})
-}
-
-// What was sent before a refusal proves nothing when its answer comes after it.
-func TestAnswerToAnEarlierRequestIsNoProbe(t *testing.T) {
-	t.Parallel()
-	for _, class := range []ratelimits.Class{ratelimits.ClassEdge, ratelimits.ClassGlobal} {
-		subtest(t, class.String(), func(t *testing.T) {
-			m := started(t)
-			familiar(t, m)
-			earlier := ask(m, message(2))
-			ask(m, message(1)).update(refused(class, 10*time.Second))
-			held := asks(m, message(1), 5)
-			earlier.update(roomy)
-			wait(10*time.Second + 2*time.Millisecond)
-			require.Equal(t, 1, granted(t, held), "one goes first")
-			held[0].update(roomy)
-			assert.Equal(t, len(held), granted(t, held))
-		})
-	}
 }
 
 // A request that came through the gate and found its bucket used up must not keep the probe for itself.

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -157,28 +156,6 @@ func TestGivenClockDecides(t *testing.T) {
 		advance(2 * buckets.DefaultPollPeriod)
 		assert.Zero(t, m.Stats().Buckets, "the collector runs again after a restart")
 	})
-}
-
-// A hundred waiting requests and their answers, while the collector looks every few milliseconds.
-func TestCollectionAtEveryMomentOfARequest(t *testing.T) {
-	t.Parallel()
-	for name, quota := range map[string]discordsim.Quota{
-		"fixed": discordsim.Fixed(5, time.Second), "sliding": discordsim.Sliding(5, time.Second), "leaky": discordsim.Leaky(5, time.Second),
-	} {
-		subtest(t, name, func(t *testing.T) {
-			w := newWorld(t, one(discordsim.Rule{Quota: quota, Hash: "messages"}), often(5*time.Millisecond)...)
-			for burst := range 4 {
-				w.post(1+burst%2, 10)
-				wait(time.Duration(burst) * 1700 * time.Millisecond)
-			}
-			w.finish()
-			assert.Equal(t, 40, w.Report().Accepted)
-			assert.Zero(t, w.Report().Refused.Total(), "nothing is forgotten that is needed")
-			drained(t, w.manager)
-			wait(10 * time.Second)
-			assert.Zero(t, w.manager.Stats().Buckets)
-		})
-	}
 }
 
 // The collector runs between the grant and the outcome, whatever that is.

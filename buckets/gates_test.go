@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,11 +23,15 @@ type gate struct {
 	ordered bool
 	fields  []string
 	answer  ratelimits.Response // to those who went through; zero: a roomy one
+	reason  buckets.WaitsFor
+	after   time.Duration    // until it opens by itself; 0: nobody can tell
+	class   ratelimits.Class // of the 429 that closed it
 	prepare func(t *testing.T, m *buckets.RESTBucketManager) (open func())
 }
 
-func (g gate) call(m *buckets.RESTBucketManager) *caller {
-	ctx := context.Background()
+func (g gate) call(m *buckets.RESTBucketManager) *caller { return g.callWith(background, m) }
+
+func (g gate) callWith(ctx context.Context, m *buckets.RESTBucketManager) *caller {
 	if g.ordered {
 		ctx = buckets.ContextWithOrdered(ctx)
 	}
@@ -54,7 +59,8 @@ var roomy = limited("messages", 100, 90, time.Minute)
 // gates are all there are.
 var gates = []gate{
 	{
-		name: "unknown route",
+		name:   "unknown route",
+		reason: buckets.WaitsForProbe,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			probe := ask(m, message(1))
 			require.True(t, probe.granted())
@@ -62,7 +68,8 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "used up window",
+		name:   "used up window",
+		reason: buckets.WaitsForWindow, after: 2*time.Second + time.Millisecond,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), limited("messages", 100, 0, 2*time.Second))
 			return pass(3 * time.Second)
@@ -70,6 +77,7 @@ var gates = []gate{
 	},
 	{
 		name: "all of the limit in flight", answer: limited("messages", 2, 1, time.Second),
+		reason: buckets.WaitsForWindow,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
 			last := ask(m, message(1))
@@ -85,6 +93,7 @@ var gates = []gate{
 	},
 	{
 		name: "one before in ordered mode", ordered: true,
+		reason: buckets.WaitsForOrdered,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			before := gate{ordered: true}.call(m)
@@ -94,13 +103,15 @@ var gates = []gate{
 	},
 	{
 		name: "global limit", options: []buckets.Option{buckets.WithGlobalLimit(1)},
+		reason: buckets.WaitsForGlobal, after: time.Second,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			return pass(time.Second)
 		},
 	},
 	{
-		name: "global throttle",
+		name:   "global throttle",
+		reason: buckets.WaitsForGlobal, after: 2 * time.Second, class: ratelimits.ClassGlobal,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			m.Throttle(2 * time.Second)
@@ -108,7 +119,8 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "global 429",
+		name:   "global 429",
+		reason: buckets.WaitsForGlobal, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassGlobal,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			discover(t, m, message(1), refused(ratelimits.ClassGlobal, 2*time.Second))
@@ -116,21 +128,24 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "hold of the bucket",
+		name:   "hold of the bucket",
+		reason: buckets.WaitsForWindow, after: time.Second + time.Millisecond, class: ratelimits.ClassUser,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
 			return pass(2 * time.Second)
 		},
 	},
 	{
-		name: "hold of the resource",
+		name:   "hold of the resource",
+		reason: buckets.WaitsForShared, after: time.Second + time.Millisecond, class: ratelimits.ClassShared,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
 			return pass(2 * time.Second)
 		},
 	},
 	{
-		name: "probe after a hold",
+		name:   "probe after a hold",
+		reason: buckets.WaitsForProbe,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
 			wait(2 * time.Second)
@@ -140,7 +155,16 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "edge",
+		name: "declared limit", options: []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, 2*time.Second, buckets.Named("d"))},
+		reason: buckets.WaitsForDeclared, after: 2 * time.Second,
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), roomy)
+			return pass(2 * time.Second)
+		},
+	},
+	{
+		name:   "edge",
+		reason: buckets.WaitsForEdge, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassEdge,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			discover(t, m, list(2), refused(ratelimits.ClassEdge, 2*time.Second))
@@ -149,6 +173,7 @@ var gates = []gate{
 	},
 	{
 		name: "sub-limit", fields: []string{"name"},
+		reason: buckets.WaitsForSubLimit, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassSubLimit,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			renamed := gate{fields: []string{"name"}}.call(m)
@@ -184,6 +209,54 @@ func drive(t *testing.T, all []*caller) {
 			wait(100 * time.Millisecond)
 		}
 	}
+}
+
+// An operator asks why a request waits, and until when. Everything that tells it tells the same.
+func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
+	t.Parallel()
+	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+		var told ends
+		m.AddHooks(told.hooks())
+		for b := range m.Buckets() {
+			require.Equal(t, buckets.WaitsForNothing, b.WaitsFor, "nobody waits")
+		}
+		if g.after > 0 {
+			refused := tooLong(t, g.callWith(buckets.ContextWithMaxWait(background, g.after/2), m))
+			assert.Equal(t, g.class, refused.Class)
+			assert.Equal(t, g.reason == buckets.WaitsForGlobal || g.reason == buckets.WaitsForEdge, refused.Global)
+			assert.Equal(t, g.after, refused.Wait)
+		}
+		c := g.callWith(buckets.ContextWithMaxWait(background, max(g.after, time.Minute)), m)
+		require.False(t, c.done())
+		waiting := slices.Collect(m.WaitingRequests())
+		require.Len(t, waiting, 1)
+		assert.Equal(t, g.reason, waiting[0].WaitsFor)
+		after := waiting[0].WaitAfter
+		if g.after > 0 || g.reason != buckets.WaitsForWindow { // of which requests in flight have a part
+			assert.Equal(t, g.after, after)
+		}
+		found := 0
+		for b := range m.Buckets() {
+			if b.Waiting == 0 {
+				assert.Equal(t, buckets.WaitsForNothing, b.WaitsFor)
+				continue
+			}
+			found++
+			assert.Equal(t, g.reason, b.WaitsFor)
+			assert.Equal(t, after, b.WaitAfter)
+		}
+		assert.Equal(t, 1, found)
+		if g.after > 0 {
+			wait(g.after - 2*time.Millisecond)
+			require.False(t, c.done())
+			wait(2 * time.Millisecond)
+			require.True(t, c.granted(), "it was said when")
+		}
+		open()
+		require.True(t, c.granted())
+		require.Len(t, told.all(), 1)
+		assert.Equal(t, g.reason, told.all()[0].For)
+	})
 }
 
 // Somebody who does not need the global limit does not wait for it once the one who did has left.

@@ -3,7 +3,6 @@ package buckets_test
 import (
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -62,34 +61,6 @@ func bucketOf(t *testing.T, m *buckets.RESTBucketManager, major string) buckets.
 	return buckets.LimitSnapshot{}
 }
 
-func TestLeaseWithoutOutcomeStaysCharged(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 2, 1, time.Second))
-		lost := ask(m, message(1))
-		next := ask(m, message(1))
-		require.False(t, next.granted(), "the limit is two")
-		lost.lease.Release()
-		synctest.Wait()
-		assert.False(t, next.granted(), "the server may have counted the one whose response was lost")
-		wait(1100 * time.Millisecond)
-		assert.True(t, next.granted(), "the window is over")
-	})
-}
-
-func TestReturnedLeaseGivesItsPlaceBackAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(2))
-		discover(t, m, message(1), limited("messages", 2, 1, time.Minute))
-		unsent := ask(m, message(1))
-		next := ask(m, message(1))
-		require.False(t, next.granted())
-		unsent.lease.Return()
-		synctest.Wait()
-		assert.True(t, next.granted(), "place and slot of the global limit are free again")
-	})
-}
-
 func TestZeroLeaseDoesNothing(t *testing.T) {
 	t.Parallel()
 	assert.NotPanics(t, func() {
@@ -97,19 +68,6 @@ func TestZeroLeaseDoesNothing(t *testing.T) {
 		l.Update(roomy)
 		l.Release()
 		l.Return()
-	})
-}
-
-func TestCopiesOfALeaseAreOneLease(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		lease := ask(m, message(1)).lease
-		other := lease
-		other.Update(limited("messages", 5, 4, time.Minute))
-		lease.Release()
-		s := m.Stats()
-		assert.Zero(t, s.Lost)
-		assert.Equal(t, uint64(1), s.Responses[ratelimits.ClassOK])
 	})
 }
 

@@ -174,55 +174,6 @@ func TestMistakesOfTheCallerAreErrors(t *testing.T) {
 	assert.Zero(t, m.Stats().Buckets)
 }
 
-// Zero and negative values of options either have a meaning or are the default; nothing breaks.
-func TestOptionsTakeZeroAndLess(t *testing.T) {
-	t.Parallel()
-	for name, options := range map[string][]buckets.Option{
-		"zero": {
-			buckets.WithPollPeriod(0), buckets.WithExpireAfter(0), buckets.WithGlobalLimit(0), buckets.WithMaxWaiting(0),
-		},
-		"negative": {
-			buckets.WithPollPeriod(-1), buckets.WithExpireAfter(-1), buckets.WithGlobalLimit(-1), buckets.WithMaxWaiting(-1),
-		},
-		"nothing": {nil, buckets.WithClock(nil)},
-	} {
-		subtest(t, name, func(t *testing.T) {
-			m := started(t, options...)
-			probe := ask(m, message(1))
-			waiting := asks(m, message(1), 60) // no bound on those who wait, and no global limit
-			probe.update(plain(204))
-			assert.Equal(t, 60, granted(t, waiting))
-			for _, c := range waiting {
-				c.update(plain(204))
-			}
-			wait(2 * buckets.DefaultPollPeriod)
-			assert.Zero(t, m.Stats().Buckets, "the garbage collector runs with the default period")
-		})
-	}
-}
-
-func TestThrottleTakesZeroAndLess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		m.Throttle(0)
-		m.Throttle(-time.Hour)
-		c := ask(m, message(1))
-		assert.True(t, c.granted())
-	})
-}
-
-func TestMaxRateLimitOfZeroNeverWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(-time.Second))
-		first := ask(m, message(1))
-		require.True(t, first.granted())
-		second := ask(m, message(1))
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, second.failed(), &tooLong)
-		assert.Zero(t, tooLong.Max)
-	})
-}
-
 // The caller's functions are called while the request is neither granted nor in a queue.
 func TestCloseDuringACallOfTheCallersEndsTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -12,41 +12,6 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Acquire promises a TooLongError also when a later response makes the wait too long. Those who wait for their window,
-// and so are in no gate's line yet, must be judged again as well when the gate closes.
-func TestWaitersOfAWindowAreJudgedAgainWhenAGateCloses(t *testing.T) {
-	t.Parallel()
-	for name, raise := range map[string]func(m *buckets.RESTBucketManager){
-		"throttle": func(m *buckets.RESTBucketManager) { m.Throttle(time.Minute) },
-		"global 429": func(m *buckets.RESTBucketManager) {
-			ask(m, list(9)).update(refused(ratelimits.ClassGlobal, time.Minute))
-		},
-		"edge": func(m *buckets.RESTBucketManager) { ask(m, list(9)).update(refused(ratelimits.ClassEdge, time.Minute)) },
-	} {
-		subtest(t, name, func(t *testing.T) {
-			m := started(t)
-			discover(t, m, message(1), limited("messages", 5, 0, 2*time.Second))
-			waiting := patient(m, 10*time.Second)
-			raise(m)
-			wait(15 * time.Second)
-			require.True(t, waiting.done(), "it was willing to wait ten seconds, and is still waiting after fifteen")
-			tooLong(t, waiting)
-		})
-	}
-}
-
-// The predicted wait counts the queue ahead also where it is the global limit that all of it waits for.
-func TestPredictedWaitForTheGlobalLimitCountsTheQueueAhead(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		discover(t, m, message(1), plain(200)) // unlimited, but for the global limit
-		asks(m, message(1), 10)
-		err := tooLong(t, patient(m, 3*time.Second))
-		assert.GreaterOrEqual(t, err.Wait, 10*time.Second)
-		assert.True(t, err.Global)
-	})
-}
-
 // Those who have left the line, served or not, are ahead of nobody.
 func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -68,21 +33,6 @@ func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
 		first.update(plain(200))
 		assert.Equal(t, 6*time.Second, tooLong(t, patient(m, 0)).Wait.Round(time.Second), "until the next slot, and for five in line")
 	})
-}
-
-// TooLongError.Class says which limit is waited for, and is ClassOK only for a window or a queue without a 429.
-func TestTooLongErrorNamesTheClassOfTheHold(t *testing.T) {
-	t.Parallel()
-	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
-		subtest(t, class.String(), func(t *testing.T) {
-			m := started(t)
-			discover(t, m, message(1), inBucket(refused(class, time.Minute), "messages", 5, 0, time.Minute))
-			err := tooLong(t, patient(m, time.Second))
-			assert.Equal(t, class, err.Class)
-			assert.Equal(t, "messages", err.Bucket)
-			assert.False(t, err.Global)
-		})
-	}
 }
 
 // A request that does not want to wait goes at once if it can. The sub-limit on other requests is not in its way.

@@ -55,28 +55,6 @@ func TestWaitersKeepTheirOrderAtEveryGate(t *testing.T) {
 	})
 }
 
-func TestRequestRefusedByTheServerReturnsToTheFront(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 3, 2, time.Second))
-		all := asks(m, message(1), 5)
-		require.Equal(t, 2, granted(t, all))
-		// The second one is refused, and comes back before the first one is, too.
-		for _, i := range []int{1, 0} {
-			all[i].update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 3, 0, time.Second))
-			all[i].again(m)
-		}
-		assert.Equal(t, 5, m.Stats().Waiting)
-		require.Zero(t, granted(t, all))
-		for n := 0; n < 5; {
-			wait(time.Second)
-			for ; n < granted(t, all); n++ {
-				all[n].update(limited("messages", 3, 2, time.Second))
-			}
-		}
-	})
-}
-
 // A request of one's own loses its place if it is made anew for each attempt.
 func TestAcquireKeepsNoPlace(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -17,46 +15,6 @@ import (
 // request describes a request as the others of these tests are.
 func request(route routes.CompiledRoute) *buckets.Request {
 	return &buckets.Request{Route: route, Authorization: bot}
-}
-
-// In a fixed window, with nothing in flight, the one with n ahead is ready at the start of the next window and one more
-// period for each window that those ahead fill: that is the formula of delayed queues, nextWindow + floor(waiting /
-// limit) * period.
-func TestReadyTimeInAFixedWindowIsThatOfDelayedQueues(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		const limit, period = 3, 2 * time.Second
-		m := started(t)
-		discover(t, m, message(1), limited("messages", limit, 0, period))
-		for waiting := range 10 {
-			wait, because, err := m.Predict(request(message(1)))
-			require.NoError(t, err)
-			assert.InDelta(t, period+time.Duration(waiting/limit)*period, wait, float64(10*time.Millisecond), "%d wait already", waiting)
-			assert.Equal(t, buckets.WaitsForWindow, because)
-			ask(m, message(1))
-		}
-	})
-}
-
-// Whoever is told a ready time leaves within one window of it.
-func TestReadyTimeIsWithinOneWindowOfWhatHappens(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []discordsim.Kind{discordsim.KindFixed, discordsim.KindSliding} {
-		bubble(t, func(t *testing.T) {
-			const period = time.Second
-			w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Quota{Kind: kind, Limit: 5, Period: period}}))
-			w.post(1, 5)
-			w.finish()
-			for range 60 {
-				predicted, _, err := w.manager.Predict(request(message(1)))
-				require.NoError(t, err)
-				start := time.Now()
-				w.send(context.Background(), "POST", "/channels/1/messages", func(int, error) {
-					assert.InDelta(t, predicted, time.Since(start), float64(period+2*trip.RoundTrip), "%v", kind)
-				})
-			}
-			w.finish()
-		})
-	}
 }
 
 func TestReadyTimeSaysWhatForWithoutQueueing(t *testing.T) {

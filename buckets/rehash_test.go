@@ -8,27 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
-
-func TestSecondRouteJoinsTheBucketItNames(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("channel", 5, 2, time.Second))
-		probe := ask(m, list(1))
-		parked := asks(m, list(1), 4)
-		probe.update(limited("channel", 5, 1, time.Second))
-		assert.Equal(t, 1, granted(t, parked), "they follow the bucket that both routes share")
-		late := ask(m, message(1))
-		assert.False(t, late.granted(), "so does the first route")
-		b := snapshotOf(t, m, "1")
-		assert.Equal(t, "channel", b.Hash)
-		assert.Empty(t, b.Route, "it is no single route's")
-		assert.Equal(t, 4, b.Waiting)
-	})
-}
 
 func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -125,37 +107,6 @@ func TestHashThatFlipsKeepsOrderAndEndsInSingleFile(t *testing.T) {
 			require.Equal(t, i+1, granted(t, late), "one at a time")
 			c.update(limited(flip(i), 5, 4-i, time.Second))
 		}
-	})
-}
-
-func TestAlternatingHashesOfTheServerAreSurvived(t *testing.T) {
-	t.Parallel()
-	for name, vary := range map[string]func(discordsim.Call) discordsim.Variant{
-		"two": discordsim.Alternate("first", "second"), "always new": discordsim.EachTime("hash"),
-	} {
-		subtest(t, name, func(t *testing.T) {
-			w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "first", Vary: vary}))
-			w.post(1, 60)
-			assert.Less(t, w.finish(), time.Minute)
-			assert.Equal(t, 60, w.Report().Accepted)
-		})
-	}
-}
-
-func TestChangingHashOfTheServerLosesNobody(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{
-			Quota: discordsim.Fixed(5, time.Second), Hash: "first",
-			Changes: []discordsim.Change{{At: 2500 * time.Millisecond, Hash: "second"}, {At: 6 * time.Second, Hash: "third"}},
-		}), buckets.WithOrdered())
-		w.post(1, 100)
-		w.finish()
-		report := w.Report()
-		assert.Equal(t, 100, report.Accepted)
-		assert.Zero(t, report.Refused.Total())
-		assert.Zero(t, report.Inversions)
-		drained(t, w.manager)
-		assert.Equal(t, 5, snapshot(t, w.manager, "third").Limit)
 	})
 }
 

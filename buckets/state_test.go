@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -734,40 +733,6 @@ func BenchmarkRestoreStateOf100000Buckets(b *testing.B) {
 		b.StopTimer()
 		_ = m.Close()
 		b.StartTimer()
-	}
-}
-
-// The 99th percentile of Acquire, while the state is written all the time and while it is not.
-func BenchmarkAcquireWhileTheStateIsWritten(b *testing.B) {
-	for name, writes := range map[string]bool{"not written": false, "written": true} {
-		b.Run(name, func(b *testing.B) {
-			m := manyBuckets(b, 100_000)
-			stop, gone := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(gone)
-				for writes {
-					select {
-					case <-stop:
-						return
-					default:
-						_ = m.WriteState(io.Discard)
-					}
-				}
-			}()
-			var took []time.Duration
-			for i := 0; b.Loop(); i++ {
-				start := time.Now()
-				lease, err := m.TryAcquire(message(i%100_000+1), bot)
-				took = append(took, time.Since(start))
-				if err == nil {
-					lease.Return()
-				}
-			}
-			close(stop)
-			<-gone
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "ns/p99")
-		})
 	}
 }
 

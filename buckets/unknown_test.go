@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -108,56 +107,6 @@ func TestSnapshotShowsUnknownUntilTheHashIsLearnt(t *testing.T) {
 		assert.Equal(t, 5, after.Limit)
 		assert.Equal(t, 3, after.Remaining)
 		assert.Zero(t, after.InFlight)
-	})
-}
-
-func TestColdStormDrawsNoRefusal(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(50, time.Second), Hash: "messages"}))
-		w.post(1, 1000)
-		assert.Equal(t, 1, w.Report().MaxInFlight, "one goes first")
-		elapsed := w.finish()
-		report := w.Report()
-		assert.Equal(t, 1000, report.Accepted)
-		assert.Zero(t, report.Refused.Total())
-		assert.Less(t, elapsed, 22*time.Second, "20 windows, and a round trip for each")
-	})
-}
-
-// Fifty channels discover one route together, and then each has counters of its own.
-func TestMajorsOfOneUnknownRouteEndInTheirOwnBuckets(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"}), buckets.WithOrdered())
-		for range 10 {
-			for channel := range 50 {
-				w.post(1+channel, 1)
-			}
-		}
-		assert.Equal(t, 1, w.Report().MaxInFlight)
-		w.finish()
-		report := w.Report()
-		assert.Equal(t, 500, report.Accepted)
-		assert.Zero(t, report.Refused.Total())
-		assert.Zero(t, report.Inversions, "each channel keeps its order")
-		assert.Len(t, report.Buckets, 50)
-		known := 0
-		for b := range w.manager.Buckets() {
-			if b.Hash == "messages" {
-				known++
-				assert.Equal(t, 5, b.Limit)
-			}
-		}
-		assert.Equal(t, 50, known)
-	})
-}
-
-func TestRouteWithoutHeadersBecomesUnlimited(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()}, Global: discordsim.Unlimited()})
-		w.post(1, 100)
-		assert.Less(t, w.finish(), 50*time.Millisecond, "two round trips: one that goes first, and all others")
-		assert.Equal(t, 100, w.Report().Accepted)
-		assert.True(t, snapshotOf(t, w.manager, "1").Unlimited)
 	})
 }
 

@@ -73,58 +73,6 @@ func TestTheEndOfEachWaitIsTold(t *testing.T) {
 	})
 }
 
-func TestTheEndOfAWaitSaysWhatItWasFor(t *testing.T) {
-	t.Parallel()
-	for reason, prepare := range map[buckets.WaitsFor]func(t *testing.T, m *buckets.RESTBucketManager) (end func()){
-		buckets.WaitsForProbe: func(_ *testing.T, m *buckets.RESTBucketManager) func() {
-			probe := ask(m, message(1))
-			return func() { probe.update(limited("messages", 5, 4, time.Second)) }
-		},
-		buckets.WaitsForWindow: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-			return nil
-		},
-		buckets.WaitsForShared: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 5, 4, time.Second))
-			return nil
-		},
-		buckets.WaitsForSubLimit: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 5, 4, time.Second))
-			return nil
-		},
-		buckets.WaitsForGlobal: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, list(1), refused(ratelimits.ClassGlobal, time.Second))
-			return nil
-		},
-		buckets.WaitsForEdge: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, list(1), refused(ratelimits.ClassEdge, time.Second))
-			return nil
-		},
-		buckets.WaitsForOrdered: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			first := call(buckets.ContextWithOrdered(context.Background()), m, buckets.Request{Route: message(1), Authorization: bot})
-			require.True(t, first.granted())
-			return func() { first.update(limited("messages", 5, 3, time.Second)) }
-		},
-	} {
-		subtest(t, string(reason), func(t *testing.T) {
-			var told ends
-			m := started(t, buckets.WithHooks(told.hooks()))
-			end := prepare(t, m)
-			waiting := call(buckets.ContextWithOrdered(context.Background()), m, buckets.Request{Route: message(1), Authorization: bot})
-			require.False(t, waiting.done())
-			require.Empty(t, told.all())
-			if end != nil {
-				end()
-			}
-			wait(3 * time.Second)
-			require.True(t, waiting.granted())
-			require.Len(t, told.all(), 1)
-			assert.Equal(t, reason, told.all()[0].For)
-		})
-	}
-}
-
 func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var told ends
@@ -305,39 +253,5 @@ func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
 		_, err = m.AcquireRequest(ended, &r)
 		require.ErrorIs(t, err, context.Canceled)
 		assert.Zero(t, r.Waited(), "it had ended before")
-	})
-}
-
-func TestAddedHooksAreCalledAfterThoseThatThereAre(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var called []string
-		hooks := func(name string) buckets.Hooks {
-			note := func(hook string) {
-				mu.Lock()
-				defer mu.Unlock()
-				called = append(called, name+" "+hook)
-			}
-			return buckets.Hooks{
-				Waiting:    func(context.Context, buckets.Waiting) { note("waiting") },
-				Waited:     func(context.Context, buckets.Waited) { note("waited") },
-				Held:       func(context.Context, buckets.Held) { note("held") },
-				BudgetUsed: func(context.Context, buckets.BudgetUsed) { note("budget") },
-				Collected:  func(buckets.Collected) { note("collected") },
-			}
-		}
-		m := started(t, buckets.WithHooks(hooks("a")), buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithPollPeriod(time.Minute))
-		m.AddHooks(buckets.Hooks{}) // changes nothing
-		m.AddHooks(hooks("b"))
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
-		ask(m, message(1))
-		wait(time.Hour)
-		ask(m, message(1)).lease.Return()
-		mu.Lock()
-		defer mu.Unlock()
-		assert.Equal(t, []string{
-			"a held", "b held", "a budget", "b budget", "a waiting", "b waiting", "a waited", "b waited",
-			"a collected", "b collected",
-		}, called[:10])
 	})
 }
