@@ -212,16 +212,7 @@ func (l *life) lookAgain() {
 	s := l.server
 	s.mu.Lock()
 	now := s.now()
-	s.touch(&s.edgeLine)
-	for _, a := range s.accounts {
-		s.touch(&a.globalLine)
-		for _, d := range a.declared {
-			s.touch(&d.line)
-		}
-	}
-	for _, b := range s.busy {
-		b.changed()
-	}
+	s.touchAll()
 	s.unlock(now)
 	l.granted = l.granted[:0]
 	before := l.count(waits)

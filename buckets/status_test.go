@@ -3,9 +3,7 @@ package buckets_test
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -284,107 +282,6 @@ func BenchmarkStatusWithManyRoutes(b *testing.B) {
 			}
 		})
 	}
-}
-
-// What the list of busy buckets shows is what looking at all of them shows, whatever happens.
-func TestStatusShowsEveryBucketThatIsWaitedForOrHeld(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(12) {
-		subtest(t, fmt.Sprint(seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 0))
-			m := started(t, buckets.WithGlobalLimit(5), buckets.WithMaxRateLimit(time.Hour))
-			var callers []*caller
-			for range 300 {
-				switch random.IntN(8) {
-				case 0, 1, 2:
-					route := message(random.IntN(6) + 1)
-					if random.IntN(3) == 0 {
-						route = list(random.IntN(6) + 1)
-					}
-					callers = append(callers, as(m, fmt.Sprint("Bot ", random.IntN(2)), route))
-				case 3, 4, 5:
-					for i, c := range callers {
-						if c.done() && c.err == nil {
-							c.update(someResponse(random))
-							callers = append(callers[:i], callers[i+1:]...)
-							break
-						}
-					}
-				case 6:
-					if len(callers) > 0 {
-						callers[random.IntN(len(callers))].cancel()
-					}
-				case 7:
-					wait(time.Duration(random.Int64N(int64(8 * time.Second))))
-					if random.IntN(10) == 0 {
-						m.LiftHolds()
-					}
-				}
-				wait(0)
-				callers = dropFailed(callers)
-				want, got := map[string]bool{}, map[string]bool{}
-				for b := range m.Buckets() {
-					if b.Waiting > 0 || b.HoldAfter > 0 || b.SubLimitAfter > 0 {
-						want[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
-					}
-				}
-				for _, b := range m.Status(allOfThem).Buckets {
-					got[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
-				}
-				require.Equal(t, want, got)
-			}
-			for _, c := range callers {
-				c.cancel()
-			}
-			wait(0)
-			for _, c := range callers {
-				if c.err == nil {
-					c.update(plain(200))
-				}
-			}
-			wait(time.Hour)
-			require.Zero(t, m.Status(0).BucketsTotal, "nothing is left when all is over")
-		})
-	}
-}
-
-func someResponse(random *rand.Rand) ratelimits.Response {
-	r := limited(fmt.Sprint("h", random.IntN(2)), 3, random.IntN(3), time.Duration(random.IntN(5)+1)*time.Second)
-	if class := ratelimits.Class(random.IntN(12)); class > 0 && class < ratelimits.NumClasses {
-		r.Status, r.Class, r.HasRetryAfter, r.RetryAfter = 429, class, true, time.Duration(random.IntN(10)+1)*time.Second
-	}
-	return r
-}
-
-func dropFailed(callers []*caller) (left []*caller) {
-	for _, c := range callers {
-		if !c.done() || c.err == nil {
-			left = append(left, c)
-		}
-	}
-	return left
-}
-
-func TestStatusCanBeTakenWhileRequestsComeAndGo(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(50))
-		var all sync.WaitGroup
-		for n := range 8 {
-			all.Go(func() {
-				for i := range 50 {
-					lease, err := m.Acquire(background, message(i%5+1), fmt.Sprint("Bot ", n%3))
-					if err == nil {
-						lease.Update(limited("h", 2, i%2, time.Second))
-					}
-				}
-			})
-		}
-		for range 200 {
-			_ = m.Status(5)
-			wait(10 * time.Millisecond)
-		}
-		all.Wait()
-	})
 }
 
 func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
