@@ -58,6 +58,7 @@ func everybodyLeaves(t *testing.T, m *buckets.RESTBucketManager) {
 	}
 	if !buckets.AsyncUnderway(m) {
 		drained(t, m)
+		buckets.CheckIdle(t, m)
 	}
 }
 

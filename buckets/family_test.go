@@ -331,11 +331,11 @@ func TestAHashThatAnErrorHasNamedIsKnownAfterARestart(t *testing.T) {
 	})
 }
 
-// A hint without a hash is one after a restart, too.
-func TestAHintWithoutAHashSurvivesARestart(t *testing.T) {
+// A hint is still a hint after a restart: nobody takes it for what a response of the route has told.
+func TestAHintSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]ratelimits.Response{
-		"no limits": plain(200), "limits without a hash": limited("", 9, 8, time.Minute),
+		"no limits": plain(200), "limits without a hash": limited("", 9, 8, time.Minute), "a hash": limited("reactions", 9, 8, time.Second),
 	} {
 		subtest(t, name, func(t *testing.T) {
 			var state bytes.Buffer
@@ -345,6 +345,8 @@ func TestAHintWithoutAHashSurvivesARestart(t *testing.T) {
 			require.NoError(t, m.WriteState(&state))
 			m = started(t)
 			require.NoError(t, m.RestoreState(&state))
+			wait(time.Minute + time.Second)
+			discover(t, m, react(1), first)
 			waiting := asks(m, unreact(1), 3)
 			require.Equal(t, 1, granted(t, waiting), "the first one of the route alone")
 			waiting[0].update(first)
