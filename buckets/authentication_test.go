@@ -19,54 +19,6 @@ func as(m *buckets.RESTBucketManager, authorization string, route routes.Compile
 	return call(context.Background(), m, buckets.Request{Route: route, Authorization: authorization})
 }
 
-func TestAuthenticationsHaveBucketsOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		first, second string
-		shared        bool
-	}{
-		{"Bot one", "Bot one", true},
-		{"Bot one", "Bot two", false},
-		{"Bot one", "Bearer one", false},
-		{"Bot one", "", false},
-		{"", "", true},
-	} {
-		bubble(t, func(t *testing.T) {
-			m := started(t)
-			as(m, c.first, message(1)).update(limited("messages", 1, 0, time.Minute))
-			second := as(m, c.second, message(1))
-			assert.Equal(t, !c.shared, second.granted(), "%q and %q", c.first, c.second)
-			assert.Equal(t, map[bool]int{true: 1, false: 2}[c.shared], m.Stats().Authentications)
-		})
-	}
-}
-
-func TestBucketsInLineForTheGlobalLimitAreServedInTurn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		for channel := range 3 {
-			discover(t, m, message(1+channel), limited("messages", 100, 99, time.Minute))
-			wait(time.Second)
-		}
-		ask(m, message(1)).update(roomy)
-		var all []*caller
-		for channel := range 3 {
-			all = append(all, asks(m, message(1+channel), 2)...)
-		}
-		var order []string
-		for range all {
-			wait(time.Second)
-			for _, c := range all {
-				if c.granted() && time.Since(c.at) < time.Second {
-					order = append(order, c.request.Route.Major().ID)
-					c.update(roomy)
-				}
-			}
-		}
-		assert.Equal(t, []string{"1", "2", "3", "1", "2", "3"}, order, "a long queue does not hold up the others")
-	})
-}
-
 func TestThrottleHoldsAllAuthentications(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		holds := 0

@@ -2,11 +2,14 @@ package buckets_test
 
 import (
 	"context"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -110,23 +113,6 @@ func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
 	}
 }
 
-func TestWhoGivesUpWaitingForADeclaredLimitLetsTheOthersUp(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 1, time.Minute))
-		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
-		all := asks(m, message(1), 3)
-		wait(time.Second)
-		other := ask(m, message(2)) // in another bucket, for the same limit
-		all[0].cancel()
-		for _, c := range []*caller{all[1], other, all[2]} { // buckets take turns
-			require.False(t, c.done())
-			wait(61 * time.Second)
-			require.True(t, c.granted())
-			c.update(limited("messages", 100, 99, time.Second))
-		}
-	})
-}
-
 // One that waits for a bucket which is held keeps nothing of a limit that others can use.
 func TestWhoWaitsForAHeldBucketKeepsNoLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -147,21 +133,6 @@ func TestWhoWaitsForAHeldBucketKeepsNoLimit(t *testing.T) {
 		}
 		wait(time.Hour)
 		require.True(t, held.granted())
-	})
-}
-
-func TestCloseEndsTheWaitForADeclaredLimit(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithLimit(buckets.ForAll(), 1, time.Minute))
-		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
-		c := ask(m, message(1))
-		require.False(t, c.done())
-		m.Close()
-		synctest.Wait()
-		require.ErrorIs(t, c.failed(), buckets.ErrClosed)
-		require.NoError(t, m.Start())
-		c = ask(m, message(1))
-		require.True(t, c.granted(), "it has forgotten everything")
 	})
 }
 
@@ -196,4 +167,211 @@ func (l *limitedLog) exceeded() (n int) {
 		}
 	}
 	return n
+}
+
+// A group and a key are two things, whatever they are called.
+func TestGroupsAndKeysAreNotMixedUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithLimit(buckets.ForAll(), 1, time.Minute, buckets.PerGroup(),
+			buckets.PerKey(func(r *buckets.Request) string { return r.Route.Major().ID })))
+		discover(t, m, message(100), roomy)
+		for _, of := range []struct {
+			group   string
+			channel int
+		}{{"1", 23}, {"12", 3}} {
+			c := call(context.Background(), m, buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
+			require.True(t, c.granted(), "%+v", of)
+			c.update(roomy)
+		}
+	})
+}
+
+// A declared limit that has room makes nobody wait, but those to whom it applies wait for their bucket all the same:
+// they are counted there, whatever keys they have, and nobody waits much longer than he may.
+func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
+	t.Parallel()
+	firstField := func(r *buckets.Request) string {
+		if r.Fields == nil {
+			return ""
+		}
+		return r.Fields()[0]
+	}
+	for name, options := range map[string][]buckets.LimitOption{
+		"together":  nil,
+		"per key":   {buckets.PerKey(firstField)},
+		"per group": {buckets.PerGroup()},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, buckets.WithMaxRateLimit(10*time.Second), buckets.WithLimit(buckets.ForAll(), 100, time.Minute, options...))
+			used := limited("messages", 1, 0, time.Second)
+			discover(t, m, message(1), used)
+			var longest time.Duration
+			refused, start := 0, time.Now()
+			for i := range 50 {
+				r := request(message(1))
+				r.Fields = func() []string { return []string{strconv.Itoa(i)} }
+				if name == "per group" {
+					r.Group = strconv.Itoa(i)
+				}
+				buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
+					if err != nil {
+						refused++
+						return
+					}
+					longest = time.Since(start)
+					lease.Update(used)
+				})
+				synctest.Wait()
+			}
+			wait(time.Minute)
+			assert.InDelta(t, 10*time.Second, longest, float64(2*time.Second))
+			assert.InDelta(t, 40, refused, 2)
+		})
+	}
+}
+
+// countingClock counts how often its timers have fired.
+type countingClock struct {
+	clockwork.Clock
+	fired atomic.Int64
+}
+
+func (c *countingClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
+	return c.Clock.AfterFunc(d, func() {
+		c.fired.Add(1)
+		f()
+	})
+}
+
+// Only their end can tell how long requests in flight count for a declared limit, so nobody looks until then.
+func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		clock := &countingClock{Clock: clockwork.NewRealClock()}
+		m := started(t, buckets.WithClock(clock), buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, 10*time.Second))
+		ample := limited("messages", 100, 99, time.Second)
+		discover(t, m, message(1), ample)
+		first := ask(m, message(1))
+		require.True(t, first.granted())
+		second := ask(m, message(1))
+		wait(time.Millisecond)
+		third := ask(m, message(2))
+		wait(11 * time.Second)
+		require.True(t, second.granted())
+		fired := clock.fired.Load()
+		wait(10 * time.Second)
+		assert.LessOrEqual(t, clock.fired.Load(), fired+2)
+		require.False(t, third.granted())
+		first.update(ample)
+		second.update(ample)
+		wait(11 * time.Second)
+		require.True(t, third.granted())
+	})
+}
+
+// What others have sent, of which only the response is told, counts for declared limits, too.
+func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, time.Minute))
+		ample := limited("messages", 100, 99, time.Second)
+		discover(t, m, message(1), ample)
+		m.UpdateRateLimits(message(2), bot, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+		m.UpdateRateLimits(message(1), bot, ample)
+		c := ask(m, message(1))
+		require.False(t, c.done(), "two have been sent")
+		wait(61 * time.Second)
+		require.True(t, c.granted())
+	})
+}
+
+// A request that has waited for a declared limit waits for the edge, too, which is held.
+func TestARequestWithAReservationWaitsForTheEdge(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, 10*time.Second))
+		discover(t, m, list(1), roomy)
+		discover(t, m, message(1), limited("messages", 100, 99, time.Hour))
+		c := ask(m, message(1))
+		require.False(t, c.done())
+		discover(t, m, list(1), refused(ratelimits.ClassEdge, time.Minute))
+		wait(30 * time.Second)
+		assert.False(t, c.granted(), "the edge is held for a minute")
+		wait(time.Minute)
+		require.True(t, c.granted())
+	})
+}
+
+// A hook that panics at the end of the last request does not keep Shutdown waiting.
+func TestShutdownEndsAfterAHookThatPanics(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { panic("hook") }}))
+		c := ask(m, message(1))
+		require.True(t, c.granted())
+		done := false
+		go func() {
+			_ = m.Shutdown(background)
+			done = true
+		}()
+		wait(time.Second)
+		require.False(t, done)
+		func() {
+			defer func() { assert.Equal(t, "hook", recover()) }()
+			c.lease.Update(refused(ratelimits.ClassGlobal, time.Second))
+		}()
+		wait(time.Minute)
+		assert.True(t, done)
+	})
+}
+
+// A reservation that is put off, as what it waits for is held for longer, holds up others no longer than until their
+// bucket opens for them.
+func TestAReservationThatIsPutOffHoldsUpNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const period = 70 * time.Second
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		hook := webhookPost("token")
+		for _, credential := range []string{"Bot one", "Bot two", "Bot three"} {
+			as(m, credential, list(1)).update(roomy)
+		}
+		discoverPunctual(t, m, hook, limited("posts", 2, 0, period))
+		early, late := as(m, "Bot one", list(1)), as(m, "Bot one", list(1))
+		require.True(t, early.granted() && late.granted())
+		first := as(m, "Bot one", hook)
+		wait(time.Millisecond)
+		second, third := as(m, "Bot two", hook), as(m, "Bot three", hook)
+		wait(period - 10*time.Second)
+		early.update(refused(ratelimits.ClassGlobal, 60*time.Second)) // 50 s after the bucket opens
+		wait(10*time.Second + roundings)
+		require.False(t, first.done())
+		require.True(t, second.granted())
+		require.False(t, third.done(), "the place is the first one's, which leaves earlier than the bucket opens again")
+		second.update(limited("posts", 2, 1, period))
+		wait(10 * time.Second)
+		late.update(refused(ratelimits.ClassGlobal, 10*time.Minute))
+		require.False(t, first.done())
+		wait(period)
+		assert.True(t, third.granted(), "the bucket is open for two since 10 s, and the first one has 9 minutes to wait")
+	})
+}
+
+// The same for a request that is subject to declared limits: others leave as soon as it is known that it leaves later.
+func TestAReservationThatIsPutOffFreesDeclaredLimitsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithLimit(buckets.ForAll(), 4, 5*time.Minute),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 3*time.Minute))
+		as(m, "Bot two", message(1)).update(limited("messages", 5, 4, time.Second))
+		other := as(m, "Bot two", message(1))
+		discoverPunctual(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
+		discover(t, m, list(1), limited("lists", 100, 99, time.Minute))
+		for _, group := range []string{"a", "b"} {
+			c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
+			require.False(t, c.done())
+			wait(time.Millisecond)
+		}
+		wait(11 * time.Second) // both go on to wait for the declared limit
+		c := ask(m, list(1))
+		require.False(t, c.done(), "the last place of five minutes is that of the first message in three")
+		other.update(inBucket(refused(ratelimits.ClassShared, 10*time.Minute), "messages", 5, 4, time.Second))
+		assert.True(t, c.granted(), "the message leaves in ten minutes at the earliest")
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -47,18 +46,6 @@ func TestErrorsWithoutLimitsGoOneAtATimeForEachChannelOnly(t *testing.T) {
 			assert.Less(t, w.finish(), 210*time.Millisecond, "the others together")
 		})
 	}
-}
-
-// Each would draw a 401, and those count as invalid.
-func TestRequestsOfARefusedCredentialGoOneAtATime(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, erring(401, time.Hour))
-		for channel := range 20 {
-			w.post(1+channel, 1)
-		}
-		w.finish()
-		assert.Equal(t, 1, w.Report().MaxInFlight)
-	})
 }
 
 // One other error is no reason to let them go together again.
@@ -124,32 +111,6 @@ func TestManyFollowUpsThatFailAreConcurrentAndForgotten(t *testing.T) {
 		}
 		wait(2 * time.Minute)
 		assert.Zero(t, m.Stats().Buckets)
-	})
-}
-
-func TestMemoryOfErrorsIsBounded(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(0))
-		heap := func() uint64 {
-			var stats runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&stats)
-			return stats.HeapAlloc
-		}
-		round := func(from int) {
-			for i := range 5000 {
-				lease, err := m.Acquire(context.Background(), followUp(from+i), "")
-				require.NoError(t, err)
-				lease.Update(plain(404))
-			}
-			wait(time.Minute)
-		}
-		round(0)
-		before := heap()
-		for i := range 5 {
-			round(10_000 * (1 + i))
-		}
-		assert.Less(t, heap(), before+1<<20)
 	})
 }
 

@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // often looks for stale buckets all the time, and lets them go as soon as it may.
@@ -112,17 +114,6 @@ func TestBucketInUseIsKept(t *testing.T) {
 	}
 }
 
-func TestPollPeriodSaysWhenIsLooked(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithPollPeriod(time.Minute), buckets.WithExpireAfter(0))
-		discover(t, m, message(1), plain(204))
-		wait(59 * time.Second)
-		assert.NotZero(t, m.Stats().Buckets)
-		wait(time.Second)
-		assert.Zero(t, m.Stats().Buckets)
-	})
-}
-
 // The clock of the manager is the one it is given, and no other.
 func TestGivenClockDecides(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -187,24 +178,6 @@ func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 			})
 		}
 	}
-}
-
-// What nobody uses for a while, but whose window is open, is not forgotten.
-func TestBucketThatNobodyUsesIsStillKnown(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(2*time.Hour))
-		discover(t, m, message(1), limited("h", 5, 3, time.Hour))
-		before := snapshot(t, m, "h")
-		wait(10 * buckets.DefaultPollPeriod)
-		after := snapshot(t, m, "h")
-		assert.Equal(t, before.ResetAfter-10*buckets.DefaultPollPeriod, after.ResetAfter)
-		after.ResetAfter = before.ResetAfter
-		assert.Equal(t, before, after)
-		all := asks(m, message(1), 4)
-		assert.Equal(t, 3, granted(t, all))
-		wait(time.Hour)
-		assert.True(t, all[3].granted())
-	})
 }
 
 // A new bucket begins with what the one before it has learnt at last, not at first.
@@ -272,5 +245,103 @@ func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 			leftOver++
 		}
 		require.Zero(t, leftOver, "what nobody needs is forgotten")
+	})
+}
+
+func TestInteractionsLeaveNothingBehind(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		most := 0
+		for n := range 20_000 {
+			for _, route := range []routes.CompiledRoute{callback(n), followUp(n)} {
+				lease, err := m.Acquire(context.Background(), route, "")
+				require.NoError(t, err)
+				if route.Route().OneShot() {
+					lease.Update(plain(204))
+				} else {
+					lease.Update(limited("follow-ups", 5, 4, 2*time.Second))
+				}
+			}
+			if n%100 == 99 {
+				time.Sleep(time.Second)
+			}
+			most = max(most, m.Stats().Buckets)
+		}
+		assert.Less(t, most, 2*100*45, "those of the last half minute")
+		time.Sleep(15 * time.Minute)
+		s := m.Stats()
+		assert.Zero(t, s.Buckets)
+		assert.Equal(t, 2, s.Routes)
+		assert.GreaterOrEqual(t, s.Evicted, uint64(40_000))
+	})
+}
+
+func TestRoutesAreForgottenWhenNobodyUsesThem(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+		for n := range 50 {
+			as(m, fmt.Sprintf("Bearer %d", n), list(1)).update(limited("messages", 5, 4, time.Second))
+		}
+		for range 10 {
+			wait(6 * time.Minute)
+			ask(m, message(1)).update(limited("messages", 5, 4, time.Second))
+		}
+		assert.Equal(t, 51, m.Stats().Routes, "for an hour at least")
+		for range 10 {
+			wait(6 * time.Minute)
+			ask(m, message(1)).update(limited("messages", 5, 4, time.Second))
+		}
+		s := m.Stats()
+		assert.Equal(t, 1, s.Routes, "the one that is used is kept")
+		assert.Equal(t, 1, s.Authentications)
+		waiting := asks(m, message(1), 2)
+		assert.Equal(t, 2, granted(t, waiting), "its hash is still known")
+	})
+}
+
+func TestAuthenticationIsKeptAsLongAsItIsHeld(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+		ask(m, message(1)).update(refused(ratelimits.ClassGlobal, 5*time.Hour))
+		wait(5*time.Hour - time.Minute)
+		held := ask(m, message(2))
+		assert.False(t, held.granted(), "a hold of hours is not forgotten with the route")
+		wait(2 * time.Minute)
+		assert.True(t, held.granted())
+		held.update(roomy)
+		wait(3 * time.Hour)
+		assert.Zero(t, m.Stats().Authentications)
+	})
+}
+
+// What was counted of a server counts when the server is forgotten.
+func TestNumbersOfAForgottenServerAreKept(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		c := call(context.Background(), m, buckets.Request{Route: message(1), Server: "example.com"})
+		c.update(limited("messages", 5, 4, time.Second))
+		require.Len(t, m.Status(5).Edges, 2)
+		before := m.Stats()
+		wait(3 * time.Hour)
+		require.Len(t, m.Status(5).Edges, 1)
+		after := m.Stats()
+		assert.EqualValues(t, 1, after.Granted)
+		assert.Equal(t, before.Responses, after.Responses)
+	})
+}
+
+func TestFloodOfUnknownEndpointsIsBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		for n := range 5000 {
+			route, err := routes.Match("GET", fmt.Sprintf("/made-up-%d/%d/more-%d/and-%d", n, n, n, n))
+			require.NoError(t, err)
+			lease, err := m.Acquire(context.Background(), route, bot)
+			require.NoError(t, err)
+			lease.Update(plain(404))
+		}
+		assert.LessOrEqual(t, m.Stats().Routes, 10)
+		assert.LessOrEqual(t, m.Stats().Buckets, 20)
 	})
 }

@@ -90,48 +90,6 @@ func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
 	})
 }
 
-// Without groups, and inside of one, the order is that of arrival. Those without one are a group together.
-func TestInsideAGroupTheOrderIsThatOfArrival(t *testing.T) {
-	t.Parallel()
-	for _, groups := range [][]string{{"", "", "", ""}, {"a", "a", "a", "a"}, {"", "a", "", "a"}} {
-		bubble(t, func(t *testing.T) {
-			m := started(t)
-			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-			var order []int
-			for i, group := range groups {
-				buckets.AcquireFunc(buckets.ContextWithGroup(context.Background(), group), m, &buckets.Request{Route: message(1), Authorization: bot},
-					func(lease buckets.Lease, err error) {
-						order = append(order, i)
-						lease.Update(limited("messages", 1, 0, time.Second))
-					})
-			}
-			wait(5 * time.Second)
-			assert.Equal(t, []int{0, 1, 2, 3}, order, "%q", groups)
-		})
-	}
-}
-
-// Inside a bucket the order is that of arrival, also of requests that are subject to different declared limits.
-func TestDeclaredLimitsDoNotChangeTheOrderInABucket(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		key := func(r *buckets.Request) string { return strings.Join(r.Fields(), "") }
-		m := started(t, buckets.WithLimit(buckets.ForAll(), 100, time.Second, buckets.PerKey(key)))
-		used := limited("messages", 1, 0, time.Second)
-		fields := func(name string) func() []string { return func() []string { return []string{name} } }
-		first := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: fields("a")})
-		first.update(used)
-		var all []*caller
-		for _, name := range []string{"a", "a", "a", "b", "a", "b"} {
-			all = append(all, call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: fields(name)}))
-		}
-		for i, c := range all {
-			wait(1100 * time.Millisecond)
-			require.True(t, c.granted(), "number %d", i)
-			c.update(used)
-		}
-	})
-}
-
 // Where requests move to another bucket, because it is learnt where their route belongs, the group whose request
 // arrived first is first there.
 func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
@@ -229,23 +187,6 @@ func TestPredictedWaitOfASubLimitInLine(t *testing.T) {
 		}
 		wait(20 * time.Second)
 		require.True(t, second.granted())
-	})
-}
-
-// A request in one group that leaves takes nobody along, whatever stands in line.
-func TestGroupThatGivesUpInLineHoldsUpNobody(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		discover(t, m, message(1), plain(200))
-		of := func(group string) *caller {
-			return call(context.Background(), m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
-		}
-		gone, stays := of("a"), of("b")
-		gone.cancel()
-		synctest.Wait()
-		require.ErrorIs(t, gone.failed(), context.Canceled)
-		wait(3 * time.Second)
-		require.True(t, stays.granted())
 	})
 }
 

@@ -237,21 +237,6 @@ func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
 	})
 }
 
-// There is a way to lift every hold by hand, also that of a bucket which a 429 has told to wait for a day.
-func TestHoldOfABucketByItsOwnRefusalIsLiftedByHand(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(48*time.Hour))
-		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-		wait(2 * time.Second)
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
-		c := ask(m, message(1))
-		require.False(t, c.done())
-		m.LiftHolds()
-		wait(2 * time.Second)
-		assert.True(t, c.granted(), "one request goes first")
-	})
-}
-
 // What a refusal asks for counts from when its headers came, not from when its body did.
 func TestWaitOfARefusalCountsFromItsHeaders(t *testing.T) {
 	t.Parallel()

@@ -87,6 +87,13 @@ var slowOutcomes = []struct {
 		prepare: unreadRefusal(ratelimits.ClassEdge),
 	},
 	{
+		name: "unstable route", next: buckets.Request{Route: message(1)}, answer: plain(200),
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+			flip(t, m, message(1), 8)
+			return ask(m, message(1))
+		},
+	},
+	{
 		name: "one of a sub-limit", next: renaming(1),
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
 			discover(t, m, message(1), roomy)
@@ -294,22 +301,6 @@ func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 		discover(t, m, list(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
 		wait(10 * time.Second)
 		next := ask(m, list(1))
-		require.True(t, next.granted())
-	})
-}
-
-func TestOneOfAnUnstableRouteIsWaitedForOnlySoLong(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		for i := range 8 { // as in TestSingleFileEndsWithTheReasonForIt
-			discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
-			wait(2 * time.Millisecond)
-		}
-		slow, next := ask(m, message(1)), ask(m, message(1))
-		require.True(t, slow.granted())
-		wait(patience - time.Millisecond)
-		require.False(t, next.granted())
-		wait(2 * time.Millisecond)
 		require.True(t, next.granted())
 	})
 }

@@ -1,7 +1,11 @@
 package buckets_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -257,5 +261,359 @@ func TestPredictionOfOneThatComesBackCountsThoseAhead(t *testing.T) {
 		assert.InDelta(t, 10, tooLong.Wait.Seconds(), 0.1)
 
 		drive(t, []*caller{first})
+	})
+}
+
+// patient asks with a longest wait of its own.
+func patient(m *buckets.RESTBucketManager, d time.Duration) *caller {
+	return call(buckets.ContextWithMaxWait(background, d), m, buckets.Request{Route: message(1), Authorization: bot})
+}
+
+// tooLong returns the error of a caller that was refused at once.
+func tooLong(t *testing.T, c *caller) *ratelimits.TooLongError {
+	t.Helper()
+	var err *ratelimits.TooLongError
+	require.True(t, errors.As(c.failed(), &err), "done: %v, error: %v", c.done(), c.failed())
+	assert.Zero(t, c.lease)
+	return err
+}
+
+func TestPredictedWaitCountsTheQueueAhead(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		ahead int
+		want  time.Duration
+	}{
+		{0, 10 * time.Second}, {4, 10 * time.Second}, {5, 20 * time.Second}, {9, 20 * time.Second}, {10, 30 * time.Second}, {23, 50 * time.Second},
+	} {
+		subtest(t, fmt.Sprintf("%d ahead", c.ahead), func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
+			asks(m, message(1), c.ahead)
+			err := tooLong(t, patient(m, 5*time.Second))
+			assert.Equal(t, c.want, err.Wait.Round(time.Second))
+			assert.Equal(t, "POST /channels/{channel_id}/messages", err.Route)
+			assert.Equal(t, 5*time.Second, err.Max)
+			assert.Equal(t, 5, err.Limit)
+			assert.Equal(t, 10*time.Second, err.Period.Round(time.Second))
+			assert.Equal(t, ratelimits.ClassOK, err.Class)
+			assert.False(t, err.Global || err.Deadline)
+			assert.NotErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, uint64(1), m.Stats().TooLong)
+			assert.Equal(t, c.ahead, m.Stats().Waiting)
+
+			willing := patient(m, c.want+time.Second)
+			assert.False(t, willing.done(), "who is willing to wait so long, waits")
+		})
+	}
+}
+
+func TestShorterOfDeadlineAndMaxWaitCounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		deadline, own time.Duration
+		want          time.Duration
+		byDeadline    bool
+	}{{time.Second, 2 * time.Second, time.Second, true}, {2 * time.Second, time.Second, time.Second, false}} {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
+			ctx, cancel := context.WithTimeout(buckets.ContextWithMaxWait(t.Context(), c.own), c.deadline)
+			defer cancel()
+			err := tooLong(t, call(ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
+			assert.Equal(t, c.want, err.Max)
+			assert.Equal(t, c.byDeadline, errors.Is(err, context.DeadlineExceeded))
+		})
+	}
+}
+
+func TestRefusalDisturbsNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(50))
+		discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
+		var waiting []*caller
+		for range 10 {
+			waiting = append(waiting, ask(m, message(1)))
+			tooLong(t, patient(m, time.Second))
+			tooLong(t, patient(m, 0))
+		}
+		wait(10*time.Second + 2*time.Millisecond)
+		tooLong(t, patient(m, time.Second))
+		firstOpens(t, waiting, limited("messages", 5, 4, 10*time.Second))
+		assert.Equal(t, 5, granted(t, waiting))
+		for i, c := range waiting[1:5] {
+			tooLong(t, patient(m, time.Second))
+			c.update(limited("messages", 5, 3-i, 10*time.Second))
+		}
+		wait(10*time.Second + 2*time.Millisecond)
+		assert.Equal(t, 10, granted(t, waiting))
+	})
+}
+
+// Where nothing answers, nothing can be predicted; but nobody waits much longer than it may, one lost probe after the
+// other.
+func TestWhoHasWaitedTooLongIsRefusedWhenAnotherProbeIsLost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(25*time.Second))
+		probe := ask(m, message(1))
+		waiting := asks(m, message(1), 10)
+		for range 3 {
+			require.True(t, probe.granted())
+			wait(9 * time.Second)
+			probe.lease.Release()
+			wait(0)
+			probe, waiting = waiting[0], waiting[1:]
+		}
+		for _, c := range waiting {
+			tooLong(t, c)
+		}
+		tooLong(t, probe)
+	})
+}
+
+// What is said of a wait that became too long counts from when the request was made, like its maximum, and names what
+// it is for.
+func TestLateRefusalTellsTheWholeWait(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		class  ratelimits.Class
+		global bool
+	}{{ratelimits.ClassEdge, true}, {ratelimits.ClassGlobal, true}, {ratelimits.ClassShared, false}} {
+		subtest(t, c.class.String(), func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 2, 1, 4*time.Second))
+			inFlight := ask(m, message(1))
+			waiting := patient(m, 5*time.Second)
+			require.False(t, waiting.done())
+			wait(2 * time.Second)
+			inFlight.update(refused(c.class, 3700*time.Millisecond))
+			err := tooLong(t, waiting)
+			assert.Equal(t, 5*time.Second, err.Max)
+			assert.Equal(t, 2*time.Second, err.Waited)
+			assert.InDelta(t, 5850*time.Millisecond, err.Wait, float64(200*time.Millisecond)) // two of which it has waited
+			assert.Greater(t, err.Wait, err.Max)
+			assert.Equal(t, c.class, err.Class)
+			assert.Equal(t, c.global, err.Global)
+		})
+	}
+}
+
+// Whoever comes back to a place in the queue makes the wait of all behind it longer, and so does a longer period.
+func TestLongerWaitsAreJudgedAgain(t *testing.T) {
+	t.Parallel()
+	for name, longer := range map[string]func(m *buckets.RESTBucketManager, first *caller){
+		"a request comes back": func(m *buckets.RESTBucketManager, first *caller) {
+			first.update(inBucket(refused(ratelimits.ClassUser, 6*time.Second), "messages", 1, 0, 6*time.Second))
+			first.again(m)
+		},
+		"the period is longer": func(_ *buckets.RESTBucketManager, first *caller) {
+			first.update(limited("messages", 1, 0, 20*time.Second))
+		},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			discoverPunctual(t, m, message(1), limited("messages", 1, 0, 6*time.Second))
+			wait(7 * time.Second)
+			first, waiting := ask(m, message(1)), patient(m, 10*time.Second)
+			require.True(t, first.granted())
+			require.False(t, waiting.done())
+			longer(m, first)
+			synctest.Wait()
+			tooLong(t, waiting)
+		})
+	}
+}
+
+// Whoever is refused is not ahead of those behind him any more.
+func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
+		wait(61 * time.Second)
+		inFlight := ask(m, message(1))
+		require.True(t, inFlight.granted())
+		impatient, more := patient(m, 70*time.Second), patient(m, 130*time.Second)
+		require.False(t, impatient.done() || more.done())
+		inFlight.update(inBucket(refused(ratelimits.ClassShared, 100*time.Second), "messages", 1, 0, time.Minute))
+		tooLong(t, impatient)
+		require.False(t, more.done(), "it is the first now")
+		wait(101 * time.Second)
+		require.True(t, more.granted())
+	})
+}
+
+// The time that a function of the caller takes counts as waiting.
+func TestFieldsThatTakeLongDoNotLengthenTheWait(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(5*time.Second))
+		discover(t, m, message(1), limited("messages", 1, 0, 8*time.Second))
+		request := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { time.Sleep(4 * time.Second); return nil }}
+		_, err := m.AcquireRequest(background, &request)
+		var tooLong *ratelimits.TooLongError
+		require.ErrorAs(t, err, &tooLong)
+		assert.Equal(t, 4*time.Second, tooLong.Waited)
+	})
+}
+
+// request describes a request as the others of these tests are.
+func request(route routes.CompiledRoute) *buckets.Request {
+	return &buckets.Request{Route: route, Authorization: bot}
+}
+
+func TestReadyTimeSaysWhatForWithoutQueueing(t *testing.T) {
+	t.Parallel()
+	predict := func(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute) (time.Duration, buckets.WaitsFor) {
+		t.Helper()
+		waited, because, err := m.Predict(request(route))
+		require.NoError(t, err)
+		return waited, because
+	}
+	bubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(50))
+		wait, because := predict(t, m, message(1))
+		assert.Zero(t, wait)
+		assert.Equal(t, buckets.WaitsForNothing, because, "nothing is known of it")
+		assert.Empty(t, m.Stats().Buckets, "and nothing is made for it")
+
+		probe := ask(m, message(1))
+		wait, because = predict(t, m, message(1))
+		assert.Zero(t, wait)
+		assert.Equal(t, buckets.WaitsForProbe, because)
+		probe.update(limited("messages", 5, 4, time.Second))
+		_, because = predict(t, m, message(1))
+		assert.Equal(t, buckets.WaitsForNothing, because, "there is room")
+
+		ask(m, list(9)).update(refused(ratelimits.ClassGlobal, time.Minute))
+		for _, route := range []routes.CompiledRoute{message(1), message(7)} {
+			wait, because = predict(t, m, route)
+			assert.InDelta(t, time.Minute, wait, float64(time.Second))
+			assert.Equal(t, buckets.WaitsForGlobal, because)
+		}
+		m.LiftHolds()
+		ask(m, list(9)).update(refused(ratelimits.ClassEdge, time.Minute))
+		for _, route := range []routes.CompiledRoute{message(1), message(7)} {
+			wait, because = predict(t, m, route)
+			assert.InDelta(t, time.Minute, wait, float64(time.Second))
+			assert.Equal(t, buckets.WaitsForEdge, because)
+		}
+	})
+}
+
+// A declared limit counts though its bucket is not known, or not any more.
+func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		panics := false
+		options := []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, time.Hour, buckets.PerMajor(), buckets.Named("d")),
+			buckets.WithLimit(buckets.ForAll(), 100, time.Hour, buckets.Named("p"), buckets.PerKey(func(*buckets.Request) string {
+				if panics {
+					panic("of the caller's")
+				}
+				return ""
+			}))}
+		m := started(t, options...)
+		c := ask(m, message(1))
+		wait, because, err := m.Predict(request(list(1))) // in another bucket, and never seen
+		require.NoError(t, err)
+		assert.InDelta(t, time.Hour, wait, float64(time.Second), "if it is answered at once")
+		assert.Equal(t, buckets.WaitsForDeclared, because)
+		c.update(limited("messages", 5, 4, time.Second))
+		wait, because, err = m.Predict(request(message(1)))
+		require.NoError(t, err)
+		assert.InDelta(t, time.Hour, wait, float64(time.Second))
+		assert.Equal(t, buckets.WaitsForDeclared, because)
+
+		time.Sleep(10 * time.Minute)
+		require.Zero(t, m.Stats().Buckets)
+		restored := successor(t, stateOf(t, m, true), options...)
+		for _, route := range []routes.CompiledRoute{message(1), list(1)} {
+			wait, because, err = restored.Predict(request(route))
+			require.NoError(t, err)
+			assert.InDelta(t, 50*time.Minute, wait, float64(time.Second))
+			assert.Equal(t, buckets.WaitsForDeclared, because)
+		}
+		wait, because, err = restored.Predict(request(message(2)))
+		require.NoError(t, err)
+		assert.Zero(t, wait)
+		assert.Equal(t, buckets.WaitsForNothing, because)
+		panics = true
+		_, _, err = restored.Predict(request(message(2)))
+		require.ErrorContains(t, err, `"p" panicked`)
+	})
+}
+
+// Nobody is ahead of a request that comes back to its place.
+func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
+		wait(61 * time.Second)
+		first := ask(m, message(1))
+		require.True(t, first.granted())
+		asks(m, message(1), 3)
+		first.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 1, 0, time.Minute))
+		back, because, err := m.Predict(&first.request)
+		require.NoError(t, err)
+		assert.InDelta(t, time.Minute, back, float64(time.Second))
+		assert.Equal(t, buckets.WaitsForWindow, because)
+		behind, _, err := m.Predict(request(message(1)))
+		require.NoError(t, err)
+		assert.InDelta(t, 4*time.Minute, behind, float64(time.Second))
+	})
+}
+
+// What another manager has left is known before the first request.
+func TestReadyTimeOfARestoredBucket(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 0, time.Minute))
+		m = successor(t, stateOf(t, m, true))
+		wait, because, err := m.Predict(request(message(1)))
+		require.NoError(t, err)
+		assert.InDelta(t, time.Minute, wait, float64(time.Second))
+		assert.Equal(t, buckets.WaitsForWindow, because)
+	})
+}
+
+func TestReadyTimeOfWhatIsRefusedAnyway(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := buckets.NewRESTBucketManager()
+		_, _, err := m.Predict(request(message(1)))
+		require.ErrorIs(t, err, buckets.ErrNotStarted)
+		m = started(t)
+		_, _, err = m.Predict(nil)
+		require.ErrorContains(t, err, "compiled route is empty")
+		m.Close()
+		_, _, err = m.Predict(request(message(1)))
+		require.ErrorIs(t, err, buckets.ErrClosed)
+	})
+}
+
+// behindOthers returns a manager with a declared limit of five per second, in whose line 150 requests stand, of which
+// their bucket allows one in two seconds.
+func behindOthers(t *testing.T) *buckets.RESTBucketManager {
+	m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithLimit(buckets.ForAll(), 5, time.Second))
+	narrow, ample := limited("messages", 1, 0, 2*time.Second), limited("lists", 1_000_000, 999_999, time.Second)
+	discover(t, m, message(1), narrow)
+	discover(t, m, list(1), ample)
+	wait(3 * time.Second)
+	queueUp(m, always(list(1)), "", 5, ample, &sentLog{})
+	queueUp(m, always(message(1)), "", 150, narrow, &sentLog{})
+	return m
+}
+
+// Of the requests that are ahead at a declared limit, only those count that can leave meanwhile.
+//
+// It was 31 s for a request that leaves after 1 s.
+func TestPredictionCountsWhatCanLeave(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := behindOthers(t)
+		predicted, _, err := m.Predict(request(list(1)))
+		require.NoError(t, err)
+		start := time.Now()
+		c := ask(m, list(1))
+		wait(time.Minute)
+		require.True(t, c.granted())
+		assert.LessOrEqual(t, c.at.Sub(start), 2*time.Second)
+		assert.InDelta(t, c.at.Sub(start), predicted, float64(2*time.Second))
 	})
 }

@@ -272,3 +272,24 @@ func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 		require.True(t, second.granted())
 	})
 }
+
+// Also where it was granted at once in between, as there was room.
+func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
+		older, younger := ask(m, message(1)), ask(m, message(1))
+		require.True(t, older.granted() && younger.granted())
+		older.update(plain(502))
+		older.again(m)
+		require.True(t, older.granted())
+		usedUp := inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second)
+		younger.update(usedUp)
+		older.update(usedUp)
+		younger.again(m)
+		older.again(m)
+		wait(10*time.Second + 10*time.Millisecond)
+		assert.True(t, older.granted())
+		assert.False(t, younger.done(), "it goes after the first one, which came before it")
+	})
+}

@@ -88,28 +88,6 @@ func TestHashThatChangesWhileAHundredWait(t *testing.T) {
 	}
 }
 
-// A route whose answers name another bucket each time can only be sent one request at a time.
-func TestHashThatFlipsKeepsOrderAndEndsInSingleFile(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		inFlight, waiting := crowd(t, m, 100)
-		for _, c := range inFlight {
-			c.update(limited("first", 5, 1, time.Second))
-		}
-		wait(time.Second)
-		flip := func(n int) string { return []string{"second", "first"}[n%2] }
-		windows(t, waiting, flip)
-		drained(t, m)
-
-		wait(2 * time.Second)
-		late := asks(m, message(1), 5)
-		for i, c := range late {
-			require.Equal(t, i+1, granted(t, late), "one at a time")
-			c.update(limited(flip(i), 5, 4-i, time.Second))
-		}
-	})
-}
-
 // Discord answers for messages that do not exist from another bucket, which is not the route's.
 func TestNotFoundDoesNotMoveTheRoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -341,4 +319,13 @@ func TestLaterRequestDoesNotOvertakeARefusedOneThatMoved(t *testing.T) {
 		assert.True(t, inFlight[2].granted(), "it came first")
 		assert.False(t, later.granted())
 	})
+}
+
+// flip lets a route name one of two hashes and the other in turn, n times. It is sent one at a time then.
+func flip(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) {
+	t.Helper()
+	for i := range n {
+		discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
+		wait(2 * time.Millisecond)
+	}
 }

@@ -2,7 +2,6 @@ package buckets_test
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,62 +98,6 @@ func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 	})
 }
 
-func TestAfterAHiddenLimitOneGoesAtATime(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first := call(background, m, change("1", "name"))
-		first.update(renamed)
-		first.again(m)
-		var rest []*caller
-		for range 3 {
-			rest = append(rest, call(background, m, change("1", "name")))
-		}
-		wait(10*time.Minute + time.Second)
-		require.True(t, first.granted())
-		assert.Zero(t, granted(t, rest))
-		passing := call(background, m, change("1", "topic"))
-		assert.True(t, passing.granted())
-		passing.update(channelOK)
-
-		// Met again: the next ones wait for the new hold, and the refused one is the first of them.
-		first.update(renamed)
-		first.again(m)
-		wait(time.Minute)
-		assert.Zero(t, granted(t, rest))
-		wait(9*time.Minute + time.Second)
-		for _, c := range append([]*caller{first}, rest...) {
-			require.True(t, c.granted())
-			require.Equal(t, 1, m.Stats().InFlight)
-			c.update(channelOK)
-		}
-	})
-}
-
-// However the one under way ends, the next one of the sub-limit follows.
-func TestSubLimitGoesOnHoweverARequestEnds(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		call(background, m, change("1", "name")).update(renamed)
-		var all []*caller
-		for range 5 {
-			all = append(all, call(background, m, change("1", "name")))
-		}
-		all[1].cancel() // in the sub-limit
-		wait(10*time.Minute + time.Second)
-		require.True(t, all[0].granted())
-		all[0].lease.Return()
-		wait(0)
-		require.True(t, all[2].granted())
-		all[2].lease.Release()
-		wait(0)
-		require.True(t, all[3].granted())
-		all[3].update(plain(500))
-		require.True(t, all[4].granted())
-	})
-}
-
 func TestHiddenLimitIsForgottenAfterItsHold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithExpireAfter(0))
@@ -207,25 +150,6 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 		require.True(t, third.granted())
 		third.update(channelOK)
 		assert.LessOrEqual(t, asked, 4)
-	})
-}
-
-// When the hash changes, those behind a sub-limit move with everybody else, and their hold with them.
-func TestSubLimitMovesWithItsRoute(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first, inFlight := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
-		first.update(renamed)
-		name := call(background, m, change("1", "name"))
-		inFlight.update(limited("renamed bucket", 100, 99, 15*time.Second))
-		topic := call(background, m, change("1", "topic"))
-		assert.True(t, topic.granted())
-		assert.False(t, name.granted())
-		assert.Equal(t, 1, snapshot(t, m, "renamed bucket").Waiting)
-		topic.update(limited("renamed bucket", 100, 98, 15*time.Second))
-		wait(10*time.Minute + time.Second)
-		require.True(t, name.granted())
 	})
 }
 
@@ -405,23 +329,6 @@ func TestEachSubLimitOpensAtItsOwnTime(t *testing.T) {
 	})
 }
 
-// Whoever waits for a sub-limit, too, is no earlier in the bucket than when it came.
-func TestSubLimitOvertakesNobodyInTheBucket(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 1, 0, 10*time.Second))
-		older, younger := call(background, m, change("1", "topic")), call(background, m, change("1", "name"))
-		wait(5 * time.Second)
-		require.False(t, older.done() || younger.done(), "the bucket is used up, the hold of the sub-limit is over")
-		wait(6 * time.Second)
-		assert.True(t, older.granted())
-		require.False(t, younger.done())
-		older.update(limited("channel", 1, 0, 10*time.Second))
-		wait(11 * time.Second)
-		assert.True(t, younger.granted())
-	})
-}
-
 // A bucket in which only somebody behind a sub-limit waits keeps its place in line for the global limit.
 func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -509,61 +416,4 @@ func TestPriorityCountsForThePredictedWaitOfASubLimit(t *testing.T) {
 		wait(time.Minute)
 		assert.True(t, urgent.granted())
 	})
-}
-
-// Where the route moves, there is still no more than one of a sub-limit under way.
-func TestSubLimitGoesOneAtATimeAcrossAMove(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first := call(background, m, change("1", "name"))
-		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second))
-		first.again(m)
-		second := call(background, m, change("1", "name"))
-		wait(2 * time.Second)
-		require.True(t, first.granted())
-		require.False(t, second.done())
-		other := call(background, m, change("1", "topic"))
-		require.True(t, other.granted())
-		other.update(limited("another", 100, 90, 15*time.Second)) // and so all of the route move
-		assert.False(t, second.granted(), "the first is still under way")
-		first.update(limited("another", 100, 89, 15*time.Second))
-		assert.True(t, second.granted())
-	})
-}
-
-// Sub-limits are told apart by the path, so there may be one for each message of a channel. Whoever has nothing to do
-// with them does not look at all of them: a hundred times as many should make no difference.
-func BenchmarkRequestBesideManySubLimits(b *testing.B) {
-	edit := func(m *buckets.RESTBucketManager, i int, r ratelimits.Response) {
-		request := buckets.Request{Route: compile(routes.UpdateMessage, "1", strconv.Itoa(i+1)), Authorization: bot}
-		lease, err := m.AcquireRequest(background, &request)
-		require.NoError(b, err)
-		lease.Update(r)
-	}
-	ok := limited("edits", 1_000_000, 999_999, time.Minute)
-	held := func(n int) *buckets.RESTBucketManager {
-		m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(0), buckets.WithInvalidBudget(0, 0, 0))
-		require.NoError(b, m.Start())
-		b.Cleanup(func() { m.Close() })
-		edit(m, 0, ok)
-		for i := range n { // each of them is old, and may not be changed so often
-			edit(m, i, inBucket(refused(ratelimits.ClassSubLimit, time.Hour), "edits", 1_000_000, 999_999, time.Minute))
-		}
-		return m
-	}
-	few, many := held(20), held(2000)
-	took := func(m *buckets.RESTBucketManager) time.Duration {
-		start := time.Now()
-		for i := range 20 {
-			edit(m, 1_000_000+i, ok)
-		}
-		return time.Since(start)
-	}
-	var small, large time.Duration
-	for b.Loop() {
-		small += took(few)
-		large += took(many)
-	}
-	b.ReportMetric(float64(large)/float64(small), "x/hundredth")
 }

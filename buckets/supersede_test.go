@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -221,25 +220,6 @@ func TestANewerRequestTakesTheTurnOfTheOlderOne(t *testing.T) {
 	})
 }
 
-// A request that has been sent is not affected, and the newer one leaves after it.
-func TestARequestInFlightIsNotSuperseded(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
-		first, second := newer(m, "a"), newer(m, "a")
-		require.True(t, first.granted())
-		require.True(t, second.granted())
-		second.update(limited("messages", 5, 0, time.Minute))
-		older := newer(m, "a")
-		assert.Zero(t, m.Stats().Superseded)
-		first.update(limited("messages", 5, 0, time.Minute))
-		last := newer(m, "a")
-		assertSuperseded(t, older, false)
-		wait(time.Minute + 2*time.Millisecond)
-		require.True(t, last.granted())
-	})
-}
-
 // A refused request has not been processed. It does not leave again after a newer one has left, or while one waits.
 func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	t.Parallel()
@@ -413,18 +393,6 @@ func TestANewerRequestNeedNotWaitInTheQueueOfTheOlderOne(t *testing.T) {
 	})
 }
 
-// Waiters move when the bucket of their route becomes known, and one that is new then finds the older one there.
-func TestARequestIsSupersededAfterItHasMoved(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		probe, older := ask(m, message(1)), newer(m, "a")
-		probe.update(limited("messages", 1, 0, time.Minute))
-		last := newer(m, "a")
-		assertSuperseded(t, older, false)
-		next(t, last)
-	})
-}
-
 func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -459,23 +427,6 @@ func TestARequestThatMustNotWaitSupersedesNothing(t *testing.T) {
 			buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
 		require.ErrorAs(t, last.failed(), &tooLong)
 		assert.False(t, older.done())
-	})
-}
-
-// A superseded waiter's context may end at the same time; it gets one error, and nothing is left of it.
-func TestSupersededAndCancelledTogether(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := full(t)
-		older := newer(m, "a")
-		for range 100 {
-			older.cancel()
-			last := newer(m, "a")
-			require.Error(t, older.failed())
-			older = last
-		}
-		synctest.Wait()
-		assert.Equal(t, 1, m.Stats().Waiting)
-		next(t, older)
 	})
 }
 
