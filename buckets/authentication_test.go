@@ -150,6 +150,8 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 			}
 		}
 		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 3, time.Second))
+		impatient := call(buckets.ContextWithMaxWait(background, time.Second), m, buckets.Request{Route: message(1), Authorization: "Bot two"})
+		assert.Equal(t, ratelimits.ClassShared, tooLong(t, impatient).Class)
 		held := as(m, "Bot two", message(1))
 		elsewhere := as(m, "Bot two", message(2))
 		assert.True(t, elsewhere.granted(), "another channel")
@@ -157,18 +159,6 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 		assert.False(t, held.done())
 		wait(2 * time.Second)
 		assert.True(t, held.granted())
-	})
-}
-
-func TestSharedHoldOfAnotherCredentialIsNamedAsSuch(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		for _, credential := range []string{"Bot one", "Bot two"} {
-			as(m, credential, message(1)).update(limited("messages", 5, 4, time.Second))
-		}
-		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 3, time.Second))
-		impatient := call(buckets.ContextWithMaxWait(background, time.Second), m, buckets.Request{Route: message(1), Authorization: "Bot two"})
-		assert.Equal(t, ratelimits.ClassShared, tooLong(t, impatient).Class)
 	})
 }
 

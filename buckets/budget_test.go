@@ -30,8 +30,7 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 		} {
 			c := ask(m, message(1))
 			wait(5 * time.Second) // until no hold is left
-			require.True(t, c.granted())
-			c.update(r)
+			answer(t, c, r)
 		}
 		wait(5 * time.Second)
 		assert.Equal(t, 3, m.Stats().Invalid)

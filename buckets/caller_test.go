@@ -178,6 +178,13 @@ func (c *caller) update(r ratelimits.Response) {
 	synctest.Wait()
 }
 
+// answer requires that a caller was granted, and ends its lease with a response.
+func answer(t *testing.T, c *caller, r ratelimits.Response) {
+	t.Helper()
+	require.True(t, c.granted(), "done: %v, error: %v", c.done(), c.failed())
+	c.update(r)
+}
+
 // granted returns how many callers have been granted, and requires that it is the first ones.
 func granted(t *testing.T, all []*caller) int {
 	t.Helper()
@@ -194,9 +201,7 @@ func granted(t *testing.T, all []*caller) int {
 // discover makes a bucket known: it sends one request, which is answered so.
 func discover(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()
-	c := ask(m, route)
-	require.True(t, c.granted())
-	c.update(r)
+	answer(t, ask(m, route), r)
 }
 
 // discoverPunctual is discover for a bucket without a request left that has opened once when it said. So all that it

@@ -37,8 +37,7 @@ func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
 		discover(t, m, compile(routes.UpdateChannel, "1"), ample)
 		for range 2 {
 			c := call(context.Background(), m, rename("1"))
-			require.True(t, c.granted())
-			c.update(ample)
+			answer(t, c, ample)
 		}
 		third, fourth := call(context.Background(), m, rename("1")), call(context.Background(), m, rename("1"))
 		require.False(t, third.done())
@@ -123,13 +122,11 @@ func TestWhoWaitsForAHeldBucketKeepsNoLimit(t *testing.T) {
 			wait(2 * time.Second)
 		}
 		first, held := ask(m, message(1)), ask(m, message(1))
-		require.True(t, first.granted())
-		first.update(inBucket(refused(ratelimits.ClassUser, time.Hour), "messages", 100, 0, time.Hour))
+		answer(t, first, inBucket(refused(ratelimits.ClassUser, time.Hour), "messages", 100, 0, time.Hour))
 		for range 10 {
 			c := ask(m, message(2))
 			wait(4 * time.Second)
-			require.True(t, c.granted())
-			c.update(ample)
+			answer(t, c, ample)
 		}
 		wait(time.Hour)
 		require.True(t, held.granted())
@@ -297,28 +294,6 @@ func TestARequestWithAReservationWaitsForTheEdge(t *testing.T) {
 		assert.False(t, c.granted(), "the edge is held for a minute")
 		wait(time.Minute)
 		require.True(t, c.granted())
-	})
-}
-
-// A hook that panics at the end of the last request does not keep Shutdown waiting.
-func TestShutdownEndsAfterAHookThatPanics(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { panic("hook") }}))
-		c := ask(m, message(1))
-		require.True(t, c.granted())
-		done := false
-		go func() {
-			_ = m.Shutdown(background)
-			done = true
-		}()
-		wait(time.Second)
-		require.False(t, done)
-		func() {
-			defer func() { assert.Equal(t, "hook", recover()) }()
-			c.lease.Update(refused(ratelimits.ClassGlobal, time.Second))
-		}()
-		wait(time.Minute)
-		assert.True(t, done)
 	})
 }
 

@@ -23,8 +23,7 @@ func renames() []buckets.Option {
 func use(t *testing.T, m *buckets.RESTBucketManager, r buckets.Request) {
 	t.Helper()
 	c := call(context.Background(), m, r)
-	require.True(t, c.granted())
-	c.update(plain(200))
+	answer(t, c, plain(200))
 }
 
 // What is used up of a declared limit is used up for the next process.
@@ -57,8 +56,7 @@ func TestDeclaredLimitGoesOnInTheNextProcess(t *testing.T) {
 			require.False(t, third.done())
 			wait(2 * time.Second)
 			for _, c := range []*caller{third, other, elsewhere} {
-				require.True(t, c.granted())
-				c.update(plain(200))
+				answer(t, c, plain(200))
 			}
 		})
 	}

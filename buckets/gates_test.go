@@ -289,39 +289,19 @@ func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 }
 
 func TestEachAuthenticationHasTheGlobalLimitThatAFunctionNames(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		manager := buckets.NewRESTBucketManager(buckets.WithUnknownMode(buckets.UnknownUnlimited), buckets.WithMaxRateLimit(0),
-			buckets.WithGlobalLimitOf(func(authorization string) int {
-				switch authorization {
-				case "Bot large":
-					return 7
-				case "Bot free":
-					return 0
+	inBubble(t, func(t *testing.T) {
+		limits := map[string]int{"Bot large": 7, "Bot free": 0, "Bot small": 2, "": 2}
+		m := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited), buckets.WithMaxRateLimit(0),
+			buckets.WithGlobalLimitOf(func(authorization string) int { return limits[authorization] }))
+		for authorization, limit := range limits {
+			for i := range 20 {
+				c := as(m, authorization, compile(routes.GetMyUser))
+				if limit > 0 && i >= limit {
+					assert.True(t, tooLong(t, c).Global)
+				} else {
+					assert.True(t, c.granted(), "number %d of %q", i, authorization)
 				}
-				return 2
-			}))
-		require.NoError(t, manager.Start())
-		defer manager.Close()
-		granted := func(authorization string) (n int) {
-			route, err := routes.Match("GET", "/users/@me")
-			require.NoError(t, err)
-			for range 20 {
-				lease, err := manager.Acquire(t.Context(), route, authorization)
-				if err != nil {
-					var tooLong *ratelimits.TooLongError
-					require.ErrorAs(t, err, &tooLong)
-					assert.True(t, tooLong.Global)
-					continue
-				}
-				defer lease.Release()
-				n++
 			}
-			return n
 		}
-		assert.Equal(t, 7, granted("Bot large"))
-		assert.Equal(t, 20, granted("Bot free"))
-		assert.Equal(t, 2, granted("Bot small"))
-		assert.Equal(t, 2, granted(""))
 	})
 }

@@ -119,8 +119,7 @@ func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
 		}
 		first, second, other := of("a"), of("a"), of("b")
 		wait(1100 * time.Millisecond)
-		require.True(t, first.granted())
-		first.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		answer(t, first, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
 		first.again(m)
 		wait(1100 * time.Millisecond)
 		require.True(t, other.granted(), "it is the turn of its group")

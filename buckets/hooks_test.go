@@ -84,13 +84,11 @@ func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 			for range 2 {
 				together := asks(m, message(1), 3)
 				for i, c := range together {
-					require.True(t, c.granted())
-					c.update(inBucket(refused(class, time.Duration(2+i)*time.Second), "messages", 100, 80, time.Minute))
+					answer(t, c, inBucket(refused(class, time.Duration(2+i)*time.Second), "messages", 100, 80, time.Minute))
 				}
 				wait(2 * time.Minute)
 				probe := ask(m, message(1))
-				require.True(t, probe.granted())
-				probe.update(roomy)
+				answer(t, probe, roomy)
 			}
 			assert.Equal(t, 2, strings.Count(log.String(), "level=WARN"), log.String())
 			assert.Contains(t, log.String(), "class="+class.String())
@@ -272,8 +270,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		waited.cancel()
 
 		at := request("at once")
-		require.True(t, at.granted())
-		at.update(refused(ratelimits.ClassGlobal, time.Second))
+		answer(t, at, refused(ratelimits.ClassGlobal, time.Second))
 		wait(2 * time.Second)
 
 		second, err := m.Acquire(named("second"), message(1), bot)

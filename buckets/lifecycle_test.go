@@ -134,29 +134,6 @@ func TestRestartBeginsWithoutKnowledge(t *testing.T) {
 	})
 }
 
-func TestMistakesOfTheCallerAreErrors(t *testing.T) {
-	t.Parallel()
-	m := started(t)
-	var none context.Context
-	_, err := m.Acquire(none, message(1), bot)
-	assert.ErrorIs(t, err, buckets.ErrNoContext)
-	_, err = m.Acquire(context.Background(), routes.CompiledRoute{}, bot)
-	assert.ErrorContains(t, err, "compiled route is empty")
-	_, err = m.AcquireRequest(context.Background(), nil)
-	assert.ErrorContains(t, err, "compiled route is empty")
-	_, err = m.AcquireRequest(context.Background(), &buckets.Request{Authorization: bot})
-	assert.ErrorContains(t, err, "compiled route is empty")
-
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, err = m.Acquire(ctx, message(1), bot)
-	assert.ErrorIs(t, err, context.Canceled)
-	assert.Zero(t, m.Stats().Granted)
-
-	m.UpdateRateLimits(routes.CompiledRoute{}, bot, roomy)
-	assert.Zero(t, m.Stats().Buckets)
-}
-
 // The caller's functions are called while the request is neither granted nor in a queue.
 func TestCloseDuringACallOfTheCallersEndsTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -298,11 +275,9 @@ func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
 		second.again(m)
 		require.False(t, first.done())
 		wait(5 * time.Second)
-		require.True(t, first.granted())
-		first.update(roomy)
+		answer(t, first, roomy)
 		wait(time.Second)
-		require.True(t, second.granted())
-		second.update(roomy)
+		answer(t, second, roomy)
 		assert.True(t, s.over.Load())
 		assert.NoError(t, s.err)
 	})
@@ -409,8 +384,7 @@ func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
 		waiting := asks(m, message(1), 2)
 		s := shutDown(background, m)
 		probe.update(limited("messages", 1, 0, time.Minute))
-		require.True(t, other.granted())
-		other.update(limited("messages", 1, 0, time.Minute))
+		answer(t, other, limited("messages", 1, 0, time.Minute))
 		for _, c := range waiting {
 			require.False(t, c.done())
 			require.False(t, s.over.Load())
@@ -488,4 +462,26 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 			assert.NotZero(t, sent.Load())
 		})
 	}
+}
+
+// A hook that panics at the end of the last request does not keep Shutdown waiting.
+func TestShutdownEndsAfterAHookThatPanics(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { panic("hook") }}))
+		c := ask(m, message(1))
+		require.True(t, c.granted())
+		done := false
+		go func() {
+			_ = m.Shutdown(background)
+			done = true
+		}()
+		wait(time.Second)
+		require.False(t, done)
+		func() {
+			defer func() { assert.Equal(t, "hook", recover()) }()
+			c.lease.Update(refused(ratelimits.ClassGlobal, time.Second))
+		}()
+		wait(time.Minute)
+		assert.True(t, done)
+	})
 }

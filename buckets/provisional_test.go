@@ -174,8 +174,7 @@ func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
 			used := asks(m, message(4), 4)
 			wait(time.Millisecond)
 			for _, c := range used {
-				require.True(t, c.granted())
-				c.update(limited("old", 5, 0, 10*time.Second))
+				answer(t, c, limited("old", 5, 0, 10*time.Second))
 			}
 			wait(time.Millisecond)
 			ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
@@ -236,8 +235,7 @@ func TestRequestInANewChannelWhoseResponseSaysNothingIsCharged(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
 		first := ask(m, message(2))
-		require.True(t, first.granted())
-		first.update(ratelimits.Response{Status: 503})
+		answer(t, first, ratelimits.Response{Status: 503})
 		next := ask(m, message(2))
 		assert.False(t, next.granted(), "the only place may be taken")
 		wait(time.Minute + time.Second)

@@ -33,61 +33,6 @@ func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
 	})
 }
 
-// crowd lets n wait in a known bucket with a limit of five, while five are in flight.
-func crowd(t *testing.T, m *buckets.RESTBucketManager, n int) (inFlight, waiting []*caller) {
-	t.Helper()
-	discoverPunctual(t, m, message(1), limited("first", 5, 0, time.Second))
-	wait(1100 * time.Millisecond)
-	inFlight = asks(m, message(1), 5)
-	require.Equal(t, 5, granted(t, inFlight))
-	waiting = asks(m, message(1), n)
-	require.Zero(t, granted(t, waiting))
-	return inFlight, waiting
-}
-
-// windows answers everybody, in order, from fixed windows of five that begin when the first of them is answered.
-func windows(t *testing.T, all []*caller, name func(n int) string) {
-	t.Helper()
-	opened, used := time.Now(), 0
-	for n, round := 0, 0; n < len(all); round++ {
-		require.Less(t, round, 10000, "somebody waits for ever")
-		if time.Since(opened) >= time.Second {
-			opened, used = time.Now(), 0
-		}
-		for until := granted(t, all); n < until; n++ {
-			used++
-			require.LessOrEqual(t, used, 5, "too many in one window")
-			all[n].update(limited(name(n), 5, 5-used, time.Second-time.Since(opened)))
-		}
-		wait(50 * time.Millisecond)
-	}
-}
-
-func TestHashThatChangesWhileAHundredWait(t *testing.T) {
-	t.Parallel()
-	for name, first := range map[string]ratelimits.Response{
-		"ordinary answer": limited("second", 5, 4, time.Second),
-		"refusal":         inBucket(refused(ratelimits.ClassUser, time.Second), "second", 5, 0, time.Second),
-		"hash alone":      {Status: 200, Bucket: "second"},
-	} {
-		subtest(t, name, func(t *testing.T) {
-			m := started(t)
-			inFlight, waiting := crowd(t, m, 100)
-			before := m.Stats().Granted
-			inFlight[0].update(first)
-			for _, c := range inFlight[1:] {
-				c.update(limited("second", 5, 0, time.Second))
-			}
-			assert.Equal(t, 100-granted(t, waiting), m.Stats().Waiting)
-			wait(time.Second) // the windows of the answers are over
-			windows(t, waiting, func(int) string { return "second" })
-			assert.Equal(t, before+100, m.Stats().Granted, "none is lost, none goes twice")
-			drained(t, m)
-			assert.NotZero(t, snapshot(t, m, "second").Limit)
-		})
-	}
-}
-
 // Discord answers for messages that do not exist from another bucket, which is not the route's.
 func TestNotFoundDoesNotMoveTheRoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -263,8 +208,7 @@ func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 			all := asks(m, message(1), 5)
 			assert.Equal(t, together, granted(t, all), pause)
 			for _, c := range all {
-				require.True(t, c.granted())
-				c.update(limited("first", 50, 45, time.Second))
+				answer(t, c, limited("first", 50, 45, time.Second))
 			}
 		})
 	}
@@ -286,22 +230,6 @@ func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) 
 		assert.False(t, next.done())
 		wait(2 * time.Millisecond)
 		require.True(t, next.granted())
-	})
-}
-
-// However coarse the clock, those who moved were there before those who come later.
-func TestLaterRequestDoesNotOvertakeThoseWhoMoved(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		probe := ask(m, message(1))
-		moved := asks(m, message(1), 3)
-		probe.update(limited("h", 1, 0, time.Second))
-		last := ask(m, message(1))
-		for i, c := range append(moved, last) {
-			wait(2 * time.Second)
-			require.True(t, c.granted(), "number %d", i)
-			c.update(limited("h", 1, 0, time.Second))
-		}
 	})
 }
 

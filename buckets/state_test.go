@@ -43,20 +43,6 @@ func successor(t *testing.T, state []byte, options ...buckets.Option) *buckets.R
 	return m
 }
 
-func TestWindowGoesOnInTheNextProcess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
-		discover(t, m, message(1), limited("messages", 5, 3, 10*time.Second))
-		m = successor(t, stateOf(t, m, true))
-		all := asks(m, message(1), 5)
-		assert.Equal(t, 3, granted(t, all), "the rest of the window")
-		wait(10*time.Second + 10*time.Millisecond)
-		firstOpens(t, all[3:], limited("messages", 5, 4, 10*time.Second))
-		assert.Equal(t, 5, granted(t, all))
-	})
-}
-
 func TestRoutesOfAllKindsAreKnownToTheNextProcess(t *testing.T) {
 	t.Parallel()
 	for _, clean := range []bool{true, false} {
@@ -166,8 +152,7 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 				require.True(t, calls[0].granted(), "not for ever")
 				calls[0].update(plain(200))
 				for _, c := range calls[1:] {
-					require.True(t, c.granted())
-					c.update(plain(200))
+					answer(t, c, plain(200))
 				}
 			})
 		}
@@ -213,8 +198,7 @@ func TestRefusalsInARowCountInTheNextProcess(t *testing.T) {
 			m = successor(t, stateOf(t, m, true))
 			c.again(m)
 			wait(time.Minute)
-			require.True(t, c.granted())
-			c.update(again)
+			answer(t, c, again)
 			c.again(m)
 			wait(10 * time.Second)
 			assert.False(t, c.done(), "it is the tenth in a row")
@@ -307,8 +291,7 @@ func TestNamesThatAreNotUTF8AreKeptInAState(t *testing.T) {
 		discover(t, m, compile(routes.GetMyUser), plain(200))
 		elsewhere := buckets.Request{Route: message(1), Authorization: bot, Server: "\\\xff"}
 		c := call(background, m, elsewhere)
-		require.True(t, c.granted())
-		c.update(limited("messages", 5, 0, time.Minute))
+		answer(t, c, limited("messages", 5, 0, time.Minute))
 		before := hashes(m)
 		m = successor(t, stateOf(t, m, true), limit)
 		assert.Equal(t, before, hashes(m))
@@ -587,8 +570,7 @@ func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 			}
 			wait(10*time.Second + 10*time.Millisecond)
 			for _, c := range calls {
-				require.True(t, c.granted())
-				c.update(limited("messages", 5, 4, 10*time.Second))
+				answer(t, c, limited("messages", 5, 4, 10*time.Second))
 			}
 			assert.Equal(t, 4, granted(t, asks(m, message(2), 6)))
 		})
@@ -743,12 +725,10 @@ func TestStateOfAManagerThatSharesHasOnlyWhatIsItsOwn(t *testing.T) {
 		m := started(t, buckets.WithShared(h))
 		c := ask(m, message(1))
 		wait(time.Second)
-		require.True(t, c.granted())
-		c.update(limited("messages", 5, 4, time.Hour))
+		answer(t, c, limited("messages", 5, 4, time.Hour))
 		c = ask(m, message(1))
 		wait(time.Second)
-		require.True(t, c.granted())
-		c.update(refused(ratelimits.ClassEdge, time.Hour))
+		answer(t, c, refused(ratelimits.ClassEdge, time.Hour))
 		state := stateOf(t, m, true)
 		assert.NotContains(t, string(state), "messages")
 		m = successor(t, state, buckets.WithShared(h))
@@ -775,8 +755,7 @@ func TestWindowOfAHashWithATokenGoesOn(t *testing.T) {
 		first := ask(m, hook)
 		assert.False(t, first.granted())
 		wait(61 * time.Second)
-		require.True(t, first.granted())
-		first.update(limited("hash of secret", 5, 4, time.Minute))
+		answer(t, first, limited("hash of secret", 5, 4, time.Minute))
 		all := asks(m, hook, 6)
 		assert.Equal(t, 4, granted(t, all))
 	})
@@ -828,17 +807,14 @@ func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 		m := started(t)
 		for range 2 {
 			c := call(context.Background(), m, edit("1"))
-			require.True(t, c.granted())
-			c.update(plain(200))
+			answer(t, c, plain(200))
 		}
 		c := call(context.Background(), m, rename("1"))
-		require.True(t, c.granted())
-		c.update(refused(ratelimits.ClassSubLimit, time.Minute))
+		answer(t, c, refused(ratelimits.ClassSubLimit, time.Minute))
 		m = successor(t, stateOf(t, m, true))
 		named, other := call(context.Background(), m, rename("1")), call(context.Background(), m, edit("1"))
 		assert.False(t, named.done())
-		require.True(t, other.granted())
-		other.update(plain(200))
+		answer(t, other, plain(200))
 		wait(time.Minute + 10*time.Millisecond)
 		require.True(t, named.granted())
 	})

@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -148,8 +149,7 @@ func TestANewerRequestTakesThePlaceWhateverItWaitsFor(t *testing.T) {
 						}
 						wait(time.Second)
 					}
-					require.True(t, want.granted())
-					want.update(c.reply)
+					answer(t, want, c.reply)
 				}
 				assert.True(t, before.at.Before(last.at))
 				assert.True(t, last.at.Before(behind.at))
@@ -214,8 +214,7 @@ func TestANewerRequestTakesTheTurnOfTheOlderOne(t *testing.T) {
 		for _, want := range []*caller{last, others[0], others[1]} {
 			assert.False(t, want.done())
 			wait(time.Second + time.Millisecond)
-			require.True(t, want.granted())
-			want.update(limited("messages", 1000, 1000, time.Minute))
+			answer(t, want, limited("messages", 1000, 1000, time.Minute))
 		}
 	})
 }
@@ -262,8 +261,7 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 		}, true},
 		"the newer one has ended": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			last := newer(m, "a")
-			require.True(t, last.granted())
-			last.update(limited("messages", 5, 1, time.Minute))
+			answer(t, last, limited("messages", 5, 1, time.Minute))
 			old.update(refusal)
 			old.again(m)
 			return last
@@ -408,8 +406,7 @@ func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
 		first.update(limited("messages", 1, 0, time.Second))
 		for _, c := range []*caller{last, other} {
 			wait(1100 * time.Millisecond)
-			require.True(t, c.granted())
-			c.update(limited("messages", 1, 0, time.Second))
+			answer(t, c, limited("messages", 1, 0, time.Second))
 		}
 	})
 }
@@ -448,39 +445,18 @@ func TestNewerOneThatWasNotSentSupersedesNothing(t *testing.T) {
 
 // A newer one in another queue goes ahead of those there, whose waits become too long.
 func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := full(t)
-		in := func(group, key string, longest time.Duration) *caller {
-			ctx := background
-			if longest > 0 {
-				ctx = buckets.ContextWithMaxWait(ctx, longest)
-			}
+		in := func(ctx context.Context, group, key string) *caller {
 			return call(ctx, m, buckets.Request{Route: message(1), Authorization: bot, Group: group, Supersedes: key})
 		}
-		older := in("one", "a", 0)
-		all := []*caller{in("one", "", 0)}
-		x := in("two", "", 2*time.Minute+30*time.Second)
-		require.NoError(t, x.failed())
-		newest := in("two", "a", 0)
+		older := in(background, "one", "a")
+		in(background, "one", "")
+		impatient := in(buckets.ContextWithMaxWait(background, 2*time.Minute+30*time.Second), "two", "")
+		require.NoError(t, impatient.failed())
+		in(background, "two", "a")
 		assertSuperseded(t, older, false)
-		if x.failed() != nil {
-			return // rejected at once: right
-		}
-		all = append(all, newest)
-		begin := time.Now()
-		for range 300 {
-			wait(time.Second)
-			for _, c := range all {
-				if c.granted() && !c.ended {
-					c.ended = true
-					c.update(limited("messages", 1, 0, time.Minute))
-				}
-			}
-			if x.done() {
-				t.Fatalf("it may wait for 2m30s, was not rejected at once, and was answered after %v: %v", x.at.Sub(begin), x.err)
-			}
-		}
-		t.Fatal("it was not rejected at once")
+		tooLong(t, impatient)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // What is known from elsewhere counts as if a request had been sent under a lease.
@@ -117,6 +118,8 @@ func TestKnowledgeFromElsewhereOfNothing(t *testing.T) {
 		assert.Zero(t, fresh.Stats().Buckets, "not before Start")
 
 		m := started(t)
+		m.UpdateRateLimits(routes.CompiledRoute{}, bot, roomy)
+		assert.Zero(t, m.Stats().Buckets, "not of no route")
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		m.UpdateRateLimits(message(1), bot, plain(500))
 		b := snapshot(t, m, "messages")

@@ -76,38 +76,25 @@ func TestTheEndOfEachWaitIsTold(t *testing.T) {
 	})
 }
 
+// Who waits for a request that goes first, of a route or after a hold, waits for its window then.
 func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var told ends
-		m := started(t, buckets.WithHooks(told.hooks()))
-		probe := ask(m, message(1))
-		waiting := asks(m, message(1), 2)
-		probe.update(limited("messages", 2, 1, 10*time.Second))
-		wait(time.Minute)
-		require.Equal(t, 2, granted(t, waiting))
-		all := told.all()
-		assert.Equal(t, buckets.WaitsForProbe, all[0].For, "it could leave when the probe was over")
-		assert.Equal(t, buckets.WaitsForWindow, all[1].For)
-	})
-}
-
-// The request that goes first after a hold is a probe, too.
-func TestWhoWaitsOnAfterTheFirstOneWaitsForTheWindow(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var told ends
-		m := started(t, buckets.WithHooks(told.hooks()))
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "h", 5, 0, time.Second))
-		wait(2 * time.Second)
-		first := ask(m, message(1))
-		require.True(t, first.granted())
-		waiting := asks(m, message(1), 2)
-		first.update(limited("h", 2, 1, 10*time.Second))
-		wait(time.Minute)
-		require.Equal(t, 2, granted(t, waiting))
-		all := told.all()
-		assert.Equal(t, buckets.WaitsForProbe, all[0].For, "it could leave when the first one was accepted")
-		assert.Equal(t, buckets.WaitsForWindow, all[1].For)
-	})
+	t.Parallel()
+	for name, held := range map[string]bool{"first of its route": false, "first after a hold": true} {
+		subtest(t, name, func(t *testing.T) {
+			var told ends
+			m := started(t, buckets.WithHooks(told.hooks()))
+			if held {
+				discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "h", 5, 0, time.Second))
+				wait(2 * time.Second)
+			}
+			first, waiting := ask(m, message(1)), asks(m, message(1), 2)
+			answer(t, first, limited("h", 2, 1, 10*time.Second))
+			wait(time.Minute)
+			require.Equal(t, 2, granted(t, waiting))
+			assert.Equal(t, buckets.WaitsForProbe, told.all()[0].For, "it could leave when the first one was accepted")
+			assert.Equal(t, buckets.WaitsForWindow, told.all()[1].For)
+		})
+	}
 }
 
 // Whether a hidden limit lets one more through is tried with one request. Who waits for that one waits for no limit

@@ -32,8 +32,7 @@ func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 		}},
 		{"shared 429 under another credential", func(t *testing.T, m *buckets.RESTBucketManager, _ *caller) {
 			other := as(m, "Bot two", message(1))
-			require.True(t, other.granted())
-			other.update(inBucket(refused(ratelimits.ClassShared, time.Minute), "messages", 100, 80, time.Minute))
+			answer(t, other, inBucket(refused(ratelimits.ClassShared, time.Minute), "messages", 100, 80, time.Minute))
 		}},
 		{"move to a bucket that is held", func(t *testing.T, m *buckets.RESTBucketManager, inFlight *caller) {
 			discover(t, m, list(1), inBucket(refused(ratelimits.ClassShared, time.Minute), "held", 100, 80, time.Minute))
@@ -105,8 +104,7 @@ func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 		newcomer := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, buckets.Request{Route: message(41), Authorization: bot})
 		require.NoError(t, newcomer.failed())
 		wait(2 * time.Second)
-		require.True(t, newcomer.granted())
-		newcomer.update(roomy)
+		answer(t, newcomer, roomy)
 		wait(2 * time.Second)
 		again := ask(m, message(1))
 		require.True(t, again.granted(), "the buckets that had left can be used as before")
