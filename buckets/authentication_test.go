@@ -73,43 +73,6 @@ func TestAfterAThrottleTheyLeaveInOrderAndPaced(t *testing.T) {
 	}
 }
 
-// A global 429 without a number holds for a moment, and repeated ones are met less and less often.
-func TestGlobalRefusalsInARowAreNotAnsweredAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		c := ask(m, message(1))
-		start := time.Now()
-		for range 20 {
-			c.update(ratelimits.Response{Status: 429, Class: ratelimits.ClassGlobal})
-			c.again(m)
-			require.False(t, c.granted())
-			for !c.granted() {
-				wait(50 * time.Millisecond)
-			}
-		}
-		assert.GreaterOrEqual(t, time.Since(start), 20*time.Second)
-	})
-}
-
-// What is let through between two refusals ends the row, with a limit of our own or without.
-func TestGlobalRefusalsThatAreNotInARowAreNotAnsweredBySlowness(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []int{0, 50} {
-		bubble(t, func(t *testing.T) {
-			m := started(t, buckets.WithGlobalLimit(limit))
-			discover(t, m, message(1), roomy)
-			for range 20 {
-				c := ask(m, message(1))
-				c.update(refused(ratelimits.ClassGlobal, time.Second))
-				c.again(m)
-				wait(time.Second + 2*time.Millisecond)
-				require.True(t, c.granted(), "limit %d", limit)
-				c.update(roomy)
-			}
-		})
-	}
-}
-
 // An exempt route that is refused globally all the same must not be asked again and again.
 func TestExemptRouteRefusedGloballyWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -188,22 +151,6 @@ func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 			assert.LessOrEqual(t, refusals, 12)
 		})
 	}
-}
-
-// A request without an answer may be counted by the server up to two seconds after it was sent.
-func TestLostRequestKeepsItsPlaceInTheGlobalLimitForTwoSeconds(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		discover(t, m, message(1), roomy)
-		wait(time.Second)
-		lost, next := ask(m, message(1)), ask(m, message(1))
-		require.True(t, lost.granted())
-		lost.lease.Release()
-		wait(2*time.Second - 1)
-		assert.False(t, next.done())
-		wait(1)
-		require.True(t, next.granted())
-	})
 }
 
 func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {

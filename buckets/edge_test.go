@@ -13,9 +13,6 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// silent is a refusal of the edge that does not say when to come back.
-var silent = ratelimits.Response{Status: 429, Class: ratelimits.ClassEdge}
-
 // everything asks for one request of each kind: of both authentications, without one, and exempt ones.
 func everything(m *buckets.RESTBucketManager) []*caller {
 	return []*caller{
@@ -90,48 +87,6 @@ func TestEdgeProbeThatFailsLetsTheNextOneTry(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestSilentEdgeIsAskedLessAndLessOften(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		familiar(t, m)
-		c := ask(m, message(1))
-		var holds []time.Duration
-		for range 12 {
-			c.update(silent)
-			before := time.Now()
-			require.NotZero(t, m.EdgeWait(""))
-			c.again(m)
-			for !c.granted() {
-				wait(100 * time.Millisecond)
-			}
-			holds = append(holds, time.Since(before))
-		}
-		assert.GreaterOrEqual(t, holds[0], 1500*time.Millisecond)
-		assert.LessOrEqual(t, holds[0], 2600*time.Millisecond)
-		for i := range holds[:6] {
-			assert.Greater(t, holds[i+2], holds[i], "%v", holds)
-		}
-		assert.InDelta(t, 10, holds[11].Minutes(), 0.1, "but not for ever")
-
-		c.update(roomy)
-		c.again(m)
-		c.update(silent)
-		assert.LessOrEqual(t, m.EdgeWait(""), 2600*time.Millisecond, "a success begins again from the shortest")
-	})
-}
-
-func TestEdgeRefusalsOfOneMomentCountOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		familiar(t, m)
-		inFlight := everything(m)
-		for _, c := range inFlight {
-			c.update(silent)
-		}
-		assert.LessOrEqual(t, m.EdgeWait(""), 2600*time.Millisecond, "they left before the first refusal came back")
-	})
 }
 
 // A request that came through the gate and found its bucket used up must not keep the probe for itself.

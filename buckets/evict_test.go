@@ -54,66 +54,6 @@ func TestIdleBucketIsKeptUntilItsResetHasPassed(t *testing.T) {
 	}
 }
 
-// Whatever somebody still needs is kept, however often it is looked at.
-func TestBucketInUseIsKept(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name string
-		use  func(t *testing.T, m *buckets.RESTBucketManager) (hash string, end func())
-	}{
-		{"in flight", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			c := ask(m, message(1))
-			return "messages", func() { c.update(limited("messages", 5, 4, time.Second)) }
-		}},
-		{"discovery under way", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			c := ask(m, message(1))
-			return buckets.UnknownHash, c.lease.Release
-		}},
-		{"held", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 90*time.Second), "messages", 5, 0, time.Second))
-			return "messages", func() { wait(time.Minute) }
-		}},
-		{"held for the resource", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, 90*time.Second), "messages", 5, 4, time.Second))
-			return "messages", func() { wait(time.Minute) }
-		}},
-		{"waiting for the global limit", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			m.Throttle(2 * time.Minute)
-			c := ask(m, message(1))
-			return "messages", func() {
-				wait(time.Minute)
-				c.update(limited("messages", 5, 4, time.Second))
-			}
-		}},
-		{"waiting for the edge", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			ask(m, callback(1)).update(refused(ratelimits.ClassEdge, 2*time.Minute))
-			c := ask(m, message(1))
-			return "messages", func() {
-				wait(time.Minute + time.Second)
-				c.update(limited("messages", 5, 4, time.Second))
-			}
-		}},
-		{"lost, and perhaps counted", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), limited("messages", 5, 4, 90*time.Second))
-			ask(m, message(1)).lease.Release()
-			return "messages", func() { wait(2 * time.Minute) }
-		}},
-	} {
-		subtest(t, c.name, func(t *testing.T) {
-			m := started(t, often(time.Second)...)
-			hash, end := c.use(t, m)
-			wait(time.Minute)
-			snapshot(t, m, hash)
-			end()
-			wait(time.Minute)
-			assert.Zero(t, m.Stats().Buckets, "and goes when nobody needs it any more")
-		})
-	}
-}
-
 // The clock of the manager is the one it is given, and no other.
 func TestGivenClockDecides(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -256,22 +256,3 @@ func TestWaitOfARefusalCountsFromItsHeaders(t *testing.T) {
 		})
 	}
 }
-
-// A body that comes when the wait is over and the window has long closed costs no other window.
-func TestLateBodyCostsNoOtherWindow(t *testing.T) {
-	t.Parallel()
-	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
-		subtest(t, class.String(), func(t *testing.T) {
-			m := started(t)
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			slow := ask(m, message(1))
-			slow.lease.Refused(refused(class, time.Second)) // without a word on limits
-			waiting := ask(m, message(1))
-			wait(2500 * time.Millisecond)
-			require.False(t, waiting.done())
-			slow.update(refused(class, time.Second))
-			wait(10 * time.Millisecond)
-			assert.True(t, waiting.granted())
-		})
-	}
-}

@@ -125,23 +125,6 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 	}
 }
 
-// When a bucket turns out to be smaller, those at the end of its queue have to wait longer than was predicted.
-// The window begins when everything else is open: who finds it filled by those ahead waits for the next one.
-func TestPredictedWaitBehindAWholeWindowAfterAHold(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discoverPunctual(t, m, message(1), limited("messages", 5, 0, 8*time.Second))
-		wait(9 * time.Second)
-		m.Throttle(10 * time.Second)
-		for ahead, want := range []time.Duration{10, 10, 10, 10, 10, 18, 18} {
-			wait, _, err := m.Predict(request(message(1)))
-			require.NoError(t, err)
-			assert.Equal(t, want*time.Second, wait.Round(time.Second), "behind %d", ahead)
-			require.False(t, ask(m, message(1)).done())
-		}
-	})
-}
-
 // Those who wait for the global limit are judged again also if the last of their queue does not wait for it.
 func TestWaitersBeforeOneThatIsExemptAreJudgedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -196,53 +196,7 @@ func TestThoseBehindASubLimitAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
 	})
 }
 
-// lined returns callers that wait in the sub-limit on names, which has just refused one for a second.
-func lined(t *testing.T, m *buckets.RESTBucketManager, n int) (all []*caller) {
-	t.Helper()
-	discover(t, m, change("1").Route, channelOK)
-	for range n {
-		all = append(all, call(background, m, change("1", "name")))
-	}
-	require.Equal(t, n, granted(t, all))
-	return all
-}
-
 var renamedForASecond = inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second)
-
-func TestRefusalsOfAHiddenLimitThatWereInFlightTogetherCountOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		all := lined(t, m, 12)
-		for _, c := range all {
-			c.update(renamedForASecond)
-		}
-		next := call(background, m, change("1", "name"))
-		wait(1100 * time.Millisecond)
-		require.True(t, next.granted(), "as the server said")
-	})
-}
-
-func TestRefusalsOfAHiddenLimitWithSuccessesBetweenThemAreNotInARow(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		all := lined(t, m, 12)
-		for _, c := range all {
-			c.update(renamedForASecond)
-		}
-		for _, c := range all {
-			c.again(m)
-		}
-		for _, c := range all {
-			wait(1100 * time.Millisecond)
-			require.True(t, c.granted(), "as the server said")
-			c.update(renamedForASecond)
-			c.again(m)
-			wait(1100 * time.Millisecond)
-			require.True(t, c.granted(), "as the server said")
-			c.update(channelOK)
-		}
-	})
-}
 
 // A request that was lost or has failed shows nothing of the limit.
 func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {

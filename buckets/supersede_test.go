@@ -3,7 +3,6 @@ package buckets_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -87,75 +86,21 @@ func TestAKeyIsComparedAmongTheSameCredentialRouteAndChannel(t *testing.T) {
 // The newer one takes the place in whatever line its queue is.
 func TestANewerRequestTakesThePlaceWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
-	wide := limited("messages", 1000, 1000, time.Minute)
-	for name, c := range map[string]struct {
-		options []buckets.Option
-		begin   func(t *testing.T, m *buckets.RESTBucketManager) (end func())
-		reply   ratelimits.Response
-		reason  buckets.WaitsFor
-	}{
-		"the bucket": {begin: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
-			return func() {}
-		}, reply: limited("messages", 1, 0, time.Minute), reason: buckets.WaitsForWindow},
-		"the first response of a route": {begin: func(_ *testing.T, m *buckets.RESTBucketManager) func() {
-			probe := ask(m, message(1))
-			return func() { probe.update(limited("messages", 1, 0, time.Minute)) }
-		}, reply: limited("messages", 1, 0, time.Minute), reason: buckets.WaitsForProbe},
-		"the global limit": {
-			options: []buckets.Option{buckets.WithGlobalLimit(1)},
-			begin: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-				discover(t, m, message(1), wide)
-				wait(2 * time.Second)
-				ask(m, list(7)).update(plain(200))
-				return func() {}
-			}, reply: wide, reason: buckets.WaitsForGlobal,
-		},
-		"a declared limit": {
-			options: []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, time.Minute)},
-			begin: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-				discover(t, m, message(1), wide)
-				return func() {}
-			}, reply: wide, reason: buckets.WaitsForDeclared,
-		},
-		"a hold": {begin: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), limited("messages", 1, 1, time.Minute))
-			m.Throttle(time.Minute)
-			return func() {}
-		}, reply: limited("messages", 1, 0, time.Minute), reason: buckets.WaitsForWindow},
-	} {
-		for _, ordered := range []bool{false, true} {
-			subtest(t, fmt.Sprintf("%s, in order %t", name, ordered), func(t *testing.T) {
-				options := append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, c.options...)
-				if ordered {
-					options = append(options, buckets.WithOrdered())
-				}
-				m := started(t, options...)
-				end := c.begin(t, m)
-				before, older, behind := ask(m, message(1)), newer(m, "status"), ask(m, message(1))
-				if !ordered {
-					for w := range m.WaitingRequests() {
-						assert.Equal(t, c.reason, w.WaitsFor)
-					}
-				}
-				last := newer(m, "status")
-				assertSuperseded(t, older, false)
-				assert.Equal(t, 3, m.Stats().Waiting)
-				end()
-				for _, want := range []*caller{before, last, behind} {
-					for range 200 {
-						if want.done() {
-							break
-						}
-						wait(time.Second)
-					}
-					answer(t, want, c.reply)
-				}
-				assert.True(t, before.at.Before(last.at))
-				assert.True(t, last.at.Before(behind.at))
-			})
+	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+		status := buckets.ContextWithSupersedes(background, "status")
+		before, older, behind := g.call(m), g.callWith(status, m), g.call(m)
+		require.False(t, before.done())
+		last := g.callWith(status, m)
+		assertSuperseded(t, older, false)
+		assert.Equal(t, 3, m.Stats().Waiting)
+		open()
+		all := []*caller{before, last, behind}
+		for ended := 0; ended < len(all); wait(time.Second) {
+			for n := granted(t, all); ended < n; ended++ {
+				g.end(all[ended])
+			}
 		}
-	}
+	})
 }
 
 // A thousand edits of one message in ten seconds, with five allowed in five seconds.

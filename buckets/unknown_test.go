@@ -110,20 +110,6 @@ func TestSnapshotShowsUnknownUntilTheHashIsLearnt(t *testing.T) {
 	})
 }
 
-// snapshotOf returns the only bucket of that major parameter.
-func snapshotOf(t *testing.T, m *buckets.RESTBucketManager, major string) (found buckets.LimitSnapshot) {
-	t.Helper()
-	n := 0
-	for b := range m.Buckets() {
-		if b.Major == major {
-			found = b
-			n++
-		}
-	}
-	require.Equal(t, 1, n, "buckets of %s", major)
-	return found
-}
-
 func TestUnlimitedRouteIsCheckedAgainByEveryAnswer(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]ratelimits.Response{
@@ -144,21 +130,6 @@ func TestUnlimitedRouteIsCheckedAgainByEveryAnswer(t *testing.T) {
 			second.update(r)
 			wait(1100 * time.Millisecond)
 			assert.True(t, third.granted())
-		})
-	}
-}
-
-func TestAnswersWithoutHeadersChangeNothingThatIsKnown(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{200, 204, 400, 404, 500, 502, 503} {
-		bubble(t, func(t *testing.T) {
-			m := started(t)
-			discover(t, m, message(1), limited("messages", 3, 2, time.Minute))
-			discover(t, m, message(1), plain(status))
-			b := snapshot(t, m, "messages")
-			assert.Equal(t, 3, b.Limit)
-			assert.Equal(t, 1, b.Remaining, "the server may have counted it")
-			assert.False(t, b.Unlimited)
 		})
 	}
 }
