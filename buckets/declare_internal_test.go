@@ -297,7 +297,7 @@ func TestKnownLimitsApplyToWhatTheySay(t *testing.T) {
 			[]asked{{path: "GET /channels/1/messages/2/reactions/a:1"}, {path: "POST /channels/1/messages"}}},
 		OldMessageEdits: {3, 6 * time.Second,
 			[]asked{{path: edit(1, 61*time.Minute)}, {path: edit(1, 100*time.Hour)}}, []asked{{path: edit(2, 2*time.Hour)}},
-			[]asked{{path: edit(1, 0)}, {path: edit(1, 59*time.Minute)}, {path: "PATCH /channels/1/messages/@original"}}},
+			[]asked{{path: edit(1, 0)}, {path: edit(1, 50*time.Minute)}, {path: "PATCH /channels/1/messages/@original"}}},
 		OldMessageDeletes: {5, time.Second,
 			[]asked{{path: "DELETE /channels/1/messages/" + idOfAge(15*24*time.Hour)}, {path: "DELETE /channels/1/messages/" + idOfAge(99*24*time.Hour)}},
 			[]asked{{path: "DELETE /channels/2/messages/" + idOfAge(15*24*time.Hour)}},

@@ -148,19 +148,6 @@ func TestErrorsOfAFamilyGoOneAtATimeInAChannel(t *testing.T) {
 	})
 }
 
-// Requests that were lost, or failed, may have been counted: they are charged as soon as a bucket is known.
-func TestWhatHasFailedIsChargedWhereItBelongs(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		ask(m, message(1)).lease.Release()
-		ask(m, message(1)).update(plain(502))
-		ask(m, message(2)).update(plain(502))
-		ask(m, message(3)).update(limited("posts", 2, 1, time.Minute))
-		assert.False(t, ask(m, message(1)).granted(), "two may have been counted")
-		assert.True(t, ask(m, message(2)).granted(), "one may have been counted")
-	})
-}
-
 func TestManagersThatShareDrawNoRefusalAfterErrors(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)

@@ -83,16 +83,24 @@ func TestRoutesOfAFamilyThatAreUsedForTheFirstTimeAtOnceAreNotRefused(t *testing
 	}
 }
 
-func TestEachCredentialDiscoversAFamilyByItself(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, react(1), limited("reactions", 5, 4, time.Minute))
-		first, second := as(m, "Bot two", unreact(1)), as(m, "Bot two", react(1))
-		require.True(t, first.granted())
-		require.False(t, second.granted())
-		first.update(limited("other reactions", 5, 4, time.Minute))
-		require.True(t, second.granted())
-	})
+func TestEachCredentialAndServerDiscoversAFamilyByItself(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]buckets.Request{
+		"credential": {Authorization: "Bot two"}, "server": {Authorization: bot, Server: "elsewhere"},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, react(1), limited("reactions", 5, 4, time.Minute))
+			of := func(route routes.CompiledRoute) *caller {
+				other.Route = route
+				return call(background, m, other)
+			}
+			first, second := of(unreact(1)), of(react(1))
+			require.False(t, second.granted())
+			answer(t, first, limited("other reactions", 5, 4, time.Minute))
+			answer(t, second, limited("other reactions", 5, 3, time.Minute))
+		})
+	}
 }
 
 // A hint is overruled by the route's own first response: until then one of its requests at a time is in flight in a
@@ -351,29 +359,6 @@ func TestAHintSurvivesARestart(t *testing.T) {
 			assert.Equal(t, 3, granted(t, waiting))
 		})
 	}
-}
-
-// The family's requests that were lost before its hash was known may have been counted.
-func TestWhatAFamilyHasLostIsChargedWhereItBelongs(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		ask(m, react(1)).lease.Release()
-		ask(m, unreact(1)).update(limited("reactions", 3, 1, time.Minute))
-		two := asks(m, unreact(1), 2)
-		assert.Equal(t, 1, granted(t, two), "one place is left")
-	})
-}
-
-func TestOtherServersHaveFamiliesOfTheirOwn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, react(1), limited("reactions", 5, 4, time.Minute))
-		c := call(context.Background(), m, buckets.Request{Route: unreact(1), Authorization: bot, Server: "elsewhere"})
-		require.True(t, c.granted())
-		for b := range m.Buckets() {
-			assert.Equal(t, b.Server == "elsewhere", b.Hash == buckets.UnknownHash && b.InFlight == 1)
-		}
-	})
 }
 
 func TestUnknownUnlimitedDoesNotTryHints(t *testing.T) {

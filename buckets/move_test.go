@@ -152,19 +152,6 @@ func TestRequestThatMovedByAHintIsChargedWhereItMayCount(t *testing.T) {
 	})
 }
 
-// A lost request of a route that is not known is charged to a bucket that was forgotten before it was sent.
-func TestLostRequestIsChargedToABucketThatWasForgotten(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
-		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
-		wait(5 * time.Minute)
-		lost := ask(m, list(1))
-		require.True(t, lost.granted())
-		lost.lease.Release()
-		assert.False(t, ask(m, message(1)).granted(), "the lost one may have used it up")
-	})
-}
-
 // A route is known as long as its bucket is held.
 func TestRouteIsKnownAsLongAsItsBucketIsHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

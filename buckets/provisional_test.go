@@ -11,7 +11,6 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -225,20 +224,5 @@ func TestFirstRequestInAChannelWithAHashOfItsOwnIsChargedWhereItMayCount(t *test
 		wait(time.Millisecond)
 		last := ask(m, message(2))
 		assert.False(t, last.granted(), "the place that is left may be that of the request in flight")
-	})
-}
-
-// What is known of a channel's limit is what to expect of the next channel: a request there whose response says nothing
-// may have been counted.
-func TestRequestInANewChannelWhoseResponseSaysNothingIsCharged(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
-		first := ask(m, message(2))
-		answer(t, first, ratelimits.Response{Status: 503})
-		next := ask(m, message(2))
-		assert.False(t, next.granted(), "the only place may be taken")
-		wait(time.Minute + time.Second)
-		assert.True(t, next.granted())
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -126,21 +125,7 @@ func (r *restarts) send(to restartRoute) {
 	}}
 	m, process := r.manager, r.process
 	r.all.Go(func() {
-		for {
-			lease, err := m.AcquireRequest(process, request)
-			if err != nil {
-				return
-			}
-			response, err := r.attempt(process, to)
-			if err != nil {
-				lease.Release()
-				return
-			}
-			lease.Update(response)
-			if response.Class == ratelimits.ClassOK {
-				return
-			}
-		}
+		_, _ = untilAccepted(process, m, request, func() (ratelimits.Response, error) { return r.attempt(process, to) })
 	})
 }
 
@@ -151,22 +136,7 @@ func (r *restarts) attempt(process context.Context, to restartRoute) (ratelimits
 	defer cancel()
 	arrived := time.Now().Add(r.latency.RoundTrip/2 + r.latency.Jitter/2)
 	defer context.AfterFunc(process, func() { time.AfterFunc(time.Until(arrived), cancel) })()
-	request, err := http.NewRequestWithContext(ctx, to.method, discordsim.BaseURL+to.path, strings.NewReader(to.body))
-	if err != nil {
-		return ratelimits.Response{}, err
-	}
-	request.Header.Set("Authorization", bot)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := r.RoundTripper().RoundTrip(request)
-	if err != nil {
-		return ratelimits.Response{}, err
-	}
-	defer response.Body.Close()
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(response.Body); err != nil {
-		return ratelimits.Response{}, err
-	}
-	return ratelimits.ParseResponse(response.StatusCode, response.Header, body.Bytes()), nil
+	return exchange(ctx, r.Server, to.method, to.path, to.body, 0)
 }
 
 // end ends the process and returns what it leaves. One that is killed leaves what it had written a while before. What
