@@ -113,7 +113,8 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 			}
 		}
 		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 3, time.Second))
-		impatient := call(buckets.ContextWithMaxWait(background, time.Second), m, buckets.Request{Route: message(1), Authorization: "Bot two"})
+		two := buckets.Request{Route: message(1), Authorization: "Bot two"}
+		impatient := call(buckets.ContextWithMaxWait(background, time.Second), m, two)
 		assert.Equal(t, ratelimits.ClassShared, tooLong(t, impatient).Class)
 		held := as(m, "Bot two", message(1))
 		elsewhere := as(m, "Bot two", message(2))

@@ -19,7 +19,8 @@ import (
 
 const bot = "Bot one"
 
-// started returns a running manager, which closes when the test is over. The global limit is off unless an option sets it.
+// started returns a running manager, which closes when the test is over. The global limit is off unless an option sets
+// it.
 func started(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
 	m := buckets.NewRESTBucketManager(append([]buckets.Option{buckets.WithGlobalLimit(0)}, options...)...)

@@ -341,7 +341,9 @@ func TestAHashThatAnErrorHasNamedIsKnownAfterARestart(t *testing.T) {
 func TestAHintSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]ratelimits.Response{
-		"no limits": plain(200), "limits without a hash": limited("", 9, 8, time.Minute), "a hash": limited("reactions", 9, 8, time.Second),
+		"no limits":             plain(200),
+		"limits without a hash": limited("", 9, 8, time.Minute),
+		"a hash":                limited("reactions", 9, 8, time.Second),
 	} {
 		subtest(t, name, func(t *testing.T) {
 			var state bytes.Buffer

@@ -155,7 +155,7 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "declared limit", options: []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, 2*time.Second, buckets.Named("d"))},
+		name: "declared limit", options: []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, 2*time.Second)},
 		reason: buckets.WaitsForDeclared, after: 2 * time.Second,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)

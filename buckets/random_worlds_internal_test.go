@@ -108,7 +108,8 @@ type randomRequest struct {
 
 func newRandomWorld(t *testing.T, seed uint64) *randomWorld {
 	w := &randomWorld{
-		random: rand.New(rand.NewPCG(seed, 7)), start: time.Now(), renamed: map[string]bool{}, buckets: map[string]*randomBucket{},
+		random: rand.New(rand.NewPCG(seed, 7)), start: time.Now(),
+		renamed: map[string]bool{}, buckets: map[string]*randomBucket{},
 		charges: map[string][]*randomCharge{}, last: map[string]int{},
 	}
 	options := []Option{WithExpireAfter(w.seconds(10)), WithMaxRateLimit(24 * time.Hour), WithLogger(nil)}
@@ -341,7 +342,8 @@ func (w *randomWorld) answer(r *randomRequest, good bool) {
 	}
 	b.used++
 	response := ratelimits.Response{
-		Status: 200, Limited: true, Bucket: hash, Limit: b.limit, Remaining: max(b.limit-b.used, 0), ResetAfter: b.until - w.now(),
+		Status: 200, Limited: true, Bucket: hash, Limit: b.limit, Remaining: max(b.limit-b.used, 0),
+		ResetAfter: b.until - w.now(),
 	}
 	refuse := func(class ratelimits.Class, wait time.Duration) {
 		response.Status, response.Class, response.HasRetryAfter, response.RetryAfter = 429, class, true, wait

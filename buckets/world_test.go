@@ -65,7 +65,7 @@ func (w *world) do(ctx context.Context, method, path string, number int) (int, e
 	if err != nil {
 		return 0, err
 	}
-	return untilAccepted(ctx, w.manager, &buckets.Request{Route: route, Authorization: bot}, func() (ratelimits.Response, error) {
+	return untilAccepted(ctx, w.manager, request(route), func() (ratelimits.Response, error) {
 		return w.attempt(ctx, method, path, number)
 	})
 }
@@ -76,7 +76,8 @@ func (w *world) attempt(ctx context.Context, method, path string, number int) (r
 
 // untilAccepted sends a request as often as it takes.
 func untilAccepted(
-	ctx context.Context, m *buckets.RESTBucketManager, request *buckets.Request, attempt func() (ratelimits.Response, error),
+	ctx context.Context, m *buckets.RESTBucketManager, request *buckets.Request,
+	attempt func() (ratelimits.Response, error),
 ) (status int, err error) {
 	for {
 		lease, err := m.AcquireRequest(ctx, request)
