@@ -2,8 +2,6 @@ package buckets_test
 
 import (
 	"context"
-	"strconv"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,62 +169,5 @@ func TestGrantAtTheEndOfTheContextIsGivenBack(t *testing.T) {
 		}
 		assert.NotZero(t, cancelled)
 		assert.Zero(t, m.Stats().Lost)
-	})
-}
-
-// What only the head waited for must not hold up the others once it is gone.
-func TestWaiterThatLeavesLetsTheOthersMoveUp(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), roomy)
-		ordered := buckets.ContextWithOrdered(background)
-		request := buckets.Request{Route: message(1), Authorization: bot}
-		before, head := call(ordered, m, request), call(ordered, m, request)
-		behind := asks(m, message(1), 3)
-		require.True(t, before.granted())
-		require.Zero(t, granted(t, append([]*caller{head}, behind...)))
-		head.cancel()
-		synctest.Wait()
-		assert.Equal(t, 3, granted(t, behind))
-	})
-}
-
-func TestSlotForAWaiterThatLeftGoesToTheNextInLine(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		for channel := 1; channel <= 2; channel++ {
-			discover(t, m, message(channel), roomy)
-			wait(time.Second)
-		}
-		ask(m, message(1)).update(roomy)
-		first, second := ask(m, message(1)), ask(m, message(2))
-		first.cancel()
-		wait(time.Second)
-		assert.True(t, second.granted(), "the bucket whose turn it is has no use for the slot")
-	})
-}
-
-// They leave the queue in which they are, not the one in which they were a moment ago.
-func TestWhoGivesUpWhileTheRouteMovesIsAnsweredAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
-		const waiting = 500
-		for channel := range 40 {
-			credential := strconv.Itoa(channel)
-			probe, err := m.Acquire(background, message(1), credential)
-			require.NoError(t, err)
-			ctx, cancel := context.WithCancel(background)
-			var told atomic.Int32
-			for range waiting {
-				buckets.AcquireFunc(ctx, m, &buckets.Request{Route: message(1), Authorization: credential}, func(lease buckets.Lease, _ error) {
-					lease.Release()
-					told.Add(1)
-				})
-			}
-			go probe.Update(limited("messages", 1, 0, time.Minute))
-			cancel()
-			synctest.Wait()
-			require.EqualValues(t, waiting, told.Load())
-		}
 	})
 }

@@ -112,27 +112,6 @@ func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
 	}
 }
 
-// One that waits for a bucket which is held keeps nothing of a limit that others can use.
-func TestWhoWaitsForAHeldBucketKeepsNoLimit(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithLimit(buckets.ForAll(), 1, time.Second))
-		ample := limited("messages", 100, 99, time.Second)
-		for channel := range 2 {
-			discover(t, m, message(channel+1), ample)
-			wait(2 * time.Second)
-		}
-		first, held := ask(m, message(1)), ask(m, message(1))
-		answer(t, first, inBucket(refused(ratelimits.ClassUser, time.Hour), "messages", 100, 0, time.Hour))
-		for range 10 {
-			c := ask(m, message(2))
-			wait(4 * time.Second)
-			answer(t, c, ample)
-		}
-		wait(time.Hour)
-		require.True(t, held.granted())
-	})
-}
-
 // limitedLog counts what a server has processed of each window of a declared limit.
 type limitedLog struct {
 	limit  int
@@ -276,23 +255,6 @@ func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
 		c := ask(m, message(1))
 		require.False(t, c.done(), "two have been sent")
 		wait(61 * time.Second)
-		require.True(t, c.granted())
-	})
-}
-
-// A request that has waited for a declared limit waits for the edge, too, which is held.
-func TestARequestWithAReservationWaitsForTheEdge(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour),
-			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, 10*time.Second))
-		discover(t, m, list(1), roomy)
-		discover(t, m, message(1), limited("messages", 100, 99, time.Hour))
-		c := ask(m, message(1))
-		require.False(t, c.done())
-		discover(t, m, list(1), refused(ratelimits.ClassEdge, time.Minute))
-		wait(30 * time.Second)
-		assert.False(t, c.granted(), "the edge is held for a minute")
-		wait(time.Minute)
 		require.True(t, c.granted())
 	})
 }

@@ -2,7 +2,6 @@ package buckets_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -62,47 +61,5 @@ func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
 			}
 		}
 		assert.Equal(t, len(held), countGranted(held))
-	})
-}
-
-func TestEdgeProbeThatFailsLetsTheNextOneTry(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(buckets.Lease){
-		"lost": buckets.Lease.Release, "never sent": buckets.Lease.Return, "server error": update(plain(502)),
-	} {
-		subtest(t, name, func(t *testing.T) {
-			m := started(t)
-			familiar(t, m)
-			ask(m, message(1)).update(refused(ratelimits.ClassEdge, time.Second))
-			held := everything(m)
-			for tried := 0; tried < 3; tried++ {
-				wait(1100 * time.Millisecond)
-				require.Equal(t, tried+1, countGranted(held), "one after the other")
-				for _, c := range held {
-					if c.granted() {
-						end(c.lease)
-					}
-				}
-				synctest.Wait()
-			}
-		})
-	}
-}
-
-// A request that came through the gate and found its bucket used up must not keep the probe for itself.
-func TestEdgeProbeIsNotLostToABucketThatHasToWait(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		familiar(t, m)
-		ask(m, message(1)).update(refused(ratelimits.ClassEdge, 2*time.Second))
-		first := ask(m, message(1))
-		m.Throttle(time.Minute) // first has to wait for that, once the edge is open
-		other := ask(m, callback(9))
-		wait(2100 * time.Millisecond)
-		assert.False(t, first.done())
-		assert.True(t, other.granted())
-		other.update(plain(204))
-		wait(time.Minute)
-		assert.True(t, first.granted())
 	})
 }

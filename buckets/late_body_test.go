@@ -101,28 +101,6 @@ func TestBodyOfARefusalSaysForHowLong(t *testing.T) {
 	}
 }
 
-// However the lease ends, and wherever its route has moved meanwhile, those who wait for its body go on.
-func TestNobodyWaitsForABodyThatNeverComes(t *testing.T) {
-	t.Parallel()
-	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
-		for name, end := range map[string]func(buckets.Lease){"released": buckets.Lease.Release, "returned": buckets.Lease.Return} {
-			subtest(t, class.String()+" "+name, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), roomy)
-				slow, moves := ask(m, message(1)), ask(m, message(1))
-				slow.lease.Refused(refused(class, time.Second))
-				waiting := ask(m, message(1))
-				moves.update(limited("another hash", 100, 90, time.Minute))
-				require.False(t, waiting.done())
-				end(slow.lease)
-				slow.lease.Refused(refused(class, time.Second)) // too late to mean anything
-				wait(time.Millisecond)
-				require.True(t, waiting.granted())
-			})
-		}
-	}
-}
-
 func TestHoldsAreLiftedByHand(t *testing.T) {
 	t.Parallel()
 	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {

@@ -119,21 +119,6 @@ func TestLeaseCanBeEndedAfterClose(t *testing.T) {
 	}
 }
 
-func TestLeaseFromBeforeARestartLeavesTheNewLifeAlone(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		old := ask(m, message(1))
-		require.NoError(t, m.Close())
-		require.NoError(t, m.Start())
-		fresh := ask(m, message(1))
-		waiting := ask(m, message(1))
-		old.update(limited("messages", 5, 4, time.Minute))
-		assert.False(t, waiting.granted(), "the discovery of the new life is still under way")
-		fresh.update(roomy)
-		assert.True(t, waiting.granted())
-	})
-}
-
 // What a lease stands for is used again, so an old copy must not end somebody else's lease.
 func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

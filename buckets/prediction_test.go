@@ -600,3 +600,52 @@ func TestPredictionCountsWhatCanLeave(t *testing.T) {
 		assert.InDelta(t, c.at.Sub(start), predicted, float64(2*time.Second))
 	})
 }
+
+// Those whom a hidden limit holds do not stand in the way of others.
+func TestWhoIsHeldByAHiddenLimitIsAheadOfNobodyElse(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]buckets.Option{"window": nil, "global limit": {buckets.WithGlobalLimit(2)}} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, append(options, buckets.WithMaxRateLimit(24*time.Hour))...)
+			discover(t, m, change("1").Route, channelOK)
+			wait(16 * time.Second)
+			call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "channel", 5, 0, 5*time.Second))
+			var names []*caller
+			for range 100 {
+				names = append(names, call(background, m, change("1", "name")))
+			}
+			topic := call(buckets.ContextWithMaxWait(background, 10*time.Second), m, change("1", "topic"))
+			require.False(t, topic.done(), "%v", topic.failed())
+			wait(6 * time.Second)
+			require.True(t, topic.granted())
+		})
+	}
+}
+
+// Who leaves a queue leaves the line at the global limit, too.
+func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(1), buckets.WithMaxRateLimit(time.Hour))
+		for channel := range 41 {
+			discover(t, m, message(channel+1), limited("messages", 100, 99, time.Hour))
+			wait(2 * time.Second)
+		}
+		ask(m, message(41)).update(roomy) // the slot
+		var all []*caller
+		for channel := range 40 {
+			all = append(all, ask(m, message(channel+1)), ask(m, message(channel+1)))
+		}
+		for _, c := range all {
+			require.False(t, c.done())
+			c.cancel()
+		}
+		wait(0)
+		newcomer := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, buckets.Request{Route: message(41), Authorization: bot})
+		require.NoError(t, newcomer.failed())
+		wait(2 * time.Second)
+		answer(t, newcomer, roomy)
+		wait(2 * time.Second)
+		again := ask(m, message(1))
+		require.True(t, again.granted(), "the buckets that had left can be used as before")
+	})
+}

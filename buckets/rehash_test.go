@@ -233,22 +233,6 @@ func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) 
 	})
 }
 
-// The place of a refused request is before those who come later, also where its route has moved.
-func TestLaterRequestDoesNotOvertakeARefusedOneThatMoved(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithUnknownMode(buckets.UnknownUnlimited))
-		inFlight := asks(m, message(1), 3)
-		inFlight[0].update(limited("h", 1, 0, time.Second))
-		later := ask(m, message(1))
-		inFlight[2].update(inBucket(refused(ratelimits.ClassUser, time.Second), "h", 1, 0, time.Second))
-		inFlight[2].again(m)
-		inFlight[1].update(limited("h", 1, 0, time.Second))
-		wait(2 * time.Second)
-		assert.True(t, inFlight[2].granted(), "it came first")
-		assert.False(t, later.granted())
-	})
-}
-
 // flip lets a route name one of two hashes and the other in turn, n times. It is sent one at a time then.
 func flip(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) {
 	t.Helper()

@@ -245,43 +245,6 @@ func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
 	}
 }
 
-// Nothing but the end of the hold wakes who waits for it while the bucket waits for an answer.
-func TestHoldOfAHiddenLimitEndsWhileAnOrderedRequestIsAwaited(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, change("1").Route, channelOK)
-		inFlight := call(background, m, change("1", "name"))
-		call(background, m, change("1", "name")).update(renamedForASecond)
-		name := call(background, m, change("1", "name"))
-		ordered := buckets.ContextWithOrdered(background)
-		first, second := call(ordered, m, change("1", "topic")), call(ordered, m, change("1", "topic"))
-		require.True(t, first.granted() && !second.done() && !name.done())
-		inFlight.update(inBucket(refused(ratelimits.ClassSubLimit, 3*time.Second), "channel", 100, 80, 15*time.Second))
-		wait(3100 * time.Millisecond)
-		require.True(t, name.granted())
-		assert.False(t, second.done())
-	})
-}
-
-// The hold of a sub-limit ends for those who wait for it whatever holds longer was there before.
-func TestEachSubLimitOpensAtItsOwnTime(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, change("1").Route, channelOK)
-		var waiting []*caller
-		for _, field := range []string{"name", "topic"} {
-			hold := map[string]time.Duration{"name": time.Minute, "topic": 10 * time.Second}[field]
-			call(background, m, change("1", field)).update(inBucket(refused(ratelimits.ClassSubLimit, hold), "channel", 100, 80, 15*time.Second))
-			waiting = append(waiting, call(background, m, change("1", field)))
-		}
-		wait(10100 * time.Millisecond)
-		assert.True(t, waiting[1].granted())
-		require.False(t, waiting[0].done())
-		wait(50 * time.Second)
-		assert.True(t, waiting[0].granted())
-	})
-}
-
 // A bucket in which only somebody behind a sub-limit waits keeps its place in line for the global limit.
 func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

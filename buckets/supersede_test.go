@@ -252,23 +252,6 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	}
 }
 
-// The newer one gets the place that the refused one would have come back to.
-func TestANewerRequestGetsThePlaceOfARefusedOne(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := full(t)
-		old := newer(m, "a")
-		wait(time.Minute + 2*time.Millisecond)
-		require.True(t, old.granted())
-		other := ask(m, message(1))
-		last := newer(m, "a")
-		old.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 1, 0, time.Minute))
-		old.again(m)
-		assertSuperseded(t, old, true)
-		next(t, last)
-		next(t, other)
-	})
-}
-
 // If a newer one cannot wait, because its own bounds are tighter, the older one is the best there is, and stays.
 func TestARejectedRequestSupersedesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -308,31 +291,6 @@ func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
 		require.NoError(t, m.Close())
 		wait(0)
 		assert.ErrorIs(t, last.failed(), buckets.ErrClosed)
-	})
-}
-
-// The newer one may wait in another queue: of another group, or of a hidden limit on other fields.
-func TestANewerRequestNeedNotWaitInTheQueueOfTheOlderOne(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := full(t)
-		older := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "one", Supersedes: "a"})
-		other := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "one"})
-		last := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "two", Supersedes: "a"})
-		assertSuperseded(t, older, false)
-		next(t, other)
-		next(t, last)
-		drained(t, m)
-
-		m = started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		call(background, m, change("1", "name")).update(renamed)
-		rename, archive := change("1", "name"), change("1", "topic")
-		rename.Supersedes, archive.Supersedes = "a", "a"
-		older = call(background, m, rename)
-		require.False(t, older.done())
-		last = call(background, m, archive)
-		assertSuperseded(t, older, false)
-		require.True(t, last.granted())
 	})
 }
 
