@@ -82,15 +82,15 @@ func TestDeadlineThatHasPassedByTheManagersClockOnly(t *testing.T) {
 // nothing seem longer ago than it is.
 func TestTimeNeverRunsBackwardsInABucket(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		clock := &brokenClock{Clock: clockwork.NewRealClock()}
+		clock := &steppingClock{Clock: clockwork.NewRealClock()}
 		m := started(t, buckets.WithClock(clock))
 		discover(t, m, message(1), limited("messages", 2, 1, 5*time.Second))
 		wait(6 * time.Second)
 		second := ask(m, message(1))
 		require.True(t, second.granted())
-		clock.back.Store(int64(10 * time.Second))
+		clock.step.Store(int64(-10 * time.Second))
 		second.update(limited("messages", 2, 0, 5*time.Second))
-		clock.back.Store(0)
+		clock.step.Store(0)
 		third := ask(m, message(1))
 		wait(4 * time.Second)
 		require.False(t, third.granted(), "the window is open")
@@ -99,12 +99,12 @@ func TestTimeNeverRunsBackwardsInABucket(t *testing.T) {
 	})
 }
 
-// brokenClock can be told to be late, also about what has passed.
-type brokenClock struct {
+// steppingClock is a clock that is set, and knows nothing else.
+type steppingClock struct {
 	clockwork.Clock
-	back atomic.Int64
+	step atomic.Int64
 }
 
-func (c *brokenClock) Since(t time.Time) time.Duration {
-	return c.Clock.Since(t) - time.Duration(c.back.Load())
-}
+func (c *steppingClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.step.Load())) }
+
+func (c *steppingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }

@@ -18,31 +18,19 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// rename is a request that changes a channel's name, edit one that changes something else of it. They are in one
-// bucket.
-func rename(channel string) buckets.Request {
-	r := edit(channel)
-	r.Fields = func() []string { return []string{"name"} }
-	return r
-}
-
-func edit(channel string) buckets.Request {
-	return buckets.Request{Route: compile(routes.UpdateChannel, channel), Authorization: bot, Fields: func() []string { return []string{"nsfw"} }}
-}
-
 func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithKnownLimits(buckets.ChannelNameAndTopic))
 		ample := limited("channel", 100, 90, time.Second)
 		discover(t, m, compile(routes.UpdateChannel, "1"), ample)
 		for range 2 {
-			c := call(context.Background(), m, rename("1"))
+			c := call(context.Background(), m, change("1", "name"))
 			answer(t, c, ample)
 		}
-		third, fourth := call(context.Background(), m, rename("1")), call(context.Background(), m, rename("1"))
+		third, fourth := call(context.Background(), m, change("1", "name")), call(context.Background(), m, change("1", "name"))
 		require.False(t, third.done())
 		assert.Equal(t, buckets.WaitsForDeclared, snapshot(t, m, "channel").WaitsFor)
-		for _, other := range []buckets.Request{edit("1"), rename("2")} {
+		for _, other := range []buckets.Request{change("1", "nsfw"), change("2", "name")} {
 			c := call(context.Background(), m, other)
 			require.True(t, c.granted(), "%v is not subject to it", other)
 			c.update(ample)

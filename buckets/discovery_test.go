@@ -150,28 +150,16 @@ func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 			c.update(limited("old", 5, 0, 10*time.Second))
 		}
 		ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
-		assert.Equal(t, 4, snapshotOf2(t, m, "old", "2").Remaining, "one channel may be the only one")
+		assert.Equal(t, 4, bucketOfMajor(t, m, "old", "2").Remaining, "one channel may be the only one")
 		ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
 		third, fourth := ask(m, message(3)), ask(m, message(4))
 		assert.True(t, third.granted())
-		assert.Equal(t, 1, snapshotOf2(t, m, "new", "3").InFlight)
+		assert.Equal(t, 1, bucketOfMajor(t, m, "new", "3").InFlight)
 		assert.False(t, fourth.granted(), "nobody knows that the server counts anew")
 		third.update(limited("new", 5, 3, 10*time.Second))
 		wait(11 * time.Second)
 		require.True(t, fourth.granted())
 	})
-}
-
-// snapshotOf2 returns the bucket of a hash and a major parameter.
-func snapshotOf2(t *testing.T, m *buckets.RESTBucketManager, hash, major string) (found buckets.LimitSnapshot) {
-	t.Helper()
-	for b := range m.Buckets() {
-		if b.Hash == hash && b.Major == major {
-			return b
-		}
-	}
-	require.Fail(t, "no such bucket", "%s of %s", hash, major)
-	return found
 }
 
 // What is known of channels with a hash of their own is forgotten with their buckets.
@@ -277,7 +265,7 @@ func TestChannelComesBackToItsRoute(t *testing.T) {
 		assert.False(t, second.granted())
 		wait(11 * time.Second)
 		require.True(t, second.granted())
-		assert.Equal(t, 1, snapshotOf2(t, m, "new", "4").InFlight)
+		assert.Equal(t, 1, bucketOfMajor(t, m, "new", "4").InFlight)
 	})
 }
 
@@ -492,7 +480,7 @@ func TestSingleFileEndsWithTheReasonForIt(t *testing.T) {
 		inFlight.update(limited("first", 50, 49, time.Second))
 		wait(time.Millisecond)
 		late := ask(m, message(1))
-		assert.Equal(t, "first", snapshotOf2(t, m, "first", "1").Hash)
+		assert.Equal(t, "first", bucketOfMajor(t, m, "first", "1").Hash)
 		assert.Equal(t, 20, granted(t, waiting), "the bucket has room for 49")
 		assert.True(t, late.granted(), "and for one that comes now")
 	})

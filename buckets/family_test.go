@@ -113,16 +113,11 @@ func TestFamilyWithTwoHashes(t *testing.T) {
 		require.Equal(t, 1, granted(t, others), "the first one of the route alone")
 		others[0].update(limited("removing", 2, 1, time.Minute))
 		assert.Equal(t, 2, granted(t, others), "up to what its own bucket allows")
-		assert.Equal(t, 4, bucketOfHash(t, m, "adding").Remaining, "nothing stays charged where it was not counted")
+		assert.Equal(t, 4, bucketOfMajor(t, m, "adding", "1").Remaining, "nothing stays charged where it was not counted")
 		later := ask(m, unreact(2))
 		require.True(t, later.granted())
 		assert.Equal(t, 1, bucketOfMajor(t, m, "removing", "2").InFlight, "the whole route has moved")
 	})
-}
-
-func bucketOfHash(t *testing.T, m *buckets.RESTBucketManager, hash string) buckets.LimitSnapshot {
-	t.Helper()
-	return bucketOfMajor(t, m, hash, "1")
 }
 
 func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major string) (found buckets.LimitSnapshot) {
@@ -188,7 +183,7 @@ func TestARouteThatIsForgottenComesBackByTheHint(t *testing.T) {
 		}
 		require.Equal(t, 1, m.Stats().Routes)
 		ask(m, unreact(1))
-		assert.Equal(t, 1, bucketOfHash(t, m, "reactions").InFlight)
+		assert.Equal(t, 1, bucketOfMajor(t, m, "reactions", "1").InFlight)
 	})
 }
 
@@ -258,10 +253,10 @@ func TestAFamilyMovesWithItsHash(t *testing.T) {
 			discover(t, m, react(channel), limited("after", 5, 4, time.Second))
 		}
 		c := ask(m, unreactAll(1))
-		assert.Equal(t, 1, bucketOfHash(t, m, "after").InFlight, "the hint is the latest that is known")
+		assert.Equal(t, 1, bucketOfMajor(t, m, "after", "1").InFlight, "the hint is the latest that is known")
 		c.update(limited("after", 5, 3, time.Second))
 		c = ask(m, unreact(1))
-		assert.Equal(t, 1, bucketOfHash(t, m, "before").InFlight, "its own responses have named that")
+		assert.Equal(t, 1, bucketOfMajor(t, m, "before", "1").InFlight, "its own responses have named that")
 		c.update(limited("after", 5, 2, time.Second))
 		discover(t, m, unreact(1), limited("after", 5, 1, time.Second))
 	})
@@ -316,7 +311,7 @@ func TestFamiliesAreKnownAfterARestart(t *testing.T) {
 		require.Equal(t, 1, granted(t, members), "still unknown, and one place for both routes")
 		first := ask(m, unreactAll(1))
 		require.True(t, first.granted())
-		assert.Equal(t, 1, bucketOfHash(t, m, "reactions").InFlight)
+		assert.Equal(t, 1, bucketOfMajor(t, m, "reactions", "1").InFlight)
 		first.update(limited("reactions", 3, 0, time.Minute))
 		require.False(t, ask(m, unreact(1)).granted(), "the bucket is used up")
 	})

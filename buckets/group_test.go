@@ -172,7 +172,7 @@ func TestPredictedWaitInLineCountsTheTurnsOfGroups(t *testing.T) {
 func TestPredictedWaitOfASubLimitInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(1))
-		request := rename("1")
+		request := change("1", "name")
 		request.Group = "a"
 		first := call(context.Background(), m, request)
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 5, 4, time.Second))

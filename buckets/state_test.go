@@ -806,13 +806,13 @@ func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for range 2 {
-			c := call(context.Background(), m, edit("1"))
+			c := call(context.Background(), m, change("1", "nsfw"))
 			answer(t, c, plain(200))
 		}
-		c := call(context.Background(), m, rename("1"))
+		c := call(context.Background(), m, change("1", "name"))
 		answer(t, c, refused(ratelimits.ClassSubLimit, time.Minute))
 		m = successor(t, stateOf(t, m, true))
-		named, other := call(context.Background(), m, rename("1")), call(context.Background(), m, edit("1"))
+		named, other := call(context.Background(), m, change("1", "name")), call(context.Background(), m, change("1", "nsfw"))
 		assert.False(t, named.done())
 		answer(t, other, plain(200))
 		wait(time.Minute + 10*time.Millisecond)

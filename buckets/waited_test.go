@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,16 +175,6 @@ func TestNoWaitIsNegative(t *testing.T) {
 		clock.step.Store(0)
 	})
 }
-
-// steppingClock is a clock that is set, and knows nothing else.
-type steppingClock struct {
-	clockwork.Clock
-	step atomic.Int64
-}
-
-func (c *steppingClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.step.Load())) }
-
-func (c *steppingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
