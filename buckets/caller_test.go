@@ -179,6 +179,13 @@ func (c *caller) update(r ratelimits.Response) {
 	synctest.Wait()
 }
 
+// updateAll ends the leases of callers with one response.
+func updateAll(all []*caller, r ratelimits.Response) {
+	for _, c := range all {
+		c.update(r)
+	}
+}
+
 // answer requires that a caller was granted, and ends its lease with a response.
 func answer(t *testing.T, c *caller, r ratelimits.Response) {
 	t.Helper()

@@ -146,9 +146,7 @@ func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 			discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
 		}
 		used := asks(m, message(4), 4)
-		for _, c := range used {
-			c.update(limited("old", 5, 0, 10*time.Second))
-		}
+		updateAll(used, limited("old", 5, 0, 10*time.Second))
 		ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
 		assert.Equal(t, 4, bucketOfMajor(t, m, "old", "2").Remaining, "one channel may be the only one")
 		ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))

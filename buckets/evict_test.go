@@ -170,15 +170,11 @@ func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 		left := burst()
 		require.Len(t, left, 4)
 		left[0].update(limited("messages", 5, 3, time.Second))
-		for _, c := range left[1:] {
-			c.update(inBucket(refused(ratelimits.ClassShared, 30*time.Second), "messages", 5, 2, time.Second))
-		}
+		updateAll(left[1:], inBucket(refused(ratelimits.ClassShared, 30*time.Second), "messages", 5, 2, time.Second))
 		wait(50 * time.Second)
 		left = burst()
 		require.Len(t, left, 1, "with the first as many as were let through")
-		for _, c := range left {
-			c.update(limited("messages", 5, 3, time.Second))
-		}
+		updateAll(left, limited("messages", 5, 3, time.Second))
 		wait(time.Hour)
 		leftOver := 0
 		for range m.Buckets() {

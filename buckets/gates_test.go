@@ -35,11 +35,15 @@ func (g gate) callWith(ctx context.Context, m *buckets.RESTBucketManager) *calle
 	if g.ordered {
 		ctx = buckets.ContextWithOrdered(ctx)
 	}
-	request := buckets.Request{Route: message(1), Authorization: bot}
+	return call(ctx, m, g.request())
+}
+
+func (g gate) request() buckets.Request {
+	r := buckets.Request{Route: message(1), Authorization: bot}
 	if g.fields != nil {
-		request.Fields = func() []string { return g.fields }
+		r.Fields = func() []string { return g.fields }
 	}
-	return call(ctx, m, request)
+	return r
 }
 
 // end answers a request that went through.
@@ -220,7 +224,14 @@ func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 		for b := range m.Buckets() {
 			require.Equal(t, buckets.WaitsForNothing, b.WaitsFor, "nobody waits")
 		}
+		r := g.request()
+		predicted, because, err := m.Predict(&r)
+		require.NoError(t, err)
+		if !g.ordered { // of which Predict does not hear
+			assert.Equal(t, g.reason, because)
+		}
 		if g.after > 0 {
+			assert.Equal(t, g.after, predicted)
 			refused := tooLong(t, g.callWith(buckets.ContextWithMaxWait(background, g.after/2), m))
 			assert.Equal(t, g.class, refused.Class)
 			assert.Equal(t, g.reason == buckets.WaitsForGlobal || g.reason == buckets.WaitsForEdge, refused.Global)

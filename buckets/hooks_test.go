@@ -50,9 +50,7 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		require.Len(t, waiting, 1)
 		assert.Equal(t, buckets.Waiting{Route: route, Major: "1", Wait: 10*time.Second + time.Millisecond}, waiting[0])
 
-		for _, c := range together {
-			c.update(refused(ratelimits.ClassUser, 20*time.Second))
-		}
+		updateAll(together, refused(ratelimits.ClassUser, 20*time.Second))
 		assert.Equal(t, []buckets.Held{{Class: ratelimits.ClassUser, Route: route, Major: "1", Wait: 20*time.Second + time.Millisecond}}, held)
 		m.Throttle(time.Second)
 		assert.Equal(t, buckets.Held{Class: ratelimits.ClassGlobal, Wait: time.Second}, held[1])

@@ -133,9 +133,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 			t.Helper()
 			all := asks(m, message(1), 6)
 			require.Equal(t, 4, granted(t, all))
-			for _, c := range all[:4] {
-				c.update(plain(200))
-			}
+			updateAll(all[:4], plain(200))
 			require.Equal(t, 4, granted(t, all))
 			return all[4:]
 		}
@@ -160,9 +158,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 			require.Zero(t, granted(t, next), "too early")
 			wait(2 * roundings) // and the round trip of the refusal
 			require.Equal(t, 2, granted(t, next))
-			for _, c := range next {
-				c.update(plain(200))
-			}
+			updateAll(next, plain(200))
 			drained(t, m)
 			if restarts == 0 {
 				m = successor(t, stateOf(t, m, true), buckets.WithGlobalLimit(4))
@@ -180,9 +176,7 @@ func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 		wait(5 * time.Second)
 		all := asks(m, message(1), 5)
 		require.Equal(t, 4, granted(t, all))
-		for _, c := range all[:4] {
-			c.update(plain(200))
-		}
+		updateAll(all[:4], plain(200))
 		wait(time.Second + roundings)
 		require.Equal(t, 5, granted(t, all))
 		all[4].update(refused(ratelimits.ClassGlobal, 190*ms))
@@ -191,9 +185,7 @@ func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 		wait(5 * time.Second)
 		all = asks(m, message(1), 8)
 		require.Equal(t, 4, granted(t, all))
-		for _, c := range all[:4] {
-			c.update(plain(200))
-		}
+		updateAll(all[:4], plain(200))
 		wait(time.Second + roundings)
 		require.Equal(t, 5, granted(t, all), "one tries")
 		wait(900 * ms)

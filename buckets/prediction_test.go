@@ -443,42 +443,25 @@ func request(route routes.CompiledRoute) *buckets.Request {
 	return &buckets.Request{Route: route, Authorization: bot}
 }
 
-func TestReadyTimeSaysWhatForWithoutQueueing(t *testing.T) {
-	t.Parallel()
-	predict := func(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute) (time.Duration, buckets.WaitsFor) {
-		t.Helper()
-		waited, because, err := m.Predict(request(route))
-		require.NoError(t, err)
-		return waited, because
-	}
-	bubble(t, func(t *testing.T) {
+// What is waited for on a known route, the gates tell.
+func TestReadyTimeOfAChannelThatWasNeverSeen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(50))
-		wait, because := predict(t, m, message(1))
-		assert.Zero(t, wait)
-		assert.Equal(t, buckets.WaitsForNothing, because, "nothing is known of it")
-		assert.Empty(t, m.Stats().Buckets, "and nothing is made for it")
-
-		probe := ask(m, message(1))
-		wait, because = predict(t, m, message(1))
-		assert.Zero(t, wait)
-		assert.Equal(t, buckets.WaitsForProbe, because)
-		probe.update(limited("messages", 5, 4, time.Second))
-		_, because = predict(t, m, message(1))
-		assert.Equal(t, buckets.WaitsForNothing, because, "there is room")
-
-		ask(m, list(9)).update(refused(ratelimits.ClassGlobal, time.Minute))
-		for _, route := range []routes.CompiledRoute{message(1), message(7)} {
-			wait, because = predict(t, m, route)
-			assert.InDelta(t, time.Minute, wait, float64(time.Second))
-			assert.Equal(t, buckets.WaitsForGlobal, because)
+		expect := func(want time.Duration, reason buckets.WaitsFor) {
+			t.Helper()
+			predicted, because, err := m.Predict(request(message(7)))
+			require.NoError(t, err)
+			assert.InDelta(t, want, predicted, float64(time.Second))
+			assert.Equal(t, reason, because)
 		}
+		expect(0, buckets.WaitsForNothing)
+		assert.Empty(t, m.Stats().Buckets, "nothing is made for it")
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+		ask(m, list(9)).update(refused(ratelimits.ClassGlobal, time.Minute))
+		expect(time.Minute, buckets.WaitsForGlobal)
 		m.LiftHolds()
 		ask(m, list(9)).update(refused(ratelimits.ClassEdge, time.Minute))
-		for _, route := range []routes.CompiledRoute{message(1), message(7)} {
-			wait, because = predict(t, m, route)
-			assert.InDelta(t, time.Minute, wait, float64(time.Second))
-			assert.Equal(t, buckets.WaitsForEdge, because)
-		}
+		expect(time.Minute, buckets.WaitsForEdge)
 	})
 }
 

@@ -146,9 +146,7 @@ func TestChargesMoveIntoALimitGroupThatHadBucketsBefore(t *testing.T) {
 		for channel := range 4 {
 			discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
 		}
-		for _, c := range asks(m, message(4), 4) {
-			c.update(limited("old", 5, 0, 10*time.Second))
-		}
+		updateAll(asks(m, message(4), 4), limited("old", 5, 0, 10*time.Second))
 		ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
 		wait(time.Millisecond)
 		ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))

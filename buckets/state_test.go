@@ -372,9 +372,7 @@ func TestResponseThatContradictsTheStateIsBelieved(t *testing.T) {
 				discover(t, m, message(channel+1), limited("new", 9, 8, time.Second))
 				all := asks(m, message(channel+1), 20)
 				assert.Equal(t, 8, granted(t, all))
-				for _, c := range all[:8] {
-					c.update(limited("new", 9, 0, time.Second))
-				}
+				updateAll(all[:8], limited("new", 9, 0, time.Second))
 			}
 		})
 	}

@@ -84,9 +84,7 @@ func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 		assert.Equal(t, 2, granted(t, topics), "they pass")
 		assert.Zero(t, granted(t, names))
 		assert.False(t, first.done())
-		for _, c := range topics {
-			c.update(limited("channel", 2, 1, 15*time.Second))
-		}
+		updateAll(topics, limited("channel", 2, 1, 15*time.Second))
 
 		wait(45 * time.Second)
 		for _, c := range append([]*caller{first}, names...) {
@@ -111,9 +109,7 @@ func TestHiddenLimitIsForgottenAfterItsHold(t *testing.T) {
 			all = append(all, call(background, m, change("1", "name")))
 		}
 		assert.Equal(t, 3, granted(t, all), "together, as before the limit was met")
-		for _, c := range all {
-			c.update(channelOK)
-		}
+		updateAll(all, channelOK)
 		wait(time.Minute)
 		assert.Zero(t, m.Stats().Buckets)
 	})

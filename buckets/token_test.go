@@ -111,9 +111,7 @@ func TestCredentialsThatWaitForATokenLeaveInOrder(t *testing.T) {
 		assert.Equal(t, 0, granted(t, all[4:]))
 		all[5].cancel()
 		wait(61 * time.Second)
-		for _, c := range all[:4] {
-			c.update(limited("posts", 5, 0, 30*time.Second))
-		}
+		updateAll(all[:4], limited("posts", 5, 0, 30*time.Second))
 		wait(31 * time.Second)
 		assert.Equal(t, 4, granted(t, []*caller{all[4], all[6], all[7], all[8]}))
 	})

@@ -24,9 +24,7 @@ func TestKnowledgeFromElsewhereMakesABucketKnown(t *testing.T) {
 		all := asks(m, message(1), 3)
 		assert.Equal(t, 2, granted(t, all), "there is nothing to discover any more")
 		assert.Equal(t, 2, m.Stats().InFlight, "only what was really sent")
-		for _, c := range all[:2] {
-			c.update(limited("messages", 5, 0, 10*time.Second))
-		}
+		updateAll(all[:2], limited("messages", 5, 0, 10*time.Second))
 		wait(11 * time.Second)
 		all[2].update(roomy)
 		drained(t, m)
