@@ -156,8 +156,6 @@ func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// A hook that takes its time delays the request that it is about, which keeps its place and then its permit, and no
-// other one.
 // A request may be granted before the hook panics that is told that it waits.
 func TestPanicAfterTheGrantGivesTheLeaseBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -172,6 +170,8 @@ func TestPanicAfterTheGrantGivesTheLeaseBack(t *testing.T) {
 	})
 }
 
+// A hook that takes its time delays the request that it is about, which keeps its place and then its permit, and no
+// other one.
 func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		slow := true
@@ -349,7 +349,7 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// A channel whose limit is fought over drew 600 equal lines in 12 seconds, and none said which one it was.
+// A limit that is fought over does not fill the log, and the log says which one it is.
 func TestManyRefusalsAreOneWarningThatNamesTheChannel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log logged

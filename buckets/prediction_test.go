@@ -568,8 +568,6 @@ func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 }
 
 // Of the requests that are ahead at a declared limit, only those count that can leave meanwhile.
-//
-// It was 31 s for a request that leaves after 1 s.
 func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := behindOthers(t)

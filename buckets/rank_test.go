@@ -246,8 +246,6 @@ var crowds = map[string]struct {
 }
 
 // A request with priority comes before all that came shortly before it, whatever their tenants and buckets are.
-//
-// It left last of 61, after 60 s, when turns of tenants came first.
 func TestPriorityAmongTenants(t *testing.T) {
 	t.Parallel()
 	for name, crowd := range crowds {

@@ -119,7 +119,6 @@ func TestServersThatNobodyUsesAreForgotten(t *testing.T) {
 	})
 }
 
-// What is in flight to another server is nothing to the budget of Discord's.
 // Unproven requests leave no credential behind, and what they have used of the budget is kept all the same.
 func TestServerWithInvalidResponsesIsNotForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -136,6 +135,7 @@ func TestServerWithInvalidResponsesIsNotForgotten(t *testing.T) {
 	})
 }
 
+// What is in flight to another server is nothing to the budget of Discord's.
 func TestRequestsInFlightToAnotherServerLeaveTheBudgetAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, time.Hour, 0))

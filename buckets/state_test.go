@@ -398,7 +398,6 @@ func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
 	})
 }
 
-// Writing the state takes a while. Nobody is let go meanwhile whom it does not count.
 func TestStateOfAManagerThatWasStartedAgainIsThatOfItsSecondLife(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -411,6 +410,7 @@ func TestStateOfAManagerThatWasStartedAgainIsThatOfItsSecondLife(t *testing.T) {
 	})
 }
 
+// Writing the state takes a while. Nobody is let go meanwhile whom it does not count.
 func TestNobodyIsLetGoWhileTheStateOfTheEndIsWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &busyClock{Clock: clockwork.NewRealClock()}
@@ -575,7 +575,6 @@ func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 	}
 }
 
-// A burst takes no longer when the program is started again in the middle of it; after a kill it takes a period more.
 // What the group's buckets have learnt of their limit since counts for those that were not there yet.
 func TestNewBucketIsUsedUpForTheLatestKnownPeriodAfterAKill(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -592,6 +591,7 @@ func TestNewBucketIsUsedUpForTheLatestKnownPeriodAfterAKill(t *testing.T) {
 	})
 }
 
+// A burst takes no longer when the program is started again in the middle of it; after a kill it takes a period more.
 func TestBurstGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	const period = 5 * time.Second
