@@ -630,3 +630,53 @@ func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 		require.True(t, again.granted(), "the buckets that had left can be used as before")
 	})
 }
+
+// impatient is an ordered ask that does not wait for longer than half a minute.
+func impatient(m *buckets.RESTBucketManager, request buckets.Request) *caller {
+	return call(buckets.ContextWithMaxWait(buckets.ContextWithOrdered(background), 30*time.Second), m, request)
+}
+
+// What refuses the first in a queue lets the next one go at its time, also when the first waited for something that
+// only it had to wait for.
+func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
+	t.Parallel()
+	mine := buckets.Request{Route: message(1), Authorization: bot}
+	for _, c := range []struct {
+		name   string
+		refuse func(t *testing.T, m *buckets.RESTBucketManager, inFlight *caller)
+	}{
+		{"throttle", func(_ *testing.T, m *buckets.RESTBucketManager, _ *caller) {
+			m.Throttle(time.Minute)
+			wait(0)
+		}},
+		{"shared 429 under another credential", func(t *testing.T, m *buckets.RESTBucketManager, _ *caller) {
+			other := as(m, "Bot two", message(1))
+			answer(t, other, inBucket(refused(ratelimits.ClassShared, time.Minute), "messages", 100, 80, time.Minute))
+		}},
+		{"move to a bucket that is held", func(t *testing.T, m *buckets.RESTBucketManager, inFlight *caller) {
+			discover(t, m, list(1), inBucket(refused(ratelimits.ClassShared, time.Minute), "held", 100, 80, time.Minute))
+			inFlight.update(limited("held", 100, 80, time.Minute))
+		}},
+		{"edge", func(t *testing.T, m *buckets.RESTBucketManager, _ *caller) {
+			discover(t, m, list(2), refused(ratelimits.ClassEdge, time.Minute))
+		}},
+		{"global 429", func(t *testing.T, m *buckets.RESTBucketManager, _ *caller) {
+			discover(t, m, list(2), refused(ratelimits.ClassGlobal, time.Minute))
+		}},
+	} {
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t, buckets.WithMaxRateLimit(time.Hour))
+			discover(t, m, message(1), roomy)
+			discover(t, m, list(2), limited("lists", 100, 90, time.Minute))
+			inFlight, before := ask(m, message(1)), call(buckets.ContextWithOrdered(background), m, mine)
+			require.True(t, inFlight.granted() && before.granted())
+			first, next := impatient(m, mine), ask(m, message(1))
+			require.False(t, first.done() || next.done(), "they wait for the ordered one in flight")
+
+			c.refuse(t, m, inFlight)
+			tooLong(t, first)
+			wait(time.Minute + 5*time.Second)
+			assert.True(t, next.granted(), "the ordered one is in flight still, but the next one does not wait for it")
+		})
+	}
+}
