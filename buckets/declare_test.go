@@ -95,8 +95,7 @@ func TestAPatternThatMatchesNothingIsAnError(t *testing.T) {
 
 // Whoever does not look at Start's error learns it from the first request.
 func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager(buckets.WithLimit(buckets.ForAll(), 0, time.Second))
 		for range 2 {
 			_, err := m.Acquire(context.Background(), message(1), bot)
