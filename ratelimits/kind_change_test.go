@@ -18,22 +18,21 @@ func reversal(t *testing.T, limit int, from, to string, at time.Duration, travel
 	rule := rules[from]
 	rule.Changes = []discordsim.Change{{At: at, Quota: rules[to].Quota}}
 	s := serve(t, rule, travel)
-	s.sendUntil(30 * second)
-	s.finish()
+	s.SendUntil(30 * second)
+	s.Finish()
 	return s
 }
 
 // heals says that long after the change the bucket is about as fast as it can be with that latency.
 func (s *served) heals(limit int, slowestTrip time.Duration) {
-	s.t.Helper()
 	late := 0
-	for _, at := range s.accepted {
+	for _, at := range s.Accepted {
 		if at >= 15*second && at < 27*second {
 			late++
 		}
 	}
 	windows := int((12 * second) / (second + slowestTrip + 5*ms))
-	require.GreaterOrEqual(s.t, late, windows*limit*9/10, "requests in twelve seconds")
+	require.GreaterOrEqual(s.T, late, windows*limit*9/10, "requests in twelve seconds")
 }
 
 // reversals plays every change of kind there is.
@@ -61,9 +60,9 @@ func TestWrongKindCostsTwoRefusalsOfOneRoundAtMostAndHeals(t *testing.T) {
 			for i := range 5 {
 				at, trip := 10*second+time.Duration(i)*237*ms, time.Duration(i)*60*ms
 				s := reversal(t, limit, from, to, at, steady(trip))
-				require.LessOrEqual(t, len(s.refusals), 2, "limit %d, at %v, round trip %v", limit, at, trip)
-				for _, event := range s.world.Refusals() {
-					require.LessOrEqual(t, event.SentAt.Sub(s.start), s.refusals[0], "limit %d, at %v: one more was sent", limit, at)
+				require.LessOrEqual(t, len(s.Refusals), 2, "limit %d, at %v, round trip %v", limit, at, trip)
+				for _, event := range s.World.Refusals() {
+					require.LessOrEqual(t, event.SentAt.Sub(s.Start), s.Refusals[0], "limit %d, at %v: one more was sent", limit, at)
 				}
 				s.heals(limit, trip)
 			}
@@ -78,9 +77,9 @@ func TestWrongKindCostsOneRoundOfRefusalsAtMostAndHealsUnderJitter(t *testing.T)
 		for _, limit := range []int{2, 5, 10} {
 			for seed := range uint64(5) {
 				s := reversal(t, limit, from, to, 10*second+time.Duration(seed)*237*ms, between(seed, 10*ms, 120*ms))
-				for _, event := range s.world.Refusals() {
-					sent := event.SentAt.Sub(s.start)
-					require.LessOrEqual(t, sent, s.refusals[0], "limit %d, seed %d: one more was sent", limit, seed)
+				for _, event := range s.World.Refusals() {
+					sent := event.SentAt.Sub(s.Start)
+					require.LessOrEqual(t, sent, s.Refusals[0], "limit %d, seed %d: one more was sent", limit, seed)
 				}
 				s.heals(limit, 240*ms)
 			}
@@ -131,9 +130,9 @@ func TestAnswersOfASlidingBucketInAnyOrderTellItsKindAllTheSame(t *testing.T) {
 	for name, rule := range rulesOfEveryKind(10, 2*second) {
 		for seed := range uint64(10) {
 			s := serve(t, rule, between(seed, 5*ms, 300*ms))
-			s.sendEvery(30*ms, 60)
-			s.finish()
-			require.Empty(t, s.refusals, "%s, seed %d", name, seed)
+			s.SendEvery(30*ms, 60)
+			s.Finish()
+			require.Empty(t, s.Refusals, "%s, seed %d", name, seed)
 			require.Contains(t, []ratelimits.Kind{ratelimits.KindUnproven, kindOf[name]}, s.Kind(), "%s, seed %d", name, seed)
 		}
 	}
@@ -151,31 +150,31 @@ func TestAfterARefusalASlidingBucketLetsOneGoAndThenReachesItsFullRate(t *testin
 				Foreign: []discordsim.ForeignUse{{Request: message, Count: 5, At: []time.Duration{7 * second}}},
 			}
 			s := serveConfig(t, config, steady(40*ms))
-			s.sendUntil(5 * second)
-			s.until(7 * second)
-			s.send(5) // others have just used it up
-			s.finish()
-			require.NotEmpty(t, s.refusals)
-			assert.LessOrEqual(t, len(s.refusals), 5)
+			s.SendUntil(5 * second)
+			s.Until(7 * second)
+			s.Send(5) // others have just used it up
+			s.Finish()
+			require.NotEmpty(t, s.Refusals)
+			assert.LessOrEqual(t, len(s.Refusals), 5)
 
-			for s.HoldWait(s.now) > 0 {
-				s.until(s.now + s.HoldWait(s.now))
+			for s.HoldWait(s.Now) > 0 {
+				s.Until(s.Now + s.HoldWait(s.Now))
 			}
-			s.send(1)
-			require.False(t, s.sendNow(), "one, and no more")
+			s.Send(1)
+			require.False(t, s.SendNow(), "one, and no more")
 			require.True(t, s.Probing())
-			refusals := len(s.refusals)
-			s.sendUntil(30 * second)
-			s.finish()
+			refusals := len(s.Refusals)
+			s.SendUntil(30 * second)
+			s.Finish()
 			late := 0
-			for _, at := range s.accepted {
+			for _, at := range s.Accepted {
 				if at >= 15*second && at < 25*second {
 					late++
 				}
 			}
 			assert.GreaterOrEqual(t, late, 47, "of 50")
-			assert.Len(t, s.refusals, refusals, "no second round")
-			assert.Zero(t, s.world.Report().Avoidable.Total())
+			assert.Len(t, s.Refusals, refusals, "no second round")
+			assert.Zero(t, s.Avoidable())
 		})
 	}
 }

@@ -42,10 +42,10 @@ func TestKindIsFoundOutFromAFewAnswers(t *testing.T) {
 			t.Run(name+", "+latency, func(t *testing.T) {
 				t.Parallel()
 				s := serve(t, rule, travel())
-				s.sendEvery(50*ms, 30)
-				s.finish()
+				s.SendEvery(50*ms, 30)
+				s.Finish()
 				assert.Equal(t, kindOf[name].String(), s.Kind().String())
-				assert.Empty(t, s.refusals)
+				assert.Empty(t, s.Refusals)
 			})
 		}
 	}
@@ -67,14 +67,11 @@ func TestKindIsNeverMistaken(t *testing.T) {
 		latencies = append(latencies, func() travel { return between(seed, 50*ms, 800*ms) })
 	}
 	rhythms := map[string]func(s *served){
-		"as fast as may be": func(s *served) { s.send(60) },
-		"one each 50 ms":    func(s *served) { s.sendEvery(50*ms, 60) },
-		"one each 150 ms":   func(s *served) { s.sendEvery(150*ms, 60) },
+		"as fast as may be": func(s *served) { s.Send(60) },
+		"one each 50 ms":    func(s *served) { s.SendEvery(50*ms, 60) },
+		"one each 150 ms":   func(s *served) { s.SendEvery(150*ms, 60) },
 		"one by one": func(s *served) {
-			for range 60 {
-				s.send(1)
-				s.finish()
-			}
+			s.SendOneByOne(60)
 		},
 	}
 	for _, limit := range []int{2, 5, 10} {
@@ -84,14 +81,14 @@ func TestKindIsNeverMistaken(t *testing.T) {
 					t.Parallel()
 					for i, latency := range latencies {
 						s := serve(t, rule, latency())
-						s.answered = func(ratelimits.Response) {
+						s.Answered = func(ratelimits.Response) {
 							if kind := s.Kind(); kind != ratelimits.KindUnproven {
 								require.Equal(t, kindOf[name].String(), kind.String(), "latency %d", i)
 							}
 						}
 						play(s)
-						s.finish()
-						require.Empty(t, s.refusals, "latency %d", i)
+						s.Finish()
+						require.Empty(t, s.Refusals, "latency %d", i)
 					}
 				})
 			}
@@ -106,14 +103,11 @@ func TestOnePairOfMisleadingAnswersProvesNothing(t *testing.T) {
 	for _, limit := range []int{3, 5, 10} {
 		for _, name := range []string{"fixed", "aligned"} {
 			s := serve(t, rulesOfEveryKind(limit, second)[name], alternating(trip{100 * ms, ms}, trip{ms, 100 * ms}))
-			s.answered = func(ratelimits.Response) {
+			s.Answered = func(ratelimits.Response) {
 				require.Contains(t, []ratelimits.Kind{ratelimits.KindUnproven, ratelimits.KindFixed}, s.Kind())
 			}
-			for range 60 {
-				s.send(1)
-				s.finish()
-			}
-			require.Empty(t, s.refusals)
+			s.SendOneByOne(60)
+			require.Empty(t, s.Refusals)
 		}
 	}
 }
@@ -124,8 +118,8 @@ func TestKindOfABucketOfOneIsNotProvenWhereAllLookTheSame(t *testing.T) {
 	delete(rules, "aligned") // which names less than its period to a request that comes late
 	for name, rule := range rules {
 		s := serve(t, rule, steady(20*ms))
-		s.send(20)
-		s.finish()
+		s.Send(20)
+		s.Finish()
 		assert.Equal(t, ratelimits.KindUnproven, s.Kind(), "%s: they all look the same, and are", name)
 	}
 }
@@ -179,10 +173,10 @@ func TestSlidingLogHandsOutItsPlacesOneByOne(t *testing.T) {
 func TestLeakyBucketHandsOutItsPlacesOneByOne(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.Leaky(5, second)), steady(40*ms))
-	s.send(30)
-	s.finish()
-	for i := 10; i < len(s.accepted); i++ {
-		assert.InDelta(t, 200*ms, s.accepted[i]-s.accepted[i-1], float64(10*ms), "between request %d and the next", i)
+	s.Send(30)
+	s.Finish()
+	for i := 10; i < len(s.Accepted); i++ {
+		assert.InDelta(t, 200*ms, s.Accepted[i]-s.Accepted[i-1], float64(10*ms), "between request %d and the next", i)
 	}
 }
 
@@ -249,12 +243,12 @@ func TestLeakyBucketIsAsFastAsItsAnswersSay(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{3, 5, 10} {
 		s := serve(t, always(discordsim.Leaky(limit, time.Duration(limit)*2250*ms)), steady(40*ms))
-		s.send(3 * limit)
-		start, before := s.now, len(s.accepted)
-		s.sendUntil(start + 20*2250*ms)
-		s.finish()
-		assert.InDelta(t, 20, len(s.accepted)-before, 1, "one for each 2.25 s, limit %d", limit)
-		assert.Empty(t, s.refusals)
+		s.Send(3 * limit)
+		start, before := s.Now, len(s.Accepted)
+		s.SendUntil(start + 20*2250*ms)
+		s.Finish()
+		assert.InDelta(t, 20, len(s.Accepted)-before, 1, "one for each 2.25 s, limit %d", limit)
+		assert.Empty(t, s.Refusals)
 	}
 }
 
@@ -275,15 +269,15 @@ func TestLogOfManyIsNotDoubtedWhenItForgetsASlowRequestFirst(t *testing.T) {
 	t.Parallel()
 	back := ms
 	s := serve(t, always(discordsim.Sliding(200, 10*second)), func() trip { return trip{ms, back} })
-	s.sendEvery(10*ms, 3)
+	s.SendEvery(10*ms, 3)
 	back = 2 * second
-	s.send(1)
-	s.until(1500 * ms)
+	s.Send(1)
+	s.Until(1500 * ms)
 	back = ms
-	s.sendEvery(5*ms, 120) // its answer comes meanwhile
-	s.until(10300 * ms)    // it is forgotten, and they are not
-	s.sendEvery(5*ms, 10)
+	s.SendEvery(5*ms, 120) // its answer comes meanwhile
+	s.Until(10300 * ms)    // it is forgotten, and they are not
+	s.SendEvery(5*ms, 10)
 	assert.Equal(t, ratelimits.KindLog, s.Kind())
-	s.finish()
-	assert.Empty(t, s.refusals)
+	s.Finish()
+	assert.Empty(t, s.Refusals)
 }

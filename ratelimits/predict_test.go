@@ -73,11 +73,11 @@ func TestPredictionComesTrue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, rule, steady(20*ms))
-			s.send(30) // by then it is known what kind it is
-			s.until(s.now + 10*second)
-			start, predicted := s.now, s.Predict(s.now, queued-1)
-			s.send(queued)
-			assert.InEpsilon(t, s.now-start, predicted, 0.25)
+			s.Send(30) // by then it is known what kind it is
+			s.Until(s.Now + 10*second)
+			start, predicted := s.Now, s.Predict(s.Now, queued-1)
+			s.Send(queued)
+			assert.InEpsilon(t, s.Now-start, predicted, 0.25)
 		})
 	}
 }
@@ -109,11 +109,11 @@ func TestResetIsThatOfTheLatestRequestWhateverTheKind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, rule, steady(20*ms))
-			s.send(40)
-			s.finish()
+			s.Send(40)
+			s.Finish()
 			reset := s.Reset()
-			require.Greater(t, reset, s.now)
-			assert.LessOrEqual(t, reset, s.now+second+rounding)
+			require.Greater(t, reset, s.Now)
+			assert.LessOrEqual(t, reset, s.Now+second+rounding)
 			assert.Less(t, s.Remaining(reset-10*ms), 5)
 			assert.Equal(t, 5, s.Remaining(reset))
 		})
@@ -176,24 +176,24 @@ func TestPredictionKnowsTheHiddenLimitWhenNothingIsCharged(t *testing.T) {
 	rule := always(discordsim.Fixed(50, second))
 	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Sliding(2, 2*second)}
 	s := serve(t, rule, steady(20*ms))
-	s.sendUntil(20 * second)
-	s.finish()
-	s.until(s.now + 2100*ms) // all have come back
-	start, predicted := s.now, s.Predict(s.now, 20)
-	s.send(21)
-	assert.InEpsilon(t, s.now-start, predicted, 0.5, "really %v", s.now-start)
+	s.SendUntil(20 * second)
+	s.Finish()
+	s.Until(s.Now + 2100*ms) // all have come back
+	start, predicted := s.Now, s.Predict(s.Now, 20)
+	s.Send(21)
+	assert.InEpsilon(t, s.Now-start, predicted, 0.5, "really %v", s.Now-start)
 }
 
 // Nothing leaves during a hold, so what those ahead need comes on top of it.
 func TestPredictionAddsTheQueueToTheHold(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.Fixed(5, second)), steady(20*ms))
-	s.send(10)
-	s.finish()
-	s.Hold(s.now, 20*second)
-	start, predicted := s.now, s.Predict(s.now, 99)
-	s.send(100)
-	assert.InEpsilon(t, s.now-start, predicted, 0.25)
+	s.Send(10)
+	s.Finish()
+	s.Hold(s.Now, 20*second)
+	start, predicted := s.Now, s.Predict(s.Now, 99)
+	s.Send(100)
+	assert.InEpsilon(t, s.Now-start, predicted, 0.25)
 }
 
 // What Next says cannot be later than what Predict says of the same request.
@@ -226,11 +226,11 @@ func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 			rule.Faults = []discordsim.Fault{{Every: 4, Status: 502}}
 			s := serve(t, rule, between(3, 5*ms, 80*ms))
 			for range 300 {
-				for !s.sendNow() {
-					if at, certain := s.Next(s.now); certain {
-						require.GreaterOrEqual(t, s.Predict(s.now, 0), at-s.now, "at %v", s.now)
+				for !s.SendNow() {
+					if at, certain := s.Next(s.Now); certain {
+						require.GreaterOrEqual(t, s.Predict(s.Now, 0), at-s.Now, "at %v", s.Now)
 					}
-					s.wait()
+					s.Wait()
 				}
 			}
 		})
@@ -241,15 +241,15 @@ func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 func TestPredictionCountsThoseInFlight(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.Sliding(5, 10*second)), steady(20*ms))
-	s.send(30)
-	s.until(s.now + 20*second)
-	start := s.now
-	s.send(1)
-	s.until(start + 9900*ms)
-	s.send(4) // in flight
-	begin, predicted := s.now, s.Predict(s.now, 1)
-	s.send(2)
-	assert.InEpsilon(t, s.now-begin, predicted, 0.25, "really %v", s.now-begin)
+	s.Send(30)
+	s.Until(s.Now + 20*second)
+	start := s.Now
+	s.Send(1)
+	s.Until(start + 9900*ms)
+	s.Send(4) // in flight
+	begin, predicted := s.Now, s.Predict(s.Now, 1)
+	s.Send(2)
+	assert.InEpsilon(t, s.Now-begin, predicted, 0.25, "really %v", s.Now-begin)
 }
 
 func TestPredictionForTheOneAfterThoseInFlightIsAPeriod(t *testing.T) {

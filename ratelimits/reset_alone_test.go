@@ -57,10 +57,10 @@ func TestComparingResetWithDateDoesNotAllocate(t *testing.T) {
 
 // dropResetAfter makes a server say its resets by its own clock, whatever the phase of that, and in whole seconds or
 // not.
-func dropResetAfter(t *rapid.T) func(*stage) {
+func dropResetAfter(t *rapid.T) func(*Stage) {
 	skew := time.Duration(rapid.IntRange(0, 999).Draw(t, "skew")) * ms
 	whole := rapid.SampledFrom([]time.Duration{0, 0, 1, time.Second}).Draw(t, "whole seconds")
-	return func(s *stage) {
+	return func(s *Stage) {
 		s.spoil = func(processed time.Time, header http.Header) {
 			if header.Get("X-RateLimit-Reset") == "" {
 				return

@@ -12,7 +12,7 @@ import (
 // clock of a sender that has borrowed it. How far the senders' clocks are from the server's they know only roughly.
 type fleet struct {
 	t       *rapid.T
-	stage   *stage
+	stage   *Stage
 	data    []byte
 	holder  int      // of senders
 	senders []sender // the first is the server
@@ -45,16 +45,16 @@ func (f *fleet) roughly() time.Duration {
 
 // shared makes the stage one on which the window is shared: some requests are sent later than their permit was taken,
 // and some answers are reported later than they were received.
-func (f *fleet) shared(s *stage) {
+func (f *fleet) shared(s *Stage) {
 	f.stage = s
 	s.late = func() time.Duration { return f.delay("report") }
-	draw := s.draw
-	s.draw = func(g *flight) {
+	draw := s.Draw
+	s.Draw = func(g *Flight) {
 		draw(g)
 		if wait := f.delay("send"); wait > 0 && g.fate != unsent {
-			g.there += wait
+			g.There += wait
 			h := f.held[g.permit]
-			early := s.now + wait + origin + h.sender.ahead
+			early := s.Now + wait + origin + h.sender.ahead
 			h.Permit = h.SentAt(early - h.sender.late + f.senders[f.holder].early)
 		}
 	}
@@ -80,7 +80,7 @@ func (f *fleet) use(do func(w *Window, now time.Duration)) {
 		f.holder = to
 		f.shift(&w, f.senders[to].early, f.senders[to].late)
 	}
-	do(&w, f.stage.now+origin+f.senders[f.holder].ahead)
+	do(&w, f.stage.Now+origin+f.senders[f.holder].ahead)
 	f.data = w.Append(nil)
 	read, _, err := DecodeWindow(f.data)
 	require.NoError(f.t, err)
@@ -175,8 +175,8 @@ func TestNoScheduleOfASharedWindowIsSlow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleet(t, 3)
-		if s, bound := burst(t, f, func(s *stage) { f.stage = s }); s.now > bound+f.blurred {
-			require.Fail(t, "too slow", "%v at %v, at most %v wanted\n%s", s.now, s.quota, bound+f.blurred, s.story())
+		if s, bound := burst(t, f, func(s *Stage) { f.stage = s }); s.Now > bound+f.blurred {
+			require.Fail(t, "too slow", "%v at %v, at most %v wanted\n%s", s.Now, s.quota, bound+f.blurred, s.story())
 		}
 	})
 }

@@ -186,7 +186,7 @@ func TestRaisedLimitIsBelievedByABucketOfOneRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, rule, steady(20*ms))
-			s.sendUntil(60 * second)
+			s.SendUntil(60 * second)
 			assert.Equal(t, 10, s.Limit(), "after 55 periods in which every answer named 10")
 		})
 	}
@@ -202,12 +202,12 @@ func TestRaisedLimitIsBelievedByABucketThatIsAlwaysInUse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, rule, steady(20*ms))
-			for s.now < 60*second {
-				s.sendEvery(400*ms, 1)
+			for s.Now < 60*second {
+				s.SendEvery(400*ms, 1)
 			}
-			s.finish()
+			s.Finish()
 			assert.Equal(t, 50, s.Limit(), "after 55 periods in which every answer named 50")
-			assert.GreaterOrEqual(t, s.Remaining(s.now), 40)
+			assert.GreaterOrEqual(t, s.Remaining(s.Now), 40)
 		})
 	}
 }
@@ -231,17 +231,17 @@ func TestSlowAnswersDoNotRaiseALimitThatWentDown(t *testing.T) {
 	rule.Changes = []discordsim.Change{{At: 5 * second, Quota: discordsim.Fixed(10, 2*second)}}
 	back := 10 * ms
 	s := serve(t, rule, func() trip { return trip{10 * ms, back} })
-	s.send(1)
-	s.until(4 * second)
+	s.Send(1)
+	s.Until(4 * second)
 	back = 3 * second
-	s.send(20) // answered at 7 s
+	s.Send(20) // answered at 7 s
 	back = 10 * ms
-	s.until(6300 * ms)
-	s.send(3) // these answers say that the limit is 10
-	s.until(9 * second)
-	s.send(60)
-	s.finish()
-	assert.Zero(t, s.world.Report().Avoidable.Total(), "%d refusals", len(s.refusals))
+	s.Until(6300 * ms)
+	s.Send(3) // these answers say that the limit is 10
+	s.Until(9 * second)
+	s.Send(60)
+	s.Finish()
+	assert.Zero(t, s.Avoidable(), "%d refusals", len(s.Refusals))
 }
 
 // Sums of numbers that are allowed one by one overflow.

@@ -16,14 +16,11 @@ import (
 func TestLogThatNamesItsNextPlaceDrawsOneBatchOfRefusalsAtMost(t *testing.T) {
 	t.Parallel()
 	rhythms := map[string]func(s *served){
-		"burst":           func(s *served) { s.send(40) },
-		"one each 50 ms":  func(s *served) { s.sendEvery(50*ms, 40) },
-		"one each 150 ms": func(s *served) { s.sendEvery(150*ms, 40) },
+		"burst":           func(s *served) { s.Send(40) },
+		"one each 50 ms":  func(s *served) { s.SendEvery(50*ms, 40) },
+		"one each 150 ms": func(s *served) { s.SendEvery(150*ms, 40) },
 		"one by one": func(s *served) {
-			for range 40 {
-				s.send(1)
-				s.finish()
-			}
+			s.SendOneByOne(40)
 		},
 	}
 	for _, limit := range []int{2, 5, 10} {
@@ -39,11 +36,11 @@ func TestLogThatNamesItsNextPlaceDrawsOneBatchOfRefusalsAtMost(t *testing.T) {
 					t.Parallel()
 					s := serve(t, always(discordsim.SlidingNext(limit, second)), latency())
 					play(s)
-					s.finish()
-					assert.LessOrEqual(t, len(s.refusals), limit, "one batch, where nothing could tell")
-					assert.Zero(t, s.world.Report().Avoidable.Total())
+					s.Finish()
+					assert.LessOrEqual(t, len(s.Refusals), limit, "one batch, where nothing could tell")
+					assert.Zero(t, s.Avoidable())
 					if rhythm != "one by one" {
-						assert.Less(t, s.now, time.Duration(40/limit+2)*(second+1700*ms)+8*second)
+						assert.Less(t, s.Now, time.Duration(40/limit+2)*(second+1700*ms)+8*second)
 					}
 				})
 			}
@@ -55,15 +52,15 @@ func TestLogThatNamesItsNextPlaceDrawsOneBatchOfRefusalsAtMost(t *testing.T) {
 func TestLogThatNamesItsNextPlaceIsStillKnownAfterAStrangersRefusal(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.SlidingNext(5, second)), steady(40*ms))
-	s.sendEvery(150*ms, 40)
-	s.finish()
+	s.SendEvery(150*ms, 40)
+	s.Finish()
 	require.Equal(t, ratelimits.KindNext, s.Kind())
-	before := len(s.refusals)
-	s.until(s.now + 5*second)
-	s.world.Consume(s.start.Add(s.now), message, 5)
-	s.send(1)
-	s.finish()
-	require.Len(t, s.refusals, before+1)
+	before := len(s.Refusals)
+	s.Until(s.Now + 5*second)
+	s.World.Consume(s.Start.Add(s.Now), message, 5)
+	s.Send(1)
+	s.Finish()
+	require.Len(t, s.Refusals, before+1)
 	assert.Equal(t, ratelimits.KindNext, s.Kind())
 }
 
@@ -71,16 +68,16 @@ func TestLogThatNamesItsNextPlaceIsStillKnownAfterAStrangersRefusal(t *testing.T
 func TestLogThatNamesItsNextPlaceIsStillKnownAfterALostRequest(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.SlidingNext(5, second)), steady(40*ms))
-	s.sendEvery(150*ms, 40)
-	s.finish()
-	s.until(s.now + 5*second)
+	s.SendEvery(150*ms, 40)
+	s.Finish()
+	s.Until(s.Now + 5*second)
 	require.Equal(t, ratelimits.KindNext, s.Kind())
-	p, granted := s.Take(s.now)
+	p, granted := s.Take(s.Now)
 	require.True(t, granted)
-	s.Lost(s.now, p)
-	s.until(s.now + 500*ms)
-	s.send(1)
-	s.finish()
+	s.Lost(s.Now, p)
+	s.Until(s.Now + 500*ms)
+	s.Send(1)
+	s.Finish()
 	assert.Equal(t, ratelimits.KindNext, s.Kind())
 }
 

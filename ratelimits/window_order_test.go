@@ -61,11 +61,11 @@ func TestWindowsFollowEachOtherWhateverTheOrderOfAnswers(t *testing.T) {
 	for seed := range uint64(10) {
 		for name, rule := range rulesOfEveryKind(5, second) {
 			s := serve(t, rule, between(seed, 5*ms, 400*ms))
-			s.send(40)
-			s.finish()
-			require.Zero(t, s.world.Report().Avoidable.Total(), "%s, seed %d", name, seed)
-			require.Empty(t, s.refusals)
-			require.Less(t, s.now, 40*second, "%s, seed %d", name, seed)
+			s.Send(40)
+			s.Finish()
+			require.Zero(t, s.Avoidable(), "%s, seed %d", name, seed)
+			require.Empty(t, s.Refusals)
+			require.Less(t, s.Now, 40*second, "%s, seed %d", name, seed)
 		}
 	}
 }

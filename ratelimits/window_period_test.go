@@ -41,10 +41,10 @@ func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 				rule.Changes = []discordsim.Change{{At: 5 * second, Quota: quota(c.limit, second)}}
 				rule.Faults = c.faults
 				s := serve(t, rule, steady(20*ms))
-				s.sendUntil(10 * 60 * second)
-				before := len(s.accepted)
-				s.sendUntil(15 * 60 * second)
-				assert.Greater(t, len(s.accepted)-before, 200*c.limit, "in 300 s at %d a second, ten minutes later, period %v", c.limit, s.Period())
+				s.SendUntil(10 * 60 * second)
+				before := len(s.Accepted)
+				s.SendUntil(15 * 60 * second)
+				assert.Greater(t, len(s.Accepted)-before, 200*c.limit, "in 300 s at %d a second, ten minutes later, period %v", c.limit, s.Period())
 			})
 		}
 	}
@@ -55,24 +55,24 @@ func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.Fixed(5, 10*second)), steady(20*ms))
-	s.send(3)
-	s.finish()
-	s.world.Consume(s.start.Add(s.now), message, 5)
-	s.send(1) // refused
-	s.finish()
-	require.Len(t, s.refusals, 1)
-	s.until(60 * second)
+	s.Send(3)
+	s.Finish()
+	s.World.Consume(s.Start.Add(s.Now), message, 5)
+	s.Send(1) // refused
+	s.Finish()
+	require.Len(t, s.Refusals, 1)
+	s.Until(60 * second)
 	waits := time.Duration(0)
 	for range 5 {
-		begin := s.now
-		s.send(1) // opens the window
-		s.until(begin + 9*second)
-		s.send(4) // late in it
-		s.until(begin + 10*second + 50*ms)
-		asked := s.now
-		s.send(4) // in the next one
-		waits = max(waits, s.now-asked)
-		s.until(s.now + 15*second)
+		begin := s.Now
+		s.Send(1) // opens the window
+		s.Until(begin + 9*second)
+		s.Send(4) // late in it
+		s.Until(begin + 10*second + 50*ms)
+		asked := s.Now
+		s.Send(4) // in the next one
+		waits = max(waits, s.Now-asked)
+		s.Until(s.Now + 15*second)
 	}
 	assert.Less(t, waits, second)
 }
@@ -82,14 +82,14 @@ func TestLogOfManyPlacesDoesNotMakeASmoothUserWait(t *testing.T) {
 	t.Parallel()
 	const limit, period = 1000, 10 * second
 	s := serve(t, always(discordsim.Sliding(limit, period)), steady(20*ms))
-	s.send(1)
-	s.finish()
+	s.Send(1)
+	s.Finish()
 	longest := time.Duration(0)
 	for range 5 * limit {
-		asked := s.now
-		s.send(1)
-		longest = max(longest, s.now-asked)
-		s.until(asked + period/limit*21/20) // 5% slower than what is allowed
+		asked := s.Now
+		s.Send(1)
+		longest = max(longest, s.Now-asked)
+		s.Until(asked + period/limit*21/20) // 5% slower than what is allowed
 	}
 	assert.Less(t, longest, period/10, "a request that could have left at once")
 }
@@ -112,7 +112,7 @@ func TestPeriodThatWasForgottenInTwoStepsComesBackAtARefusal(t *testing.T) {
 		}
 		return trip{way, way}
 	})
-	s.send(40)
-	s.finish()
-	assert.LessOrEqual(t, s.world.Report().Avoidable.Total(), 1)
+	s.Send(40)
+	s.Finish()
+	assert.LessOrEqual(t, s.Avoidable(), 1)
 }

@@ -133,9 +133,9 @@ func TestFixedWindowOfManyUsersIsNotTakenForASlidingBucket(t *testing.T) {
 			Foreign: []discordsim.ForeignUse{{Request: message, Every: 300 * ms}},
 			Faults:  []discordsim.Fault{{Probability: 0.3, Status: 502, Uncounted: true}},
 		}, between(seed, 50*ms, 55*ms))
-		s.send(60)
-		s.finish()
-		assert.Zero(t, s.world.Report().Avoidable.Total(), "seed %d", seed)
+		s.Send(60)
+		s.Finish()
+		assert.Zero(t, s.Avoidable(), "seed %d", seed)
 	}
 }
 

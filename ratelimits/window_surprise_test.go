@@ -87,10 +87,10 @@ func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 			rule := always(discordsim.Fixed(10, second))
 			rule.Shared = &discordsim.SharedLimit{Quota: hidden}
 			s := serve(t, rule, steady(40*ms))
-			s.sendUntil(120 * second)
-			s.finish()
-			assert.LessOrEqual(t, len(s.refusals), 20, "eight of them at once at first")
-			assert.GreaterOrEqual(t, len(s.accepted), 110, "of 120")
+			s.SendUntil(120 * second)
+			s.Finish()
+			assert.LessOrEqual(t, len(s.Refusals), 20, "eight of them at once at first")
+			assert.GreaterOrEqual(t, len(s.Accepted), 110, "of 120")
 		})
 	}
 }
@@ -101,9 +101,9 @@ func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
 	rule := always(discordsim.Fixed(10, second))
 	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(1, second)}
 	s := serve(t, rule, steady(10*ms))
-	s.sendUntil(1_500 * second)
-	s.finish()
-	last := s.refusals[len(s.refusals)-1]
+	s.SendUntil(1_500 * second)
+	s.Finish()
+	last := s.Refusals[len(s.Refusals)-1]
 	assert.GreaterOrEqual(t, last, 1_200*second)
 }
 
@@ -249,12 +249,12 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 		Foreign: []discordsim.ForeignUse{{Request: message, Count: 5, Every: 3700 * ms, From: 300 * ms, Until: 30 * second}},
 	}
 	s := serveConfig(t, config, steady(40*ms))
-	s.sendUntil(60 * second)
-	s.finish()
-	assert.LessOrEqual(t, len(s.refusals), 9, "they came nine times")
-	assert.Zero(t, s.world.Report().Avoidable.Total())
+	s.SendUntil(60 * second)
+	s.Finish()
+	assert.LessOrEqual(t, len(s.Refusals), 9, "they came nine times")
+	assert.Zero(t, s.Avoidable())
 	before, after := 0, 0
-	for _, at := range s.accepted {
+	for _, at := range s.Accepted {
 		switch {
 		case at < 30*second:
 			before++
@@ -273,10 +273,10 @@ func afterSlowUse(t *testing.T, slowly int) (refusals int) {
 	rule := always(discordsim.Fixed(50, second))
 	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Sliding(2, 2*second)}
 	s := serve(t, rule, steady(20*ms))
-	s.sendEvery(1500*ms, slowly)
-	s.refusals = nil
-	s.sendUntil(s.now + 120*second)
-	return len(s.refusals)
+	s.SendEvery(1500*ms, slowly)
+	s.Refusals = nil
+	s.SendUntil(s.Now + 120*second)
+	return len(s.Refusals)
 }
 
 // How many had passed since the beginning of time says nothing of how many a hidden limit lets through at once.
@@ -293,10 +293,10 @@ func TestHiddenLimitThatGivesBackPlaceAfterPlaceIsLearnt(t *testing.T) {
 	rule := always(discordsim.Fixed(50, second))
 	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Leaky(5, 10*second)}
 	s := serve(t, rule, steady(20*ms))
-	s.sendUntil(60 * second)
-	early := len(s.refusals)
-	s.sendUntil(600 * second)
-	assert.LessOrEqual(t, len(s.refusals)-early, 50, "in nine minutes, after %d in the first one", early)
+	s.SendUntil(60 * second)
+	early := len(s.Refusals)
+	s.SendUntil(600 * second)
+	assert.LessOrEqual(t, len(s.Refusals)-early, 50, "in nine minutes, after %d in the first one", early)
 }
 
 func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
@@ -332,22 +332,22 @@ func TestLiftHoldLiftsTheHiddenLimitAlsoAfterTheHold(t *testing.T) {
 	rule := always(discordsim.Fixed(50, second))
 	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(2, 600*second)}
 	s := serve(t, rule, steady(20*ms))
-	s.send(3)
-	s.finish()
-	require.Len(t, s.refusals, 1)
-	s.send(3) // after the hold, two and one more in vain
-	s.finish()
-	require.Len(t, s.refusals, 2)
-	s.send(2)
-	s.finish()
-	at, certain := s.Next(s.now)
+	s.Send(3)
+	s.Finish()
+	require.Len(t, s.Refusals, 1)
+	s.Send(3) // after the hold, two and one more in vain
+	s.Finish()
+	require.Len(t, s.Refusals, 2)
+	s.Send(2)
+	s.Finish()
+	at, certain := s.Next(s.Now)
 	require.True(t, certain)
-	require.Zero(t, s.HoldWait(s.now))
-	require.Greater(t, at, s.now+60*second)
-	require.Equal(t, ratelimits.ClassShared, s.HoldClass(s.now))
-	s.LiftHold(s.now)
-	at, _ = s.Next(s.now)
-	assert.LessOrEqual(t, at, s.now+2*second)
+	require.Zero(t, s.HoldWait(s.Now))
+	require.Greater(t, at, s.Now+60*second)
+	require.Equal(t, ratelimits.ClassShared, s.HoldClass(s.Now))
+	s.LiftHold(s.Now)
+	at, _ = s.Next(s.Now)
+	assert.LessOrEqual(t, at, s.Now+2*second)
 }
 
 // A 429 that came while a request was in flight counted that as what fills the bucket, if there was no other. When it
