@@ -1,6 +1,8 @@
 package ratelimits
 
 import (
+	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -226,4 +228,33 @@ func burst(t *rapid.T, window Player, change ...func(*Stage)) (s *Stage, bound t
 	windows := (requests+quota.Limit-1)/quota.Limit + 2
 	trip := 2 * (oneWay + time.Duration(jitter)*ms)
 	return s, time.Duration(windows) * (quota.Period + 2*trip + 2*tick)
+}
+
+// dropResetAfter makes a server say its resets by its own clock, whatever the phase of that, and in whole seconds or
+// not.
+func dropResetAfter(t *rapid.T) func(*Stage) {
+	skew := time.Duration(rapid.IntRange(0, 999).Draw(t, "skew")) * ms
+	whole := rapid.SampledFrom([]time.Duration{0, 0, 1, time.Second}).Draw(t, "whole seconds")
+	return func(s *Stage) {
+		s.spoil = func(processed time.Time, header http.Header) {
+			if header.Get("X-RateLimit-Reset") == "" {
+				return
+			}
+			header.Set("Date", processed.Add(skew).UTC().Format(http.TimeFormat))
+			reset := time.UnixMilli(ParseStamp(header)).Add(skew)
+			if whole > 0 { // cut, or raised
+				reset = reset.Add(whole - 1).Truncate(time.Second)
+			}
+			header.Set("X-RateLimit-Reset", fmt.Sprintf("%.3f", float64(reset.UnixMilli())/1000))
+			header.Del("X-RateLimit-Reset-After")
+		}
+	}
+}
+
+// TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal plays random loads on a server that sends Reset and Date only.
+func TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		play(t, &Window{}, dropResetAfter(t)).check()
+	})
 }

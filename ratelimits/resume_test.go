@@ -157,16 +157,3 @@ func TestWindowThatKnowsNothingIsResumedAsOneThatKnowsNothing(t *testing.T) {
 		assert.False(t, ok)
 	}
 }
-
-func TestGlobalLimitTellsWhenNoSlotIsTakenAnyMore(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(50)
-	now := time.Hour
-	assert.Zero(t, g.Busy(now))
-	slot, _ := g.Take(now)
-	g.Report(now+100*time.Millisecond, slot)
-	assert.Equal(t, time.Second, g.Busy(now+100*time.Millisecond))
-	g.Take(now + 200*time.Millisecond)
-	assert.Equal(t, 1900*time.Millisecond, g.Busy(now+300*time.Millisecond))
-	assert.Zero(t, g.Busy(now+3*time.Second))
-}
