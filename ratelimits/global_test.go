@@ -388,20 +388,3 @@ func TestGlobalLimitIsNearlyUsedUpUnderSteadyLatency(t *testing.T) {
 		neverMoreThan(t, limit, processed)
 	}
 }
-
-// One slow upload keeps one place of the limit, and not for longer than two seconds.
-func TestGlobalSlowUploadDoesNotEatEverybodysRate(t *testing.T) {
-	t.Parallel()
-	const limit = 10
-	g := ratelimits.NewGlobal(limit)
-	takeGlobal(t, g, 0) // never answered
-	processed := pace(g, 5*limit, steady(0))
-	neverMoreThan(t, limit, processed)
-	inTime := 0
-	for _, at := range processed {
-		if at < 4*second {
-			inTime++
-		}
-	}
-	assert.Equal(t, 4*limit-2, inTime, "in four seconds, two of which lacked one place")
-}

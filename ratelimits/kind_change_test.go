@@ -125,19 +125,6 @@ func TestContradictedKindForgetsNothing(t *testing.T) {
 	b.closedUntil(1050*ms, 1350*ms+rounding) // the answer's reset, which the places of before are later than, or lifted to
 }
 
-func TestAnswersOfASlidingBucketInAnyOrderTellItsKindAllTheSame(t *testing.T) {
-	t.Parallel()
-	for name, rule := range rulesOfEveryKind(10, 2*second) {
-		for seed := range uint64(10) {
-			s := serve(t, rule, between(seed, 5*ms, 300*ms))
-			s.SendEvery(30*ms, 60)
-			s.Finish()
-			require.Empty(t, s.Refusals, "%s, seed %d", name, seed)
-			require.Contains(t, []ratelimits.Kind{ratelimits.KindUnproven, kindOf[name]}, s.Kind(), "%s, seed %d", name, seed)
-		}
-	}
-}
-
 func TestAfterARefusalASlidingBucketLetsOneGoAndThenReachesItsFullRate(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{

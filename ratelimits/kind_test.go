@@ -96,22 +96,6 @@ func TestKindIsNeverMistaken(t *testing.T) {
 	}
 }
 
-// A request that travels long to the server, and one that follows its answer and is there at once, are processed
-// together, although the one was sent after the other was answered. That looks like a log, once.
-func TestOnePairOfMisleadingAnswersProvesNothing(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []int{3, 5, 10} {
-		for _, name := range []string{"fixed", "aligned"} {
-			s := serve(t, rulesOfEveryKind(limit, second)[name], alternating(trip{100 * ms, ms}, trip{ms, 100 * ms}))
-			s.Answered = func(ratelimits.Response) {
-				require.Contains(t, []ratelimits.Kind{ratelimits.KindUnproven, ratelimits.KindFixed}, s.Kind())
-			}
-			s.SendOneByOne(60)
-			require.Empty(t, s.Refusals)
-		}
-	}
-}
-
 func TestKindOfABucketOfOneIsNotProvenWhereAllLookTheSame(t *testing.T) {
 	t.Parallel()
 	rules := rulesOfEveryKind(1, second)
@@ -168,16 +152,6 @@ func TestSlidingLogHandsOutItsPlacesOneByOne(t *testing.T) {
 		now = back
 	}
 	b.waitsForAnOutcome(now)
-}
-
-func TestLeakyBucketHandsOutItsPlacesOneByOne(t *testing.T) {
-	t.Parallel()
-	s := serve(t, always(discordsim.Leaky(5, second)), steady(40*ms))
-	s.Send(30)
-	s.Finish()
-	for i := 10; i < len(s.Accepted); i++ {
-		assert.InDelta(t, 200*ms, s.Accepted[i]-s.Accepted[i-1], float64(10*ms), "between request %d and the next", i)
-	}
 }
 
 // eachSliding tells a story of a log, and of a leaky bucket.

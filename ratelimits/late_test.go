@@ -31,20 +31,6 @@ func TestLateReportDoesNotTurnTheResetBack(t *testing.T) {
 	assert.Equal(t, 5*second, w.Reset())
 }
 
-// What was forgotten by the time of the latest answer is not in its count, whenever the last report's answer came.
-func TestLateReportDropsNothingThatALaterAnswerMayHaveCounted(t *testing.T) {
-	t.Parallel()
-	var w Window
-	w.Report(60*ms, takeAt(t, &w, 50*ms), says(10, 9, second))
-	at := 10 * second
-	slow, late := takeAt(t, &w, at), takeAt(t, &w, at+200*ms)
-	w.Report(at+1000*ms, slow, says(10, 9, second))
-	w.Report(at+1500*ms, takeAt(t, &w, at+1200*ms), says(10, 6, second)) // two are somebody else's
-	before := w.Remaining(at + 1500*ms)
-	w.Report(at+900*ms, late, says(10, 9, second))
-	assert.Equal(t, before, w.Remaining(at+1500*ms))
-}
-
 // Three have not passed a hidden limit within its span if one of them did more than that before another one.
 func TestLateReportDoesNotWidenAHiddenLimit(t *testing.T) {
 	t.Parallel()

@@ -275,31 +275,6 @@ func TestLatenessGrows(t *testing.T) {
 	})
 }
 
-// What is known survives being written.
-func TestLatenessIsWritten(t *testing.T) {
-	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
-		k.refuseLate(b, 10*round)
-		by, _ := b.Late()
-		b.Window = written(t, &b.Window)
-		again, known := b.Late()
-		assert.Equal(t, by, again)
-		assert.True(t, known)
-		opened := k.fill(b, 12*round)
-		b.opensAt(12*round+second, opened+lateBy)
-	})
-}
-
-// Also before the bucket was used, which may be at any time by its clock.
-func TestExpectedLatenessIsWritten(t *testing.T) {
-	t.Parallel()
-	const now = 300_000 * time.Hour
-	b := &bucket{t: t}
-	b.ExpectLate(now, lateBy)
-	b.Window = written(t, &b.Window)
-	b.exchange(now, ok(1, 0, 10*second))
-	b.opensAt(now, now+10*second+lateBy)
-}
-
 // Of a bucket whose period is not known it is expected for as long as of others, and not tried after a minute.
 func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {
 	t.Parallel()

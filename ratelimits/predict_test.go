@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/ratelimits"
 )
 
 func TestNothingIsPredictedOfWhatIsNotKnown(t *testing.T) {
@@ -54,17 +53,6 @@ func TestPredictionKnowsTheHold(t *testing.T) {
 	assert.Equal(t, 3*second, unknown.Predict(0, 0))
 }
 
-func TestPredictionIsNeverNegative(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	for _, p := range b.burst(0, 4) {
-		b.Lost(100*ms, p)
-	}
-	for now := 100 * ms; now < time.Minute; now += 100 * ms {
-		assert.GreaterOrEqual(t, b.Predict(now, 0), time.Duration(0))
-	}
-}
-
 // What is predicted for the last of a queue is what it waits, when the server does what it has always done.
 func TestPredictionComesTrue(t *testing.T) {
 	t.Parallel()
@@ -101,33 +89,6 @@ func TestResetIsNotBeforeTheLatestOutcome(t *testing.T) {
 	b.Unlimit()
 	b.exchange(time.Hour, bare)
 	assert.Equal(t, time.Hour, b.Reset(), "it is in use, although nothing is charged")
-}
-
-func TestResetIsThatOfTheLatestRequestWhateverTheKind(t *testing.T) {
-	t.Parallel()
-	for name, rule := range rulesOfEveryKind(5, second) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := serve(t, rule, steady(20*ms))
-			s.Send(40)
-			s.Finish()
-			reset := s.Reset()
-			require.Greater(t, reset, s.Now)
-			assert.LessOrEqual(t, reset, s.Now+second+rounding)
-			assert.Less(t, s.Remaining(reset-10*ms), 5)
-			assert.Equal(t, 5, s.Remaining(reset))
-		})
-	}
-}
-
-func TestForgottenLostRequestsAreStillInTheReset(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	b.left(5*second, 5)
-	for _, p := range b.many(5*second, 2) {
-		b.Report(5500*ms, p, ratelimits.Response{})
-	}
-	assert.GreaterOrEqual(t, b.Reset(), 6500*ms)
 }
 
 // A window that has just been opened by a request in flight closes a period later.
@@ -169,21 +130,6 @@ func TestPredictionOfAVeryLongWaitIsLong(t *testing.T) {
 	assert.Greater(t, known(t, 1, aDay).Predict(0, 110_000), 100_000*aDay/4)
 }
 
-// When nothing is charged to a hidden limit, or one more may be tried, prediction says that a hundred may leave at
-// once.
-func TestPredictionKnowsTheHiddenLimitWhenNothingIsCharged(t *testing.T) {
-	t.Parallel()
-	rule := always(discordsim.Fixed(50, second))
-	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Sliding(2, 2*second)}
-	s := serve(t, rule, steady(20*ms))
-	s.SendUntil(20 * second)
-	s.Finish()
-	s.Until(s.Now + 2100*ms) // all have come back
-	start, predicted := s.Now, s.Predict(s.Now, 20)
-	s.Send(21)
-	assert.InEpsilon(t, s.Now-start, predicted, 0.5, "really %v", s.Now-start)
-}
-
 // Nothing leaves during a hold, so what those ahead need comes on top of it.
 func TestPredictionAddsTheQueueToTheHold(t *testing.T) {
 	t.Parallel()
@@ -194,20 +140,6 @@ func TestPredictionAddsTheQueueToTheHold(t *testing.T) {
 	start, predicted := s.Now, s.Predict(s.Now, 99)
 	s.Send(100)
 	assert.InEpsilon(t, s.Now-start, predicted, 0.25)
-}
-
-// What Next says cannot be later than what Predict says of the same request.
-func TestPredictionAfterTheLimitWentDownWaitsForEnoughPlaces(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	for i := range 6 {
-		b.exchange(time.Duration(i)*second, ok(10, 9-i, 10*second)) // a log
-	}
-	b.exchange(6*second, ok(2, 0, 10*second))
-	at, certain := b.Next(6 * second)
-	require.True(t, certain)
-	assert.GreaterOrEqual(t, b.Predict(6*second, 0), at-6*second)
-	assert.GreaterOrEqual(t, b.Predict(6*second, 1), b.Predict(6*second, 0))
 }
 
 // Of a leaky bucket no answer need have named a whole period.
@@ -237,21 +169,6 @@ func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 	}
 }
 
-// The places of requests in flight come back a period after them, not with the one place that comes back next.
-func TestPredictionCountsThoseInFlight(t *testing.T) {
-	t.Parallel()
-	s := serve(t, always(discordsim.Sliding(5, 10*second)), steady(20*ms))
-	s.Send(30)
-	s.Until(s.Now + 20*second)
-	start := s.Now
-	s.Send(1)
-	s.Until(start + 9900*ms)
-	s.Send(4) // in flight
-	begin, predicted := s.Now, s.Predict(s.Now, 1)
-	s.Send(2)
-	assert.InEpsilon(t, s.Now-begin, predicted, 0.25, "really %v", s.Now-begin)
-}
-
 func TestPredictionForTheOneAfterThoseInFlightIsAPeriod(t *testing.T) {
 	t.Parallel()
 	b := known(t, 2, 10*second)
@@ -270,24 +187,4 @@ func TestPredictionCountsNoMoreOfThoseInFlightThanTheLimit(t *testing.T) {
 	}
 	assert.Equal(t, 10*second, b.Predict(now, 0))
 	assert.Equal(t, 20*second, b.Predict(now, 2))
-}
-
-// Whoever can leave now, to try whether a hidden limit lets more through, has no wait.
-func TestNoWaitIsPredictedForWhoTriesAHiddenLimit(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.exchange(0, ok(50, 49, time.Hour))
-	b.exchange(0, ok(50, 48, time.Hour))
-	b.exchange(0, shared(10*second))
-	now := b.opens(0)
-	b.exchange(now, ok(50, 46, time.Hour))
-	b.exchange(now, ok(50, 45, time.Hour))
-	at, certain := b.Next(now)
-	require.True(t, certain)
-	require.Equal(t, now, at)
-	assert.Zero(t, b.Predict(now, 0))
-	assert.Equal(t, ratelimits.ClassOK, b.WaitClass(now))
-	b.send(now)
-	assert.True(t, b.AwaitsProbe(now))
-	assert.Positive(t, b.Predict(now, 0), "if it is refused")
 }

@@ -58,24 +58,6 @@ func TestRequestsInFlightAtTheEndOfAProcessAreLost(t *testing.T) {
 	assert.Equal(t, 5, w.Remaining(now+time.Second))
 }
 
-func TestRequestThatIsNotSentAfterARestartSaysNothingOfThoseThatAreLost(t *testing.T) {
-	t.Parallel()
-	before, now := ratelimits.Window{}, time.Hour
-	for i := range 2 { // of a sliding log
-		p, _ := before.Take(now)
-		before.Report(now, p, ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - i, ResetAfter: 10 * time.Second})
-		now += time.Second
-	}
-	before.Take(now)
-	before.Take(now)
-	w := written(t, &before)
-	w.Resume(now, true)
-	p, ok := w.Take(now)
-	require.True(t, ok)
-	w.Return(now, p)
-	assert.Equal(t, 1, w.Remaining(now))
-}
-
 func TestWindowThatMayHaveBeenUsedSinceItWasWrittenIsFullForAPeriod(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3, 5} {
@@ -156,4 +138,24 @@ func TestWindowThatKnowsNothingIsResumedAsOneThatKnowsNothing(t *testing.T) {
 		_, ok = w.Take(time.Hour)
 		assert.False(t, ok)
 	}
+}
+
+// What has passed a hidden limit may have passed it again when the other process came to its end.
+func TestHiddenLimitIsUsedUpForTheNextProcess(t *testing.T) {
+	t.Parallel()
+	before := known(t, 20, second)
+	for i := range 4 {
+		before.exchange(0, ok(20, 18-i, second))
+	}
+	before.exchange(0, shared(10*second)) // five have passed
+	now := 10*second + rounding
+	for i := range 4 {
+		before.exchange(now, ok(20, 19-i, second))
+	}
+	w := written(t, &before.Window)
+	b := &bucket{w, t}
+	b.Resume(18*second, false)
+	now = 23 * second // the four would have come back
+	b.exchange(now, ok(20, 19, second))
+	b.burst(now, 1)
 }

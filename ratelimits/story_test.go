@@ -111,6 +111,11 @@ func (b *bucket) exchange(now time.Duration, r ratelimits.Response) {
 	b.Report(now, b.send(now), r)
 }
 
+// exchangeInFlight answers a request that was sent, by another way, before the hold.
+func (b *bucket) exchangeInFlight(now time.Duration, r ratelimits.Response) {
+	b.Report(now, b.Adopt(now, 0), r)
+}
+
 // closedUntil says that nothing may leave now, nor just before the given time, but then. The story goes on at that
 // time.
 func (b *bucket) closedUntil(now, until time.Duration) {
@@ -140,6 +145,13 @@ func (b *bucket) waitsForAnOutcome(now time.Duration) {
 func (b *bucket) left(now time.Duration, want int) {
 	b.t.Helper()
 	assert.Equal(b.t, want, b.Remaining(now), "requests left at %v", now)
+}
+
+// refusedFor is a 429 of the bucket itself that asks to come back before the bucket is empty.
+func refusedFor(limit int, retry, reset time.Duration) ratelimits.Response {
+	r := refused(limit, retry)
+	r.ResetAfter = reset
+	return r
 }
 
 // opens returns when the next request may leave, after a hold and after the window behind it. It has to be before ever.

@@ -22,27 +22,6 @@ func TestCancelledRequestGivesItsPlaceBack(t *testing.T) {
 	b.burst(second, 4)
 }
 
-func TestCancelledRequestGivesItsPlaceBackAlsoAfterTheWindow(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 2)
-	b.left(1100*ms, 3)
-	for _, p := range carried {
-		b.Return(1100*ms, p)
-	}
-	b.left(1100*ms, 5)
-}
-
-func TestCancelledFirstRequestOfAnUnknownBucketLetsTheNextOneGo(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	for range 10 {
-		p := b.burst(0, 1)[0]
-		b.waitsForAnOutcome(0)
-		b.Return(0, p)
-		assert.Zero(t, b.InFlight())
-	}
-}
-
 func TestLostRequestStaysChargedAsLongAsTheServerMayRememberIt(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)
@@ -52,36 +31,6 @@ func TestLostRequestStaysChargedAsLongAsTheServerMayRememberIt(t *testing.T) {
 	b.burst(500*ms, 2)
 	b.closedUntil(500*ms, firstEnd)
 	b.left(firstEnd, 3) // the two that are still in flight
-}
-
-// It may have been processed in the new window as well, and then nobody will ever say so.
-func TestLostRequestThatWasCarriedOverStaysChargedInTheNewWindow(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 1)
-	b.Lost(1100*ms, carried[0])
-	b.left(1100*ms, 4)
-	b.exchange(1200*ms, ok(5, 3, second))
-	b.left(1200*ms, 3)
-}
-
-func TestLostRequestStaysChargedWhereTheWindowMayHaveClosedBeforeIt(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Report(200*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.2 s
-	b.Report(400*ms, b.send(200*ms), ok(5, 3, 820*ms))
-	require.Equal(t, ratelimits.KindFixed, b.Kind())
-	b.Lost(1100*ms, b.send(900*ms))
-	b.left(1200*ms+rounding, 4)
-}
-
-// A sliding bucket gives it back a period after it was processed, which was at the latest when it was given up.
-func TestLostRequestOfUnprovenKindStaysChargedForAWholePeriod(t *testing.T) {
-	t.Parallel()
-	b := known(t, 2, second)
-	b.Lost(900*ms, b.send(0))
-	b.closedUntil(900*ms, second+rounding) // what was answered is back
-	b.exchange(second+rounding, ok(2, 0, second))
-	b.closedUntil(second+rounding, 2*second+2*rounding) // one is to go alone
 }
 
 // Where the lost request may have been processed after all that is known, a leaky bucket takes longer to forget it, and
@@ -142,18 +91,6 @@ func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
 	}
 }
 
-func TestBucketThatIsOnlyEverAnsweredWithoutLimitsNeverStops(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	now, sent := time.Duration(0), 0
-	for now < 60*second {
-		now = b.opens(now)
-		b.exchange(now, broken)
-		sent++
-	}
-	assert.GreaterOrEqual(t, sent, 50, "one for each period at least")
-}
-
 // One late outcome of a window that has long passed is no reason to wait for anything.
 func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 	t.Parallel()
@@ -209,48 +146,28 @@ func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	b.left(200*ms, 1)
 }
 
-// Nor does an answer that was overtaken, which knows nothing of what was counted after it.
-func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, 10*second)
-	permits := b.many(20*second, 3)
-	b.Report(20010*ms, permits[1], ok(5, 2, 10*second)) // the other one in flight, it seems
-	b.Report(20020*ms, permits[0], ok(5, 4, 10*second))
-	b.Return(20030*ms, permits[2]) // but that was never sent
-	b.left(20030*ms, 2)
-}
-
-// A request of which no answer has told anything takes its slot behind all others, if a leaky bucket has counted it,
-// however short the reset-after was that has been named so far.
+// A request of which no answer has told anything comes back last of a leaky bucket that has counted it, however short
+// the reset-after was that has been named so far.
 func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {
 	t.Parallel()
 	b := leaky(t) // three, which come back at 200, 400 and 600 ms
 	b.exchange(ms, bare)
 	require.Equal(t, 600*ms, b.Period())
 	b.left(700*ms, 4)
-}
 
-// An empty one has forgotten it a slot later, as one request cannot have filled more of it.
-func TestRequestWithoutLimitsComesBackAfterASlotOfAnEmptyLeakyBucket(t *testing.T) {
-	t.Parallel()
-	b := leaky(t)
-	b.exchange(10*second, bare)
+	b.exchange(10*second, bare) // of an empty one a slot later, as one request cannot have filled more of it
 	b.left(10*second, 4)
 	b.left(10*second+210*ms, 5)
-}
 
-// However many are lost, a leaky bucket is empty after a period.
-func TestLeakyBucketIsEmptyAPeriodAfterAllWasLost(t *testing.T) {
-	t.Parallel()
-	b := leaky(t)
-	for _, p := range b.burst(10*second, 5) {
+	b = leaky(t)
+	for _, p := range b.burst(10*second, 5) { // however many are lost, it is empty after a period
 		b.Lost(10*second, p)
 	}
 	b.left(11*second+10*ms, 5)
 }
 
-// The slots of a leaky bucket that was asked by many while it was broken are not counted twice.
-func TestLeakyBucketIsFullSoonAlthoughItWasBrokenAHundredTimesBefore(t *testing.T) {
+// What was answered without limits before any limit was known is no reason to wait.
+func TestErrorsBeforeTheFirstLimitsCostNothing(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	for range 100 {
@@ -259,37 +176,9 @@ func TestLeakyBucketIsFullSoonAlthoughItWasBrokenAHundredTimesBefore(t *testing.
 	for i := range 3 { // a bucket of five that gives one back each second
 		b.exchange(0, ok(5, 4-i, time.Duration(i+1)*second))
 	}
+	b.left(0, 2)
 	require.LessOrEqual(t, b.Reset(), 5*second)
 	require.LessOrEqual(t, b.State(0).Reset, 5*second)
-	b.send(0)
-}
-
-// A count that earlier requests seemed to explain may have had somebody else's in it. What is lost is not taken off it
-// before a response shows that it was not counted.
-func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	for i := range 3 {
-		b.exchange(0, ok(5, 4-i, second))
-	}
-	b.Report(second, b.send(900*ms), ok(5, 3, second)) // in the next window: one of the two is somebody else's
-	now := second + 10*ms
-	p := b.burst(now, 3)
-	b.Lost(now+ms, p[0])
-	b.left(now+ms, 0)
-}
-
-// What a slow response has counted beyond what was still charged when it came may be a request of ours that nobody has
-// answered, and not somebody else's. So the next such request does not make room for it.
-func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *testing.T) {
-	t.Parallel()
-	b := log(t)
-	b.Report(2002*ms, b.send(2000*ms), broken) // counted at 2001 ms
-	slow := b.send(3000 * ms)                  // counted a moment later, when the first one still is
-	b.Report(3500*ms, slow, ok(5, 3, second))
-	b.exchange(3600*ms, broken)
-	b.exchange(3600*ms, ok(5, 2, second)) // the slow one, and both of these
-	b.left(4550*ms, 3)
 }
 
 // What a refused request has found counted stays known, whichever of the requests that nobody has heard of are taken
@@ -308,4 +197,37 @@ func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
 		})
 		b.left(10*second, 4-lost)
 	}
+}
+
+// After a request without an answer, of a bucket that may be leaky, one goes when nothing else is charged. That is
+// still so if the first one that could was not sent after all.
+func TestRequestIsToGoAloneAlsoWhenTheFirstOneWasReturned(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	b.Lost(11*second, b.send(10*second))
+	b.Return(time.Minute, b.send(time.Minute))
+	b.Adopt(time.Minute, time.Minute) // of another bucket
+	b.waitsForAnOutcome(time.Minute)
+}
+
+// A leaky bucket is fuller by everything that it has counted, also by what an error without limits has answered. So one
+// goes when nothing else is charged.
+func TestAfterErrorsWithoutLimitsOneGoesAloneIntoWhatMayBeALeakyBucket(t *testing.T) {
+	t.Parallel()
+	b := known(t, 2, 125*ms)
+	b.exchange(0, broken)
+	b.exchange(127*ms, broken)
+	_, granted := b.Take(128 * ms)
+	assert.False(t, granted, "the second error may have been counted")
+	b.send(253 * ms)
+}
+
+// A success without limits has been counted once at most, and the ledger has it. So one goes first when its place comes
+// back, but not alone.
+func TestAfterASuccessWithoutLimitsOneGoesFirstButNotAlone(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 200*ms)
+	b.exchange(100*ms, bare)
+	b.exchange(150*ms, ok(5, 2, 450*ms)) // of a leaky bucket, perhaps
+	b.burst(560*ms, 1)                   // only the last is charged
 }

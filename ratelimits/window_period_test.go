@@ -8,7 +8,53 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
 )
+
+// Every request of a log that names its next place is charged for a period: that somebody else fills it refutes
+// nothing. What may never have reached the server need not be what comes back next.
+func TestLogThatNamesItsNextPlaceIsStillKnown(t *testing.T) {
+	t.Parallel()
+	for name, happens := range map[string]func(s *served){
+		"after a stranger's refusal": func(s *served) {
+			s.World.Consume(s.Start.Add(s.Now), message, 5)
+			before := len(s.Refusals)
+			s.SendOneByOne(1)
+			require.Len(s.T, s.Refusals, before+1)
+		},
+		"after a lost request": func(s *served) {
+			p, granted := s.Take(s.Now)
+			require.True(s.T, granted)
+			s.Lost(s.Now, p)
+			s.Until(s.Now + 500*ms)
+			s.SendOneByOne(1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, always(discordsim.SlidingNext(5, second)), steady(40*ms))
+			s.SendEvery(150*ms, 40)
+			s.Finish()
+			s.Until(s.Now + 5*second)
+			require.Equal(t, ratelimits.KindNext, s.Kind())
+			happens(s)
+			assert.Equal(t, ratelimits.KindNext, s.Kind())
+		})
+	}
+}
+
+// A request that is told of less than a period although it is the first shows that there are windows.
+func TestFirstRequestInTheMiddleOfAWindowEndsTheSuspicion(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, 10*second)
+	b.Report(2*second, b.send(2*second), refused(5, 8*second))
+	b.exchange(30*second, ok(5, 4, 10*second))
+	b.exchange(43*second, ok(5, 4, 7*second))
+	for i, p := range b.burst(46*second, 4) {
+		b.Report(46*second, p, ok(5, 3-i, 4*second))
+	}
+	b.burst(50*second+5*ms, 5)
+}
 
 // A period that something has shown once, and nothing since, does not slow the bucket down for ever.
 func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {

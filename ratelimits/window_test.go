@@ -1,11 +1,13 @@
 package ratelimits_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -73,20 +75,11 @@ func TestUsedUpWindowOpensWhenItHasCertainlyClosedAndNotBefore(t *testing.T) {
 			t.Parallel()
 			b := newBucket(t)
 			b.Report(c.received, b.send(c.sent), ok(1, 0, c.after))
+			assert.Equal(t, c.opens-c.received, b.Predict(c.received, 0))
 			b.closedUntil(c.received, c.opens)
 			b.send(c.opens)
 		})
 	}
-}
-
-func TestTimeToTheNextRequestIsWhatIsLeftOfTheWindow(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.exchange(60*second, ok(1, 0, 360*second+399*ms))
-	at, certain := b.Next(69800 * ms)
-	require.True(t, certain)
-	assert.Equal(t, 350600*ms, at-69800*ms)
-	assert.Equal(t, 350600*ms, b.Predict(69800*ms, 0))
 }
 
 func TestWindowIsFullAgainAfterItsEnd(t *testing.T) {
@@ -161,20 +154,6 @@ func TestQueueLeavesInBurstsOfOneWindowEach(t *testing.T) {
 	}
 }
 
-// The old clients sent one at a time; a window lets go whatever it has, and the one that uses it up is not held back
-// either.
-func TestAllThatIsLeftLeavesAtOnceWithoutWaitingForAnswers(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	permits := b.burst(10*ms, 4)
-	b.left(10*ms, 0)
-	for i, p := range permits {
-		b.Report(110*ms, p, ok(5, 3-i, 940*ms))
-	}
-	assert.Zero(t, b.InFlight())
-	b.left(110*ms, 0)
-}
-
 func TestWholeBatchFollowsTheResetOfAFixedWindow(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)
@@ -201,4 +180,102 @@ func TestSlowAnswerDoesNotDelayTheEndThatIsKnown(t *testing.T) {
 	b.Report(310*ms, b.send(300*ms), ok(2, 0, 740*ms))
 	require.Equal(t, ratelimits.KindFixed, b.Kind())
 	b.closedUntil(310*ms, 1050*ms+rounding) // between 1.04 and 1.05 s
+}
+
+// A server's fixed window, whose answers arrive in any order.
+//
+// All requests of one burst leave together; the server processes them in one order and answers in another, and while
+// the window is open nothing that the answers say lets more than the limit leave, or makes Remaining rise.
+func TestAnswersInAnyOrderNeverGrantTooMuch(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(2, 12).Draw(t, "limit")
+		const period = 10 * second
+		var w ratelimits.Window
+		first, granted := w.Take(0)
+		require.True(t, granted)
+		opened := time.Duration(rapid.IntRange(0, 300).Draw(t, "first processed")) * ms
+		now := opened + time.Duration(rapid.IntRange(0, 300).Draw(t, "first answered"))*ms
+		w.Report(now, first, ok(limit, limit-1, period))
+
+		type answer struct {
+			permit ratelimits.Permit
+			r      ratelimits.Response
+		}
+		var flying []answer
+		sent, processed, left := 1, now, w.Remaining(now)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now += time.Duration(rapid.IntRange(0, 200).Draw(t, "pause")) * ms
+			if rapid.Bool().Draw(t, "send") {
+				if permit, granted := w.Take(now); granted {
+					sent++
+					processed = max(processed, now)
+					flying = append(flying, answer{permit, ok(limit, limit-sent, opened+period-processed)})
+				}
+			} else if len(flying) > 0 {
+				i := rapid.IntRange(0, len(flying)-1).Draw(t, "answer")
+				w.Report(now, flying[i].permit, flying[i].r)
+				flying = slices.Delete(flying, i, i+1)
+			}
+			require.LessOrEqual(t, sent, limit, "requests in one window")
+			require.LessOrEqual(t, w.Remaining(now), left, "Remaining must not rise")
+			require.LessOrEqual(t, sent+w.Remaining(now), limit, "Remaining is more than there is")
+			left = w.Remaining(now)
+		}
+		require.Equal(t, limit-sent, left, "none of them is lost, either")
+	})
+}
+
+// A request takes so long that the next one goes without its outcome.
+func TestStopWaiting(t *testing.T) {
+	t.Parallel()
+	ok := ok(5, 4, time.Minute)
+	for name, prepare := range map[string]func(w *ratelimits.Window){
+		"unknown": func(*ratelimits.Window) {},
+		"first after a hold": func(w *ratelimits.Window) {
+			p, _ := w.Take(0)
+			w.Report(0, p, ok)
+			w.Hold(0, time.Millisecond)
+		},
+		"recalled": func(w *ratelimits.Window) { w.Recall(5, time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var w ratelimits.Window
+			prepare(&w)
+			now := time.Second
+			slow, took := w.Take(now)
+			require.True(t, took)
+			_, took = w.Take(now)
+			require.False(t, took, "it goes first")
+			slow = w.StopWaiting(w.StopWaiting(slow)) // twice is once
+			second, took := w.Take(now)
+			require.True(t, took)
+			_, took = w.Take(now)
+			require.False(t, took, "now that one goes first")
+			assert.Equal(t, 2, w.InFlight())
+			w.Lost(now, slow)
+			_, took = w.Take(now)
+			require.False(t, took, "and its outcome is still waited for")
+			w.Report(now, second, ok)
+			assert.Zero(t, w.InFlight())
+			assert.LessOrEqual(t, w.Remaining(now), 4)
+			_, took = w.Take(now)
+			assert.True(t, took)
+		})
+	}
+}
+
+// A bucket that may be leaky lets a request go alone after a lost one. One in flight from before is not waited for
+// either.
+func TestStopWaitingForOneThatWouldGoAlone(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, second)
+	both := b.many(0, 2)
+	b.Lost(0, both[1])
+	b.waitsForAnOutcome(time.Minute)
+	slow := b.StopWaiting(both[0])
+	b.send(b.opens(time.Minute))
+	b.Report(time.Minute, slow, ok(5, 4, second))
+	assert.Equal(t, 1, b.InFlight())
 }

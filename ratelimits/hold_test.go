@@ -1,12 +1,10 @@
 package ratelimits_test
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -54,24 +52,19 @@ func TestProbeNeedNotBeASuccessOfTheCaller(t *testing.T) {
 	b.burst(second, 3)
 }
 
-func TestProbeThatIsRefusedBeginsAnotherHold(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, 30*second)
-	b.Hold(0, second)
-	b.exchange(second, shared(3*second))
-	b.closedUntil(second, 4*second+rounding)
-	b.burst(4*second+rounding, 1)
-}
-
-// Answers to requests that were sent before the hold say nothing about the time after it.
-func TestOnlyTheProbesOwnSuccessEndsTheProbing(t *testing.T) {
+// Answers to requests that were sent before the hold say nothing about the time after it, and a success of the one that
+// went first nothing of a refusal that has come since.
+func TestOnlyASuccessAfterTheHoldEndsTheProbing(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
 	early := b.many(0, 2)
 	b.Report(100*ms, early[0], shared(second))
 	b.Report(200*ms, early[1], ok(5, 2, 9800*ms))
 	assert.True(t, b.Probing())
-	b.burst(1200*ms, 1)
+	first := b.burst(1200*ms, 1)[0]
+	b.Hold(1300*ms, 2*second)
+	b.Report(1400*ms, first, ok(5, 1, 8600*ms))
+	b.burst(20*second, 1)
 }
 
 func TestShorterHoldNeverShortensALongerOne(t *testing.T) {
@@ -83,18 +76,9 @@ func TestShorterHoldNeverShortensALongerOne(t *testing.T) {
 	b.Hold(second, 0)
 	b.Hold(second, -second)
 	b.closedUntil(second, 10*second)
-}
 
-// exchangeInFlight answers a request that was sent, by another way, before the hold.
-func (b *bucket) exchangeInFlight(now time.Duration, r ratelimits.Response) {
-	b.Report(now, b.Adopt(now, 0), r)
-}
-
-func TestHoldThatChangesNothingAsksForNoProbe(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, 60*second)
-	b.Hold(0, 0)
-	b.Hold(0, -second)
+	b = known(t, 5, 60*second)
+	b.Hold(0, 0) // what is no hold asks for no probe
 	assert.False(t, b.Probing())
 	b.burst(0, 4)
 }
@@ -146,22 +130,6 @@ func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
 	assert.Equal(t, 4*second, b.Period().Truncate(second))
 }
 
-func TestLongestWaitThatARefusalAsksForIsTheOneThatCounts(t *testing.T) {
-	t.Parallel()
-	h := http.Header{}
-	h.Set("Via", "1.1 google")
-	h.Set("X-RateLimit-Bucket", "abcd1234")
-	h.Set("X-RateLimit-Limit", "5")
-	h.Set("X-RateLimit-Remaining", "4")
-	h.Set("X-RateLimit-Reset-After", "1.000")
-	h.Set("X-RateLimit-Scope", "shared")
-	h.Set("Retry-After", "1")
-	b := newBucket(t)
-	b.exchange(0, ratelimits.ParseResponse(429, h, []byte(`{"message": "x", "retry_after": 1163, "global": false}`)))
-	b.closedUntil(0, 1163*second+rounding)
-	b.send(1163*second + rounding)
-}
-
 func TestLongWaitIsBelievedUpToADay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ said, believed time.Duration }{
@@ -211,33 +179,6 @@ func TestWaitIsForWhatTakesLongest(t *testing.T) {
 	assert.Equal(t, ratelimits.ClassUser, b.WaitClass(0))
 }
 
-func TestWaitForAHiddenLimitIsForTheRefusalUnlessTheWindowTakesLonger(t *testing.T) {
-	t.Parallel()
-	for limit, want := range map[int]ratelimits.Class{50: ratelimits.ClassShared, 3: ratelimits.ClassOK} {
-		b := newBucket(t)
-		b.exchange(0, ok(limit, limit-1, time.Hour))
-		b.exchange(0, shared(10*second))
-		now := b.opens(0)
-		b.exchange(now, ok(limit, limit-2, time.Hour))
-		b.send(now) // to try whether it lets more through
-		assert.Equal(t, want, b.WaitClass(now), "limit %d", limit)
-	}
-}
-
-// Nobody knows whether a request was let through whose outcome is lost.
-func TestLostRequestDoesNotEndARowOfRefusals(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Unlimit()
-	now := time.Duration(0)
-	for range 7 {
-		now += b.HoldWait(now)
-		b.Lost(now, b.Adopt(now, now))
-		b.Report(now, b.Adopt(now, now), shared(10*ms))
-	}
-	assert.Greater(t, b.HoldWait(now), second)
-}
-
 func TestHoldsAfterRefusalsInARowGrow(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, second)
@@ -271,30 +212,93 @@ func TestSharedRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	b.closedUntil(now, now+first)
 }
 
-// A lift forgets the row, not when the 429 came: what was full then is so still.
-func TestLiftDoesNotFreeAPlaceThatSomebodyElseHas(t *testing.T) {
+// Nobody knows whether a request was let through whose outcome is lost, and a server that is in trouble has let nothing
+// through.
+func TestWhatWasNotAcceptedDoesNotEndARowOfRefusals(t *testing.T) {
 	t.Parallel()
-	var w ratelimits.Window
-	limits := func(remaining int) ratelimits.Response {
-		return ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: remaining, ResetAfter: time.Minute}
+	for _, between := range []ratelimits.Response{{}, broken} {
+		b := newBucket(t)
+		b.Unlimit()
+		now := time.Duration(0)
+		for range 7 {
+			now = b.opens(now)
+			b.exchange(now, between)
+			b.Report(now, b.Adopt(now, now), shared(10*ms))
+		}
+		assert.Greater(t, b.HoldWait(now), second)
 	}
-	now := time.Second
-	p, _ := w.Take(now)
-	w.Report(now, p, limits(4))
-	first, _ := w.Take(now)
-	second, _ := w.Take(now)
-	third, _ := w.Take(now)
-	now += time.Second
-	w.Report(now, first, ratelimits.Response{
-		Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: 5, ResetAfter: 50 * time.Second, HasRetryAfter: true, RetryAfter: time.Second,
-	})
-	w.Report(now, second, ratelimits.Response{
-		Status: 429, Class: ratelimits.ClassShared, Limited: true, Limit: 5, ResetAfter: 50 * time.Second, HasRetryAfter: true, RetryAfter: 20 * time.Second,
-	})
-	now += time.Second
-	require.Zero(t, w.Remaining(now))
-	w.LiftHold(now)
-	before := w.Remaining(now)
-	w.Return(now, third)
-	assert.Equal(t, before, w.Remaining(now), "the bucket was full without it")
+}
+
+func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, 10*second)
+	for i, p := range b.many(2*second, 3) {
+		b.Report(2*second, p, ok(5, 2-i, 8*second))
+	}
+	b.exchangeInFlight(3*second, refused(5, 7*second))
+	b.LiftHold(3 * second)
+	probe := b.burst(3*second, 1)[0]
+	b.Report(3*second, probe, ok(5, 4, 10*second))
+	b.burst(3*second, 4)
+}
+
+// What a limit of the resource has refused says nothing of the requests that the bucket has counted.
+func TestLiftHoldOfASharedRefusalFreesNoPlace(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	for i := range 3 {
+		b.exchange(0, ok(5, 3-i, 10*second))
+	}
+	b.exchange(0, shared(5*second))
+	b.LiftHold(second)
+	b.left(second, 1)
+}
+
+func TestWaitsGrowWhileALimitRefusesAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	var r ratelimits.Refusals
+	grown := func(most, now time.Duration) {
+		wait := r.Again(now, false)
+		assert.LessOrEqual(t, wait, most)
+		assert.GreaterOrEqual(t, wait, most-most/8)
+		assert.Equal(t, wait, r.Again(now, true), "of one moment")
+	}
+	for i, most := range []time.Duration{
+		0, 0, 250 * ms, 500 * ms, second, 2 * second, 4 * second, 8 * second, 16 * second, 32 * second, time.Minute, time.Minute,
+	} {
+		grown(most, time.Duration(i)*second)
+	}
+	for i := range 300 {
+		grown(time.Minute, time.Hour+time.Duration(i)*second)
+	}
+	r.Accepted(2 * time.Hour)
+	assert.Zero(t, r.Row())
+	assert.Zero(t, r.Again(3*time.Hour, false))
+}
+
+// Somebody else who uses up the limit for half of every second is not in step with the waits.
+func TestGrownWaitsKeepNoStepWithOthers(t *testing.T) {
+	t.Parallel()
+	var r ratelimits.Refusals
+	now, through := time.Duration(0), 0
+	for range 100 {
+		now += max(r.Again(now, false), 250*ms)
+		if now%second >= second/2 {
+			through++
+		}
+	}
+	assert.Greater(t, through, 20)
+}
+
+// What was under way when a limit refused another one proves nothing.
+func TestSuccessOfARequestFromBeforeARefusalEndsNoRow(t *testing.T) {
+	t.Parallel()
+	var r ratelimits.Refusals
+	for i := range 3 {
+		r.Again(time.Duration(i+1)*second, false)
+		r.Accepted(500 * ms)
+	}
+	assert.Equal(t, 3, r.Row())
+	r.Accepted(3 * second)
+	assert.Zero(t, r.Row())
 }
