@@ -217,20 +217,6 @@ func TestLongListIsNotBelieved(t *testing.T) {
 	assert.ErrorContains(t, err, "longer than the data")
 }
 
-// What lies too far away is brought near, and nothing that still holds is.
-func TestHoldLongAfterTheLatestOutcomeTravels(t *testing.T) {
-	t.Parallel()
-	var w Window
-	p, _ := w.Take(time.Second)
-	w.Report(2*time.Second, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Second})
-	now := 1000 * time.Hour
-	w.Hold(now, time.Hour)
-	got, _, err := DecodeWindow(w.Append(nil))
-	require.NoError(t, err)
-	assert.Equal(t, time.Hour, got.HoldWait(now))
-	assert.Equal(t, 5, got.Remaining(now))
-}
-
 func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
 	t.Parallel()
 	var w Window

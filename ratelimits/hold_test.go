@@ -109,27 +109,6 @@ func TestSharedRefusalDoesNotUseUpTheBucket(t *testing.T) {
 	b.burst(3*second, 3)
 }
 
-// A 429 of another limit names the bucket's limit, but no period of the bucket's. A request that is lost before a
-// response has named that stays charged for as long as the 429 has spoken of, and not for no time at all.
-func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	refusal := ratelimits.Response{
-		Status: 429, Class: ratelimits.ClassShared, Limited: true, Limit: 2, Remaining: 1, ResetAfter: 4 * second,
-		RetryAfter: second, HasRetryAfter: true,
-	}
-	b.exchange(0, refusal)
-	b.Lost(second+rounding, b.send(second+rounding))
-	b.closedUntil(second+rounding, 4*second+rounding) // the 429 counts, too
-
-	b = newBucket(t) // another such 429 changes nothing of that, and the first success tells what it is
-	b.exchange(0, refusal)
-	refusal.ResetAfter = 60 * second
-	b.exchange(second+rounding, refusal)
-	b.exchange(3*second, ok(2, 1, 4*second))
-	assert.Equal(t, 4*second, b.Period().Truncate(second))
-}
-
 func TestLongWaitIsBelievedUpToADay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ said, believed time.Duration }{

@@ -35,56 +35,40 @@ func (s *served) heals(limit int, slowestTrip time.Duration) {
 	require.GreaterOrEqual(s.T, late, windows*limit*9/10, "requests in twelve seconds")
 }
 
-// reversals plays every change of kind there is.
-func reversals(t *testing.T, play func(t *testing.T, from, to string)) {
-	t.Helper()
-	for from := range kindOf {
-		for to := range kindOf {
+// As Remaining may lag by one, one answer more is needed to see the change than Remaining alone would need: two
+// requests can be under way then. With jitter several of those that are under way together may meet it. No more leave
+// once the first refusal is known.
+func TestWrongKindCostsOneRoundOfRefusalsAtMostAndHeals(t *testing.T) {
+	t.Parallel()
+	for from := range wantKind {
+		for to := range wantKind {
 			if from == to {
 				continue
 			}
 			t.Run(from+" becomes "+to, func(t *testing.T) {
 				t.Parallel()
-				play(t, from, to)
+				for _, limit := range []int{2, 5, 10} {
+					for i := range time.Duration(5) {
+						at, roundTrip := 10*second+i*237*ms, i*60*ms
+						s := reversal(t, limit, from, to, at, steady(roundTrip))
+						require.LessOrEqual(t, len(s.Refusals), 2, "limit %d, at %v, round trip %v", limit, at, roundTrip)
+						s.sentNoneAfterTheFirstRefusal(limit, at)
+						s.heals(limit, roundTrip)
+
+						s = reversal(t, limit, from, to, at, between(uint64(i), 10*ms, 120*ms))
+						s.sentNoneAfterTheFirstRefusal(limit, at)
+						s.heals(limit, 240*ms)
+					}
+				}
 			})
 		}
 	}
 }
 
-// As Remaining may lag by one, one answer more is needed to see the change than Remaining alone would need: two
-// requests can be under way then.
-func TestWrongKindCostsTwoRefusalsOfOneRoundAtMostAndHeals(t *testing.T) {
-	t.Parallel()
-	reversals(t, func(t *testing.T, from, to string) {
-		for _, limit := range []int{2, 5, 10} {
-			for i := range 5 {
-				at, trip := 10*second+time.Duration(i)*237*ms, time.Duration(i)*60*ms
-				s := reversal(t, limit, from, to, at, steady(trip))
-				require.LessOrEqual(t, len(s.Refusals), 2, "limit %d, at %v, round trip %v", limit, at, trip)
-				for _, event := range s.World.Refusals() {
-					require.LessOrEqual(t, event.SentAt.Sub(s.Start), s.Refusals[0], "limit %d, at %v: one more was sent", limit, at)
-				}
-				s.heals(limit, trip)
-			}
-		}
-	})
-}
-
-// With jitter several of those that are under way together may meet it. No more leave once the first one is known.
-func TestWrongKindCostsOneRoundOfRefusalsAtMostAndHealsUnderJitter(t *testing.T) {
-	t.Parallel()
-	reversals(t, func(t *testing.T, from, to string) {
-		for _, limit := range []int{2, 5, 10} {
-			for seed := range uint64(5) {
-				s := reversal(t, limit, from, to, 10*second+time.Duration(seed)*237*ms, between(seed, 10*ms, 120*ms))
-				for _, event := range s.World.Refusals() {
-					sent := event.SentAt.Sub(s.Start)
-					require.LessOrEqual(t, sent, s.Refusals[0], "limit %d, seed %d: one more was sent", limit, seed)
-				}
-				s.heals(limit, 240*ms)
-			}
-		}
-	})
+func (s *served) sentNoneAfterTheFirstRefusal(limit int, at time.Duration) {
+	for _, event := range s.World.Refusals() {
+		require.LessOrEqual(s.T, event.SentAt.Sub(s.Start), s.Refusals[0], "limit %d, at %v: one more was sent", limit, at)
+	}
 }
 
 func TestKindIsFoundOutAnewAfterItHasChanged(t *testing.T) {
@@ -95,7 +79,7 @@ func TestKindIsFoundOutAnewAfterItHasChanged(t *testing.T) {
 		t.Run(c.from+" becomes "+c.to, func(t *testing.T) {
 			t.Parallel()
 			s := reversal(t, 5, c.from, c.to, 10*second, steady(20*ms))
-			assert.Equal(t, kindOf[c.to].String(), s.Kind().String())
+			assert.Equal(t, wantKind[c.to].String(), s.Kind().String())
 		})
 	}
 }

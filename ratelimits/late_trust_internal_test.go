@@ -8,6 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const second = time.Second
+
+func takeAt(t *testing.T, w *Window, now time.Duration) Permit {
+	t.Helper()
+	p, ok := w.Take(now)
+	require.True(t, ok)
+	return p
+}
+
+func says(limit, remaining int, after time.Duration) Response {
+	return Response{Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after}
+}
+
 // A state that somebody else has written lets nothing wait for more than a day: neither may its lateness.
 func TestResumedLatenessHoldsNothingForLongerThanADay(t *testing.T) {
 	t.Parallel()

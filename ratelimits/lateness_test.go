@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -173,48 +174,46 @@ func TestWhatIsRefusedTogetherShowsTheSame(t *testing.T) {
 	b.burst(end+lateBy+rounding, 4)
 }
 
-// A refusal that asks to wait for a whole period is not one of a bucket that opens late.
-func TestALongRefusalIsNotLateness(t *testing.T) {
+// Lateness is a short wait of the bucket itself, for a place that had been announced to be free.
+func TestOtherRefusalsAreNotLateness(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		opened := k.fill(b, 10*round)
-		b.Report(opened, b.send(opened), refused(2, 10*second))
+		both := []ratelimits.Permit{b.send(opened), b.Adopt(opened, opened)}
+		b.Report(opened, both[0], shared(lateBy))
+		b.Report(opened, both[1], refused(2, 10*second)) // a whole period
 		by, _ := b.Late()
 		assert.Zero(t, by)
 	})
-}
-
-// Nor is one of another limit.
-func TestARefusalOfAnotherLimitIsNotLateness(t *testing.T) {
-	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
-		opened := k.fill(b, 10*round)
-		b.Report(opened, b.send(opened), shared(lateBy))
+	t.Run("with places left", func(t *testing.T) {
+		t.Parallel()
+		b := fixed(t, 5, 10*second)
+		b.Report(3*second, b.send(3*second), refused(5, lateBy))
 		by, _ := b.Late()
 		assert.Zero(t, by)
 	})
-}
-
-// Nor are those of a limit that is lower, and was not known to be so yet.
-func TestRefusalsByALoweredLimitAreNotLateness(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, second)
-	for left := 2; left >= 0; left-- {
-		b.exchange(200*ms, ok(5, left, 800*ms))
-	}
-	permits := b.burst(firstEnd, 5)
-	for i, r := range []ratelimits.Response{ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms)} {
-		b.Report(firstEnd+time.Duration(i+1)*10*ms, permits[i], r)
-	}
-	by, _ := b.Late()
-	assert.Zero(t, by)
-}
-
-// Nor is one while there were places that nobody had used.
-func TestARefusalWithPlacesLeftIsNotLateness(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, 10*second)
-	b.Report(3*second, b.send(3*second), refused(5, lateBy))
-	by, _ := b.Late()
-	assert.Zero(t, by)
+	t.Run("by a limit that was not known to be lower", func(t *testing.T) {
+		t.Parallel()
+		b := fixed(t, 5, second)
+		for left := 2; left >= 0; left-- {
+			b.exchange(200*ms, ok(5, left, 800*ms))
+		}
+		permits := b.burst(firstEnd, 5)
+		for i, r := range []ratelimits.Response{ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms)} {
+			b.Report(firstEnd+time.Duration(i+1)*10*ms, permits[i], r)
+		}
+		by, _ := b.Late()
+		assert.Zero(t, by)
+	})
+	t.Run("although the bucket has room", func(t *testing.T) { // without a scope, so it is not of the class of sub-limits
+		t.Parallel()
+		b := fixed(t, 2, 60*second)
+		at := b.opens(6 * second)
+		room := refusedFor(2, 50*second, 55*second)
+		room.Remaining = 1
+		b.Report(at, b.send(at), room)
+		by, _ := b.Late()
+		assert.Zero(t, by)
+	})
 }
 
 // The announced reset is tried after 64 periods; three times in a row it has to be kept.
@@ -370,4 +369,81 @@ func TestASlowRequestDoesNotBlurWhenAWindowShouldOpen(t *testing.T) {
 	b.Report(opened+ms, b.send(opened), refused(2, 20*ms))
 	by, _ := b.Late()
 	assert.InDelta(t, 20*ms, by, float64(10*ms))
+}
+
+// A single request of another client, which arrives less than a round trip before ours, may be taken for lateness, but
+// not for one of a whole period.
+func TestOneRequestOfAnotherClientIsNotLateness(t *testing.T) {
+	t.Parallel()
+	s := serve(t, always(discordsim.Fixed(1, time.Hour)), steady(100*ms))
+	s.SendOneByOne(20)
+	require.Empty(t, s.Refusals)
+	s.World.Consume(s.Start.Add(s.Accepted[19]+time.Hour+10*ms), message, 1)
+	s.SendOneByOne(1)
+	require.Len(t, s.Refusals, 1)
+	by, _ := s.Late()
+	assert.Less(t, by, second)
+	start := s.Now
+	s.SendOneByOne(60)
+	assert.Less(t, s.Now-start, 62*time.Hour, "60 requests of a bucket of one an hour")
+}
+
+// globally runs a Global against a server whose seconds are punctual, for a while, and returns how many it lets go.
+func globally(g *ratelimits.Global, now *time.Duration, d, trip time.Duration) (n int) {
+	type out struct {
+		slot ratelimits.Slot
+		at   time.Duration
+	}
+	var flying []out
+	for end := *now + d; *now < end; *now += 5 * ms {
+		for len(flying) > 0 && flying[0].at <= *now {
+			g.Accepted(flying[0].slot)
+			g.Report(*now, flying[0].slot)
+			flying = flying[1:]
+		}
+		for {
+			if g.Tries(*now) && len(flying) > 0 {
+				break
+			}
+			slot, wait := g.Take(*now)
+			if wait > 0 {
+				break
+			}
+			n++
+			flying = append(flying, out{slot, *now + trip})
+		}
+	}
+	for _, f := range flying {
+		g.Report(max(*now, f.at), f.slot)
+	}
+	return n
+}
+
+// A 429 to a large upload makes the global limit late by the upload's time, twice.
+func TestSlowRefusalDoesNotMakeSecondsOpenSecondsLate(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(50)
+	now := second
+	before := globally(g, &now, 60*second, 50*ms)
+	for g.Wait(now) > 0 {
+		now += 5 * ms
+	}
+	slot, wait := g.Take(now)
+	require.Zero(t, wait)
+	now += 1900 * ms
+	g.Refused(now, slot, 50*ms)
+	g.Report(now, slot)
+	t.Log("late by", g.Late())
+	after := globally(g, &now, 60*second, 50*ms)
+	assert.Greater(t, after, before/2, "before %d", before)
+	assert.LessOrEqual(t, g.Late(), second/2)
+}
+
+func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
+	t.Parallel()
+	for expected, want := range map[time.Duration]time.Duration{400 * ms: 400 * ms, second: 500 * ms} {
+		g := ratelimits.NewGlobal(50)
+		g.ExpectLate(second, expected)
+		assert.Equal(t, want, g.Late())
+	}
 }

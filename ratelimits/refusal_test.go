@@ -24,17 +24,6 @@ func TestAfterALossNobodyGoesAloneInABucketThatIsNotLeaky(t *testing.T) {
 	b.many(now, 5)
 }
 
-// There is room for so many charges, and of two that become one neither may be forgotten.
-func TestLossAmongVeryManyRequestsIsFollowedByAProbe(t *testing.T) {
-	t.Parallel()
-	b := known(t, 200, 10*second)
-	for i := range 80 {
-		b.exchange(time.Duration(i+1)*50*ms, ok(200, 198-i, 10*second))
-	}
-	b.Lost(4100*ms, b.send(4100*ms))
-	b.burst(time.Minute, 1)
-}
-
 // Three responses that fit no bucket show a change if they come soon after each other. Hours apart they are three
 // mistakes.
 func TestMistakesFarApartAreNotBelieved(t *testing.T) {
@@ -76,14 +65,6 @@ func TestUnexpectedRefusalLetsOneRequestGoFirst(t *testing.T) {
 	b.waitsForAnOutcome(at)
 	b.Report(at, probe, ok(5, 4, 10*second))
 	b.burst(at, 4)
-}
-
-func TestRefusalUsesUpTheWindowEvenIfItSaysNoNumbers(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, 10*second)
-	b.exchange(second, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, RetryAfter: 9 * second, HasRetryAfter: true})
-	b.left(second, 0)
-	b.left(9*second, 0)
 }
 
 func TestRefusalsOfOneBurstCountAsOneSurprise(t *testing.T) {

@@ -64,11 +64,3 @@ func rulesOfEveryKind(limit int, period time.Duration) map[string]discordsim.Rul
 		"leaky":       always(discordsim.Leaky(limit, period)),
 	}
 }
-
-// alternating takes one trip and then the other, again and again.
-func alternating(one, other trip) travel {
-	return func() trip {
-		one, other = other, one
-		return other
-	}
-}

@@ -134,10 +134,3 @@ func TestWhatIsNotIsNotOnAnotherClockEither(t *testing.T) {
 	w.Shift(-7*time.Hour, -6*time.Hour)
 	assert.NotZero(t, w.Reset(), "a hold that ends at the origin is one still")
 }
-
-func TestPermitMovesByTheEarlierBound(t *testing.T) {
-	t.Parallel()
-	var w Window
-	p := takeAt(t, &w, 5*time.Hour)
-	assert.Equal(t, 6*time.Hour, p.Shift(time.Hour, 2*time.Hour).Sent())
-}

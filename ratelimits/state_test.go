@@ -106,28 +106,6 @@ func TestRecalledLimitIsStillAGuessInAState(t *testing.T) {
 	assert.Equal(t, 50, other.Limit(), "the first answer replaces a guess")
 }
 
-// The period of a State has been seen, and is not forgotten because the first response names a shorter rest of it.
-func TestPeriodOfAStateIsBelieved(t *testing.T) {
-	t.Parallel()
-	now := time.Hour
-	w := ratelimits.NewWindow(now, ratelimits.State{Limit: 2, Period: time.Second})
-	first, second := take(t, &w, now), take(t, &w, now)
-	w.Report(now, first, ratelimits.Response{Status: 200, Limited: true, Limit: 2, Remaining: 1, ResetAfter: 300 * ms})
-	w.Report(now, second, ratelimits.Response{Status: 502})
-	assert.Equal(t, time.Second, w.Period())
-	assert.GreaterOrEqual(t, w.Reset()-now, time.Second, "the second may have opened another window")
-}
-
-// The window that is under way when a clock begins has no window before it that it is too close to.
-func TestKindOfAWindowOfAStateIsFoundOutWhereAClockBegins(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Window = ratelimits.NewWindow(ms, ratelimits.State{Limit: 5, Period: time.Minute})
-	b.exchange(2*ms, ok(5, 4, 30*second))
-	b.exchange(second+2*ms, ok(5, 3, 29*second))
-	assert.Equal(t, ratelimits.KindFixed, b.Kind())
-}
-
 // The place of a request whose response says nothing may come back later than is thought: then one goes first, wherever
 // that is.
 func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testing.T) {

@@ -128,15 +128,6 @@ func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	b.left(200*ms, 3)
 }
 
-func TestAnswerSaysNothingOfWhatWasNotAnsweredAfterItWasSent(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, 10*second)
-	permits := b.many(100*ms, 2)
-	b.Report(150*ms, permits[0], broken) // may have been counted after the other one
-	b.Report(200*ms, permits[1], ok(5, 3, 9900*ms))
-	b.left(200*ms, 2)
-}
-
 // What a server has counted once is charged, whatever it says later of fewer.
 func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	t.Parallel()
@@ -181,24 +172,6 @@ func TestErrorsBeforeTheFirstLimitsCostNothing(t *testing.T) {
 	require.LessOrEqual(t, b.State(0).Reset, 5*second)
 }
 
-// What a refused request has found counted stays known, whichever of the requests that nobody has heard of are taken
-// off for it.
-func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
-	t.Parallel()
-	for lost := range 4 {
-		b := leaky(t)
-		b.exchange(10*second, ok(5, 4, 200*ms))
-		for range 3 {
-			b.Lost(10*second, b.send(10*second))
-		}
-		b.exchange(10*second, ratelimits.Response{
-			Status: 429, Class: ratelimits.ClassSubLimit, Limited: true, Limit: 5, Remaining: 4 - lost,
-			ResetAfter: time.Duration(1+lost) * 200 * ms, HasRetryAfter: true, RetryAfter: time.Minute,
-		})
-		b.left(10*second, 4-lost)
-	}
-}
-
 // After a request without an answer, of a bucket that may be leaky, one goes when nothing else is charged. That is
 // still so if the first one that could was not sent after all.
 func TestRequestIsToGoAloneAlsoWhenTheFirstOneWasReturned(t *testing.T) {
@@ -208,26 +181,4 @@ func TestRequestIsToGoAloneAlsoWhenTheFirstOneWasReturned(t *testing.T) {
 	b.Return(time.Minute, b.send(time.Minute))
 	b.Adopt(time.Minute, time.Minute) // of another bucket
 	b.waitsForAnOutcome(time.Minute)
-}
-
-// A leaky bucket is fuller by everything that it has counted, also by what an error without limits has answered. So one
-// goes when nothing else is charged.
-func TestAfterErrorsWithoutLimitsOneGoesAloneIntoWhatMayBeALeakyBucket(t *testing.T) {
-	t.Parallel()
-	b := known(t, 2, 125*ms)
-	b.exchange(0, broken)
-	b.exchange(127*ms, broken)
-	_, granted := b.Take(128 * ms)
-	assert.False(t, granted, "the second error may have been counted")
-	b.send(253 * ms)
-}
-
-// A success without limits has been counted once at most, and the ledger has it. So one goes first when its place comes
-// back, but not alone.
-func TestAfterASuccessWithoutLimitsOneGoesFirstButNotAlone(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, 200*ms)
-	b.exchange(100*ms, bare)
-	b.exchange(150*ms, ok(5, 2, 450*ms)) // of a leaky bucket, perhaps
-	b.burst(560*ms, 1)                   // only the last is charged
 }

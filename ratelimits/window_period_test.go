@@ -139,26 +139,3 @@ func TestLogOfManyPlacesDoesNotMakeASmoothUserWait(t *testing.T) {
 	}
 	assert.Less(t, longest, period/10, "a request that could have left at once")
 }
-
-// A log that names its next place, and is never seen empty, names its period once and less from then on. What it has
-// named is forgotten, and again what was named later; the refusal that this leads to brings the first one back, and is
-// the only one.
-func TestPeriodThatWasForgottenInTwoStepsComesBackAtARefusal(t *testing.T) {
-	t.Parallel()
-	const way = 50*ms + time.Microsecond
-	longer := map[int]trip{
-		1: {way, 51987 * time.Microsecond}, 2: {50016 * time.Microsecond, way}, 6: {way + 50*ms, 67 * ms},
-		11: {way, way + 730*time.Microsecond}, 12: {way + 268*time.Microsecond, way},
-	}
-	n := 0
-	s := serve(t, always(discordsim.SlidingNext(2, 250*ms)), func() trip {
-		n++
-		if trip, ok := longer[n]; ok {
-			return trip
-		}
-		return trip{way, way}
-	})
-	s.Send(40)
-	s.Finish()
-	assert.LessOrEqual(t, s.Avoidable(), 1)
-}

@@ -10,8 +10,7 @@ import (
 )
 
 // Stories about the end of a window, told of a proven fixed bucket of five requests per second. Its first window closes
-// at
-// 1 s, which is certain at this time:
+// at 1 s, which is certain at this time:
 const firstEnd = second + rounding
 
 // rolled is such a bucket whose second window has begun while some requests are still in flight, sent at 950 ms.
@@ -30,24 +29,29 @@ func TestRequestInFlightIsChargedToTheNextWindowToo(t *testing.T) {
 	b.burst(firstEnd, 2)
 }
 
-func TestChargeCarriedOverIsGivenBackWhenItFellIntoTheOldWindow(t *testing.T) {
+func TestChargeCarriedOverIsGivenBackUnlessItFellIntoTheNewWindow(t *testing.T) {
 	t.Parallel()
-	b, carried := rolled(t, 2)
-	b.exchange(1100*ms, ok(5, 4, second)) // the new window closes at 2.1 s
-	b.left(1100*ms, 2)
-	for i, p := range carried {
-		b.Report(1110*ms, p, ok(5, 2-i, 40*ms)) // processed at 960 ms
-		b.left(1110*ms, 3+i)
+	for name, c := range map[string]struct {
+		answer ratelimits.Response
+		left   int
+	}{
+		"old":                       {ok(5, 2, 40*ms), 4}, // processed at 960 ms
+		"old, used up to the last":  {ok(5, 0, 40*ms), 4},
+		"new, processed at 1110 ms": {ok(5, 3, 990*ms), 3},
+		"of either window":          {ok(5, 3, second), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, carried := rolled(t, 1)
+			b.exchange(1100*ms, ok(5, 4, second)) // the new window closes at 2.1 s
+			b.left(1100*ms, 3)
+			reset := b.Reset()
+			b.Report(1120*ms, carried[0], c.answer)
+			b.left(1120*ms, c.left)
+			assert.Equal(t, reset, b.Reset())
+			b.burst(1120*ms, c.left)
+		})
 	}
-}
-
-func TestChargeCarriedOverStaysWhenItFellIntoTheNewWindow(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 2)
-	b.exchange(1100*ms, ok(5, 4, second))
-	b.Report(1120*ms, carried[0], ok(5, 3, 990*ms)) // processed at 1110 ms
-	b.Report(1120*ms, carried[1], ok(5, 2, 990*ms))
-	b.left(1120*ms, 2)
 }
 
 func TestChargeCarriedOverMayOpenTheNewWindow(t *testing.T) {
@@ -56,40 +60,6 @@ func TestChargeCarriedOverMayOpenTheNewWindow(t *testing.T) {
 	b.Report(1220*ms, carried[0], ok(5, 4, second-10*ms)) // processed at 1.2 s at the earliest, it was the first one
 	b.left(1220*ms, 4)
 	b.burst(1220*ms, 4)
-}
-
-func TestStaleAnswerChangesNothingButItsOwnCharge(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 1)
-	b.exchange(1100*ms, ok(5, 4, second))
-	reset := b.Reset()
-	b.Report(1110*ms, carried[0], ok(5, 0, 40*ms)) // the old window was used up to the last
-	b.left(1110*ms, 4)
-	assert.Equal(t, reset, b.Reset())
-	b.burst(1110*ms, 4)
-	b.closedUntil(1110*ms, reset)
-}
-
-func TestAnswerThatMayBelongToEitherWindowStaysCharged(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 1)
-	b.exchange(1100*ms, ok(5, 4, second))
-	// Sent at 950 ms and answered only now, the window it speaks of closed between 1.95 and 2.50 s.
-	b.Report(1500*ms, carried[0], ok(5, 3, second))
-	b.left(1500*ms, 3)
-}
-
-func TestAnswerMayShowThatAWindowClosedEarlierThanWasCertain(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Report(400*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.4 s
-	b.Report(500*ms, b.send(400*ms), ok(5, 3, 650*ms))
-	require.Equal(t, ratelimits.KindFixed, b.Kind()) // between 1.05 and 1.15 s
-	b.exchange(1100*ms, ok(5, 4, second))            // it was the first of a new one
-	assert.Equal(t, ratelimits.KindFixed, b.Kind())
-	b.left(1100*ms, 4)
-	b.burst(1100*ms, 4)
-	b.closedUntil(1100*ms, 2100*ms+rounding)
 }
 
 func TestMovedRequestIsChargedWhereItMovedTo(t *testing.T) {
@@ -147,4 +117,32 @@ func TestRequestThatWasChargedTwiceCountsOnce(t *testing.T) {
 		require.Zero(t, b.InFlight())
 		b.left(160*ms, limit-3)
 	}
+}
+
+// A report may come after that of a later answer.
+func TestLateReportTurnsNothingBack(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Unlimit()
+	first, then := b.send(second), b.send(2*second)
+	b.Report(5*second, then, bare)
+	b.Report(4*second, first, bare)
+	assert.Equal(t, 5*second, b.Reset())
+
+	b = known(t, 10, second) // a limit that was lowered is not raised by the answers to requests of before
+	older, between, latest := b.send(100*ms), b.send(250*ms), b.send(290*ms)
+	b.Report(400*ms, latest, ok(5, 1, second))
+	b.Report(200*ms, older, ok(4, 1, second))
+	b.Report(300*ms, between, ok(10, 1, second))
+	assert.Equal(t, 4, b.Limit())
+	b.left(5*second, 4)
+}
+
+func TestRequestThatIsNotInFlightIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Hold(0, second)
+	b.send(second)
+	b.Return(second, ratelimits.Permit{}) // whatever it is
+	b.send(second)
 }

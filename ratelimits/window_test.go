@@ -47,19 +47,6 @@ func TestWindowThatIsClosedForAnotherReasonTakesNoPlace(t *testing.T) {
 	}
 }
 
-func TestUsedUpWindowTellsTheSameTimeHoweverOftenItIsAsked(t *testing.T) {
-	t.Parallel()
-	b := known(t, 3, second)
-	b.burst(0, 2)
-	for now := time.Duration(0); now < second; now += 100 * ms {
-		_, granted := b.Take(now)
-		assert.False(t, granted)
-		at, certain := b.Next(now)
-		assert.True(t, certain)
-		assert.Equal(t, second+rounding, at)
-	}
-}
-
 func TestUsedUpWindowOpensWhenItHasCertainlyClosedAndNotBefore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
