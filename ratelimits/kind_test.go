@@ -203,14 +203,3 @@ func TestLeakyBucketIsAsFastAsItsAnswersSay(t *testing.T) {
 		assert.Empty(t, s.Refusals)
 	}
 }
-
-// What somebody else has used up was not there before our first answer that tells of it.
-func TestLogChargesTheUseByOthersNoEarlierThanItWasSeen(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Report(10*second+20*ms, b.send(10*second), ok(5, 3, second))
-	for i, p := range b.burst(10*second+50*ms, 3) {
-		b.Report(10*second+70*ms, p, ok(5, 2-i, second))
-	}
-	assert.GreaterOrEqual(t, b.opens(10*second+70*ms), 11*second+20*ms)
-}

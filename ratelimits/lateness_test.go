@@ -354,23 +354,6 @@ func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
 	})
 }
 
-// Of requests that one window has counted, the one whose announced reset is known best tells when the window should
-// open.
-func TestASlowRequestDoesNotBlurWhenAWindowShouldOpen(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 2, 100*ms)
-	now := second
-	slow := b.send(now)
-	now += 500 * ms
-	quick := b.send(now)
-	b.Report(now+ms, quick, ok(2, 1, 100*ms))
-	b.Report(now+2*ms, slow, ok(2, 0, 100*ms))
-	opened := b.opens(now + 2*ms)
-	b.Report(opened+ms, b.send(opened), refused(2, 20*ms))
-	by, _ := b.Late()
-	assert.InDelta(t, 20*ms, by, float64(10*ms))
-}
-
 // A single request of another client, which arrives less than a round trip before ours, may be taken for lateness, but
 // not for one of a whole period.
 func TestOneRequestOfAnotherClientIsNotLateness(t *testing.T) {

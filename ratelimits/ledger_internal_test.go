@@ -2,7 +2,6 @@ package ratelimits
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -50,26 +49,6 @@ func TestLedgerKeepsItsSums(t *testing.T) {
 			require.Equal(t, total, l.total)
 			require.Equal(t, unsure, l.unsure)
 		}
-	}
-}
-
-// Where many are charged, one that is taken together with another one comes back when both do.
-func TestLedgerOfManyKeepsEachUntilItsReset(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 1))
-	duration := func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }
-	var l ledger
-	var all []interval
-	for range 300 {
-		low := duration(20 * time.Second)
-		all = append(all, interval{low, low + duration(5*time.Second)})
-		l.add(&charge{reset: all[len(all)-1], n: 1})
-	}
-	require.Less(t, len(l.list()), 200)
-	for _, reset := range all {
-		require.True(t, slices.ContainsFunc(l.list(), func(c charge) bool {
-			return c.reset.low <= reset.low && reset.high <= c.reset.high
-		}))
 	}
 }
 

@@ -23,34 +23,61 @@ func TestNothingIsPredictedOfWhatIsNotKnown(t *testing.T) {
 	assert.Zero(t, unlimited.Predict(0, 1000))
 }
 
+// predicts says how long a request with so many ahead is predicted to wait.
+func (b *bucket) predicts(now time.Duration, want map[int]time.Duration) {
+	b.t.Helper()
+	for ahead, wait := range want {
+		assert.Equal(b.t, wait, b.Predict(now, ahead), "%d ahead", ahead)
+	}
+}
+
 func TestPredictionCountsTheQueueAhead(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
 	b.exchange(0, ok(5, 3, 10*second))
 	b.exchange(0, ok(5, 2, 10*second))
-	end := 10*second + rounding
-	for ahead, want := range map[int]time.Duration{
-		0: 0, 1: 0, // two are left
+	const end = 10*second + rounding
+	b.predicts(0, map[int]time.Duration{
+		-5: 0, 0: 0, 1: 0, // two are left
 		2: end, 6: end, // the next window
 		7: end + 10*second, 11: end + 10*second,
 		12: end + 20*second, 502: end + 1000*second,
-	} {
-		assert.Equal(t, want, b.Predict(0, ahead), "%d ahead", ahead)
-		assert.Equal(t, max(want-4*second, 0), b.Predict(4*second, ahead), "%d ahead, 4 s later", ahead)
-	}
+	})
+	b.predicts(4*second, map[int]time.Duration{1: 0, 2: end - 4*second, 7: end + 6*second})
 }
 
 func TestPredictionKnowsTheHold(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
 	b.Hold(0, 3*second)
-	assert.Equal(t, 3*second, b.Predict(0, 0))
-	assert.Equal(t, second, b.Predict(2*second, 0))
-	assert.Equal(t, 10*second+rounding, b.Predict(0, 4), "the window is the longer one")
+	b.predicts(0, map[int]time.Duration{0: 3 * second, 4: 10*second + rounding}) // the window is the longer one
+	b.predicts(2*second, map[int]time.Duration{0: second})
+	b.Hold(0, 20*second) // nothing leaves during a hold, so what those ahead need comes on top of it
+	assert.InEpsilon(t, 220*second, b.Predict(0, 100), 0.1)
 
 	unknown := newBucket(t)
 	unknown.Hold(0, 3*second)
-	assert.Equal(t, 3*second, unknown.Predict(0, 0))
+	unknown.predicts(0, map[int]time.Duration{0: 3 * second})
+}
+
+func TestPredictionCountsRequestsInFlight(t *testing.T) {
+	t.Parallel()
+	b := known(t, 2, 10*second)
+	b.send(5 * second)
+	b.predicts(5*second, map[int]time.Duration{0: 5*second + rounding, 1: 10 * second})
+
+	b = known(t, 2, 10*second) // those that may belong to other buckets are not all counted in this one
+	for range 10 {
+		b.Adopt(20*second, 20*second)
+	}
+	b.predicts(20*second, map[int]time.Duration{0: 10 * second, 2: 20 * second})
+
+	recalled := newBucket(t)
+	recalled.Recall(5, 10*second)
+	for _, b := range []*bucket{recalled, fixed(t, 5, 10*second)} { // one in flight opens a window
+		b.send(time.Hour)
+		b.predicts(time.Hour, map[int]time.Duration{3: 0, 4: 10 * second, 8: 10 * second, 9: 20 * second})
+	}
 }
 
 // What is predicted for the last of a queue is what it waits, when the server does what it has always done.
@@ -68,85 +95,6 @@ func TestPredictionComesTrue(t *testing.T) {
 			assert.InEpsilon(t, s.Now-start, predicted, 0.25)
 		})
 	}
-}
-
-func TestResetIsWhenEverythingHasCertainlyComeBack(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	assert.Zero(t, b.Reset())
-	b.Report(300*ms, b.send(100*ms), ok(5, 4, second))
-	assert.Equal(t, 1300*ms+rounding, b.Reset())
-	b.left(b.Reset(), 5)
-	assert.LessOrEqual(t, b.Reset(), 1300*ms+rounding, "in the past")
-
-	b.Hold(2*second, 5*second)
-	assert.Equal(t, 7*second, b.Reset())
-}
-
-func TestResetIsNotBeforeTheLatestOutcome(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Unlimit()
-	b.exchange(time.Hour, bare)
-	assert.Equal(t, time.Hour, b.Reset(), "it is in use, although nothing is charged")
-}
-
-// A window that has just been opened by a request in flight closes a period later.
-func TestThoseBeyondAWindowThatOpensNowWaitForItsEnd(t *testing.T) {
-	t.Parallel()
-	recalled := newBucket(t)
-	recalled.Recall(5, 10*second)
-	reopened := fixed(t, 5, 10*second)
-	for _, b := range []*bucket{recalled, reopened} {
-		now := time.Hour
-		b.many(now, 1)
-		for ahead, want := range map[int]time.Duration{3: 0, 4: 10 * second, 8: 10 * second, 9: 20 * second} {
-			assert.Equal(t, want, b.Predict(now, ahead), "%d ahead", ahead)
-		}
-	}
-}
-
-func TestPredictionOfAVeryLongWaitIsLong(t *testing.T) {
-	t.Parallel()
-	const aDay = 24 * time.Hour
-	for name, b := range map[string]*bucket{
-		"one a day":              known(t, 1, aDay),
-		"one a day, fixed":       fixed(t, 2, aDay),
-		"largest of all":         known(t, 1_000_000_000, aDay),
-		"largest of all, in log": log(t),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			before := time.Duration(0)
-			for _, ahead := range []int{0, 110_000, 1 << 31, math.MaxInt - 1, math.MaxInt} {
-				wait := b.Predict(0, ahead)
-				require.GreaterOrEqual(t, wait, before, "%d ahead", ahead)
-				before = wait
-			}
-			require.Positive(t, before)
-			require.Equal(t, b.Predict(0, 0), b.Predict(0, -5))
-		})
-	}
-	assert.Greater(t, known(t, 1, aDay).Predict(0, 110_000), 100_000*aDay/4)
-}
-
-// Nothing leaves during a hold, so what those ahead need comes on top of it.
-func TestPredictionAddsTheQueueToTheHold(t *testing.T) {
-	t.Parallel()
-	s := serve(t, always(discordsim.Fixed(5, second)), steady(20*ms))
-	s.Send(10)
-	s.Finish()
-	s.Hold(s.Now, 20*second)
-	start, predicted := s.Now, s.Predict(s.Now, 99)
-	s.Send(100)
-	assert.InEpsilon(t, s.Now-start, predicted, 0.25)
-}
-
-// Of a leaky bucket no answer need have named a whole period.
-func TestPredictionKnowsThePaceOfALeakyBucket(t *testing.T) {
-	t.Parallel()
-	b := leaky(t) // three of five, one comes back each 200 ms
-	assert.InEpsilon(t, 20*second, b.Predict(0, 102), 0.05)
 }
 
 // A window that has just been spoken of as full is full until then, also for who predicts.
@@ -169,22 +117,46 @@ func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 	}
 }
 
-func TestPredictionForTheOneAfterThoseInFlightIsAPeriod(t *testing.T) {
+// Of a leaky bucket no answer need have named a whole period.
+func TestPredictionKnowsThePaceOfALeakyBucket(t *testing.T) {
 	t.Parallel()
-	b := known(t, 2, 10*second)
-	b.send(5 * second)
-	assert.Equal(t, 5*second+rounding, b.Predict(5*second, 0))
-	assert.Equal(t, 10*second, b.Predict(5*second, 1))
+	b := leaky(t) // three of five, one comes back each 200 ms
+	assert.InEpsilon(t, 20*second, b.Predict(0, 102), 0.05)
 }
 
-// Those that may belong to other buckets are not all counted in this one: it would refuse them.
-func TestPredictionCountsNoMoreOfThoseInFlightThanTheLimit(t *testing.T) {
+func TestPredictionOfAVeryLongWaitIsLong(t *testing.T) {
 	t.Parallel()
-	b := known(t, 2, 10*second)
-	now := 20 * second
-	for range 10 {
-		b.Adopt(now, now)
+	const aDay = 24 * time.Hour
+	for name, b := range map[string]*bucket{
+		"one a day":              known(t, 1, aDay),
+		"one a day, fixed":       fixed(t, 2, aDay),
+		"largest of all":         known(t, 1_000_000_000, aDay),
+		"largest of all, in log": log(t),
+	} {
+		before := time.Duration(0)
+		for _, ahead := range []int{0, 110_000, 1 << 31, math.MaxInt - 1, math.MaxInt} {
+			wait := b.Predict(0, ahead)
+			require.GreaterOrEqual(t, wait, before, "%s, %d ahead", name, ahead)
+			before = wait
+		}
+		require.Positive(t, before, name)
 	}
-	assert.Equal(t, 10*second, b.Predict(now, 0))
-	assert.Equal(t, 20*second, b.Predict(now, 2))
+	assert.Greater(t, known(t, 1, aDay).Predict(0, 110_000), 100_000*aDay/4)
+}
+
+func TestResetIsWhenEverythingHasCertainlyComeBack(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	assert.Zero(t, b.Reset())
+	b.Report(300*ms, b.send(100*ms), ok(5, 4, second))
+	assert.Equal(t, 1300*ms+rounding, b.Reset())
+	b.left(b.Reset(), 5)
+	assert.LessOrEqual(t, b.Reset(), 1300*ms+rounding, "in the past")
+	b.Hold(2*second, 5*second)
+	assert.Equal(t, 7*second, b.Reset())
+
+	b = newBucket(t)
+	b.Unlimit()
+	b.exchange(time.Hour, bare)
+	assert.Equal(t, time.Hour, b.Reset(), "it is in use, although nothing is charged")
 }

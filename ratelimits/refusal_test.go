@@ -8,21 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/ratelimits"
 )
-
-// Only a leaky bucket can be fuller by all that is in flight than it seemed. Where responses have ruled that out,
-// others may be charged when one goes first after a loss.
-func TestAfterALossNobodyGoesAloneInABucketThatIsNotLeaky(t *testing.T) {
-	t.Parallel()
-	b := proven(t, 50, []time.Duration{second})
-	require.Equal(t, ratelimits.KindLog, b.Kind())
-	b.Lost(100*ms, b.send(100*ms))
-	b.exchange(1050*ms, ok(50, 48, second))
-	now := 1100*ms + rounding
-	b.Report(now, b.burst(now, 1)[0], ok(50, 48, second))
-	b.many(now, 5)
-}
 
 // Three responses that fit no bucket show a change if they come soon after each other. Hours apart they are three
 // mistakes.

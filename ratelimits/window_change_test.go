@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/ratelimits"
 )
 
 func TestLoweredLimitCountsAtOnce(t *testing.T) {
@@ -89,19 +88,6 @@ func TestResetThatTwoLaterAnswersDenyIsNotBelieved(t *testing.T) {
 	b.exchange(300*ms, ok(5, 1, 700*ms))
 	b.exchange(400*ms, ok(5, 0, 600*ms))
 	assert.InDelta(t, second, b.opens(400*ms), float64(5*ms))
-}
-
-// Whoever makes a Response by hand may put anything into it.
-func TestNumbersThatCannotBeAreNoLimits(t *testing.T) {
-	t.Parallel()
-	for _, r := range []ratelimits.Response{
-		ok(0, 0, second), ok(-1, 0, second), ok(1<<31, 0, second), ok(5, 9, second), ok(5, 5-1<<32, second), ok(5, -1<<40, second),
-	} {
-		b := newBucket(t)
-		b.exchange(0, r)
-		assert.LessOrEqual(t, b.opens(0), 2*second, "%+v", r)
-		assert.Contains(t, []int{0, 5}, b.Limit(), "%+v", r)
-	}
 }
 
 // raisedAt is a limit that becomes another one 5 s after the beginning.

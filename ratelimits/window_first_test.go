@@ -131,15 +131,6 @@ func TestRecalledWindowIsReplacedByWhatTheFirstResponseSays(t *testing.T) {
 	}
 }
 
-func TestRecalledWindowIsNotExceededWhenNobodySaysAnything(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Recall(2, 10*second)
-	b.exchange(0, bare)
-	b.exchange(0, bare)
-	b.closedUntil(9*second, 10*second+rounding)
-}
-
 // Two routes of one bucket, both in use when the first response names it: the other request is charged here as it may
 // belong here, and once more before that charge is taken off, when it does. The first response has counted both.
 func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.T) {

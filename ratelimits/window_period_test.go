@@ -43,19 +43,6 @@ func TestLogThatNamesItsNextPlaceIsStillKnown(t *testing.T) {
 	}
 }
 
-// A request that is told of less than a period although it is the first shows that there are windows.
-func TestFirstRequestInTheMiddleOfAWindowEndsTheSuspicion(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, 10*second)
-	b.Report(2*second, b.send(2*second), refused(5, 8*second))
-	b.exchange(30*second, ok(5, 4, 10*second))
-	b.exchange(43*second, ok(5, 4, 7*second))
-	for i, p := range b.burst(46*second, 4) {
-		b.Report(46*second, p, ok(5, 3-i, 4*second))
-	}
-	b.burst(50*second+5*ms, 5)
-}
-
 // A period that something has shown once, and nothing since, does not slow the bucket down for ever.
 func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 	t.Parallel()
