@@ -107,18 +107,6 @@ func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
 	assert.GreaterOrEqual(t, last, 1_200*second)
 }
 
-func TestHiddenLimitThatIsNotMetAgainGivesWay(t *testing.T) {
-	t.Parallel()
-	b := known(t, 20, time.Hour)
-	b.exchange(0, shared(second))
-	now := second + rounding
-	for n := 18; n >= 15; n-- {
-		p := b.burst(now, 1)[0] // one at a time
-		b.Report(now, p, ok(20, n, time.Hour))
-	}
-	b.burst(10*second, 15) // all of them: it was long ago
-}
-
 // It is still there when nothing has met it for long, as they had to wait for it.
 func TestHiddenLimitIsNotForgottenWhileRequestsWaitForIt(t *testing.T) {
 	t.Parallel()

@@ -26,21 +26,14 @@ func TestAfterAHoldOneRequestGoesFirstAndTheRestOnItsSuccess(t *testing.T) {
 
 func TestProbeThatDoesNotSucceedIsFollowedByAnother(t *testing.T) {
 	t.Parallel()
-	for name, outcome := range map[string]func(b *bucket, p ratelimits.Permit){
-		"lost":       func(b *bucket, p ratelimits.Permit) { b.Lost(2*second, p) },
-		"broken":     func(b *bucket, p ratelimits.Permit) { b.Report(2*second, p, broken) },
-		"given back": func(b *bucket, p ratelimits.Permit) { b.Return(2*second, p) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := known(t, 5, 10*second)
-			b.Hold(0, second)
-			outcome(b, b.send(second))
-			assert.True(t, b.Probing())
-			second := b.burst(2*second, 1)[0]
-			b.Report(2100*ms, second, ok(5, 2, 8*time.Second))
-			b.burst(2100*ms, 2)
-		})
+	for _, name := range []string{"lost", "given back", "broken"} {
+		b := known(t, 5, 10*second)
+		b.Hold(0, second)
+		withoutLimits[name](b, 2*second, b.send(second))
+		assert.True(t, b.Probing(), name)
+		again := b.burst(2*second, 1)[0]
+		b.Report(2100*ms, again, ok(5, 2, 8*second))
+		b.burst(2100*ms, 2)
 	}
 }
 
@@ -170,25 +163,33 @@ func TestHoldsAfterRefusalsInARowGrow(t *testing.T) {
 	assert.Greater(t, b.HoldWait(now), second)
 }
 
-func TestSharedRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
+// However often a limit refuses, it is asked again within a minute, and less and less often until then. What was
+// accepted ends that.
+func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	t.Parallel()
-	b := newBucket(t)
-	b.Unlimit()
-	now, first := time.Duration(0), time.Duration(0)
-	for range 100 {
-		b.exchange(now, shared(10*ms))
-		at := b.opens(now)
-		if first == 0 {
-			first = at - now
-			assert.Equal(t, 10*ms+rounding, first)
-		}
-		assert.LessOrEqual(t, at-now, time.Minute)
-		now = at
+	unsaid := ratelimits.Response{Status: 429, Class: ratelimits.ClassUser}
+	for name, refusal := range map[string]ratelimits.Response{"shared": shared(10 * ms), "user": refused(5, second), "unsaid": unsaid} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, first := newBucket(t), refusal.AskedWait()
+			b.Unlimit()
+			now := time.Duration(0)
+			for i := range 100 {
+				b.exchange(now, refusal)
+				at := b.opens(now)
+				if i == 0 {
+					assert.Equal(t, first, at)
+				}
+				assert.LessOrEqual(t, at-now, time.Minute)
+				now = at
+			}
+			assert.Greater(t, now, 30*time.Minute, "not ten thousand times in ten minutes")
+			b.exchange(now, bare)
+			now = b.opens(now + second)
+			b.exchange(now, refusal)
+			assert.LessOrEqual(t, b.opens(now), now+first+2*rounding)
+		})
 	}
-	assert.Greater(t, now, 30*time.Minute, "not ten thousand times in ten minutes")
-	b.exchange(now, bare)
-	b.exchange(now, shared(10*ms))
-	b.closedUntil(now, now+first)
 }
 
 // Nobody knows whether a request was let through whose outcome is lost, and a server that is in trouble has let nothing

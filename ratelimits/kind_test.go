@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -142,64 +141,4 @@ func TestSlidingLogHandsOutItsPlacesOneByOne(t *testing.T) {
 		now = back
 	}
 	b.waitsForAnOutcome(now)
-}
-
-// eachSliding tells a story of a log, and of a leaky bucket.
-func eachSliding(t *testing.T, story func(t *testing.T, b *bucket)) {
-	t.Helper()
-	for name, sliding := range map[string]func(*testing.T) *bucket{"log": log, "leaky": leaky} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			story(t, sliding(t))
-		})
-	}
-}
-
-func TestSlidingBucketIsFullAgainAfterAPause(t *testing.T) {
-	t.Parallel()
-	eachSliding(t, func(t *testing.T, b *bucket) {
-		b.left(10*second, 5)
-		b.burst(10*second, 5)
-		b.waitsForAnOutcome(10 * second)
-	})
-}
-
-func TestLostRequestStaysChargedInASlidingBucketToo(t *testing.T) {
-	t.Parallel()
-	eachSliding(t, func(t *testing.T, b *bucket) {
-		for _, p := range b.burst(10*second, 5) {
-			b.Lost(10*second, p)
-		}
-		b.left(10*second, 0)
-		assert.GreaterOrEqual(t, b.opens(10*second), 10*second+200*ms)
-		assert.Equal(t, 5, b.Limit())
-		b.left(12*second, 5)
-	})
-}
-
-// A header of 0 while ours says 1 proves that somebody else is there, and moves the time at which the bucket is full
-// again.
-func TestUseByOthersIsAdoptedInASlidingBucketToo(t *testing.T) {
-	t.Parallel()
-	eachSliding(t, func(t *testing.T, b *bucket) {
-		b.exchange(10*second, ok(5, 0, second))
-		b.left(10*second, 0)
-		assert.InDelta(t, 11*second, b.Reset(), float64(10*ms))
-		assert.GreaterOrEqual(t, b.opens(10*second), 10*second+190*ms)
-	})
-}
-
-// hikari measured the period of a slide anew from each answer, and so do we: a leaky bucket's slot is its reset divided
-// by what is spent.
-func TestLeakyBucketIsAsFastAsItsAnswersSay(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []int{3, 5, 10} {
-		s := serve(t, always(discordsim.Leaky(limit, time.Duration(limit)*2250*ms)), steady(40*ms))
-		s.Send(3 * limit)
-		start, before := s.Now, len(s.Accepted)
-		s.SendUntil(start + 20*2250*ms)
-		s.Finish()
-		assert.InDelta(t, 20, len(s.Accepted)-before, 1, "one for each 2.25 s, limit %d", limit)
-		assert.Empty(t, s.Refusals)
-	}
 }

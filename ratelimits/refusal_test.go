@@ -53,40 +53,6 @@ func TestUnexpectedRefusalLetsOneRequestGoFirst(t *testing.T) {
 	b.burst(at, 4)
 }
 
-func TestRefusalsOfOneBurstCountAsOneSurprise(t *testing.T) {
-	t.Parallel()
-	after := func(refusals int) time.Duration {
-		b := known(t, 10, 10*second)
-		for _, p := range b.many(0, refusals) {
-			b.Report(100*ms, p, refused(10, 9900*ms))
-		}
-		at := b.opens(100 * ms)
-		b.exchange(at, ok(10, 9, 10*second))
-		b.burst(at, 9)
-		return at
-	}
-	assert.InDelta(t, after(1), after(9), float64(5*ms))
-}
-
-// However often a bucket refuses without a reason, it is asked again within a minute, and less and less often until
-// then.
-func TestSurprisesNeverMakeTheWaitGrowWithoutBound(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	now := time.Duration(0)
-	for range 200 {
-		at := b.opens(now)
-		assert.LessOrEqual(t, at-now, time.Minute)
-		b.exchange(at, refused(5, second))
-		now = at
-	}
-	assert.GreaterOrEqual(t, b.opens(now)-now, time.Minute*7/8)
-	b.exchange(b.opens(now), ok(5, 4, second))
-	now = b.opens(now)
-	b.exchange(now, refused(5, second))
-	assert.LessOrEqual(t, b.opens(now)-now, 5*second, "what was accepted ends it")
-}
-
 // Somebody else empties the bucket all the time. Each of their windows costs one 429 at most, and ours still get
 // through.
 func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) {

@@ -40,6 +40,14 @@ var (
 	broken = ratelimits.Response{Status: 502}
 )
 
+// withoutLimits are the ends of a request that tell nothing about limits.
+var withoutLimits = map[string]func(b *bucket, now time.Duration, p ratelimits.Permit){
+	"lost":       func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Lost(now, p) },
+	"given back": func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Return(now, p) },
+	"broken":     func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, broken) },
+	"no limits":  func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, bare) },
+}
+
 // bucket is a Window in a story: it fails the test where a step does not go as told.
 type bucket struct {
 	ratelimits.Window

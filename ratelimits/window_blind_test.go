@@ -1,6 +1,7 @@
 package ratelimits_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -66,25 +67,19 @@ func TestAnswerWithoutLimitsChangesNothingThatIsKnown(t *testing.T) {
 
 func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
 	t.Parallel()
-	for name, outcome := range map[string]func(b *bucket, now time.Duration, p ratelimits.Permit){
-		"5xx":       func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, broken) },
-		"no limits": func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, bare) },
-		"lost":      func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Lost(now, p) },
-	} {
-		for kind, make := range map[string]func(testing.TB, int, time.Duration) *bucket{"fixed": fixed, "unproven": known} {
+	for _, name := range []string{"broken", "no limits", "lost"} {
+		for kind, start := range map[string]func(testing.TB, int, time.Duration) *bucket{"fixed": fixed, "unproven": known} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
-				b := make(t, 5, second)
-				now := 5 * second // a new window
-				for _, p := range b.burst(now, 5) {
-					outcome(b, now+50*ms, p)
+				b := start(t, 5, second)
+				now := 5*second + 50*ms // in a new window
+				for _, p := range b.burst(5*second, 5) {
+					withoutLimits[name](b, now, p)
 				}
-				now += 50 * ms
 				b.left(now, 0)
 				at := b.opens(now)
 				assert.InDelta(t, second, at-now, float64(10*ms), "a period after the last of them")
-				probe := b.burst(at, 1)[0]
-				b.Report(at, probe, ok(5, 4, second))
+				b.Report(at, b.burst(at, 1)[0], ok(5, 4, second))
 				b.burst(at, 4)
 			})
 		}
@@ -94,20 +89,17 @@ func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
 // One late outcome of a window that has long passed is no reason to wait for anything.
 func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 	t.Parallel()
-	for name, outcome := range map[string]func(b *bucket, p ratelimits.Permit){
-		"answer":     func(b *bucket, p ratelimits.Permit) { b.Report(time.Hour, p, ok(5, 2, 800*ms)) },
-		"lost":       func(b *bucket, p ratelimits.Permit) { b.Lost(time.Hour, p) },
-		"given back": func(b *bucket, p ratelimits.Permit) { b.Return(time.Hour, p) },
-	} {
+	outcomes := maps.Clone(withoutLimits)
+	outcomes["answer"] = func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, ok(5, 2, 800*ms)) }
+	for name, outcome := range outcomes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := fixed(t, 5, second)
 			p := b.send(200 * ms)
 			b.left(time.Hour, 4)
-			outcome(b, p)
+			outcome(b, time.Hour, p)
 			assert.Zero(t, b.InFlight())
-			at := b.opens(time.Hour)
-			assert.Equal(t, time.Hour, at)
+			assert.Equal(t, time.Hour, b.opens(time.Hour))
 			b.exchange(time.Hour+2*second, ok(5, 4, second)) // the window after it at the latest is an ordinary one
 			b.left(time.Hour+4*second, 5)
 			b.burst(time.Hour+4*second, 5)
@@ -170,15 +162,4 @@ func TestErrorsBeforeTheFirstLimitsCostNothing(t *testing.T) {
 	b.left(0, 2)
 	require.LessOrEqual(t, b.Reset(), 5*second)
 	require.LessOrEqual(t, b.State(0).Reset, 5*second)
-}
-
-// After a request without an answer, of a bucket that may be leaky, one goes when nothing else is charged. That is
-// still so if the first one that could was not sent after all.
-func TestRequestIsToGoAloneAlsoWhenTheFirstOneWasReturned(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	b.Lost(11*second, b.send(10*second))
-	b.Return(time.Minute, b.send(time.Minute))
-	b.Adopt(time.Minute, time.Minute) // of another bucket
-	b.waitsForAnOutcome(time.Minute)
 }

@@ -59,30 +59,41 @@ func TestFirstAnswerSaysHowManyFollow(t *testing.T) {
 	}
 }
 
-// Whatever the first answer was, and were it none, more requests follow some day.
+// Whatever the first answer was, and were it none, more requests follow some day, but never in an endless loop: not even
+// a 429 that asks for no wait at all is repeated at once.
 func TestNoFirstOutcomeStopsTheBucket(t *testing.T) {
 	t.Parallel()
-	for name, outcome := range map[string]func(b *bucket, p ratelimits.Permit){
-		"lost":             func(b *bucket, p ratelimits.Permit) { b.Lost(10*ms, p) },
-		"given back":       func(b *bucket, p ratelimits.Permit) { b.Return(10*ms, p) },
-		"broken":           func(b *bucket, p ratelimits.Permit) { b.Report(10*ms, p, broken) },
-		"no limits":        func(b *bucket, p ratelimits.Permit) { b.Report(10*ms, p, bare) },
-		"reset-after of 0": func(b *bucket, p ratelimits.Permit) { b.Report(10*ms, p, ok(5, 0, 0)) },
-		"429, unsaid": func(b *bucket, p ratelimits.Permit) {
-			b.Report(10*ms, p, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser})
-		},
-		"429, wait of 0":    func(b *bucket, p ratelimits.Permit) { b.Report(10*ms, p, refused(5, 0)) },
-		"shared, wait of 0": func(b *bucket, p ratelimits.Permit) { b.Report(10*ms, p, shared(0)) },
+	follow := func(t *testing.T, b *bucket, atLeast time.Duration) {
+		at, certain := b.Next(10 * ms)
+		require.True(t, certain)
+		assert.GreaterOrEqual(t, at, 10*ms+atLeast)
+		assert.LessOrEqual(t, at, 3*second)
+		b.Report(at, b.send(at), ok(5, 4, 10*second))
+		b.burst(at, 4)
+	}
+	for name, outcome := range withoutLimits {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			outcome(b, 10*ms, b.send(0))
+			follow(t, b, 0)
+		})
+	}
+	for name, c := range map[string]struct {
+		answer  ratelimits.Response
+		atLeast time.Duration
+	}{
+		"reset-after of 0":  {ok(5, 0, 0), 0},
+		"429, unsaid":       {ratelimits.Response{Status: 429, Class: ratelimits.ClassUser}, rounding},
+		"429, wait of 0":    {refused(5, 0), rounding},
+		"shared, unsaid":    {ratelimits.Response{Status: 429, Class: ratelimits.ClassShared}, rounding},
+		"shared, wait of 0": {shared(0), rounding},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBucket(t)
-			outcome(b, b.send(0))
-			at, certain := b.Next(10 * ms)
-			require.True(t, certain)
-			assert.LessOrEqual(t, at, 3*second)
-			b.Report(at, b.send(at), ok(5, 4, 10*second))
-			b.burst(at, 4)
+			b.Report(10*ms, b.send(0), c.answer)
+			follow(t, b, c.atLeast)
 		})
 	}
 }

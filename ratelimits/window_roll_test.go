@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -54,14 +53,6 @@ func TestChargeCarriedOverIsGivenBackUnlessItFellIntoTheNewWindow(t *testing.T) 
 	}
 }
 
-func TestChargeCarriedOverMayOpenTheNewWindow(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 1)
-	b.Report(1220*ms, carried[0], ok(5, 4, second-10*ms)) // processed at 1.2 s at the earliest, it was the first one
-	b.left(1220*ms, 4)
-	b.burst(1220*ms, 4)
-}
-
 func TestMovedRequestIsChargedWhereItMovedTo(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -75,20 +66,6 @@ func TestMovedRequestIsChargedWhereItMovedTo(t *testing.T) {
 	b.left(60*ms, 3)
 }
 
-func TestMovedRequestNeedsNoRoom(t *testing.T) {
-	t.Parallel()
-	b := known(t, 2, 10*second)
-	b.burst(0, 1)
-	moved := []ratelimits.Permit{b.Adopt(0, 0), b.Adopt(0, 0)}
-	b.left(0, 0)
-	assert.Equal(t, 3, b.InFlight())
-	for _, p := range moved {
-		b.Report(10*ms, p, refused(2, 10*second))
-	}
-	assert.Equal(t, 1, b.InFlight())
-	b.closedUntil(10*ms, 10*second+10*ms+rounding)
-}
-
 // Requests of several routes meet in one bucket, one after the other: the first answer is that of a request that came
 // here from elsewhere, and those answered before it count as well.
 func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
@@ -100,23 +77,6 @@ func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	b.left(110*ms, 2) // the other one may have come later
 	b.Report(120*ms, early, ok(5, 4, 10*second))
 	b.left(120*ms, 3) // now both have said how many there were
-}
-
-// A request that is charged twice for a while, here as adopted and as one that may belong here, counts once in the end.
-func TestRequestThatWasChargedTwiceCountsOnce(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []int{3, 4, 5} {
-		b := newBucket(t)
-		b.exchange(0, ok(limit, limit-1, 10*second))
-		provisional := b.Adopt(100*ms, 90*ms) // on a route whose bucket is not known
-		other := b.send(100 * ms)
-		moved := b.Adopt(150*ms, 90*ms) // this is its bucket
-		b.Report(150*ms, moved, ok(limit, limit-3, 9900*ms))
-		b.Return(150*ms, provisional)
-		b.Report(160*ms, other, ok(limit, limit-2, 9900*ms))
-		require.Zero(t, b.InFlight())
-		b.left(160*ms, limit-3)
-	}
 }
 
 // A report may come after that of a later answer.
