@@ -25,12 +25,15 @@ func everything() Window {
 		return l
 	}
 	w := Window{
-		limit: 11, inflight: 12, uncounted: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
-		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true, punctual: true, opening: tried, openedWithin: 18, returned: 19,
+		limit: 11, inflight: 12, uncounted: 13, passed: 14, returned: 19,
+		answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
+		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true,
+		punctual: true, opening: tried, openedWithin: 18,
 		longest: span(), recent: span(), recentSince: next(), outcome: next(), opened: next(), uncountedAt: next(),
 		ledger: list(3),
 		evidence: evidence{
-			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
+			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2,
+			reset: interval{next(), next()}, at: next(),
 			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, count: 22, until: next()},
 			leaky: leakyEvidence{interval{-span(), span()}}, next: nextEvidence{span()},
 		},
@@ -40,7 +43,10 @@ func everything() Window {
 			hidden:   hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
 			rounding: span(), unawaited: 2,
 			openBy: next(),
-			late:   lateness{by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7, tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2},
+			late: lateness{
+				by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7,
+				tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2,
+			},
 		},
 	}
 	return w
@@ -133,7 +139,7 @@ func TestWindowIsSmallOnTheServer(t *testing.T) {
 			p, ok := w.Take(now)
 			require.True(t, ok)
 			now += 23_456_789
-			w.Report(now, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - j, ResetAfter: 5*time.Second - time.Duration(j)*30*time.Millisecond})
+			w.Report(now, p, says(5, 4-j, 5*second-time.Duration(j)*30*ms))
 		}
 		if i < 4 {
 			now += 6 * time.Second
@@ -265,7 +271,7 @@ func BenchmarkWindowTravels(b *testing.B) {
 	for i := range 3 {
 		p, _ := w.Take(now)
 		now += 20 * time.Millisecond
-		w.Report(now, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - i, ResetAfter: 5*time.Second - time.Duration(i)*20*time.Millisecond})
+		w.Report(now, p, says(5, 4-i, 5*second-time.Duration(i)*20*ms))
 	}
 	data := w.Append(nil)
 	b.ReportAllocs()

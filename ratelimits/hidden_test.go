@@ -79,8 +79,10 @@ func TestHiddenLimitThatHasBecomeSmallerIsLearntAnew(t *testing.T) {
 func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	for name, hidden := range map[string]discordsim.Quota{
-		"fixed": discordsim.Fixed(2, 2*second), "sliding log": discordsim.Sliding(2, 2*second), "leaky": discordsim.Leaky(2, 2*second),
-		"aligned": discordsim.Aligned(2, 2*second, 700*ms),
+		"fixed":       discordsim.Fixed(2, 2*second),
+		"aligned":     discordsim.Aligned(2, 2*second, 700*ms),
+		"sliding log": discordsim.Sliding(2, 2*second),
+		"leaky":       discordsim.Leaky(2, 2*second),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -167,8 +167,11 @@ func TestHoldsAfterRefusalsInARowGrow(t *testing.T) {
 // accepted ends that.
 func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	t.Parallel()
-	unsaid := ratelimits.Response{Status: 429, Class: ratelimits.ClassUser}
-	for name, refusal := range map[string]ratelimits.Response{"shared": shared(10 * ms), "user": refused(5, second), "unsaid": unsaid} {
+	for name, refusal := range map[string]ratelimits.Response{
+		"shared": shared(10 * ms),
+		"user":   refused(5, second),
+		"unsaid": {Status: 429, Class: ratelimits.ClassUser},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, first := newBucket(t), refusal.AskedWait()
@@ -244,7 +247,8 @@ func TestWaitsGrowWhileALimitRefusesAgainAndAgain(t *testing.T) {
 		assert.Equal(t, wait, r.Again(now, true), "of one moment")
 	}
 	for i, most := range []time.Duration{
-		0, 0, 250 * ms, 500 * ms, second, 2 * second, 4 * second, 8 * second, 16 * second, 32 * second, time.Minute, time.Minute,
+		0, 0, 250 * ms, 500 * ms, second, 2 * second, 4 * second, 8 * second, 16 * second, 32 * second,
+		time.Minute, time.Minute,
 	} {
 		grown(most, time.Duration(i)*second)
 	}

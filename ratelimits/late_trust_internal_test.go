@@ -64,7 +64,9 @@ func TestSlowUploadOfBeforeDoesNotRaiseLateness(t *testing.T) {
 	now, _ = w.Next(now + 200*ms)
 	quick, slow := takeAt(t, &w, now), takeAt(t, &w, now)
 	refused := func(wait time.Duration) Response {
-		return Response{Status: 429, Class: ClassUser, Limited: true, Limit: 2, ResetAfter: wait, HasRetryAfter: true, RetryAfter: wait}
+		r := says(2, 0, wait)
+		r.Status, r.Class, r.HasRetryAfter, r.RetryAfter = 429, ClassUser, true, wait
+		return r
 	}
 	w.Report(now+50*ms, quick, refused(200*ms))
 	by, _ := w.Late()

@@ -198,7 +198,9 @@ func TestOtherRefusalsAreNotLateness(t *testing.T) {
 			b.exchange(200*ms, ok(5, left, 800*ms))
 		}
 		permits := b.burst(firstEnd, 5)
-		for i, r := range []ratelimits.Response{ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms)} {
+		for i, r := range []ratelimits.Response{
+			ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms),
+		} {
 			b.Report(firstEnd+time.Duration(i+1)*10*ms, permits[i], r)
 		}
 		by, _ := b.Late()

@@ -70,7 +70,7 @@ func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
 			}
 			p, ok := w.Take(now)
 			require.True(t, ok)
-			w.Report(now, p, Response{Status: 200, Limited: true, Limit: mostCounted, Remaining: mostCounted - spent/1000*1000 - 1000, ResetAfter: after})
+			w.Report(now, p, says(mostCounted, mostCounted-spent/1000*1000-1000, after))
 			longest = max(longest, len(w.ledger.list()))
 		}
 		require.Less(t, longest, 4*finest)

@@ -154,8 +154,8 @@ func (f *fleet) Period() time.Duration { return f.window().Period() }
 func (f *fleet) InFlight() int         { return f.window().InFlight() }
 func (f *fleet) String() string        { return f.window().String() }
 
-// TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with a window that moves
-// between a server and one or more processes, whose reports come late and in another order.
+// TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with a window that
+// moves between a server and one or more processes, whose reports come late and in another order.
 func TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	for _, senders := range []int{1, 3} {

@@ -28,7 +28,7 @@ func (s *Stage) check() {
 // quotas draws a limit of any kind.
 func quotas(t *rapid.T) discordsim.Quota {
 	limit := rapid.SampledFrom([]int{1, 2, 3, 5, 5, 8, 30}).Draw(t, "limit")
-	period := rapid.SampledFrom([]time.Duration{time.Second, 100 * ms, 250 * ms, 2 * time.Second, 5 * time.Second}).Draw(t, "period")
+	period := rapid.SampledFrom([]time.Duration{second, 100 * ms, 250 * ms, 2 * second, 5 * second}).Draw(t, "period")
 	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
 		return discordsim.Fixed(limit, period)
@@ -84,7 +84,7 @@ func travel(t *rapid.T) func(*Flight) {
 	jitter := rapid.SampledFrom([]int{5, 0, 50}).Draw(t, "jitter")
 	faults := rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "faults") // percent
 	way := rapid.Custom(func(t *rapid.T) time.Duration {
-		d := time.Microsecond + time.Duration(base)*ms + time.Duration(rapid.IntRange(0, jitter*1000).Draw(t, "µs"))*time.Microsecond
+		d := time.Duration(1+rapid.IntRange(0, jitter*1000).Draw(t, "µs"))*time.Microsecond + time.Duration(base)*ms
 		if faults > 0 && rapid.IntRange(0, 60).Draw(t, "slow") == 60 {
 			d += 2500 * ms
 		}
@@ -136,17 +136,18 @@ func TestNoScheduleOfALaggingBucketDrawsAnAvoidableRefusal(t *testing.T) {
 
 // play plays a random load on a window, on a stage that may be changed before.
 func play(t *rapid.T, window Player, change ...func(*Stage)) *Stage {
-	return playRule(t, func(t *rapid.T) discordsim.Rule { return discordsim.Rule{Path: "**", Quota: quotas(t)} }, window, change...)
+	rule := func(t *rapid.T) discordsim.Rule { return discordsim.Rule{Path: "**", Quota: quotas(t)} }
+	return playRule(t, rule, window, change...)
 }
 
 func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, change ...func(*Stage)) *Stage {
-	config := discordsim.Config{
-		Rules:    []discordsim.Rule{rule(t)},
-		Rounding: rapid.SampledFrom([]discordsim.Rounding{discordsim.RoundUp, discordsim.RoundNearest, discordsim.RoundDown}).Draw(t, "rounding"),
-	}
+	config := discordsim.Config{Rules: []discordsim.Rule{rule(t)}}
+	roundings := []discordsim.Rounding{discordsim.RoundUp, discordsim.RoundNearest, discordsim.RoundDown}
+	config.Rounding = rapid.SampledFrom(roundings).Draw(t, "rounding")
+	quota := config.Rules[0].Quota
 	others := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "others every") // ms
-	lateness := config.Rules[0].Quota.Lateness != (discordsim.Lateness{}) || len(config.Rules[0].Changes) > 0
-	if config.Rules[0].Quota.NamesNext || lateness { // if others use it, no answer need ever tell the period of such a log, or lateness
+	lateness := quota.Lateness != (discordsim.Lateness{}) || len(config.Rules[0].Changes) > 0
+	if quota.NamesNext || lateness { // if others use it, no answer need ever tell the period of such a log, or lateness
 		others = 0
 	}
 	if others > 0 {
@@ -171,7 +172,8 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 			f.There, f.Back = f.There%second, f.Back%second
 		}
 	}
-	if config.Rules[0].Quota.NamesNext || lateness || config.Rules[0].Quota.Lags { // nor, without all of them, what such a log counts, or how late it is
+	// Nor, without all answers, what such a log counts, or how late it is.
+	if quota.NamesNext || lateness || quota.Lags {
 		all := draw
 		draw = func(f *Flight) {
 			if all(f); f.fate != unsent {

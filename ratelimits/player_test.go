@@ -32,8 +32,10 @@ type Stage struct {
 	traced bool
 	trace  []string
 	quota  discordsim.Quota
-	late   func() time.Duration                          // how long after an answer was received it is reported; nil: at once
-	spoil  func(processed time.Time, header http.Header) // changes how an answer says what it says; nil: not at all
+	// late returns how long after an answer was received it is reported; nil: at once.
+	late func() time.Duration
+	// spoil changes how an answer says what it says; nil: not at all.
+	spoil func(processed time.Time, header http.Header)
 }
 
 // Player is what a Stage needs of a window.
@@ -216,7 +218,8 @@ func (s *Stage) step() {
 	}
 	s.World.DeliverLate(f.response, s.Start.Add(received), s.Start.Add(s.Now))
 	r := ParseResponse(f.response.Status, f.response.Header, f.response.Body)
-	s.log("answer %d of %v: %d %v remaining %d reset %v", f.sequence, received, r.Status, r.Class, r.Remaining, r.ResetAfter)
+	s.log("answer %d of %v: %d %v remaining %d reset %v",
+		f.sequence, received, r.Status, r.Class, r.Remaining, r.ResetAfter)
 	if r.Class != ClassOK {
 		s.log("  because %s, %v", f.response.Because, f.response.Verdict)
 		s.Refusals = append(s.Refusals, s.Now)

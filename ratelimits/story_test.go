@@ -25,7 +25,8 @@ func ok(limit, remaining int, after time.Duration) ratelimits.Response {
 // refused is a 429 of the bucket itself.
 func refused(limit int, retry time.Duration) ratelimits.Response {
 	return ratelimits.Response{
-		Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: limit, ResetAfter: retry, RetryAfter: retry, HasRetryAfter: true,
+		Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: limit, ResetAfter: retry,
+		RetryAfter: retry, HasRetryAfter: true,
 	}
 }
 

@@ -27,6 +27,10 @@ func TestFirstAnswerSaysHowManyFollow(t *testing.T) {
 	t.Parallel()
 	global := ratelimits.Response{Status: 429, Class: ratelimits.ClassGlobal, RetryAfter: second, HasRetryAfter: true}
 	unsaid := ratelimits.Response{Status: 429, Class: ratelimits.ClassUser}
+	missing := ok(5, 4, second)
+	missing.Status = 404
+	subLimit := ok(5, 3, second)
+	subLimit.Status, subLimit.Class = 429, ratelimits.ClassSubLimit
 	for name, c := range map[string]struct {
 		answer ratelimits.Response
 		limit  int
@@ -39,7 +43,7 @@ func TestFirstAnswerSaysHowManyFollow(t *testing.T) {
 		"more than all remaining":     {ok(5, 9, 10*second), 5, 4},
 		"limit of one":                {ok(1, 0, 10*second), 1, 0},
 		"full again at once":          {ok(5, 4, 0), 5, 4},
-		"client error with limits":    {ratelimits.Response{Status: 404, Limited: true, Limit: 5, Remaining: 4, ResetAfter: second}, 5, 4},
+		"client error with limits":    {missing, 5, 4},
 		"no limits":                   {bare, 0, 1},
 		"broken":                      {broken, 0, 1},
 		"global 429":                  {global, 0, 1}, // the hold is not the bucket's
@@ -47,7 +51,7 @@ func TestFirstAnswerSaysHowManyFollow(t *testing.T) {
 		"429 that says nothing":       {unsaid, 0, 0},
 		"429 of the resource":         {shared(second), 0, 0},
 		"429 of the edge":             {ratelimits.Response{Status: 429, Class: ratelimits.ClassEdge}, 0, 1},
-		"429 of the body's sub-limit": {ratelimits.Response{Status: 429, Class: ratelimits.ClassSubLimit, Limited: true, Limit: 5, Remaining: 3, ResetAfter: second}, 5, 3},
+		"429 of the body's sub-limit": {subLimit, 5, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,8 +63,8 @@ func TestFirstAnswerSaysHowManyFollow(t *testing.T) {
 	}
 }
 
-// Whatever the first answer was, and were it none, more requests follow some day, but never in an endless loop: not even
-// a 429 that asks for no wait at all is repeated at once.
+// Whatever the first answer was, and were it none, more requests follow some day, but never in an endless loop: not
+// even a 429 that asks for no wait at all is repeated at once.
 func TestNoFirstOutcomeStopsTheBucket(t *testing.T) {
 	t.Parallel()
 	follow := func(t *testing.T, b *bucket, atLeast time.Duration) {
