@@ -197,3 +197,14 @@ func TestNoWaitIsPredictedForWhoTriesAHiddenLimit(t *testing.T) {
 	assert.True(t, b.AwaitsProbe(now))
 	assert.Positive(t, b.Predict(now, 0), "if it is refused")
 }
+
+func TestHiddenLimitThatIsNotMetAgainGivesWay(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	b.exchange(0, shared(second))
+	for n := 18; n >= 15; n-- {
+		now := second + rounding
+		b.Report(now, b.burst(now, 1)[0], ok(20, n, time.Hour)) // one at a time
+	}
+	b.burst(10*second, 15) // all of them: it was long ago
+}

@@ -99,3 +99,15 @@ func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.
 		assert.LessOrEqual(t, b.opens(now), now+wait+2*rounding)
 	}
 }
+
+// A 429 of another limit names the bucket's limit, but no period of the bucket's. A request that is lost before a
+// response has named that stays charged for as long as the 429 has spoken of, and not for no time at all.
+func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	refusal := shared(second)
+	refusal.Limited, refusal.Limit, refusal.Remaining, refusal.ResetAfter = true, 2, 1, 4*second
+	b.exchange(0, refusal)
+	b.Lost(second+rounding, b.send(second+rounding))
+	b.closedUntil(second+rounding, 4*second+rounding) // the 429 counts, too
+}

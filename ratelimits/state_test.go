@@ -215,3 +215,14 @@ func TestHiddenLimitIsUsedUpForTheNextProcess(t *testing.T) {
 	b.exchange(now, ok(20, 19, second))
 	b.burst(now, 1)
 }
+
+// A response that fits no bucket may be right all the same.
+func TestResetThatNothingExplainsIsLeftToTheNextProcess(t *testing.T) {
+	t.Parallel()
+	before := known(t, 5, 10*second)
+	before.exchange(second, ok(5, 3, time.Minute))
+	require.Equal(t, 10*second, before.Period())
+	b := before.written()
+	b.Resume(2*second, false)
+	assert.GreaterOrEqual(t, b.opens(2*second), time.Minute)
+}
