@@ -186,6 +186,7 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 		"an empty charge":           func(w *Window) { w.ledger.list()[0].n = 0 },
 		"a suspicion without end":   func(w *Window) { w.rare = nil },
 		"a probe that is nowhere":   func(w *Window) { w.inflight = 0 },
+		"open before it says":       func(w *Window) { w.rare.late.by = -time.Hour },
 	} {
 		w := everything()
 		change(&w)
@@ -221,6 +222,21 @@ func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
 	p, _ := w.Take(time.Second)
 	assert.Equal(t, 2*time.Second, p.SentAt(2*time.Second).Sent())
 	assert.Equal(t, p, p.SentAt(time.Millisecond))
+}
+
+// A state that somebody else has written lets nothing wait for more than a day: neither may its lateness.
+func TestResumedLatenessHoldsNothingForLongerThanADay(t *testing.T) {
+	t.Parallel()
+	var w Window
+	now := 100 * 24 * time.Hour
+	w.Report(now, takeAt(t, &w, now), says(1, 0, second))
+	w.writeRare().late = lateness{by: 47 * time.Hour, shown: measurement{least: 47 * time.Hour}, tryAt: now + 47*time.Hour}
+	w, _, err := DecodeWindow(w.Append(nil))
+	require.NoError(t, err)
+	w.Resume(now, true)
+	at, ok := w.Next(now)
+	require.True(t, ok)
+	assert.LessOrEqual(t, at-now, LongestTrust)
 }
 
 // FuzzDecodeWindow looks for data that makes a window which cannot be used, or which is another one after it was

@@ -169,63 +169,6 @@ func TestGlobalDoesWhatTheSimpleVersionDoes(t *testing.T) {
 	})
 }
 
-// A server that counts all there are, forced ones too, in seconds of any phase, never sees one too many that was not
-// forced, also while the limit changes.
-func TestGlobalLimitIsNeverExceeded(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.IntRange(1, 5).Draw(t, "limit")
-		g := ratelimits.NewGlobal(limit)
-		g.Report(0, g.Force(0)) // no round trip may count for the distance of two requests
-		now := second
-		type flight struct {
-			slot ratelimits.Slot
-			sent time.Duration
-		}
-		var flying []flight
-		var done []time.Duration // when those ended that did
-		for range 100 {
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
-			case 0:
-				limit = rapid.IntRange(1, 5).Draw(t, "limit")
-				g.Resize(limit)
-			case 1, 2:
-				now += time.Duration(rapid.IntRange(1, 600).Draw(t, "ms")) * ms
-			case 3:
-				flying = append(flying, flight{g.Force(now), now})
-			case 4, 5, 6:
-				slot, wait := g.Take(now)
-				if wait > 0 {
-					continue
-				}
-				counted := 0
-				for _, f := range flying {
-					if now-f.sent < 2*second {
-						counted++
-					}
-				}
-				for _, at := range done {
-					if now-at < second {
-						counted++
-					}
-				}
-				require.Less(t, counted, limit)
-				flying = append(flying, flight{slot, now})
-			default:
-				if len(flying) == 0 {
-					continue
-				}
-				i := rapid.IntRange(0, len(flying)-1).Draw(t, "which")
-				g.Report(now, flying[i].slot)
-				if now-flying[i].sent < second { // later outcomes are bounded by patience
-					done = append(done, now)
-				}
-				flying = slices.Delete(flying, i, i+1)
-			}
-		}
-	})
-}
-
 // Whoever sets a limit that nobody reaches pays for what is used of it.
 func TestGlobalLimitCanBeAsHighAsANumberIs(t *testing.T) {
 	t.Parallel()

@@ -218,6 +218,35 @@ func TestOtherRefusalsAreNotLateness(t *testing.T) {
 	})
 }
 
+// A request that was in flight when lateness was shown, and is refused a long time after, does not measure the same.
+func TestSlowUploadOfBeforeDoesNotRaiseLateness(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 2, 60*second)
+	opened := b.opens(6 * second)
+	both := b.many(opened, 2)
+	b.Report(opened+50*ms, both[0], refused(2, 200*ms))
+	by, _ := b.Late()
+	b.Report(opened+45*second, both[1], refused(2, 59*second)) // another client has filled it meanwhile
+	after, _ := b.Late()
+	assert.Less(t, after, by+second, "was %v", by)
+}
+
+// One that goes first holds up the others only until the opening that it tries is certainly open, whatever opens after
+// it.
+func TestLaterOpeningsDoNotProlongTheWaitForTheFirst(t *testing.T) {
+	t.Parallel()
+	b, now := &bucket{t: t}, time.Duration(0)
+	for i := range 50 { // a log: one each 400 ms
+		b.exchange(now, ok(50, 49-i, 20*second))
+		now += 400 * ms
+	}
+	require.Equal(t, ratelimits.KindLog, b.Kind())
+	opened := b.opens(now)
+	b.burst(opened, 1) // it goes first
+	// The second place came back 400 ms after the first: that is open for certain half a second after.
+	assert.LessOrEqual(t, b.opens(opened)-opened, 400*ms+second/2+10*ms)
+}
+
 // The announced reset is tried after 64 periods; three times in a row it has to be kept.
 func TestLatenessEndsAfterThreeTriesInARow(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {

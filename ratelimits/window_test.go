@@ -198,53 +198,36 @@ func TestAnswersInAnyOrderNeverGrantTooMuch(t *testing.T) {
 // A request takes so long that the next one goes without its outcome.
 func TestStopWaiting(t *testing.T) {
 	t.Parallel()
-	ok := ok(5, 4, time.Minute)
-	for name, prepare := range map[string]func(w *ratelimits.Window){
-		"unknown": func(*ratelimits.Window) {},
-		"first after a hold": func(w *ratelimits.Window) {
-			p, _ := w.Take(0)
-			w.Report(0, p, ok)
-			w.Hold(0, time.Millisecond)
-		},
-		"recalled": func(w *ratelimits.Window) { w.Recall(5, time.Minute) },
+	for name, prepare := range map[string]func(b *bucket){
+		"unknown":            func(*bucket) {},
+		"first after a hold": func(b *bucket) { b.exchange(0, ok(5, 4, time.Minute)); b.Hold(0, ms) },
+		"recalled":           func(b *bucket) { b.Recall(5, time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var w ratelimits.Window
-			prepare(&w)
-			now := time.Second
-			slow, took := w.Take(now)
-			require.True(t, took)
-			_, took = w.Take(now)
-			require.False(t, took, "it goes first")
-			slow = w.StopWaiting(w.StopWaiting(slow)) // twice is once
-			second, took := w.Take(now)
-			require.True(t, took)
-			_, took = w.Take(now)
-			require.False(t, took, "now that one goes first")
-			assert.Equal(t, 2, w.InFlight())
-			w.Lost(now, slow)
-			_, took = w.Take(now)
-			require.False(t, took, "and its outcome is still waited for")
-			w.Report(now, second, ok)
-			assert.Zero(t, w.InFlight())
-			assert.LessOrEqual(t, w.Remaining(now), 4)
-			_, took = w.Take(now)
-			assert.True(t, took)
+			b := newBucket(t)
+			prepare(b)
+			slow := b.burst(second, 1)[0]
+			slow = b.StopWaiting(b.StopWaiting(slow)) // twice is once
+			next := b.burst(second, 1)[0]             // now that one goes first
+			assert.Equal(t, 2, b.InFlight())
+			b.Lost(second, slow)
+			b.waitsForAnOutcome(second)
+			b.Report(second, next, ok(5, 4, time.Minute))
+			assert.Zero(t, b.InFlight())
+			assert.LessOrEqual(t, b.Remaining(second), 4)
+			b.send(second)
 		})
 	}
-}
-
-// A bucket that may be leaky lets a request go alone after a lost one. One in flight from before is not waited for
-// either.
-func TestStopWaitingForOneThatWouldGoAlone(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	both := b.many(0, 2)
-	b.Lost(0, both[1])
-	b.waitsForAnOutcome(time.Minute)
-	slow := b.StopWaiting(both[0])
-	b.send(b.opens(time.Minute))
-	b.Report(time.Minute, slow, ok(5, 4, second))
-	assert.Equal(t, 1, b.InFlight())
+	t.Run("alone after a lost one", func(t *testing.T) { // in what may be a leaky bucket
+		t.Parallel()
+		b := known(t, 5, second)
+		both := b.many(0, 2)
+		b.Lost(0, both[1])
+		b.waitsForAnOutcome(time.Minute)
+		slow := b.StopWaiting(both[0])
+		b.send(b.opens(time.Minute))
+		b.Report(time.Minute, slow, ok(5, 4, second))
+		assert.Equal(t, 1, b.InFlight())
+	})
 }
