@@ -174,23 +174,22 @@ func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, first := newBucket(t), refusal.AskedWait()
-			b.Unlimit()
-			now := time.Duration(0)
+			b, first := known(t, 5, second), refusal.AskedWait()
+			now := 100 * ms
 			for i := range 100 {
 				b.exchange(now, refusal)
 				at := b.opens(now)
 				if i == 0 {
-					assert.Equal(t, first, at)
+					assert.InDelta(t, first, at-now, float64(second))
 				}
 				assert.LessOrEqual(t, at-now, time.Minute)
 				now = at
 			}
 			assert.Greater(t, now, 30*time.Minute, "not ten thousand times in ten minutes")
-			b.exchange(now, bare)
+			b.exchange(now, ok(5, 4, second))
 			now = b.opens(now + second)
 			b.exchange(now, refusal)
-			assert.LessOrEqual(t, b.opens(now), now+first+2*rounding)
+			assert.LessOrEqual(t, b.opens(now), now+5*second)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -141,4 +142,31 @@ func TestSlidingLogHandsOutItsPlacesOneByOne(t *testing.T) {
 		now = back
 	}
 	b.waitsForAnOutcome(now)
+}
+
+// Where others use the bucket, what they have used shows no sliding bucket.
+func TestFixedWindowOfManyUsersIsNotTakenForASlidingBucket(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		s := serveConfig(t, discordsim.Config{
+			Seed: seed, Rules: []discordsim.Rule{always(discordsim.Fixed(2, 2*second))},
+			Foreign: []discordsim.ForeignUse{{Request: message, Every: 300 * ms}},
+			Faults:  []discordsim.Fault{{Probability: 0.3, Status: 502, Uncounted: true}},
+		}, between(seed, 50*ms, 55*ms))
+		s.Send(60)
+		s.Finish()
+		assert.Zero(t, s.Avoidable(), "seed %d", seed)
+	}
+}
+
+// A header of 0 while ours says more proves that somebody else is there, and moves the time at which the bucket is full
+// again.
+func TestUseByOthersIsAdoptedInASlidingBucketToo(t *testing.T) {
+	t.Parallel()
+	for _, b := range []*bucket{log(t), leaky(t)} {
+		b.exchange(10*second, ok(5, 0, second))
+		b.left(10*second, 0)
+		assert.InDelta(t, 11*second, b.Reset(), float64(10*ms))
+		assert.GreaterOrEqual(t, b.opens(10*second), 10*second+190*ms)
+	}
 }

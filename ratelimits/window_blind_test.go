@@ -163,3 +163,30 @@ func TestErrorsBeforeTheFirstLimitsCostNothing(t *testing.T) {
 	require.LessOrEqual(t, b.Reset(), 5*second)
 	require.LessOrEqual(t, b.State(0).Reset, 5*second)
 }
+
+func TestAnswerSaysNothingOfWhatWasNotAnsweredAfterItWasSent(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	permits := b.many(100*ms, 2)
+	b.Report(150*ms, permits[0], broken) // may have been counted after the other one
+	b.Report(200*ms, permits[1], ok(5, 3, 9900*ms))
+	b.left(200*ms, 2)
+}
+
+// What a refused request has found counted stays known, whichever of the requests that nobody has heard of are taken
+// off for it.
+func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
+	t.Parallel()
+	for lost := range 4 {
+		b := leaky(t)
+		b.exchange(10*second, ok(5, 4, 200*ms))
+		for range 3 {
+			b.Lost(10*second, b.send(10*second))
+		}
+		b.exchange(10*second, ratelimits.Response{
+			Status: 429, Class: ratelimits.ClassSubLimit, Limited: true, Limit: 5, Remaining: 4 - lost,
+			ResetAfter: time.Duration(1+lost) * 200 * ms, HasRetryAfter: true, RetryAfter: time.Minute,
+		})
+		b.left(10*second, 4-lost)
+	}
+}

@@ -250,3 +250,10 @@ func TestNonsenseQuotasAreRefused(t *testing.T) {
 	_, err := NewCounter(Unlimited())
 	assert.ErrorIs(t, err, ErrConfig)
 }
+
+func TestLeakyBucketIsNeverFasterThanItsQuota(t *testing.T) {
+	t.Parallel()
+	for limit := 1; limit < 100; limit++ {
+		assert.GreaterOrEqual(t, Leaky(limit, time.Second).interval()*time.Duration(limit), time.Second)
+	}
+}
