@@ -111,3 +111,14 @@ func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
 	b.Lost(second+rounding, b.send(second+rounding))
 	b.closedUntil(second+rounding, 4*second+rounding) // the 429 counts, too
 }
+
+// There is room for so many charges, and of two that become one neither may be forgotten.
+func TestLossAmongVeryManyRequestsIsFollowedByAProbe(t *testing.T) {
+	t.Parallel()
+	b := known(t, 200, 10*second)
+	for i := range 80 {
+		b.exchange(time.Duration(i+1)*50*ms, ok(200, 198-i, 10*second))
+	}
+	b.Lost(4100*ms, b.send(4100*ms))
+	b.burst(time.Minute, 1)
+}

@@ -226,3 +226,14 @@ func TestResetThatNothingExplainsIsLeftToTheNextProcess(t *testing.T) {
 	b.Resume(2*second, false)
 	assert.GreaterOrEqual(t, b.opens(2*second), time.Minute)
 }
+
+func TestRequestThatIsNotSentAfterARestartSaysNothingOfThoseThatAreLost(t *testing.T) {
+	t.Parallel()
+	before := known(t, 5, 10*second)
+	before.exchange(second, ok(5, 3, 10*second)) // of a sliding log
+	before.many(2*second, 2)
+	b := before.written()
+	b.Resume(2*second, true)
+	b.Return(2*second, b.send(2*second))
+	b.left(2*second, 1)
+}

@@ -160,3 +160,19 @@ func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.
 	b.Return(130*ms, maybe)
 	b.left(130*ms, 1)
 }
+
+// An answer without limits that came before other requests were sent is in their count, if it was counted, also where
+// it is told later.
+func TestAnswerWithoutLimitsIsInTheCountOfWhatWasSentLater(t *testing.T) {
+	t.Parallel()
+	for _, left := range []int{3, 4} {
+		b := newBucket(t)
+		b.Report(100*ms, b.Adopt(0, 0), ok(5, left, 10*second))
+		followers := b.many(100*ms, 3)
+		b.ReportReceived(110*ms, 90*ms, b.Adopt(110*ms, 0), bare)
+		for i := 2; i >= 0; i-- {
+			b.Report(120*ms, followers[i], ok(5, left-1-i, 10*second))
+		}
+		b.left(140*ms, left-3)
+	}
+}
