@@ -190,3 +190,31 @@ func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
 		b.left(10*second, 4-lost)
 	}
 }
+
+// A count that earlier requests seemed to explain may have had somebody else's in it. What is lost is not taken off it
+// before a response shows that it was not counted.
+func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	for i := range 3 {
+		b.exchange(0, ok(5, 4-i, second))
+	}
+	b.Report(second, b.send(900*ms), ok(5, 3, second)) // in the next window: one of the two is somebody else's
+	now := second + 10*ms
+	p := b.burst(now, 3)
+	b.Lost(now+ms, p[0])
+	b.left(now+ms, 0)
+}
+
+// What a slow response has counted beyond what was still charged when it came may be a request of ours that nobody has
+// answered, and not somebody else's. So the next such request does not make room for it.
+func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *testing.T) {
+	t.Parallel()
+	b := log(t)
+	b.Report(2002*ms, b.send(2000*ms), broken) // counted at 2001 ms
+	slow := b.send(3000 * ms)                  // counted a moment later, when the first one still is
+	b.Report(3500*ms, slow, ok(5, 3, second))
+	b.exchange(3600*ms, broken)
+	b.exchange(3600*ms, ok(5, 2, second)) // the slow one, and both of these
+	b.left(4550*ms, 3)
+}

@@ -106,3 +106,47 @@ func TestRequestThatIsNotInFlightIsNotWaitedFor(t *testing.T) {
 	b.Return(second, ratelimits.Permit{}) // whatever it is
 	b.send(second)
 }
+
+func TestAnswerMayShowThatAWindowClosedEarlierThanWasCertain(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Report(400*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.4 s
+	b.Report(500*ms, b.send(400*ms), ok(5, 3, 650*ms))
+	require.Equal(t, ratelimits.KindFixed, b.Kind()) // between 1.05 and 1.15 s
+	b.exchange(1100*ms, ok(5, 4, second))            // it was the first of a new one
+	assert.Equal(t, ratelimits.KindFixed, b.Kind())
+	b.left(1100*ms, 4)
+	b.burst(1100*ms, 4)
+	b.closedUntil(1100*ms, 2100*ms+rounding)
+}
+
+func TestRequestOfAnUnknownWindowIsForgottenWhenItsOwnResetHasPassed(t *testing.T) {
+	t.Parallel()
+	b, carried := rolled(t, 1)
+	b.Report(2*second, carried[0], ok(5, 4, 50*ms)) // some window that closed between 1.00 and 2.05 s
+	b.left(2*second, 4)
+	b.left(2050*ms, 4)
+	b.left(2050*ms+rounding, 5)
+}
+
+// Nor is a window that has certainly closed extended by a request that may have been the last of it.
+func TestRequestOfAnUnknownWindowDoesNotBringBackWhatTheOneBeforeHadCounted(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, second)
+	b.exchange(500*ms, ok(5, 2, 500*ms))
+	slow := b.send(950 * ms)
+	b.exchange(960*ms, ok(5, 1, 40*ms))
+	b.Report(2*second, slow, ok(5, 4, 50*ms))
+	b.left(2*second, 4)
+}
+
+func TestRequestThatMayBelongToTheWindowAfterStaysChargedInIt(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, second)
+	slow := b.Adopt(100*ms, 0)
+	b.exchange(1100*ms, ok(5, 4, second))
+	b.Report(2100*ms, slow, ok(5, 4, second)) // it opened some window, the first one or the one that begins now
+	b.left(2100*ms, 3)
+	b.left(2100*ms+rounding, 4)
+	b.left(3100*ms+rounding, 5)
+}

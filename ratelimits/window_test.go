@@ -231,3 +231,21 @@ func TestStopWaiting(t *testing.T) {
 		assert.Equal(t, 1, b.InFlight())
 	})
 }
+
+func TestAnswersOfOneWindowNarrowItsEnd(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, second) // closes at 1 s, between the ways of each answer
+	b.Report(500*ms, b.send(200*ms), ok(5, 2, 760*ms))
+	b.Report(560*ms, b.send(510*ms), ok(5, 1, 455*ms))
+	b.send(600 * ms)
+	b.closedUntil(600*ms, second+rounding) // the first two, without latency, know it best
+}
+
+func TestSlowAnswerDoesNotDelayTheEndThatIsKnown(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Report(300*ms, b.send(0), ok(2, 1, second)) // closes between 1.0 and 1.3 s
+	b.Report(310*ms, b.send(300*ms), ok(2, 0, 740*ms))
+	require.Equal(t, ratelimits.KindFixed, b.Kind())
+	b.closedUntil(310*ms, 1050*ms+rounding) // between 1.04 and 1.05 s
+}
