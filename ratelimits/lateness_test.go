@@ -413,3 +413,41 @@ func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
 		assert.Equal(t, want, g.Late())
 	}
 }
+
+// A request may be refused by a late window because another one, which left after it or arrived before, took its place.
+// The other one's response speaks of a reset that is over.
+func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
+	t.Parallel()
+	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "after the announced reset": second + 25*ms} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			b.exchange(0, ok(2, 1, second))
+			overtaken := b.send(left)
+			overtaking := b.send(second + 25*ms)
+			b.Report(second+45*ms, overtaking, ok(2, 0, 0))
+			b.Report(second+46*ms, overtaken, refused(2, lateBy))
+			by, _ := b.Late()
+			assert.InDelta(t, lateBy, by, float64(80*ms))
+		})
+	}
+}
+
+// A late window that lets a request through has not begun anew, nor does another client use it.
+func TestARequestThatALateWindowLetThroughRefutesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.ExpectLate(0, 0)
+	for i := range 3 {
+		b.exchange(time.Duration(i)*200*ms, ok(5, 4-i, second-time.Duration(i)*200*ms))
+	}
+	require.Equal(t, ratelimits.KindFixed, b.Kind())
+	at := second + rounding
+	permits := b.burst(at, 5)
+	for i, r := range []ratelimits.Response{ok(5, 1, 0), ok(5, 0, 0), refused(5, lateBy)} {
+		b.Report(at+20*ms, permits[i], r)
+	}
+	assert.Equal(t, ratelimits.KindFixed, b.Kind())
+	by, _ := b.Late()
+	assert.InDelta(t, lateBy, by, float64(80*ms))
+}

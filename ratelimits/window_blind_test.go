@@ -218,3 +218,21 @@ func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *te
 	b.exchange(3600*ms, ok(5, 2, second)) // the slow one, and both of these
 	b.left(4550*ms, 3)
 }
+
+// A leaky bucket is fuller by everything that it has counted, also by what an error without limits has answered. So one
+// goes when nothing else is charged. A success without limits has been counted once at most, and the ledger has it: one
+// goes first, but not alone.
+func TestAfterAnErrorWithoutLimitsOneGoesAloneAndAfterASuccessFirst(t *testing.T) {
+	t.Parallel()
+	b := known(t, 2, 125*ms)
+	b.exchange(0, broken)
+	b.exchange(127*ms, broken)
+	_, granted := b.Take(128 * ms)
+	assert.False(t, granted, "the second error may have been counted")
+	b.send(253 * ms)
+
+	b = known(t, 5, 200*ms)
+	b.exchange(100*ms, bare)
+	b.exchange(150*ms, ok(5, 2, 450*ms)) // of a leaky bucket, perhaps
+	b.burst(560*ms, 1)                   // only the last is charged
+}
