@@ -105,3 +105,11 @@ func TestInvalidResponses(t *testing.T) {
 		assert.Equal(t, c.want, c.response.Invalid(), "%+v", c.response)
 	}
 }
+
+func TestInvalidResponsesOfTheShortestPeriodAreCounted(t *testing.T) {
+	t.Parallel()
+	c := ratelimits.NewInvalidCounter(1)
+	c.Add(time.Hour, 1)
+	assert.Equal(t, 1, c.Used(time.Hour))
+	assert.Zero(t, c.Used(time.Hour+time.Millisecond))
+}

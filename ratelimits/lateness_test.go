@@ -451,3 +451,13 @@ func TestARequestThatALateWindowLetThroughRefutesNothing(t *testing.T) {
 	by, _ := b.Late()
 	assert.InDelta(t, lateBy, by, float64(80*ms))
 }
+
+func TestExpectedPunctualityEndsLateness(t *testing.T) {
+	t.Parallel()
+	b := &bucket{t: t}
+	b.ExpectLate(0, lateBy)
+	b.ExpectLate(0, 0)
+	by, known := b.Late()
+	assert.Zero(t, by)
+	assert.True(t, known)
+}
