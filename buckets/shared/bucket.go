@@ -171,8 +171,9 @@ func (b *bucket) Next(now time.Duration) (at time.Duration, ok bool) {
 	if b.decides(now) {
 		return b.window.Next(now)
 	}
-	if hold := b.window.HoldWait(now); hold > 0 {
-		return now + hold, true
+	// A hold may have begun in another process since a request was granted.
+	if held := max(now+b.window.HoldWait(now), b.heldUntil()); held > now {
+		return held, true
 	}
 	_, ok = b.nextGrant(now)
 	return now, ok

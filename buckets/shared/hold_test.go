@@ -39,3 +39,21 @@ func TestTheLongestHoldReachesOtherProcesses(t *testing.T) {
 		}
 	})
 }
+
+// A request has a permit, but still waits for the global limit, when another process meets a limit of the channel.
+func TestAHoldAlsoAppliesToAGrantedRequestThatHasNotLeft(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.asleep = true
+		a.join(1)
+		pass(10 * ms)
+		require.True(t, a.may())
+		b.bucket.Hold(b.now(), 3*time.Second, ratelimits.ClassShared)
+		pass(10 * ms)
+		assert.False(t, a.may())
+		pass(2900 * ms)
+		assert.False(t, a.may())
+		pass(100 * ms)
+		assert.True(t, a.mayOrOwns(), "the hold is over")
+	})
+}
