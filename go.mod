@@ -3,7 +3,6 @@ module github.com/ratelight/ratelight
 go 1.26.0
 
 require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/google/renameio/v2 v2.0.2

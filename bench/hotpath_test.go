@@ -16,24 +16,24 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// What our part of a request costs, in a bucket that is known and has room. The global limit is off: no benchmark sends
-// as slowly as that.
+// The benchmarks of this package measure our part of a request, in a bucket that is known and has room. The global
+// limit is off, because every benchmark sends faster than it allows.
 
 const (
 	authorization = "Bot benchmark"
 	manyBuckets   = 100_000
+	hugeLimit     = 1_000_000_000
+	firstChannel  = 900_000_000_000_000_000
 )
 
-// server answers as a bucket does whose window is so long, and whose limit so high, that it is never used up. What it
-// says stays the same until advance is called, so that a benchmark measures the limiter and not the server.
+// server returns the responses of a bucket that never gets full. Its responses change only in advance, so that a
+// benchmark measures the limiter and not the server.
 type server struct {
 	closes time.Time
 	header http.Header
 	parsed ratelimits.Response
-	count  int
+	count  int // requests in the window
 }
-
-const hugeLimit = 1_000_000_000
 
 func newServer() *server {
 	s := &server{closes: time.Now().Add(24 * time.Hour), header: http.Header{
@@ -47,7 +47,7 @@ func newServer() *server {
 	return s
 }
 
-// advance lets it have answered so many more requests, until now.
+// advance counts n more requests, and makes the response to the last of them.
 func (s *server) advance(n int) {
 	s.count += n
 	s.header.Set("X-Ratelimit-Remaining", strconv.Itoa(hugeLimit-s.count))
@@ -65,13 +65,13 @@ var patient = []buckets.Option{
 	buckets.WithGlobalLimit(0), buckets.WithPollPeriod(time.Hour), buckets.WithExpireAfter(time.Hour),
 }
 
-// newManager returns a manager that has seen answers of the server for every route.
-func newManager(b *testing.B, s *server, known []routes.CompiledRoute, options ...buckets.Option) *buckets.RESTBucketManager {
+// newManager returns a manager that has seen responses for every route.
+func newManager(b *testing.B, s *server, known []routes.CompiledRoute) *buckets.RESTBucketManager {
 	b.Helper()
-	manager := buckets.NewRESTBucketManager(append(slices.Clone(patient), options...)...)
+	manager := buckets.NewRESTBucketManager(slices.Clone(patient)...)
 	require.NoError(b, manager.Start())
 	b.Cleanup(func() { require.NoError(b, manager.Close()) })
-	for range 3 { // until it is proven how the buckets fill up again
+	for range 3 { // until the kind of the buckets is proven
 		time.Sleep(5 * time.Millisecond)
 		s.advance(len(known))
 		for _, route := range known {
@@ -81,7 +81,7 @@ func newManager(b *testing.B, s *server, known []routes.CompiledRoute, options .
 	return manager
 }
 
-// cycle is what a request costs, apart from the request.
+// cycle is our part of one request.
 func cycle(b *testing.B, manager *buckets.RESTBucketManager, route routes.CompiledRoute, response ratelimits.Response) {
 	lease, err := manager.Acquire(context.Background(), route, authorization)
 	if err != nil {
@@ -91,9 +91,9 @@ func cycle(b *testing.B, manager *buckets.RESTBucketManager, route routes.Compil
 	lease.Release()
 }
 
-// fixed reports that all buckets are known to be fixed windows. Where the machine has stopped for more than a
-// millisecond, answers of before contradict that.
-func fixed(manager *buckets.RESTBucketManager) bool {
+// isFixed reports whether all buckets are known to be fixed windows. A stall of the machine of more than a millisecond
+// makes older responses contradict that.
+func isFixed(manager *buckets.RESTBucketManager) bool {
 	for b := range manager.Buckets() {
 		if b.Kind != ratelimits.KindFixed {
 			return false
@@ -102,43 +102,34 @@ func fixed(manager *buckets.RESTBucketManager) bool {
 	return true
 }
 
-// channels returns the routes of messages to so many channels.
-func channels(b *testing.B, n int) (list []routes.CompiledRoute) {
-	b.Helper()
-	for i := range n {
-		route, err := routes.CreateMessage.Compile(fmt.Sprint(900_000_000_000_000_000 + i))
-		require.NoError(b, err)
-		list = append(list, route)
-	}
-	return list
-}
-
 var sizes = []struct {
 	name    string
 	buckets int
 }{{"one", 1}, {"many", manyBuckets}}
 
-// BenchmarkAcquireUpdateRelease compares what a request costs with the references, in slices that take turns: the
-// metrics "x/rate" and "x/floor" say how many times as long it takes.
+// BenchmarkAcquireUpdateRelease compares our part of a request with the references: the metrics "x/rate" and "x/floor"
+// say how many times as long it takes.
 func BenchmarkAcquireUpdateRelease(b *testing.B) {
 	for _, size := range sizes {
-		known := channels(b, size.buckets)
+		var known []routes.CompiledRoute
+		for channel := range size.buckets {
+			known = append(known, messageTo(b, channel))
+		}
 		s := newServer()
 		manager := newManager(b, s, known)
-		ways := []contender{
-			{"parsed", func(i int) { cycle(b, manager, known[i%len(known)], s.parsed) }},
-			{"parsing", func(i int) { cycle(b, manager, known[i%len(known)], s.parse()) }},
-		}
 		before := s.advance
 		if size.buckets == 1 {
 			before = func(n int) {
-				if s.advance(n); !fixed(manager) {
+				if s.advance(n); !isFixed(manager) {
 					require.NoError(b, manager.Close())
 					manager = newManager(b, s, known)
 				}
 			}
 		}
-		for _, way := range ways {
+		for _, way := range []contender{
+			{"parsed", func(i int) { cycle(b, manager, known[i%len(known)], s.parsed) }},
+			{"parsing", func(i int) { cycle(b, manager, known[i%len(known)], s.parse()) }},
+		} {
 			for _, callers := range []int{1, 64} {
 				b.Run(fmt.Sprintf("%s/%s/%d", way.name, size.name, callers), func(b *testing.B) {
 					compare(b, callers, before, []contender{way, {"rate", rateLimiters(known)}, {"floor", floor(known)}})
@@ -148,7 +139,7 @@ func BenchmarkAcquireUpdateRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkMatch compares recognising a path with looking up its segments: "x/segments" says how many times as long it
+// BenchmarkMatch compares matching a path with looking up its segments: "x/segments" says how many times as long it
 // takes.
 func BenchmarkMatch(b *testing.B) {
 	for _, c := range []struct{ name, method, path string }{
