@@ -75,7 +75,7 @@ func measure(ctx context.Context, by contender, s scenario, seed uint64, toleran
 		return result{}, err
 	}
 	defer discord.Close()
-	m := load.NewMeter(nil)
+	m := new(load.Meter)
 	with, end := by.start(m.Below(discord.RoundTripper()), s)
 	defer end()
 

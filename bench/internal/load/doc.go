@@ -1,5 +1,6 @@
 // Package load sends requests through Ratelight's transport to a simulated or real server, and measures the result. It
-// runs one of the [Scenarios] that judge the limiter, or a burst that flags describe ([Config.Scenario]).
+// runs one of the [Scenarios] that judge the limiter, or a load that flags describe ([Config.Scenario]): a burst, or
+// requests over a long time, in which it looks for leaks.
 //
 // A scenario confronts the whole transport with a simulated Discord in a situation that is known to be hard. It
 // compares the result with that of an ideal client. [Scenario.Run] runs in real time in `go run ./bench`. This
@@ -15,6 +16,6 @@
 //
 // # A machine that stalls
 //
-// Every run measures how late timers and responses came ([Stalls]). A run is not judged if stalls explain all it
-// missed.
+// Every run measures how late timers and responses came ([Stalls]). What a run missed on a machine that stalled does
+// not count as a failure of the limiter, except requests without an answer.
 package load

@@ -27,8 +27,6 @@ type Ideal struct {
 // route. Foreign requests that the run saw are part of the work, because they took places.
 func (s *Scenario) Ideal(seen discordsim.Report) (Ideal, error) {
 	switch {
-	case s.config.Server != nil:
-		return Ideal{Missing: "only the simulator has one"}, nil
 	case s.ideal == nil:
 		return Ideal{Missing: s.IdealBy}, nil
 	case s.Requests()*len(s.work) > largestPlan:

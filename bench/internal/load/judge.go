@@ -9,10 +9,11 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// verdict fails a run that missed a target or a demand, unless stalls of this machine explain all that was missed.
+// verdict fails a run that missed a target or a demand. If all that was missed are times and 429s, and the machine
+// stalled, the run is stalled.
 func (r *Result) verdict(demand report.Demand) report.Verdict {
 	line, cutOff, reasons := "it reached its targets", "it was cut off and is not judged", r.missed()
-	failed := r.Answered < r.Requests
+	failed := r.Answered < r.Requests || r.scenario.Targets.InOrder && r.Inversions > 0
 	if r.scenario.Name == "" {
 		cutOff = fmt.Sprintf("%d of %s answered", r.Answered, report.Counted(r.Requests, "request"))
 		line, reasons = cutOff+r.remarks(), r.failures(demand)
@@ -22,30 +23,10 @@ func (r *Result) verdict(demand report.Demand) report.Verdict {
 		return report.Verdict{Status: report.Interrupted, Line: cutOff}
 	}
 	reasons = append(reasons, demand.Missed(r.Refused.Total(), r.Certain())...)
-	if len(reasons) > 0 && !failed && r.explained(demand) {
+	if len(reasons) > 0 && !failed && r.Stalls.Disturbed() {
 		return report.Verdict{Status: report.Stalled, Line: r.Stalls.String(), Reasons: reasons}
 	}
 	return report.Judge(line, reasons...)
-}
-
-// explained reports whether stalls of the machine may be why something was missed. All together may explain a longer
-// run, but only the longest may explain a longer wait or an avoidable 429. None explains overtaken requests.
-func (r *Result) explained(demand report.Demand) bool {
-	least := r.scenario.Targets
-	least.Certain = max(least.Certain, demand.MinEfficiency)
-	late := func(ideal time.Duration, least float64) bool {
-		lost := max(r.Stalls.Longest, r.Stalls.Total) // a late timer is in both
-		return ideal > 0 && least > 0 && r.Took-time.Duration(float64(ideal)/least) > lost
-	}
-	switch {
-	case !r.Stalls.Disturbed(), late(r.Ideal.Certain, least.Certain), late(r.Ideal.Omniscient, least.Omniscient),
-		least.P99 > 0 && r.Queued.P99-least.P99 > r.Stalls.Longest,
-		least.InOrder && r.Inversions > 0,
-		demand.No429s && r.Refused.Total() > r.Avoidable.Total():
-		return false
-	}
-	wanted := r.scenario.Name != "" || demand.No429s
-	return !wanted || r.Avoidable.Total() == 0 || r.Stalls.Longest > stallTolerated
 }
 
 // missed lists the targets of a scenario that were missed, and by how much; none if the run was interrupted.
@@ -76,11 +57,12 @@ func (r *Result) missed() (missed []string) {
 	return missed
 }
 
-// failures returns why a load failed: no request may fail, and at least one must succeed.
+// failures returns why a load failed: no request may fail, unless faults disturb the load, and at least one must
+// succeed. A long load must not leave anything behind.
 func (r *Result) failures(demand report.Demand) []string {
 	all := report.Counted(r.Requests, "request")
 	switch n := r.Failed(); {
-	case n > 0:
+	case n > 0 && !r.scenario.config.Faults:
 		return []string{fmt.Sprintf("%d of %s failed", n, all)}
 	case r.Answered == 0:
 		return []string{"no request was answered"}
@@ -90,7 +72,7 @@ func (r *Result) failures(demand report.Demand) []string {
 		return []string{fmt.Sprintf("%d of %s refused at once, so there is no efficiency, and -min-efficiency wants %g",
 			r.RefusedEarly, all, demand.MinEfficiency)}
 	}
-	return nil
+	return r.Leaks.problems()
 }
 
 // remarks returns further remarks on a load, for the line of its verdict.
@@ -98,13 +80,14 @@ func (r *Result) remarks() (line string) {
 	if n := r.rejected(); n > 0 {
 		line += fmt.Sprintf(", %d of them no success", n)
 	}
+	if n := r.Failed(); n > 0 {
+		line += fmt.Sprintf(", %d failed or were cancelled", n)
+	}
 	if r.RefusedEarly > 0 {
 		longest := report.Setting(r.scenario.config.MaxRateLimit)
 		line += fmt.Sprintf(", %d refused at once, as they would have waited longer than %s", r.RefusedEarly, longest)
 	}
 	switch n := r.Avoidable.Total(); {
-	case !r.Judged:
-		line += fmt.Sprintf(", 429s: %d", r.Refused.Total())
 	case n == 0:
 		line += ", no avoidable 429"
 	default:
@@ -112,6 +95,9 @@ func (r *Result) remarks() (line string) {
 	}
 	if r.Certain() > 0 {
 		line += fmt.Sprintf(", %.3f of the certain ideal", r.Certain())
+	}
+	if r.scenario.config.Length > 0 {
+		line += ", nothing left behind"
 	}
 	return line
 }

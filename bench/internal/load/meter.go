@@ -1,29 +1,22 @@
 package load
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Meter records the times of each request on both sides of a transport: Watch when it was handed over, the round
-// tripper from Below when it was sent and answered. A Meter is safe for concurrent use. Use NewMeter.
+// Meter measures requests on both sides of a transport: Watch when the client hands them over, the round tripper from
+// Below when they are sent and answered. It is safe for concurrent use. The zero Meter is ready for use.
 type Meter struct {
-	log   *report.Log // nil: none
-	start time.Time
-
+	// mu guards all fields below.
 	mu       sync.Mutex
-	passages []report.Passage
+	queued   []time.Duration // of each request that was sent and not given up
+	inFlight int
+	reading  Reading // without Queued
 }
-
-// NewMeter returns an empty meter. It records each request in the log, too; the log may be nil.
-func NewMeter(log *report.Log) *Meter { return &Meter{log: log, start: time.Now()} }
 
 // Queued has quantiles of how long requests were held back. All are zero if no request was sent.
 type Queued struct {
@@ -52,50 +45,34 @@ type Reading struct {
 }
 
 // Read returns the measurements of the requests that have ended.
-func (m *Meter) Read() (reading Reading) {
+func (m *Meter) Read() Reading {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	type change struct {
-		at time.Duration
-		by int
-	}
-	var queued []time.Duration
-	var inFlight []change
-	for _, passage := range m.passages {
-		if len(passage.Sends) > 0 && !passage.GivenUp {
-			queued = append(queued, passage.Queued())
-		}
-		for _, send := range passage.Sends {
-			inFlight = append(inFlight, change{send.At, 1}, change{send.Back, -1})
-			if send.Status != 0 {
-				reading.SlowestRoundTrip = max(reading.SlowestRoundTrip, send.Back-send.At)
-			}
-		}
-	}
-	reading.Queued = Quantiles(queued)
-	slices.SortFunc(inFlight, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.by, b.by)) })
-	n := 0
-	for _, change := range inFlight {
-		n += change.by
-		reading.LargestInFlight = max(reading.LargestInFlight, n)
-	}
+	reading := m.reading
+	reading.Queued = Quantiles(m.queued)
 	return reading
 }
 
-type sendsKey struct{}
+// passage is one request. Its attempts follow one another, so it needs no lock.
+type passage struct {
+	since  time.Time // when it was handed over, or the latest attempt ended
+	queued time.Duration
+	sent   bool
+}
+
+type passageKey struct{}
 
 // Watch calls f, which must make one request and return when it has ended. The request must have the context that f
 // gets, and go through a round tripper from Below.
 func (m *Meter) Watch(ctx context.Context, f func(context.Context)) {
-	passage := report.Passage{HandedOver: time.Since(m.start)}
-	f(context.WithValue(ctx, sendsKey{}, &passage.Sends)) // attempts follow one another, so it needs no lock
-	passage.Done, passage.GivenUp = time.Since(m.start), ctx.Err() != nil
+	p := &passage{since: time.Now()}
+	f(context.WithValue(ctx, passageKey{}, p))
+	if !p.sent || ctx.Err() != nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.passages = append(m.passages, passage)
-	if m.log != nil {
-		m.log.Add(passage)
-	}
+	m.queued = append(m.queued, p.queued)
 }
 
 // Below wraps the round tripper that sends to the server.
@@ -107,14 +84,24 @@ type below struct {
 }
 
 func (b *below) RoundTrip(request *http.Request) (*http.Response, error) {
-	sent := report.Send{At: time.Since(b.meter.start)}
-	response, err := b.base.RoundTrip(request)
-	sent.Back = time.Since(b.meter.start)
-	if err == nil {
-		sent.Status, sent.Class = response.StatusCode, ratelimits.ParseResponse(response.StatusCode, response.Header, nil).Class
+	p, _ := request.Context().Value(passageKey{}).(*passage)
+	if p == nil {
+		p = &passage{since: time.Now()}
 	}
-	if sends, ok := request.Context().Value(sendsKey{}).(*[]report.Send); ok {
-		*sends = append(*sends, sent)
+	sent := time.Now()
+	p.queued, p.sent = p.queued+sent.Sub(p.since), true
+	m := b.meter
+	m.mu.Lock()
+	m.inFlight++
+	m.reading.LargestInFlight = max(m.reading.LargestInFlight, m.inFlight)
+	m.mu.Unlock()
+	response, err := b.base.RoundTrip(request)
+	p.since = time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.inFlight--
+	if err == nil {
+		m.reading.SlowestRoundTrip = max(m.reading.SlowestRoundTrip, p.since.Sub(sent))
 	}
 	return response, err
 }

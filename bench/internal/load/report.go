@@ -10,12 +10,15 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// Report returns the measurements with a verdict. It contains neither the token nor the parameters of the path.
+// Report returns the measurements with a verdict.
 func (r *Result) Report(demand report.Demand) *report.Report {
 	s := r.scenario
 	described := &report.Report{
 		Name: s.Name, Title: "Load of " + report.Counted(r.Requests, "request"), About: strings.Split(s.About, "\n"),
-		Verdict: r.verdict(demand), Log: r.Log, Facts: r.facts(),
+		Verdict: r.verdict(demand), Facts: r.facts(),
+	}
+	if r.Timeline != nil {
+		described.Charts = []report.Chart{r.Timeline}
 	}
 	if s.Name != "" {
 		const overtaken = "requests that reached the server after a later one of their bucket"
@@ -27,12 +30,11 @@ func (r *Result) Report(demand report.Demand) *report.Report {
 			report.Fact{Name: "ideal by", Key: "ideal_by", Value: report.Text(s.IdealBy)})
 		return described
 	}
-	target := "simulator"
-	if s.config.Server != nil {
-		target = s.config.Server.String()
+	described.Tables = []report.Table{r.kinds}
+	if s.config.Length > 0 {
+		described.Facts = append(described.Facts, r.Leaks.facts()...)
 	}
 	described.Facts = append(described.Facts,
-		report.Fact{Key: "target", Value: report.Text(target)},
 		report.Fact{Key: "statuses", Value: report.Data(r.Statuses)},
 		report.Fact{Key: "refused_early", Value: report.Count(r.RefusedEarly)},
 		report.Fact{Key: "given_up", Value: report.Count(r.GivenUp())})
@@ -43,10 +45,6 @@ func (r *Result) Report(demand report.Demand) *report.Report {
 func (r *Result) facts() []report.Fact {
 	targets := r.scenario.Targets
 	answered := report.Count(r.Answered).As(fmt.Sprintf("%d/%d", r.Answered, r.Requests)).Bad(r.Failed()+r.rejected() > 0)
-	avoidable, unjudged := report.Value{}, "only the simulator can tell"
-	if r.Judged {
-		avoidable, unjudged = report.ByClass(r.Avoidable).Bad(r.Avoidable.Total() > 0), ""
-	}
 	until := "until the last request had an outcome"
 	if r.Answered == r.Requests {
 		until = "until the last answer"
@@ -60,7 +58,7 @@ func (r *Result) facts() []report.Fact {
 		{Key: "efficiency.omniscient", Value: report.Efficiency(r.Omniscient(), targets.Omniscient),
 			Column: "omnisc.", Note: "efficiency against the client that sees into the server"},
 		{Name: "429s", Key: "refused", Value: report.ByClass(r.Refused), Column: "429s", Main: true},
-		{Name: "avoidable 429s", Key: "avoidable", Value: avoidable, Remark: unjudged, Column: "avoid-\nable", Main: true},
+		{Name: "avoidable 429s", Key: "avoidable", Value: report.ByClass(r.Avoidable).Bad(r.Avoidable.Total() > 0), Column: "avoid-\nable", Main: true},
 	}
 	if r.RefusedEarly > 0 {
 		facts = append(facts, report.Fact{Name: "refused at once", Value: report.Count(r.RefusedEarly), Main: true,
@@ -88,10 +86,14 @@ func (r *Result) times() []report.Fact {
 			Column: "\np99", Note: "the 99th percentile of that"},
 		{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(r.Queued.Max)},
 	}
+	certain, omniscient := "certain ideal", "omniscient ideal"
+	if r.Ideal.Certain == 0 {
+		certain, omniscient = "", "" // only in JSON
+	}
 	return append(facts,
-		report.Fact{Name: "certain ideal", Key: "ideal_seconds.certain", Value: report.Stated(r.Ideal.Certain),
+		report.Fact{Name: certain, Key: "ideal_seconds.certain", Value: report.Stated(r.Ideal.Certain),
 			Remark: "time of a client that must be sure before it sends"},
-		report.Fact{Name: "omniscient ideal", Key: "ideal_seconds.omniscient", Value: report.Stated(r.Ideal.Omniscient),
+		report.Fact{Name: omniscient, Key: "ideal_seconds.omniscient", Value: report.Stated(r.Ideal.Omniscient),
 			Remark: fmt.Sprintf("time of a client that sees into the server; efficiency %s against it", report.Efficiency(r.Omniscient(), 0))},
 		report.Fact{Name: "machine stalled", Key: "stalled_seconds.longest", Value: report.Time(r.Stalls.Longest).Bad(r.Stalls.Disturbed()),
 			Remark: fmt.Sprintf("at once, at most; %s in all, by which timers came late", report.Time(r.Stalls.Total)),

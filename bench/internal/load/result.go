@@ -1,13 +1,10 @@
 package load
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
@@ -17,9 +14,10 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Result holds the measurements of a run. It contains neither the token nor the path.
+// Result holds the measurements of a run.
 type Result struct {
 	scenario *Scenario
+	kinds    report.Table
 
 	Requests int
 	// Answered counts requests with a response, Statuses these by status. A 429 before another attempt does not count.
@@ -31,19 +29,19 @@ type Result struct {
 	Errors map[string]int
 	// Took is the time from the start until the last outcome. Requests that were given up have none.
 	Took time.Duration
-	// Refused counts 429s by class. Avoidable and Excused need Judged: a simulator judged the 429s.
+	// Refused counts 429s by class. Avoidable and Excused are parts of it, as the simulator judged them.
 	Refused, Avoidable, Excused discordsim.ByClass
-	Judged                      bool
 	Inversions                  int // requests of a scenario that were overtaken in their bucket
 	Ideal                       Ideal
 	Reading
 	Stalls      Stalls
+	Leaks       Leaks // of a long load
 	Interrupted bool
-	Log         *report.Log // nil: nothing was recorded
+	Timeline    *report.Timeline // nil: nothing was recorded
 }
 
-func newResult(s *Scenario, log *report.Log) Result {
-	return Result{scenario: s, Requests: s.Requests(), Statuses: make(map[int]int), Errors: make(map[string]int), Log: log}
+func newResult(s *Scenario) Result {
+	return Result{scenario: s, Requests: s.Requests(), Statuses: make(map[int]int), Errors: make(map[string]int)}
 }
 
 // Failed returns the number of requests in Errors.
@@ -54,7 +52,7 @@ func (r *Result) Failed() (n int) {
 	return n
 }
 
-// rejected returns how many responses were no success. Redirects count, because the client does not follow them.
+// rejected returns how many responses were no success.
 func (r *Result) rejected() (n int) {
 	for status, count := range r.Statuses {
 		if status >= http.StatusMultipleChoices {
@@ -87,10 +85,12 @@ func (r *Result) note(status int, err error, took time.Duration) bool {
 	switch {
 	case errors.Is(err, buckets.ErrClosed), errors.Is(err, context.Canceled):
 		return false
+	case errors.Is(err, context.DeadlineExceeded):
+		r.Errors["cancelled by the load"]++
 	case errors.As(err, &tooLong):
 		r.RefusedEarly++
 	case err != nil:
-		r.Errors[r.scenario.config.textOf(err)]++
+		r.Errors[httpclient.Redact(err).Error()]++
 	case status >= http.StatusBadRequest && r.scenario.Name != "": // a load accepts any response
 		r.Errors[fmt.Sprintf("status %d", status)]++
 	default:
@@ -99,27 +99,4 @@ func (r *Result) note(status int, err error, took time.Duration) bool {
 	}
 	r.Took = max(r.Took, took)
 	return true
-}
-
-// textOf returns the text of an error without secrets. It removes the address that http.Client puts in front, the
-// tokens in other addresses, and the token of the Authorization header.
-func (c *Config) textOf(err error) string {
-	err = httpclient.Redact(err)
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err
-	}
-	if c.Token == "" {
-		return err.Error()
-	}
-	_, token, _ := strings.Cut(c.Token, " ") // what follows "Bot"
-	return strings.ReplaceAll(err.Error(), cmp.Or(token, c.Token), "…")
-}
-
-// refusals returns the 429s that the client saw, by class.
-func refusals(stats buckets.Stats) discordsim.ByClass {
-	n := func(class ratelimits.Class) int { return int(stats.Responses[class]) }
-	return discordsim.ByClass{
-		User: n(ratelimits.ClassUser), SubLimit: n(ratelimits.ClassSubLimit), Shared: n(ratelimits.ClassShared),
-		Global: n(ratelimits.ClassGlobal), Edge: n(ratelimits.ClassEdge),
-	}
 }

@@ -3,7 +3,6 @@ package load
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,8 +28,6 @@ const (
 	realTolerance = stallTolerated
 	// authorization is the credential of all simulated requests.
 	authorization = "Bot simulated"
-	// userAgent has the form that Discord requires.
-	userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
 )
 
 // Settings configures a run of a scenario.
@@ -40,18 +37,18 @@ type Settings struct {
 	RealTime bool
 	// Done is called for every request that has an outcome, one call at a time. It may be nil.
 	Done func()
-	// Record enables the log of every request, for the page.
+	// Record makes a timeline of every request, for the page.
 	Record bool
 }
 
 // run is a scenario in progress.
 type run struct {
 	*Scenario
-	base      string // prefix of all addresses
 	start     time.Time
 	transport *httpclient.Transport
-	client    *http.Client
+	meter     Meter
 
+	// mu guards all fields below.
 	mu     sync.Mutex
 	done   func() // may be nil
 	result Result
@@ -60,50 +57,47 @@ type run struct {
 // Run makes all requests and waits for their outcomes. When the context ends, it makes no more requests, waits briefly
 // for the requests in flight, and returns with Result.Interrupted set. The error reports an invalid scenario.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err error) {
-	log := report.NewLog(settings.Record)
-	r := &run{Scenario: s, done: settings.Done, base: discordsim.BaseURL, result: newResult(s, log)}
-	var server *discordsim.Server
-	var below http.RoundTripper
-	if s.config.Server != nil {
-		sockets := http.DefaultTransport.(*http.Transport).Clone()
-		sockets.MaxIdleConns, sockets.MaxIdleConnsPerHost = 0, 1000 // keep the connections of a burst
-		defer sockets.CloseIdleConnections()
-		r.base, below = s.config.Server.String(), sockets
-	} else {
-		config := s.begin(settings)
-		log.Observe(&config)
-		if server, err = discordsim.New(config); err != nil {
-			return Result{}, err
-		}
-		defer server.Close()
-		below = server.RoundTripper()
+	r := &run{Scenario: s, done: settings.Done, result: newResult(s)}
+	goroutines := runtime.NumGoroutine()
+	config := s.begin(settings)
+	if settings.Record {
+		r.result.Timeline = report.NewTimeline()
+		r.result.Timeline.Observe(&config)
+	}
+	server, err := discordsim.New(config)
+	if err != nil {
+		return Result{}, err
 	}
 	stalls := WatchStalls()
 	r.start = time.Now()
-	log.Start(r.start)
-	meter := NewMeter(log)
 	limits := []buckets.Option{buckets.WithLogger(nil), buckets.WithGlobalLimit(s.server.Global.Limit)}
 	if s.Targets.InOrder {
 		limits = append(limits, buckets.WithOrdered())
 	}
-	r.transport = httpclient.NewTransport(append(slices.Clone(s.options), httpclient.WithBuckets(limits...), httpclient.WithBase(meter.Below(below)))...)
-	r.client = &http.Client{
-		Transport:     r.transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // each request counts once
+	options := append(slices.Clone(s.options), httpclient.WithBuckets(limits...), httpclient.WithBase(r.meter.Below(server.RoundTripper())))
+	r.transport = httpclient.NewTransport(options...)
+	r.sendAll(ctx)
+	result, manager := &r.result, r.transport.Manager()
+	result.Interrupted, result.Reading, result.Stalls = ctx.Err() != nil, r.meter.Read(), stalls()
+	stats, known := manager.Stats(), make(map[string]string)
+	for b := range manager.Buckets() {
+		known[b.Hash+" "+strings.TrimPrefix(b.Major, "-")] = b.Kind.String()
 	}
-	r.sendAll(ctx, meter)
-	result := &r.result
-	result.Interrupted, result.Reading, result.Stalls = ctx.Err() != nil, meter.Read(), stalls()
-	result.Refused = refusals(r.transport.Manager().Stats())
+	if s.config.Length > 0 {
+		result.Leaks.HeapEnd = heap() // before the transport is closed, because a leak would go with it
+	}
 	_ = r.transport.Close() // the error is always nil
-	var seen discordsim.Report
-	if server != nil {
-		seen = server.Report()
-		result.Judged, result.Inversions = true, seen.Inversions
-		result.Refused, result.Avoidable, result.Excused = seen.Refused, seen.Avoidable, seen.Excused
+	seen := server.Report()
+	_ = server.Close() // likewise
+	result.Refused, result.Avoidable, result.Excused, result.Inversions = seen.Refused, seen.Avoidable, seen.Excused, seen.Inversions
+	result.kinds = kindsTable(seen.Buckets, known)
+	if latency := s.server.Latency; !s.config.Faults {
 		// A response that took longer than the longest latency was delayed by the machine.
-		latency := s.server.Latency
 		result.Stalls.Longest = max(result.Stalls.Longest, result.SlowestRoundTrip-latency.RoundTrip-latency.Jitter)
+	}
+	if l := &result.Leaks; s.config.Length > 0 {
+		l.Waiting, l.InFlight, l.Buckets, l.Met = stats.Waiting, stats.InFlight, stats.Buckets, metBuckets(seen.Buckets)
+		l.Goroutines = goroutinesAbove(goroutines)
 	}
 	result.Ideal, err = s.Ideal(seen)
 	if result.Answered < result.Requests && result.Ideal.Missing == "" {
@@ -114,7 +108,7 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err er
 
 // sendAll makes all requests, and returns when each has an outcome or is given up. In a named scenario it makes a
 // request only when the previous one is granted or queued, so that the scheduler cannot change their order.
-func (r *run) sendAll(ctx context.Context, meter *Meter) {
+func (r *run) sendAll(ctx context.Context) {
 	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
 	inTurn := r.Name != ""
@@ -133,6 +127,9 @@ func (r *run) sendAll(ctx context.Context, meter *Meter) {
 	defer group.Wait()
 	places := make(chan struct{}, cmp.Or(r.config.Concurrency, r.Requests()))
 	for n, offer := range r.offers {
+		if r.config.Length > 0 && n == len(r.offers)/2 {
+			r.result.Leaks.HeapHalfway = heap()
+		}
 		select {
 		case places <- struct{}{}:
 		case <-ctx.Done():
@@ -141,7 +138,7 @@ func (r *run) sendAll(ctx context.Context, meter *Meter) {
 			return
 		}
 		group.Go(func() {
-			meter.Watch(sending, func(ctx context.Context) { r.send(ctx, n) })
+			r.meter.Watch(sending, func(ctx context.Context) { r.send(ctx, n) })
 			<-places
 		})
 		for inTurn && r.entered() <= n && ctx.Err() == nil {
@@ -162,6 +159,11 @@ func (r *run) entered() int {
 
 // send makes one request and records its outcome.
 func (r *run) send(ctx context.Context, n int) {
+	if after := r.config.cancelsAfter(n); after > 0 {
+		limited, cancel := context.WithTimeout(ctx, after)
+		defer cancel()
+		ctx = limited
+	}
 	status, err := r.roundTrip(ctx, n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,37 +173,19 @@ func (r *run) send(ctx context.Context, n int) {
 }
 
 func (r *run) roundTrip(ctx context.Context, n int) (status int, err error) {
-	request, err := r.request(ctx, n)
+	body := strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, n+1))
+	request, err := http.NewRequestWithContext(ctx, r.offers[n].method, discordsim.BaseURL+r.offers[n].path, body)
 	if err != nil {
 		return 0, err
 	}
-	response, err := r.client.Do(request)
+	request.Header.Set("Authorization", authorization)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(n+1))
+	response, err := r.transport.RoundTrip(request)
 	if err != nil {
 		return 0, err
 	}
 	defer response.Body.Close()
 	_, err = io.Copy(io.Discard, response.Body)
 	return response.StatusCode, err
-}
-
-// request returns the n-th request, counted from 0.
-func (r *run) request(ctx context.Context, n int) (*http.Request, error) {
-	header, body := make(http.Header), io.Reader(nil)
-	if r.config.Server != nil {
-		header.Set("User-Agent", userAgent)
-		if r.config.Token != "" {
-			header.Set("Authorization", r.config.Token)
-		}
-	} else {
-		body = strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, n+1))
-		header.Set("Authorization", authorization)
-		header.Set("Content-Type", "application/json")
-		header.Set(discordsim.SequenceHeader, strconv.Itoa(n+1))
-	}
-	request, err := http.NewRequestWithContext(ctx, r.offers[n].method, r.base+r.offers[n].path, body)
-	if err != nil {
-		return nil, errors.New("the path cannot be requested") // the original error repeats it, and it may contain a token
-	}
-	request.Header = header
-	return request, nil
 }

@@ -107,9 +107,11 @@ func messages(count, channels int) []offer {
 	return offers
 }
 
+const firstChannel = 900_000_000_000_000_000
+
 // channel returns the path of a channel's messages.
 func channel(n int) string {
-	return fmt.Sprintf("/api/v10/channels/%d/messages", 900_000_000_000_000_000+n)
+	return fmt.Sprintf("/api/v10/channels/%d/messages", firstChannel+n)
 }
 
 func work(quota discordsim.Quota, count int) discordsim.Work {

@@ -12,7 +12,6 @@
 //				{Name: "queued, median", Key: "queued_seconds.median", Value: report.Time(r.Queued.Median)},
 //				{Key: "errors", Value: report.Data(r.Errors)}, // only in JSON, as it has no name
 //			},
-//			Log: r.Log,
 //		}
 //	}
 //
@@ -38,9 +37,6 @@ type Report struct {
 	Facts   []Fact
 	Tables  []Table
 	Charts  []Chart // only on the page
-	Notes   []string
-	// Log has the run request by request, for the charts of the page; nil: nothing was recorded.
-	Log *Log
 	// Parts are the reports of scenarios. They make the JSON an array, without Facts and Tables of the whole.
 	Parts []*Report
 }
@@ -161,44 +157,6 @@ type Column struct {
 	Key  string // the field in JSON, as in a fact; "": it is not there
 	Note string // explains the column once, below the table
 	Left bool   // text is aligned to the left
-}
-
-// Chart is a chart with lines over one axis.
-type Chart struct {
-	Title   string `json:"-"`
-	Summary string `json:"-"` // the chart in words
-	X       Axis   `json:"x"`
-	Y       Axis   `json:"y"`
-	// Names replace the numbers 0, 1, … on the X axis. Marked is one of them to highlight, counted from 1; 0: none.
-	Names  []string `json:"names,omitempty"`
-	Marked int      `json:"marked,omitempty"`
-	Series []Series `json:"series,omitempty"` // four at most; without any the chart is left out
-	Events []Event  `json:"events,omitempty"`
-	// Run reports whether X is the time since the start of the run. Such charts share their cursor and zoom.
-	Run bool `json:"-"`
-}
-
-// Axis describes an axis of a chart.
-type Axis struct {
-	Label string `json:"label"`
-	Unit  string `json:"unit"` // "s" or "%"; "": a count
-}
-
-// Series is a line. Points that are not finite are left out.
-type Series struct {
-	Name   string  `json:"name"`
-	Points []Point `json:"points"` // in the order of X
-	Step   bool    `json:"step"`   // the value of a point holds until the next one
-}
-
-// Point is a place in a chart.
-type Point struct{ X, Y float64 }
-
-// Event is a shaded period in a chart, or a line if it has no length. Before a colon, Name has the short name.
-type Event struct {
-	From float64 `json:"from"`
-	To   float64 `json:"to"`
-	Name string  `json:"name"`
 }
 
 // Counted returns a count with its noun, such as "1 bucket" or "2 buckets".

@@ -38,12 +38,6 @@ func (r *Report) WriteText(w io.Writer) error {
 			paragraph(table.text(explained))
 		}
 	}
-	paragraph(strings.Join(r.Notes, "\n"))
-	for _, part := range r.Parts {
-		for _, note := range part.Notes {
-			fmt.Fprintf(&b, "%s: %s\n", part.Name, note)
-		}
-	}
 	b.WriteString(r.Verdict.lines())
 	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
 	return err
@@ -171,13 +165,6 @@ func (t Table) text(explained map[string]bool) string {
 
 func oneLine(name string) string {
 	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " "))
-}
-
-func capital(text string) string {
-	if text == "" {
-		return text
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // newTable returns a table writer that draws no lines but one below the header.

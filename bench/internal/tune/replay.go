@@ -21,7 +21,7 @@ const authorization = "Bot simulated"
 // replay runs a load through a manager with one max rate limit.
 type replay struct {
 	load    *Load
-	discord Discord
+	discord *Discord
 	clock   *clock
 	server  *server
 	manager *buckets.RESTBucketManager
@@ -30,12 +30,12 @@ type replay struct {
 	arrival event
 	next    int // index of the next arrival
 	asking  int // requests that have arrived and that the manager has not answered
-	// undisturbed is set by events that cannot have made the manager answer a request, so that it need not be asked.
+	// undisturbed reports whether the event cannot have made the manager answer a request.
 	undisturbed bool
 
 	mu      sync.Mutex
-	told    *sync.Cond  // signals that a request waits or is answered
-	answers []*exchange // answers of the manager that were not handed out yet
+	changed *sync.Cond  // signals that a request waits or is answered
+	answers []*exchange // requests that the manager has answered, and settle has not handled
 }
 
 // errStuck reports a fault of the manager.
@@ -45,20 +45,24 @@ var errStuck = errors.New("requests wait that nothing will ever wake")
 const lookEvery = 1 << 12
 
 // simulate replays the load. The error is the context's, or reports a faulty manager.
-func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit time.Duration, done func(int)) (Result, error) {
-	r := &replay{load: load, discord: discord, clock: &clock{}, server: newServer(load, discord), record: newRecord(load)}
-	r.told = sync.NewCond(&r.mu)
+func simulate(ctx context.Context, c Config, maxRateLimit time.Duration) (Result, error) {
+	r := &replay{load: c.Load, discord: &c.Discord, clock: &clock{}, server: newServer(c.Load, &c.Discord)}
+	r.record = newRecord(&c, r.server.bucketOf, len(r.server.counters))
+	r.changed = sync.NewCond(&r.mu)
 	r.manager = buckets.NewRESTBucketManager(buckets.WithClock(r.clock), buckets.WithMaxRateLimit(maxRateLimit),
-		buckets.WithGlobalLimit(discord.GlobalLimit), buckets.WithLogger(nil))
+		buckets.WithGlobalLimit(c.Discord.GlobalLimit), buckets.WithLogger(nil))
 	r.manager.AddHooks(buckets.Hooks{
-		Waiting: func(ctx context.Context, _ buckets.Waiting) {
+		Waiting: func(ctx context.Context, w buckets.Waiting) {
 			if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-				x.tell(func() { x.entered = true })
+				x.tell(func() {
+					x.entered = true
+					x.record.predicted = max(x.record.predicted, x.queued+w.Wait)
+				})
 			}
 		},
 		Waited: func(ctx context.Context, w buckets.Waited) {
 			if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-				x.waited = w.For
+				x.opened = w.For
 			}
 		},
 	})
@@ -68,21 +72,21 @@ func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit tim
 	defer r.manager.Close()
 	r.arrival.call = r.arrive
 	r.awaitArrival()
-	told := 0
+	reported := 0
 	for ; r.clock.next(); r.record.events++ {
 		if r.record.events%lookEvery == 0 {
 			if ctx.Err() != nil {
 				return Result{}, ctx.Err()
 			}
-			told = r.record.tell(done, told)
+			reported = r.record.tell(c.Done, reported)
 		}
 		if !r.undisturbed {
 			r.settle()
 		}
 		r.undisturbed = false
 	}
-	if told = r.record.tell(done, told); told < load.Requests() {
-		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, load.Requests()-told, maxRateLimit)
+	if reported = r.record.tell(c.Done, reported); reported < c.Load.Requests() {
+		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, c.Load.Requests()-reported, maxRateLimit)
 	}
 	return r.record.result(maxRateLimit), nil
 }
@@ -100,7 +104,7 @@ func (r *replay) arrive() {
 	x := &exchange{replay: r, number: r.next, queue: queue}
 	x.request = buckets.Request{Route: r.load.queues[queue].route, Authorization: authorization}
 	x.call = x.proceed
-	x.chance.Seed(r.discord.Seed, uint64(r.next))
+	x.random.Seed(r.discord.Seed, uint64(r.next))
 	r.next++
 	r.undisturbed = x.acquire()
 	r.awaitArrival()
@@ -116,7 +120,7 @@ func (r *replay) settle() {
 	resolved := r.asking - r.manager.Stats().Waiting
 	r.mu.Lock()
 	for len(r.answers) < resolved {
-		r.told.Wait()
+		r.changed.Wait()
 	}
 	answers := r.answers
 	r.answers = nil
@@ -135,14 +139,14 @@ type exchange struct {
 	number  int // index of its arrival
 	queue   int
 	request buckets.Request
-	chance  rand.PCG // separate, so that the round trips of a request do not depend on other requests
-	asked   time.Duration
-	queued  time.Duration
-	entered bool // it waits in the manager, or has an answer
-	// The manager's answer, and what the request waited for.
+	random  rand.PCG      // separate, so that the round trips of a request do not depend on other requests
+	asked   time.Duration // when the latest attempt asked the manager
+	queued  time.Duration // how long earlier attempts waited
+	entered bool          // it waits in the manager, or has an answer
+	// The manager's answer, and which limit opened last.
 	lease    buckets.Lease
 	err      error
-	waited   buckets.WaitsFor
+	opened   buckets.WaitsFor
 	sent     bool // and not yet processed by the server
 	response ratelimits.Response
 }
@@ -164,14 +168,13 @@ func (x *exchange) acquire() bool {
 		}
 	}
 	x.record.waiting[x.queue]++
-	x.record.all++
 	x.asking++
-	x.entered, x.waited = false, buckets.WaitsForNothing
+	x.entered, x.opened = false, buckets.WaitsForNothing
 	go x.await()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for !x.entered {
-		x.told.Wait()
+		x.changed.Wait()
 	}
 	return false
 }
@@ -191,17 +194,18 @@ func (x *exchange) tell(change func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	change()
-	x.told.Signal()
+	x.changed.Signal()
 }
 
 // answered handles the manager's answer: it sends the request, or records why the manager rejected it.
 func (x *exchange) answered() {
 	waited := x.clock.now - x.asked
-	x.record.wait(x.queue, x.waited, waited)
+	x.record.waiting[x.queue]--
 	if x.err != nil {
 		x.record.refuse(x.queue, x.err)
 		return
 	}
+	x.record.wait(x.queue, x.opened, waited)
 	x.queued += waited
 	x.send()
 }
@@ -214,7 +218,7 @@ func (x *exchange) send() {
 // way draws the time that a request or its response takes one way.
 func (x *exchange) way() time.Duration {
 	latency := x.discord.Latency
-	spread := rand.New(&x.chance).Float64() - 0.5
+	spread := rand.New(&x.random).Float64() - 0.5
 	return max(latency.RoundTrip/2+time.Duration(spread*float64(latency.Jitter)), 0)
 }
 
@@ -232,6 +236,5 @@ func (x *exchange) proceed() {
 		x.acquire()
 		return
 	}
-	x.record.queued = append(x.record.queued, x.queued)
-	x.record.Makespan = x.clock.now
+	x.record.answer(x.queued)
 }

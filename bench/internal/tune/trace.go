@@ -2,10 +2,8 @@ package tune
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,39 +24,29 @@ const (
 	latestSecond = 1e11
 )
 
-// columnNames has the names of the columns in CSV and of the members in JSON.
+// columnNames has the names of the columns.
 var columnNames = [3]string{"time", "method", "path"}
 
 const (
-	expectedColumns = "expected the columns time, method, path, or a JSON object with these members"
+	expectedColumns = "expected the columns time, method, path"
 	expectedTime    = "expected RFC 3339, such as 2026-01-02T15:04:05.5Z, or seconds (no milliseconds) since any beginning, such as 12.5"
 )
 
-var errHeader = errors.New("the header lacks one: expected the columns time, method, path")
+var errHeader = errors.New("the header lacks one: " + expectedColumns)
 
-// ReadTrace reads a load from CSV or from JSON lines, which begin with a brace. The requests may be in any order.
-// Errors repeat nothing of the content, because a path may contain the token of a webhook.
+// ReadTrace reads a load from CSV. The requests may be in any order. Errors repeat nothing of the content, because a
+// path may contain the token of a webhook.
 //
-// CSV has the columns time, method and path, in this order. A header line may give another order and more columns,
-// which are ignored. In JSON lines each line is an object with the members time, method and path; others are ignored.
-// Times are in RFC 3339, or in seconds since any beginning, the same throughout the trace.
+// The columns are time, method and path, in this order. A header line may give another order and more columns, which
+// are ignored. Times are in RFC 3339, or in seconds since any beginning, the same throughout the trace.
 //
 // If skip is set, invalid lines are left out and counted, see Load.Skipped. It is still an error if no line is left.
 func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
 	t := &trace{name: name, load: newLoad(), queues: make(map[address]int), columns: [3]int{0, 1, 2}}
-	reader := bufio.NewReaderSize(content, longestLine)
-	for number := 1; ; number++ {
-		line, more, err := reader.ReadLine()
-		if errors.Is(err, io.EOF) {
-			return t.end()
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		problem := t.read(bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\uFEFF"))), more)
-		for more && err == nil {
-			_, more, err = reader.ReadLine()
-		}
+	lines := bufio.NewScanner(content)
+	lines.Buffer(nil, longestLine)
+	for number := 1; lines.Scan(); number++ {
+		problem := t.read(strings.TrimSpace(strings.TrimPrefix(lines.Text(), "\uFEFF")))
 		if problem == nil {
 			continue
 		}
@@ -69,6 +57,10 @@ func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
 		t.load.Skipped++
 		t.load.FirstSkipped = cmp.Or(t.load.FirstSkipped, problem)
 	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return t.end()
 }
 
 // trace is a load that is being read.
@@ -78,31 +70,19 @@ type trace struct {
 	queues  map[address]int
 	times   []time.Time
 	dated   bool   // times are RFC 3339
-	columns [3]int // of CSV: indexes of time, method and path
+	columns [3]int // indexes of time, method and path
 }
 
 type address struct{ method, path string }
 
 // read parses a line and adds its request. The error says what is wrong with the line.
-func (t *trace) read(line []byte, isPart bool) error {
-	switch {
-	case isPart:
-		return fmt.Errorf("the line is too long: expected at most %d bytes", longestLine)
-	case len(line) == 0:
+func (t *trace) read(line string) error {
+	if line == "" {
 		return nil
-	case line[0] == '{':
-		var entry struct {
-			Time         json.RawMessage
-			Method, Path *string
-		}
-		if err := json.Unmarshal(line, &entry); err != nil || entry.Time == nil || entry.Method == nil || entry.Path == nil {
-			return errors.New("expected a JSON object with the members time (text or number), method and path (texts), all on one line")
-		}
-		return t.add(strings.Trim(string(entry.Time), `"`), *entry.Method, *entry.Path)
 	}
-	record := strings.Split(string(line), ",")
-	if bytes.ContainsRune(line, '"') {
-		reader := csv.NewReader(bytes.NewReader(line))
+	record := strings.Split(line, ",")
+	if strings.ContainsRune(line, '"') {
+		reader := csv.NewReader(strings.NewReader(line))
 		reader.TrimLeadingSpace = true
 		var err error
 		if record, err = reader.Read(); err != nil {

@@ -1,4 +1,4 @@
-package share
+package main
 
 import (
 	"bytes"
@@ -23,43 +23,42 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// ChildVariable is the environment variable that makes this program a child. Its value is an [assignment] in JSON.
-const ChildVariable = "RATELIGHT_BENCH_CHILD"
+// childVariable is the environment variable that makes this program a child. Its value is an [assignment] in JSON.
+const childVariable = "RATELIGHT_BENCH_CHILD"
 
 // assignment is the configuration of a child.
 type assignment struct {
 	Discord     string // base URL of the simulator
-	Engine      string // URL of the engine; "": nothing is shared
+	Engine      string // URL of the engine
 	Application string // name under which limits are shared
-	Outage      string
 }
 
 // maxRateLimit is longer than any wait here, so that no request is rejected.
 const maxRateLimit = time.Hour
 
-// Child runs the program in a child: a proxy with its own transport. It writes its address, and forwards requests until
+// child runs the program in a child: a proxy with its own transport. It writes its address, and forwards requests until
 // the input ends. Then it writes its calls to the engine.
-func Child(stdin io.Reader, stdout io.Writer) error {
+func child(stdin io.Reader, stdout io.Writer) error {
 	var a assignment
-	if err := json.Unmarshal([]byte(os.Getenv(ChildVariable)), &a); err != nil {
-		return fmt.Errorf("%s: %w", ChildVariable, err)
+	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &a); err != nil {
+		return fmt.Errorf("%s: %w", childVariable, err)
 	}
 	discord, err := url.Parse(a.Discord)
 	if err != nil {
 		return err
 	}
-	options, unshare, err := a.share(context.Background())
+	store, err := redis.Open(context.Background(), a.Engine, redis.WithApplication(a.Application), redis.WithEviction(), redis.WithLogger(nil))
 	if err != nil {
 		return err
 	}
-	defer unshare()
+	defer store.Close()
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1000
 	transport := httpclient.NewTransport(
 		httpclient.WithBase(base), httpclient.WithRetries(0), httpclient.WithMaxRateLimit(maxRateLimit),
 		// Limit every host: the simulator stands in for Discord.
 		httpclient.WithHosts(func(string) (string, bool) { return "", true }),
-		httpclient.WithBuckets(buckets.WithLogger(nil), buckets.WithGlobalLimit(0)), httpclient.WithBuckets(options...),
+		httpclient.WithBuckets(buckets.WithLogger(nil), buckets.WithGlobalLimit(0), buckets.WithShared(store)),
 	)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -87,22 +86,6 @@ func calls(transport *httpclient.Transport) (all shared.Calls) {
 		all.Calls, all.Time = all.Calls+c.Calls, all.Time+c.Time
 	}
 	return all
-}
-
-// share connects to the engine, and returns the options of a manager that shares its limits there.
-func (a assignment) share(ctx context.Context) (options []buckets.Option, close func(), err error) {
-	if a.Engine == "" {
-		return nil, func() {}, nil
-	}
-	policy := shared.OutageWait
-	for policy < shared.OutageFull && a.Outage != "" && policy.String() != a.Outage {
-		policy++
-	}
-	store, err := redis.Open(ctx, a.Engine, redis.WithApplication(a.Application), redis.WithOutage(policy), redis.WithEviction(), redis.WithLogger(nil))
-	if err != nil {
-		return nil, nil, err
-	}
-	return []buckets.Option{buckets.WithShared(store)}, store.Close, nil
 }
 
 // process is a child as its parent sees it.
@@ -133,7 +116,7 @@ func launch(number int, a assignment, failed func(error)) (*process, error) {
 		return nil, fmt.Errorf("find this program to start it again: %w", err)
 	}
 	command := exec.Command(executable)
-	command.Env = append(os.Environ(), ChildVariable+"="+string(described))
+	command.Env = append(os.Environ(), childVariable+"="+string(described))
 	var complaint bytes.Buffer
 	command.Stderr = &complaint
 	in, err := command.StdinPipe()
@@ -165,13 +148,6 @@ func launch(number int, a assignment, failed func(error)) (*process, error) {
 	return p, nil
 }
 
-// shoot kills the process as an accident would.
-func (p *process) shoot() {
-	p.wanted.Store(true)
-	_ = p.kill() // it may be gone already
-	<-p.exited
-}
-
 // end asks the process to end, and kills it if it does not.
 func (p *process) end() {
 	p.wanted.Store(true)
@@ -179,6 +155,7 @@ func (p *process) end() {
 	select {
 	case <-p.exited:
 	case <-time.After(endWithin):
-		p.shoot()
+		_ = p.kill() // it may be gone already
+		<-p.exited
 	}
 }

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/bench/internal/command"
+	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/httpclient/discordtest"
+	"github.com/ratelight/ratelight/httpclient/trace"
+)
+
+// call runs the program. Its loads are small enough for one window, so that they take a few round trips of real time.
+func call(ctx context.Context, arguments ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	p := bench()
+	p.Context, p.Stdin, p.Stdout, p.Stderr = ctx, strings.NewReader(""), &out, &errs
+	status = p.Run(arguments)
+	return status, out.String(), errs.String()
+}
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+func TestLoadEndsWithAVerdict(t *testing.T) {
+	t.Parallel()
+	page := filepath.Join(t.TempDir(), "out.html")
+	status, stdout, stderr := call(t.Context(), "-requests", "10", "-report", page)
+	assert.Zero(t, status)
+	assert.Contains(t, stdout, "10/10  10 with status 200")
+	assert.Contains(t, stdout, "kinds of limits met")
+	assert.Contains(t, stdout, "\nOK: 10 of 10 requests answered, no avoidable 429.\n")
+	assert.Equal(t, "The report is in "+page+".\n", stderr, "no progress without a terminal")
+	content, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Contains(t, string(content), "10 of 10 requests answered")
+
+	status, stdout, _ = call(t.Context(), "-limit", "5", "-buckets", "1", "-requests", "10", "-max-rate-limit", "0s")
+	assert.Zero(t, status)
+	assert.Contains(t, stdout, "OK: 1 of 10 requests answered, 9 refused at once, as they would have waited longer than 0 s, no avoidable 429.")
+}
+
+func TestLongLoadShowsLeaks(t *testing.T) {
+	t.Parallel()
+	_, stdout, _ := call(t.Context(), "-length", "1s", "-rate", "20") // other tests have goroutines, too
+	assert.Contains(t, stdout, "20 requests, over 1.00 s, to 10 channels")
+	assert.Contains(t, stdout, "goroutines left")
+}
+
+func TestJSONStandsAlone(t *testing.T) {
+	t.Parallel()
+	status, stdout, stderr := call(t.Context(), "-json", "-requests", "10", "-kind", "leaky")
+	assert.Zero(t, status)
+	assert.Empty(t, stderr)
+	var document map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &document))
+	assert.EqualValues(t, 10, document["answered"])
+	assert.Equal(t, map[string]any{"passed": true, "reasons": []any{}, "status": "passed"}, document["verdict"])
+
+	_, stdout, _ = call(t.Context(), "scenario", "list", "-json")
+	var list []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &list))
+	assert.Equal(t, "fixed-small", list[0]["scenario"])
+}
+
+func TestInterruption(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, arguments := range [][]string{nil, {"-length", "10m"}, {"scenario"}, {"tune", "-trace", write(t, "t.csv", recorded(t))}} {
+		status, stdout, stderr := call(ctx, arguments...)
+		assert.Equal(t, command.StatusInterrupted, status)
+		assert.Contains(t, stdout+stderr, "INTERRUPTED")
+	}
+}
+
+// recorded returns the trace of a bot that answers in bursts, now and then. Its webhook has a secret token.
+func recorded(t *testing.T) string {
+	var file bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		server := discordtest.NewServer(t, discordtest.Discord())
+		transport := httpclient.NewTransport(httpclient.WithBase(server.Client().Transport))
+		recorder := trace.New(&file)
+		transport.AddHooks(recorder.Hooks())
+		var group sync.WaitGroup
+		send := func(path string) {
+			request, err := http.NewRequest(http.MethodPost, "https://discord.com/api/v10"+path, strings.NewReader("{}"))
+			require.NoError(t, err)
+			request.Header.Set("Content-Type", "application/json")
+			response, err := transport.RoundTrip(request)
+			if assert.NoError(t, err) {
+				_, _ = io.Copy(io.Discard, response.Body)
+				assert.NoError(t, response.Body.Close())
+			}
+		}
+		for burst := range 3 {
+			for i := range 12 {
+				path := fmt.Sprintf("/channels/%d/messages", 1+i%2)
+				if i%6 == 0 {
+					path = "/webhooks/3/hunter2"
+				}
+				group.Go(func() { send(path) })
+			}
+			time.Sleep(time.Duration(1+burst) * time.Minute)
+		}
+		group.Wait()
+		require.NoError(t, transport.Close())
+		require.NoError(t, recorder.Close())
+	})
+	return file.String()
+}
+
+func TestRecordedTraceIsTuned(t *testing.T) {
+	t.Parallel()
+	content, page := recorded(t), filepath.Join(t.TempDir(), "out.html")
+	assert.NotContains(t, content, "hunter2")
+	path := write(t, "recorded.csv", content+"yesterday,POST,/webhooks/1/hunter2\n")
+	status, stdout, _ := call(t.Context(), "tune", "-trace", path, "-skip-bad-lines", "-report", page)
+	assert.Zero(t, status)
+	assert.Contains(t, stdout, "36 requests in 3m; 2 routes, 3 buckets\n1 line skipped, the first because of this: recorded.csv:38: the time cannot be read")
+	assert.Contains(t, stdout, "OK: 4.9 s is the smallest max rate limit that refuses nothing that could have left within 10 s; values up to 10 s do the same.")
+	content2, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Contains(t, string(content2), "Too small, too large")
+	assert.NotContains(t, stdout+string(content2), "hunter2")
+}
+
+func TestMisuseIsExplained(t *testing.T) {
+	t.Parallel()
+	for arguments, want := range map[string]string{
+		"-requests 0":         `-requests: "0" is given: expected a whole number from 1 to 1000000`,
+		"-window 1":           `"1" is given: expected a duration with its unit from 1ms to 24h`,
+		"-jitter 1s":          "-jitter is 1s: expected at most the latency, which is 20ms",
+		"-kind square":        `"fixed","sliding","leaky"`,
+		"-surprise":           "unknown flag -surprise",
+		"-report":             "-report: expected a value after it",
+		"-report=":            "-report is empty",
+		"-json hunter2":       "argument 2 is not a flag: expected flags only; quote values that contain spaces",
+		"soak":                `"soak" is no command`,
+		"-faults":             "-rate and -faults have an effect only together with -length",
+		"-length 1m -limit 5": "-limit has no effect together with -length",
+		"scenario none":       `there is no scenario "none": choose from list, fixed-small, `,
+		"scenario phantom-limit -min-efficiency 0.9":                  "-min-efficiency is given: expected requests with an ideal to compare with; none: whoever believes",
+		"-requests 10 -report /missing/out.html":                      "-report: expected a file that can be written: no file can be created in the directory /missing",
+		"tune":                                                        "-trace is not given: expected a recording",
+		"tune -trace missing.csv":                                     "-trace: open missing.csv",
+		"tune -trace a -useful 1":                                     `"1" is given: expected a duration`,
+		"tune -trace a -max-rate-limits 1s,5":                         `"5" is given`,
+		"tune -trace a -rule POST|/webhooks/1/hunter2=5/5s":           "-rule, number 1: it contains a token",
+		"tune -trace a -rule FETCH|/channels/{id}=1/1s":               "unknown method",
+		"tune -trace a -rule GET|/channels/{id}=0/5s":                 "expected a limit from 1",
+		"tune -trace a -rule GET|/channels/{id}=5/5":                  "expected a window with its unit",
+		"tune -trace a -rule GET|/channels/{id}=5/5s -rule GET|/a=|b": "-rule, number 2",
+	} {
+		split := strings.Fields(arguments)
+		for i := range split {
+			split[i] = strings.ReplaceAll(split[i], "|", " ")
+		}
+		status, stdout, stderr := call(t.Context(), split...)
+		assert.Equal(t, command.StatusUsage, status, arguments)
+		assert.Empty(t, stdout, arguments)
+		assert.Contains(t, stderr, want, arguments)
+		assert.NotContains(t, stderr, "hunter2", "it may be a secret")
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for arguments, want := range map[string][]string{
+		"-h":          {"Commands:", "scenario", "-max-rate-limit", "Examples:", "Exit status"},
+		"help tune":   {"-useful", "time,method,path"},
+		"scenario -h": {"list for their names", "-min-efficiency"},
+	} {
+		status, stdout, stderr := call(t.Context(), strings.Fields(arguments)...)
+		assert.Zero(t, status)
+		assert.Empty(t, stderr)
+		for _, part := range want {
+			assert.Contains(t, stdout, part, arguments)
+		}
+		for line := range strings.Lines(stdout) {
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), 121, line)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ratelight/ratelight/bench/internal/load"
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// Config describes the load to replay, and what is wanted of it.
+type Config struct {
+	Load    *Load
+	Discord Discord
+	// Useful is how long a request may wait and its answer still be of use.
+	Useful time.Duration
+	// MaxRateLimits are values to compare with; none: some smaller and larger ones than the recommended value.
+	MaxRateLimits []time.Duration
+	// Done is called with the number of further requests that have an outcome. Several goroutines may call it at once.
+	Done func(requests int)
+}
+
+// Report compares the max rate limits.
+type Report struct {
+	Config
+	// Results has one result for each max rate limit, in ascending order.
+	Results []Result
+	// Smallest is the index of the smallest value that refuses no request that could have left in time.
+	Smallest int
+	limits   []limit
+}
+
+// Result is the outcome of a load with one max rate limit.
+type Result struct {
+	MaxRateLimit      time.Duration
+	Requests, Refused int
+	// Useful counts the requests among Refused whose predicted wait was not too long. Late counts those that left too late.
+	Useful, Late int
+	// Queued has quantiles of how long requests that were not refused were held back, without round trips.
+	load.Queued
+	// Limited counts 429s.
+	Limited int
+
+	predicted time.Duration // the longest wait that the manager predicted and accepted
+	wanted    time.Duration // the longest predicted wait of the requests among Useful
+	tallies   []tally       // of each limit
+	events    int           // events of the simulation
+}
+
+// tally counts the requests for which one limit opened last.
+type tally struct {
+	requests, refused int
+	// waited is how long these requests waited in all, longest how long one of them did. Refused requests count with
+	// their predicted wait.
+	waited, longest time.Duration
+}
+
+// Run replays the load. The result does not depend on how many replays run at once. The error is the context's when it
+// ends, or reports an invalid configuration or a faulty manager.
+func Run(ctx context.Context, config Config) (*Report, error) {
+	if err := config.Discord.Validate(); err != nil {
+		return nil, err
+	}
+	r := &Report{Config: config}
+	r.limits, _, _ = config.Discord.limits(config.Load)
+	if err := r.replay(ctx, config.Useful); err != nil {
+		return nil, err
+	}
+	smallest, err := r.search(ctx)
+	if err != nil {
+		return nil, err
+	}
+	values := config.MaxRateLimits
+	if len(values) == 0 {
+		values = []time.Duration{(smallest / 4).Truncate(stepOf(config.Useful)), (smallest / 2).Truncate(stepOf(config.Useful)), 3 * config.Useful, buckets.DefaultMaxRateLimit}
+	}
+	if err := r.replay(ctx, values...); err != nil {
+		return nil, err
+	}
+	shown := append(slices.Clone(values), smallest, config.Useful)
+	r.Results = slices.DeleteFunc(r.Results, func(v Result) bool { return !slices.Contains(shown, v.MaxRateLimit) })
+	slices.SortFunc(r.Results, func(a, b Result) int { return cmp.Compare(a.MaxRateLimit, b.MaxRateLimit) })
+	r.Smallest = slices.IndexFunc(r.Results, func(v Result) bool { return v.Useful == 0 })
+	return r, nil
+}
+
+// search returns the smallest multiple of a step with which nothing is refused in vain, or Useful, with which nothing can
+// be. It begins with the longest predicted wait that a replay with Useful has accepted, because a smaller value would
+// refuse that request. Where fewer refusals make others wait longer, it goes on from there.
+func (r *Report) search(ctx context.Context) (time.Duration, error) {
+	step := stepOf(r.Useful)
+	smallest, down := roundUp(r.Results[0].predicted, step), false
+	for smallest < r.Useful {
+		if err := r.replay(ctx, smallest); err != nil {
+			return 0, err
+		}
+		latest := r.Results[len(r.Results)-1]
+		switch {
+		case latest.Useful == 0 && smallest > 0:
+			smallest, down = smallest-step, true
+		case latest.Useful == 0:
+			return smallest, nil
+		case down:
+			return smallest + step, nil
+		default:
+			smallest = max(roundUp(latest.wanted, step), smallest+step)
+		}
+	}
+	return r.Useful, nil
+}
+
+func roundUp(d, step time.Duration) time.Duration { return (d + step - 1).Truncate(step) }
+
+// stepOf returns the step of recommended values: a hundredth of the useful wait, rounded up to a power of ten.
+func stepOf(useful time.Duration) time.Duration {
+	step := time.Millisecond
+	for step*100 < useful {
+		step *= 10
+	}
+	return step
+}
+
+// replay adds a result for each value that has none. If a replay refuses nothing, larger values have the same result.
+func (r *Report) replay(ctx context.Context, values ...time.Duration) error {
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	values = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(values))), func(value time.Duration) bool {
+		return slices.ContainsFunc(r.Results, func(v Result) bool { return v.MaxRateLimit == value })
+	})
+	results := make([]Result, len(values))
+	for i, value := range values {
+		same := slices.IndexFunc(r.Results, func(v Result) bool { return v.Refused == 0 && v.MaxRateLimit < value })
+		if same >= 0 {
+			results[i] = r.Results[same]
+			results[i].MaxRateLimit = value
+			r.Done(r.Load.Requests())
+			continue
+		}
+		group.Go(func() (err error) {
+			results[i], err = simulate(running, r.Config, value)
+			return err
+		})
+	}
+	if err := cmp.Or(group.Wait(), ctx.Err()); err != nil {
+		return err
+	}
+	r.Results = append(r.Results, results...)
+	return nil
+}
+
+// record collects a result during a replay.
+type record struct {
+	Result
+	useful   time.Duration
+	queued   []time.Duration
+	waiting  []int // requests without an answer of the manager yet, for each queue
+	bucketOf []int
+}
+
+func newRecord(c *Config, bucketOf []int, limits int) record {
+	return record{
+		Result: Result{Requests: c.Load.Requests(), tallies: make([]tally, limits)},
+		useful: c.Useful, waiting: make([]int, len(c.Load.queues)), bucketOf: bucketOf,
+	}
+}
+
+// limit returns the tally of a queue's bucket, or of the global limit.
+func (r *record) limit(queue int, global bool) *tally {
+	if global {
+		return &r.tallies[len(r.tallies)-1]
+	}
+	return &r.tallies[r.bucketOf[queue]]
+}
+
+func (t *tally) add(d time.Duration) {
+	t.requests++
+	t.waited, t.longest = t.waited+d, max(t.longest, d)
+}
+
+// wait records that the manager has granted a request, how long it waited, and which limit opened last.
+func (r *record) wait(queue int, opened buckets.WaitsFor, d time.Duration) {
+	if opened != buckets.WaitsForNothing && opened != buckets.WaitsForProbe { // the probe is no limit
+		r.limit(queue, opened == buckets.WaitsForGlobal).add(d)
+	}
+}
+
+// refuse records a request that the manager refused.
+func (r *record) refuse(queue int, err error) {
+	r.Refused++
+	var tooLong *ratelimits.TooLongError
+	if !errors.As(err, &tooLong) {
+		return
+	}
+	if tooLong.Wait <= r.useful {
+		r.Useful, r.wanted = r.Useful+1, max(r.wanted, tooLong.Wait)
+	}
+	limit := r.limit(queue, tooLong.Global)
+	limit.refused++
+	limit.add(tooLong.Wait)
+}
+
+// answer records a request that was answered after so long in queues.
+func (r *record) answer(queued time.Duration) {
+	r.queued = append(r.queued, queued)
+	if queued > r.useful {
+		r.Late++
+	}
+}
+
+// tell calls done with the number of outcomes since before, and returns the number of all outcomes.
+func (r *record) tell(done func(int), before int) int {
+	ended := r.Refused + len(r.queued)
+	done(ended - before)
+	return ended
+}
+
+// result completes the result and returns it.
+func (r *record) result(maxRateLimit time.Duration) Result {
+	r.MaxRateLimit, r.Queued = maxRateLimit, load.Quantiles(r.queued)
+	return r.Result
+}

@@ -1,0 +1,13 @@
+// Package tune answers an operator's question: which max rate limit should I set? It replays a load against a simulated
+// Discord, in virtual time, once for each value.
+//
+// The caller says how long an answer is of use. A max rate limit below that may refuse requests that would have been
+// answered in time. One above it lets requests wait for answers that come too late. The recommended value is the
+// smallest one that refuses no request that could have left in time.
+//
+// # How a replay works
+//
+// A replay is a simulation of discrete events. The library's bucket manager and the simulated Discord share a clock
+// that jumps from one event to the next. Each waiting request has a goroutine. When the manager answers requests, the
+// replay waits for their goroutines before it goes on. Load, round trips and server are the same for every value.
+package tune
