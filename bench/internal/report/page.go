@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/google/renameio/v2/maybe"
 )
@@ -38,9 +37,6 @@ func (r *Report) WritePage(w io.Writer) error {
 	}
 	return nil
 }
-
-// Badge returns the status as in the text.
-func (v Verdict) Badge() string { return strings.ToUpper(v.word()) }
 
 // Shown returns the reasons that the page shows.
 func (v Verdict) Shown() []string { return v.Reasons[:min(len(v.Reasons), mostShown)] }

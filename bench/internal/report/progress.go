@@ -4,47 +4,46 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
-// Progress shows the requests done, their rate, the time taken and the time left. Without a terminal it shows only the
-// lines of Begin.
+// Progress shows on a terminal how many requests are done. It is safe for concurrent use.
 type Progress struct {
-	bar   *progressbar.ProgressBar
-	plain io.Writer
+	w        io.Writer
+	requests int
+	begun    time.Time
+
+	// mu guards all fields below.
+	mu    sync.Mutex
+	done  int
+	shown time.Time
 }
 
-// NewProgress starts to show progress over the given number of requests.
+// NewProgress starts to show progress over the number of requests. If w is no terminal, it shows nothing.
 func NewProgress(w io.Writer, requests int) *Progress {
-	p, screen := &Progress{plain: w}, io.Discard
-	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		p.plain, screen = io.Discard, w
+	if file, ok := w.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		w = io.Discard
 	}
-	p.bar = progressbar.NewOptions(requests,
-		progressbar.OptionSetWriter(screen), progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("requests"),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(40), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetRenderBlankState(true), progressbar.OptionClearOnFinish())
-	return p
+	return &Progress{w: w, requests: requests, begun: time.Now()}
 }
 
-// Begin writes a line that says what begins now, if there is no terminal for a bar.
-func (p *Progress) Begin(what string) {
-	fmt.Fprintln(p.plain, what) // a failed write is no reason to stop
-}
-
-// Step records that one more request is done. It is safe for concurrent use.
+// Step records that one more request is done.
 func (p *Progress) Step() { p.Steps(1) }
 
-// Steps records that n more requests are done. It is safe for concurrent use.
+// Steps records that n more requests are done.
 func (p *Progress) Steps(n int) {
-	_ = p.bar.Add(n) // a terminal that is gone is no reason to stop
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done += n; time.Since(p.shown) > 200*time.Millisecond {
+		p.shown = time.Now()
+		fmt.Fprintf(p.w, "\r%d of %d requests, %s ", p.done, p.requests, time.Since(p.begun).Round(time.Second))
+	}
 }
 
-// End removes the bar, even if requests are missing.
+// End removes the line.
 func (p *Progress) End() {
-	_ = p.bar.Clear()
-	_ = p.bar.Exit()
+	fmt.Fprint(p.w, "\r\033[K")
 }

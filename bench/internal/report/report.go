@@ -101,6 +101,21 @@ func Together(parts []*Report) Verdict {
 	return Verdict{Status: Passed, Line: all + " reached all targets"}
 }
 
+// Word returns the status in capital letters.
+func (v Verdict) Word() string {
+	if v.Status == Passed {
+		return "OK"
+	}
+	return strings.ToUpper(strings.ReplaceAll(string(v.Status), "-", " "))
+}
+
+// cell returns the verdict as a cell of a table.
+func (v Verdict) cell() Value {
+	return Value{Text: map[Status]string{
+		Passed: "ok", Failed: "MISSED", NotJudged: "not judged", Stalled: "stalled", Interrupted: "cut off",
+	}[v.Status]}
+}
+
 // text returns the verdict without its status.
 func (v Verdict) text() string {
 	if v.Line != "" {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -12,59 +11,28 @@ import (
 
 // WriteText writes the report as text. The verdict is the last line.
 func (r *Report) WriteText(w io.Writer) error {
-	var b strings.Builder
-	paragraph := func(text string) {
-		if text != "" {
-			fmt.Fprintf(&b, "%s\n\n", strings.TrimRight(text, "\n"))
-		}
-	}
 	explained := make(map[string]bool)
-	paragraph(strings.Join(r.About, "\n"))
-	paragraph(factsText(r.Facts))
+	paragraphs := []string{strings.Join(r.About, "\n"), factsText(r.Facts)}
 	switch len(r.Parts) {
 	case 0:
 	case 1:
 		part := r.Parts[0]
-		paragraph(part.Name + ": " + strings.Join(part.About, "\n"))
-		paragraph(factsText(part.Facts))
+		paragraphs = append(paragraphs, part.Name+": "+strings.Join(part.About, "\n"), factsText(part.Facts))
 	default:
-		paragraph(r.overview().text(explained))
+		paragraphs = append(paragraphs, r.overview().text(explained))
 	}
-	for _, part := range append([]*Report{r}, r.Parts...) {
-		for _, table := range part.Tables {
-			if part.Name != "" && len(r.Parts) > 1 && table.Title != "" {
-				table.Title = part.Name + ": " + table.Title
-			}
-			paragraph(table.text(explained))
+	for _, table := range r.Tables {
+		paragraphs = append(paragraphs, table.text(explained))
+	}
+	if r.Verdict.Status != "" {
+		if r.Verdict.Line != "" {
+			paragraphs = append(paragraphs, strings.Join(r.Verdict.Reasons, "\n"))
 		}
+		paragraphs = append(paragraphs, strings.TrimSuffix(r.Verdict.Word()+": "+r.Verdict.text(), ".")+".")
 	}
-	b.WriteString(r.Verdict.lines())
-	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
+	paragraphs = slices.DeleteFunc(paragraphs, func(paragraph string) bool { return paragraph == "" })
+	_, err := io.WriteString(w, strings.Join(paragraphs, "\n\n")+"\n")
 	return err
-}
-
-// lines returns the verdict, after its reasons if it has a line as well.
-func (v Verdict) lines() string {
-	if v.Status == "" {
-		return ""
-	}
-	reasons := ""
-	if v.Line != "" && len(v.Reasons) > 0 {
-		reasons = strings.Join(v.Reasons, "\n") + "\n\n"
-	}
-	end := "."
-	if strings.HasSuffix(v.text(), ".") || v.text() == "" {
-		end = ""
-	}
-	return fmt.Sprintf("%s%s: %s%s\n", reasons, strings.ToUpper(v.word()), v.text(), end)
-}
-
-// word returns the status in the words of a badge.
-func (v Verdict) word() string {
-	if v.Status == Passed {
-		return "OK"
-	}
-	return strings.ReplaceAll(string(v.Status), "-", " ")
 }
 
 // longestValue bounds the width of the column of values, in bytes. Longer values stand in the column of remarks.
@@ -85,33 +53,23 @@ func factsText(facts []Fact) string {
 	return trimmed(t)
 }
 
-// overview returns a table with a row for each part: its verdict and the facts that have a column.
+// overview returns a table with a row for each part: its verdict and the facts that have a column. All parts have the
+// same columns.
 func (r *Report) overview() Table {
-	overview := Table{Title: "Overview", Columns: []Column{{Name: "scenario", Left: true}}}
+	overview := Table{Title: "overview"}
 	for _, part := range r.Parts {
-		row := make([]Value, len(overview.Columns))
-		row[0] = Text(part.Name)
-		facts := part.Facts
+		facts := []Fact{{Column: "scenario", Value: Text(part.Name)}}
 		if part.Verdict.Status != "" {
-			facts = slices.Concat([]Fact{{Column: "verdict", Value: part.Verdict.Value()}}, facts)
+			facts = append(facts, Fact{Column: "verdict", Value: part.Verdict.cell()})
 		}
-		for _, fact := range facts {
-			if fact.Column == "" {
-				continue
-			}
-			at := slices.IndexFunc(overview.Columns, func(c Column) bool { return c.Name == fact.Column })
-			if at < 0 {
-				at = len(row)
-				text, _ := fact.Value.Data.(string)
-				left := fact.Column == "verdict" || strings.Contains(text, " ")
-				overview.Columns, row = append(overview.Columns, Column{Name: fact.Column, Note: fact.Note, Left: left}), append(row, Value{})
-			}
-			row[at] = fact.Value
+		facts = slices.DeleteFunc(append(facts, part.Facts...), func(f Fact) bool { return f.Column == "" })
+		columns, row := []Column(nil), []Value(nil)
+		for i, fact := range facts {
+			text, isText := fact.Value.Data.(string)
+			isLeft := i == 0 || fact.Column == "verdict" || isText && strings.Contains(text, " ")
+			columns, row = append(columns, Column{Name: fact.Column, Note: fact.Note, Left: isLeft}), append(row, fact.Value)
 		}
-		overview.Rows = append(overview.Rows, row)
-	}
-	for i, row := range overview.Rows {
-		overview.Rows[i] = append(row, make([]Value, len(overview.Columns)-len(row))...)
+		overview.Columns, overview.Rows = columns, append(overview.Rows, row)
 	}
 	return overview
 }
@@ -153,14 +111,7 @@ func (t Table) text(explained map[string]bool) string {
 		}
 		writer.AppendRow(row)
 	}
-	text := trimmed(writer)
-	if t.Title != "Overview" {
-		text = t.Title + "\n\n" + text
-	}
-	if legend := trimmed(notes); legend != "" {
-		text += "\n\n" + legend
-	}
-	return text
+	return strings.TrimRight(t.Title+"\n\n"+trimmed(writer)+"\n\n"+trimmed(notes), "\n")
 }
 
 func oneLine(name string) string {

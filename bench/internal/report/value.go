@@ -91,11 +91,6 @@ func Setting(d time.Duration) Value {
 	return Value{Text: text, Data: inSeconds(d)}
 }
 
-// Share returns a fraction from 0 to 1 as a percentage.
-func Share(x float64) Value {
-	return Value{Text: strings.TrimSuffix(fmt.Sprintf("%.2f", 100*x), ".00") + " %", Data: rounded(x)}
-}
-
 // Efficiency returns an efficiency with its target; 0: no target. There is no value if the efficiency is 0.
 func Efficiency(x, target float64) Value {
 	if x == 0 {
@@ -137,12 +132,6 @@ func ByClass(c discordsim.ByClass) Value {
 // Bytes returns an amount of memory.
 func Bytes(n uint64) Value {
 	return Value{Text: fmt.Sprintf("%.2f MB", float64(n)/(1<<20)), Data: n}
-}
-
-// Value returns the verdict as a cell of a table, and its object in JSON.
-func (v Verdict) Value() Value {
-	word := map[Status]string{Passed: "ok", Failed: "MISSED", NotJudged: "not judged", Stalled: "stalled", Interrupted: "cut off"}[v.Status]
-	return Value{Text: word, Data: v.object(), Status: v.Status}
 }
 
 // inSeconds returns a time in seconds, cut to whole microseconds.
