@@ -54,7 +54,7 @@ func (r *run) report(seen discordsim.Report, c *shareCommand, interrupted bool) 
 	}
 	miss(r.inOrder && overtaken > 0, "overtaken from the second window on: %d, none wanted", overtaken)
 	failed := len(missed) > 0
-	miss(!failed && efficiency < r.certain, "%.4f of the certain ideal, at least %.2f wanted", efficiency, r.certain)
+	miss(!failed && efficiency < r.certain, "%.4f of the ideal, at least %.2f wanted", efficiency, r.certain)
 	miss(r.callsEach > 0 && callsEach > r.callsEach, "%.3f engine calls per request, at most %.2f wanted", callsEach, r.callsEach)
 	miss(seen.Refused.Total() > 0, "429s: %d, none wanted", seen.Refused.Total())
 	missed = append(missed, c.Missed(seen.Refused.Total(), efficiency)...)
@@ -69,7 +69,7 @@ func (r *run) report(seen discordsim.Report, c *shareCommand, interrupted bool) 
 	times := load.Quantiles(queued)
 	return &report.Report{Name: r.name, About: []string{r.about}, Verdict: verdict, Facts: []report.Fact{
 		{Name: "answered", Key: "answered", Value: report.Count(answered).As(fmt.Sprintf("%d/%d", answered, requests)).Bad(answered < requests), Column: "answered"},
-		{Name: "efficiency", Key: "efficiency", Value: report.Efficiency(efficiency, r.certain), Remark: "of the certain ideal",
+		{Name: "efficiency", Key: "efficiency", Value: report.Efficiency(efficiency, r.certain), Remark: "of the ideal",
 			Column: "certain", Note: "efficiency against one ideal client that must be sure before it sends, and does the work of all"},
 		{Name: "429s", Key: "refused", Value: report.ByClass(seen.Refused), Column: "429s"},
 		{Name: "time taken", Key: "seconds", Value: report.Stated(took), Column: "time"},

@@ -7,12 +7,11 @@
 // package's tests run it in a testing/synctest bubble: all scenarios together take a second or two, and no scheduler
 // blurs the result.
 //
-// # The two ideals
+// # The ideal
 //
-// The omniscient client knows the server's state. The certain client sends only when it is sure. It learns of a reset
-// one way late, and its next request arrives one way later: a cycle takes the window and the smallest round trip. It
-// also has to discover routes that it does not know. Both clients always have the smallest round trip of the latency,
-// which no real client has. Efficiency is the time of the ideal client divided by ours.
+// The ideal client sends only when it is certain that it may. It learns of a reset one way late, and its next request
+// arrives one way later: a cycle takes the window and a round trip, which is always the smallest one of the latency. It
+// also has to discover routes that it does not know. Efficiency is the time of the ideal client divided by ours.
 //
 // # A machine that stalls
 //

@@ -22,7 +22,7 @@ func (r *Result) verdict(demand report.Demand) report.Verdict {
 	if r.Interrupted {
 		return report.Verdict{Status: report.Interrupted, Line: cutOff}
 	}
-	reasons = append(reasons, demand.Missed(r.Refused.Total(), r.Certain())...)
+	reasons = append(reasons, demand.Missed(r.Refused.Total(), r.Efficiency())...)
 	if len(reasons) > 0 && !failed && r.Stalls.Disturbed() {
 		return report.Verdict{Status: report.Stalled, Line: r.Stalls.String(), Reasons: reasons}
 	}
@@ -46,10 +46,7 @@ func (r *Result) missed() (missed []string) {
 	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
 		miss(true, "%d ended with: %s", r.Errors[text], text)
 	}
-	if unanswered == 0 {
-		miss(r.Certain() < targets.Certain, "%.4f of the certain ideal, at least %.2f wanted", r.Certain(), targets.Certain)
-		miss(r.Omniscient() < targets.Omniscient, "%.4f of the omniscient ideal, at least %.2f wanted", r.Omniscient(), targets.Omniscient)
-	}
+	miss(unanswered == 0 && r.Efficiency() < targets.Efficiency, "%.4f of the ideal, at least %.2f wanted", r.Efficiency(), targets.Efficiency)
 	miss(r.Avoidable.Total() > 0, "avoidable 429s: %d, none wanted", r.Avoidable.Total())
 	p99 := r.Queued.P99.Round(time.Millisecond)
 	miss(targets.P99 > 0 && r.Queued.P99 > targets.P99, "queued for %v (99th percentile), at most %v wanted", p99, targets.P99)
@@ -93,8 +90,8 @@ func (r *Result) remarks() (line string) {
 	default:
 		line += ", " + report.Counted(n, "avoidable 429")
 	}
-	if r.Certain() > 0 {
-		line += fmt.Sprintf(", %.3f of the certain ideal", r.Certain())
+	if r.Efficiency() > 0 {
+		line += fmt.Sprintf(", %.3f of the ideal", r.Efficiency())
 	}
 	if r.scenario.config.Length > 0 {
 		line += ", nothing left behind"

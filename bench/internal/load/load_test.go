@@ -58,26 +58,25 @@ func TestScenariosReachTheirTargets(t *testing.T) {
 	}
 }
 
-// The ideal clients have a round trip of 10 ms, the smallest of the usual ones.
-func TestIdealsByHand(t *testing.T) {
+// The ideal client has a round trip of 10 ms, the smallest of the usual ones.
+func TestIdealByHand(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*Scenario)
 		report discordsim.Report
 		want   Ideal
 	}{
-		// Three windows. The certain client needs 10 ms to be sure that one has closed and 10 ms for a probe.
+		// Three windows. The ideal client needs 10 ms to be sure that one has closed and 10 ms for a probe.
 		"hidden": {func(s *Scenario) {
 			s.work, s.ideal = []discordsim.Work{work(discordsim.Fixed(2, 3*time.Second), 6)}, slower(2)
-		}, discordsim.Report{}, Ideal{Certain: 2*3020*ms + 10*ms, Omniscient: 6010 * ms}},
+		}, discordsim.Report{}, Ideal{Time: 2*3020*ms + 10*ms}},
 		// Before 1.5 s ten of 20 are done; the rest takes two windows from 4 s on. The first answer after the block is
-		// there 5 ms after it at the earliest. The certain client sends at 4.005 and 5.015 s.
+		// there 5 ms after it at the earliest. The ideal client sends at 4.005 and 5.015 s.
 		"blocked": {func(s *Scenario) {
 			s.work[0].Count, s.ideal = 20, (*Scenario).blocked
 			s.server.Blocks = []discordsim.GlobalBlock{{From: 1500 * ms, Until: 4 * time.Second}}
-		}, discordsim.Report{}, Ideal{Certain: 5025 * ms, Omniscient: 5005 * ms}},
-		"contested":    {func(s *Scenario) { s.work[0].Count = 10 }, discordsim.Report{Foreign: 5}, Ideal{Certain: 2030 * ms, Omniscient: 2010 * ms}},
-		"certain only": {func(s *Scenario) { s.ideal = (*Scenario).certainly }, discordsim.Report{}, Ideal{Certain: 1020 * ms}},
+		}, discordsim.Report{}, Ideal{Time: 5025 * ms}},
+		"contested": {func(s *Scenario) { s.work[0].Count = 10 }, discordsim.Report{Foreign: 5}, Ideal{Time: 2030 * ms}},
 	} {
 		s := burst("", "", small, 6).but(test.change)
 		got, err := s.ideal(&s, test.report)
@@ -105,11 +104,10 @@ func TestLoadIsMeasuredAgainstItsIdeal(t *testing.T) {
 	assert.Equal(t, map[int]int{http.StatusOK: 60}, result.Statuses)
 	assert.Empty(t, result.Errors)
 	assert.EqualValues(t, 60, done.Load())
-	// Six windows of 1 s: five cycles, and for the certain client a smallest round trip in each. Its second channel
+	// Six windows of 1 s: five cycles, and for the ideal client a smallest round trip in each. Its second channel
 	// begins when the first one has discovered the route.
-	assert.Equal(t, Ideal{Certain: 10*ms + 5*1010*ms + 10*ms, Omniscient: 5010 * ms}, result.Ideal)
-	assert.Greater(t, result.Certain(), 0.97)
-	assert.Less(t, result.Omniscient(), result.Certain())
+	assert.Equal(t, Ideal{Time: 10*ms + 5*1010*ms + 10*ms}, result.Ideal)
+	assert.Greater(t, result.Efficiency(), 0.97)
 	assert.Zero(t, result.Refused.Total())
 	assert.LessOrEqual(t, result.LargestInFlight, 10)
 	assert.Greater(t, result.Queued.Median, time.Second)
@@ -131,7 +129,7 @@ func TestPresetShowsTheKindsThatItMet(t *testing.T) {
 	result := virtual(t, sixWindows(func(c *Config) { c.Preset, c.Requests, c.Buckets = true, 500, 10 }), Settings{Seed: 1, Record: true}, 0)
 	assert.Equal(t, 500, result.Answered)
 	assert.Zero(t, result.Avoidable.Total())
-	assert.Greater(t, result.Certain(), 0.97)
+	assert.Greater(t, result.Efficiency(), 0.97)
 	r := result.Report(report.Demand{})
 	assert.Contains(t, r.About[1], "as measured at Discord")
 	var kinds []string
@@ -207,21 +205,20 @@ func TestLeaksFail(t *testing.T) {
 // finished returns a result of a scenario that has reached its targets.
 func finished() Result {
 	return Result{
-		scenario: &Scenario{Name: "a", Targets: Targets{Certain: 0.97, Omniscient: 0.95, P99: 100 * ms, InOrder: true}},
+		scenario: &Scenario{Name: "a", Targets: Targets{Efficiency: 0.97, P99: 100 * ms, InOrder: true}},
 		Requests: 10, Answered: 10, Took: time.Second, Refused: discordsim.ByClass{Shared: 3},
-		Ideal: Ideal{Certain: 980 * ms, Omniscient: 960 * ms}, Reading: Reading{Queued: Queued{P99: 100 * ms}},
+		Ideal: Ideal{Time: 980 * ms}, Reading: Reading{Queued: Queued{P99: 100 * ms}},
 	}
 }
 
 func TestVerdictNamesEveryMissedTarget(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Result){
-		"0.9690 of the certain ideal, at least 0.97 wanted":           func(r *Result) { r.Ideal.Certain = 969 * ms },
-		"0.9000 of the omniscient ideal, at least 0.95 wanted":        func(r *Result) { r.Ideal.Omniscient = 900 * ms },
-		"avoidable 429s: 2, none wanted":                              func(r *Result) { r.Avoidable.User = 2 },
-		"queued for 101ms (99th percentile), at most 100ms wanted":    func(r *Result) { r.Queued.P99 = 101 * ms },
-		"3 429s, and -fail-on-429 wants none":                         func(*Result) {},
-		"0.9800 of the certain ideal, and -min-efficiency wants 0.99": func(*Result) {},
+		"0.9690 of the ideal, at least 0.97 wanted":                func(r *Result) { r.Ideal.Time = 969 * ms },
+		"avoidable 429s: 2, none wanted":                           func(r *Result) { r.Avoidable.User = 2 },
+		"queued for 101ms (99th percentile), at most 100ms wanted": func(r *Result) { r.Queued.P99 = 101 * ms },
+		"3 429s, and -fail-on-429 wants none":                      func(*Result) {},
+		"0.9800 of the ideal, and -min-efficiency wants 0.99":      func(*Result) {},
 	} {
 		r := finished()
 		assert.Equal(t, report.Passed, r.verdict(report.Demand{}).Status)

@@ -43,7 +43,6 @@ func (r *Result) Report(demand report.Demand) *report.Report {
 
 // facts returns what loads and scenarios have in common.
 func (r *Result) facts() []report.Fact {
-	targets := r.scenario.Targets
 	answered := report.Count(r.Answered).As(fmt.Sprintf("%d/%d", r.Answered, r.Requests)).Bad(r.Failed()+r.rejected() > 0)
 	until := "until the last request had an outcome"
 	if r.Answered == r.Requests {
@@ -52,11 +51,9 @@ func (r *Result) facts() []report.Fact {
 	facts := []report.Fact{
 		{Name: "answered", Key: "answered", Value: answered, Remark: r.statuses(), Column: "answered", Main: true},
 		{Name: "time taken", Key: "seconds", Value: report.Stated(r.Took), Remark: until, Column: "time", Main: true},
-		{Name: "efficiency", Key: "efficiency.certain", Value: report.Efficiency(r.Certain(), targets.Certain), Main: true,
-			Remark: cmp.Or(r.Ideal.Missing, "of the certain ideal"),
-			Column: "certain", Note: "efficiency against the ideal client that must be sure before it sends"},
-		{Key: "efficiency.omniscient", Value: report.Efficiency(r.Omniscient(), targets.Omniscient),
-			Column: "omnisc.", Note: "efficiency against the client that sees into the server"},
+		{Name: "efficiency", Key: "efficiency", Value: report.Efficiency(r.Efficiency(), r.scenario.Targets.Efficiency), Main: true,
+			Remark: cmp.Or(r.Ideal.Missing, "of the ideal"),
+			Column: "effi-\nciency", Note: "the time of an ideal client, which must be sure before it sends, divided by the time taken"},
 		{Name: "429s", Key: "refused", Value: report.ByClass(r.Refused), Column: "429s", Main: true},
 		{Name: "avoidable 429s", Key: "avoidable", Value: report.ByClass(r.Avoidable).Bad(r.Avoidable.Total() > 0), Column: "avoid-\nable", Main: true},
 	}
@@ -86,15 +83,12 @@ func (r *Result) times() []report.Fact {
 			Column: "\np99", Note: "the 99th percentile of that"},
 		{Name: "queued, longest", Key: "queued_seconds.max", Value: report.Time(r.Queued.Max)},
 	}
-	certain, omniscient := "certain ideal", "omniscient ideal"
-	if r.Ideal.Certain == 0 {
-		certain, omniscient = "", "" // only in JSON
+	ideal := "ideal"
+	if r.Ideal.Time == 0 {
+		ideal = "" // only in JSON
 	}
 	return append(facts,
-		report.Fact{Name: certain, Key: "ideal_seconds.certain", Value: report.Stated(r.Ideal.Certain),
-			Remark: "time of a client that must be sure before it sends"},
-		report.Fact{Name: omniscient, Key: "ideal_seconds.omniscient", Value: report.Stated(r.Ideal.Omniscient),
-			Remark: fmt.Sprintf("time of a client that sees into the server; efficiency %s against it", report.Efficiency(r.Omniscient(), 0))},
+		report.Fact{Name: ideal, Key: "ideal_seconds", Value: report.Stated(r.Ideal.Time), Remark: "time of a client that must be sure before it sends"},
 		report.Fact{Name: "machine stalled", Key: "stalled_seconds.longest", Value: report.Time(r.Stalls.Longest).Bad(r.Stalls.Disturbed()),
 			Remark: fmt.Sprintf("at once, at most; %s in all, by which timers came late", report.Time(r.Stalls.Total)),
 			Column: "machine\nstalled", Note: "by how much a timer or an answer of the simulated Discord came late, at most"},

@@ -65,18 +65,12 @@ func (r *Result) rejected() (n int) {
 // GivenUp returns the number of requests that were given up when the load was interrupted.
 func (r *Result) GivenUp() int { return r.Requests - r.Answered - r.RefusedEarly - r.Failed() }
 
-// Certain returns the efficiency against the certain ideal, 0 if none is stated.
-func (r *Result) Certain() float64 { return r.efficiency(r.Ideal.Certain) }
-
-// Omniscient returns the efficiency against the omniscient ideal, 0 if none is stated.
-func (r *Result) Omniscient() float64 { return r.efficiency(r.Ideal.Omniscient) }
-
-// efficiency returns the ideal time divided by the time taken, or 0 if a request was not answered.
-func (r *Result) efficiency(ideal time.Duration) float64 {
+// Efficiency returns the ideal time divided by the time taken, or 0 if none is stated or a request was not answered.
+func (r *Result) Efficiency() float64 {
 	if r.Took == 0 || r.Answered < r.Requests {
 		return 0
 	}
-	return ideal.Seconds() / r.Took.Seconds()
+	return r.Ideal.Time.Seconds() / r.Took.Seconds()
 }
 
 // note records the outcome of one request. It returns false if the request was given up and has none.

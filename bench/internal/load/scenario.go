@@ -23,7 +23,7 @@ type Scenario struct {
 
 	offers  []offer                                           // in the order of time
 	server  discordsim.Config                                 // its aligned windows begin with the work
-	work    []discordsim.Work                                 // what the ideal clients have to do
+	work    []discordsim.Work                                 // what the ideal client has to do
 	ideal   func(*Scenario, discordsim.Report) (Ideal, error) // nil: none is stated
 	options []httpclient.Option                               // of the client
 	config  Config                                            // if described by flags
@@ -37,8 +37,8 @@ type offer struct {
 
 // Targets are the targets of a scenario, besides two that all have: every request is answered, and no 429 is avoidable.
 type Targets struct {
-	// Certain and Omniscient are minimum efficiencies; 0: no target.
-	Certain, Omniscient float64
+	// Efficiency is the minimum efficiency; 0: no target.
+	Efficiency float64
 	// P99 bounds the 99th percentile of the time spent queued; 0: no target.
 	P99 time.Duration
 	// InOrder forbids that a request overtakes another one of its bucket.
@@ -48,11 +48,8 @@ type Targets struct {
 // List describes the targets.
 func (t Targets) List() []string {
 	list := []string{"every request answered", "no avoidable 429"}
-	if t.Certain > 0 {
-		list = append(list, fmt.Sprintf("%.2f of the certain ideal", t.Certain))
-	}
-	if t.Omniscient > 0 {
-		list = append(list, fmt.Sprintf("%.2f of the omniscient ideal", t.Omniscient))
+	if t.Efficiency > 0 {
+		list = append(list, fmt.Sprintf("%.2f of the ideal", t.Efficiency))
 	}
 	if t.P99 > 0 {
 		list = append(list, fmt.Sprintf("99 %% queued for %v at most", t.P99))
@@ -69,7 +66,7 @@ func (s *Scenario) Requests() int { return len(s.offers) }
 // burst returns a scenario of messages to one channel, all at once, without retries and timeouts to judge the limiter.
 func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 	return Scenario{
-		Name: name, About: about, Targets: Targets{Certain: leastCertain, Omniscient: 0.95},
+		Name: name, About: about, Targets: Targets{Efficiency: leastEfficiency},
 		IdealBy: "the simulator's plans for this bucket, with the smallest round trip; the route is unknown at first",
 		server: discordsim.Config{
 			Rules:   []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota}},
@@ -83,8 +80,8 @@ func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 	}
 }
 
-// leastCertain is the minimum efficiency of most scenarios.
-const leastCertain = 0.97
+// leastEfficiency is the minimum efficiency of most scenarios.
+const leastEfficiency = 0.97
 
 // but returns the scenario after a change.
 func (s Scenario) but(change func(*Scenario)) Scenario {

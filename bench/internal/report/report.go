@@ -127,7 +127,7 @@ func (v Verdict) text() string {
 // Demand has the flags for what the caller demands of a run, in addition to its targets.
 type Demand struct {
 	No429s        bool    `name:"fail-on-429" group:"Output and verdict" help:"Exit with status 1 if any request was answered with 429, avoidable or not."`
-	MinEfficiency float64 `group:"Output and verdict" placeholder:"FRACTION" range:"0.000001..1" help:"Exit with status 1 below this fraction of the certain ideal, such as 0.97."`
+	MinEfficiency float64 `group:"Output and verdict" placeholder:"FRACTION" range:"0.000001..1" help:"Exit with status 1 below this fraction of the ideal, such as 0.97."`
 }
 
 // Missed lists the demands that a run missed. An efficiency of 0 is not stated and not judged.
@@ -136,7 +136,7 @@ func (d Demand) Missed(refused int, efficiency float64) (reasons []string) {
 		reasons = append(reasons, fmt.Sprintf("%d 429s, and -fail-on-429 wants none", refused))
 	}
 	if efficiency > 0 && efficiency < d.MinEfficiency {
-		reasons = append(reasons, fmt.Sprintf("%.4f of the certain ideal, and -min-efficiency wants %g", efficiency, d.MinEfficiency))
+		reasons = append(reasons, fmt.Sprintf("%.4f of the ideal, and -min-efficiency wants %g", efficiency, d.MinEfficiency))
 	}
 	return reasons
 }

@@ -91,29 +91,28 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	return r, nil
 }
 
-// search returns the smallest multiple of a step with which nothing is refused in vain, or Useful, with which nothing can
-// be. It begins with the longest predicted wait that a replay with Useful has accepted, because a smaller value would
-// refuse that request. Where fewer refusals make others wait longer, it goes on from there.
+// search returns the smallest multiple of a step with which nothing is refused in vain. It begins with the longest
+// predicted wait that a replay with Useful has accepted, because a smaller value would refuse that request. It goes up to
+// the longest wait that was refused in vain, and then down, because refusals change the waits of others.
 func (r *Report) search(ctx context.Context) (time.Duration, error) {
 	step := stepOf(r.Useful)
-	smallest, down := roundUp(r.Results[0].predicted, step), false
-	for smallest < r.Useful {
-		if err := r.replay(ctx, smallest); err != nil {
+	value, down := min(roundUp(r.Results[0].predicted, step), r.Useful), false
+	for {
+		if err := r.replay(ctx, value); err != nil {
 			return 0, err
 		}
-		latest := r.Results[len(r.Results)-1]
-		switch {
-		case latest.Useful == 0 && smallest > 0:
-			smallest, down = smallest-step, true
-		case latest.Useful == 0:
-			return smallest, nil
-		case down:
-			return smallest + step, nil
+		i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit == value })
+		switch refused := r.Results[i].Useful > 0; {
+		case refused && down:
+			return min(value+step, r.Useful), nil
+		case refused:
+			value = min(max(roundUp(r.Results[i].wanted, step), value+step), r.Useful)
+		case value < step:
+			return value, nil
 		default:
-			smallest = max(roundUp(latest.wanted, step), smallest+step)
+			value, down = (value - 1).Truncate(step), true
 		}
 	}
-	return r.Useful, nil
 }
 
 func roundUp(d, step time.Duration) time.Duration { return (d + step - 1).Truncate(step) }

@@ -67,11 +67,6 @@ func (l *Load) add(at time.Duration, queue int) {
 	l.queues[queue].requests++
 }
 
-// sort orders the requests by time. Requests of the same time keep their order.
-func (l *Load) sort() {
-	slices.SortStableFunc(l.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
-}
-
 // template returns the method and the path template of the queue's route.
 func (q *queue) template() string { return q.route.Route().Method() + " " + q.route.Route().Template() }
 

@@ -44,45 +44,30 @@ func TestTracesOfAllForms(t *testing.T) {
 
 func TestBadLinesAreNamed(t *testing.T) {
 	t.Parallel()
-	for content, want := range map[string][]string{
-		"time,method,path\n1,POST,/channels/1/messages\nhunter2,POST,/x\n": {"t.csv:3:", "the time cannot be read", "RFC 3339", "seconds"},
-		"1,POST,/x\n-1,POST,/x\n":                       {"t.csv:2:", "the time"},
-		"1767323045123,POST,/x\n":                       {"t.csv:1:", "milliseconds"},
-		"1,/hunter2,/x\n":                               {"t.csv:1:", "method", "GET or POST"},
-		"1,POST,/webhooks/1/hunter2%zz\n":               {"t.csv:1:", "path", "percent-encoding"},
-		"1,POST,/webhooks/1/hunter2\n\n\n1,POST\n":      {"t.csv:4:", "too few columns", "time, method, path"},
-		"time,hunter2,path\n":                           {"t.csv:1:", "header", "time, method, path"},
-		"1,POST,\"/webhooks/1/hunter2\n":                {"t.csv:", "not CSV", "time, method, path"},
-		"1,POST,/x\n2026-01-02T03:04:05Z,POST,/x\n":     {"t.csv:2:", "mixed"},
-		"time,method,path\n":                            {"t.csv: no requests"},
-		"1,POST,/x\n40000000,POST,/x\n":                 {"t.csv: the first and the last", "463 days", "a year"},
-		"1,POST,/" + strings.Repeat("x", longestLine+1): {"t.csv: ", "too long"},
+	for content, want := range map[string]string{
+		"time,method,path\n1,POST,/channels/1/messages\nhunter2,POST,/x\n": "t.csv:3: the time cannot be read: expected RFC 3339",
+		"1767323045123,POST,/x\n":                   "t.csv:1: the time cannot be read",
+		"1,/hunter2,/x\n":                           "t.csv:1: method or path: ",
+		"1,POST,webhooks/1/hunter2\n":               "t.csv:1: method or path: ",
+		"1,POST,/webhooks/1/hunter2\n\n\n1,POST\n":  "t.csv:4: too few columns: expected the columns time, method, path",
+		"time,hunter2,path\n":                       "t.csv: the header lacks a column",
+		"1,POST,/x\n2026-01-02T03:04:05Z,POST,/x\n": "t.csv:2: RFC 3339 and seconds are mixed",
+		"time,method,path\n":                        "t.csv: no requests",
+		"1,POST,/x\n40000000,POST,/x\n":             "t.csv: the first and the last request are 463 days apart",
 	} {
 		_, err := ReadTrace("t.csv", strings.NewReader(content), false)
-		require.Error(t, err)
-		for _, part := range want {
-			assert.ErrorContains(t, err, part)
-		}
+		require.ErrorContains(t, err, want)
 		assert.NotContains(t, err.Error(), "hunter2")
 	}
 	_, err := ReadTrace("t.csv", io.MultiReader(strings.NewReader("1,POST,/x\n"), iotest.ErrReader(errors.New("disk gone"))), true)
 	require.ErrorContains(t, err, "t.csv: disk gone", "that is no bad line")
-}
-
-func TestBadLinesCanBeSkipped(t *testing.T) {
-	t.Parallel()
-	content := "time,method,path\n10,POST,/channels/1/messages\nhunter2,POST,/x\n11.5,GET,/guilds/2/roles\n12,POST\n70,POST,/channels/1/messages\n"
-	load, err := ReadTrace("a.csv", strings.NewReader(content), true)
+	load, err := ReadTrace("a.csv", strings.NewReader("10,POST,/channels/1/messages\nhunter2,POST,/x\n12,POST\n70,GET,/gateway\n"), true)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"0s POST /channels/1/messages", "1.5s GET /guilds/2/roles", "1m0s POST /channels/1/messages"}, times(load))
+	assert.Equal(t, []string{"0s POST /channels/1/messages", "1m0s GET /gateway"}, times(load))
 	assert.Equal(t, 2, load.Skipped)
-	assert.ErrorContains(t, load.FirstSkipped, "a.csv:3: the time cannot be read")
-	assert.NotContains(t, load.FirstSkipped.Error(), "hunter2")
-
+	assert.ErrorContains(t, load.FirstSkipped, "a.csv:2: the time cannot be read")
 	_, err = ReadTrace("a.csv", strings.NewReader("hunter2,POST,/x\n1,2\n"), true)
 	require.ErrorContains(t, err, "all 2 lines were skipped, the first because of this: a.csv:1: the time cannot be read")
-	_, err = ReadTrace("a.csv", strings.NewReader("time,what,path\n1,POST,/x\n"), true)
-	require.ErrorContains(t, err, "the header lacks one", "then no line can be read")
 }
 
 func TestNamesContainNoToken(t *testing.T) {
