@@ -1,12 +1,9 @@
 // Command share judges processes that share limits. It starts real processes with an installed Redis or Valkey server
-// between them, the engine, and one simulated Discord on the loopback interface. Run it with -h for its flags.
-//
-// The processes run this program with the environment variable childVariable. Each is a proxy with a transport of its
-// own, at an address that it writes to its standard output. The parent makes all requests, each through one of the
-// processes, and ends the processes. A child also ends when its input ends, so that none outlives its parent.
+// between them, and one simulated Discord on the loopback interface. Run it with -h for its flags.
 package main
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -14,12 +11,12 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/ratelight/ratelight/bench/internal/command"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
@@ -55,16 +52,19 @@ func help(options kong.HelpOptions, ctx *kong.Context) error {
 
 // shareCommand runs processes that share limits, and judges how well they do.
 type shareCommand struct {
-	Scenarios []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them without a name: one-bucket, own-buckets, foreign-traffic."`
+	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them without a name: one-bucket, own-buckets, foreign-traffic."`
 
 	Processes int           `group:"Processes" range:"2..64" default:"4" help:"Number of processes to start, which share limits through a Redis or Valkey server."`
 	Redis     string        `group:"Processes" placeholder:"URL" secret:"" help:"Server for the shared limits, such as redis://127.0.0.1:6379; by default an installed server is started, and stopped afterwards; never printed."`
-	Length    time.Duration `group:"Processes" range:"10s..10m" default:"20s" help:"Approximate duration of a scenario."`
+	Length    time.Duration `group:"Processes" range:"10s..2m" default:"20s" help:"Approximate duration of a scenario."`
 	Seed      uint64        `group:"Processes" default:"1" help:"Seed of the random numbers."`
 
 	report.Demand  `embed:""`
 	command.Output `embed:""`
 }
+
+// mostCalls has the maximum calls to the server per request, by scenario.
+var mostCalls = map[string]float64{"one-bucket": 4, "own-buckets": 0.1, "foreign-traffic": 0.35}
 
 // Check validates the flags. Its errors do not repeat the URL of the server, because it may contain a password.
 func (c *shareCommand) Check(map[string]bool) error {
@@ -74,10 +74,9 @@ func (c *shareCommand) Check(map[string]bool) error {
 			return errors.New("-redis is not the URL of a server: expected one such as redis://127.0.0.1:6379")
 		}
 	}
-	known := names(c.all())
-	for _, name := range c.Scenarios {
-		if !slices.Contains(known, name) {
-			return fmt.Errorf("there is no scenario %q: choose from %s", name, strings.Join(known, ", "))
+	for _, name := range c.Names {
+		if mostCalls[name] == 0 {
+			return fmt.Errorf("there is no scenario %q: see -h", name)
 		}
 	}
 	return nil
@@ -85,20 +84,20 @@ func (c *shareCommand) Check(map[string]bool) error {
 
 // Run runs the scenarios, one after the other.
 func (c *shareCommand) Run(p *command.Program) error {
-	scenarios := slices.DeleteFunc(c.all(), func(s scenario) bool {
-		return len(c.Scenarios) > 0 && !slices.Contains(c.Scenarios, s.name)
+	scenarios := slices.DeleteFunc(load.Shared(c.Processes, c.Length, c.Seed), func(s load.Scenario) bool {
+		return len(c.Names) > 0 && !slices.Contains(c.Names, s.Name)
 	})
 	requests := 0
-	for _, s := range scenarios {
-		requests += s.requests()
+	for i := range scenarios {
+		requests += scenarios[i].Requests()
 	}
 	progress := c.Progress(p, requests)
 	defer progress.End()
 	var parts []*report.Report
 	for i := 0; i < len(scenarios) && (i == 0 || p.Context.Err() == nil); i++ {
-		part, err := runScenario(p.Context, &scenarios[i], c, progress.Step)
+		part, err := c.run(p.Context, &scenarios[i], progress.Step)
 		if err != nil {
-			return fmt.Errorf("scenario %s: %w", scenarios[i].name, err)
+			return fmt.Errorf("scenario %s: %w", scenarios[i].Name, err)
 		}
 		parts = append(parts, part)
 	}
@@ -108,9 +107,27 @@ func (c *shareCommand) Run(p *command.Program) error {
 	return c.Show(p, &report.Report{About: []string{about}, Parts: parts, Verdict: report.Together(parts)}, command.Page{})
 }
 
-func names(scenarios []scenario) (names []string) {
-	for _, s := range scenarios {
-		names = append(names, s.name)
+// run runs a scenario with processes of its own, and judges the calls to the server, too.
+func (c *shareCommand) run(ctx context.Context, s *load.Scenario, done func()) (*report.Report, error) {
+	var f *fleet
+	result, err := s.Run(ctx, load.Settings{Seed: c.Seed, RealTime: true, Done: done,
+		Connect: func(ctx context.Context, discord string) (_ load.Client, err error) {
+			f, err = start(ctx, c.Processes, assignment{Discord: discord, Engine: c.Redis})
+			return f, err
+		}})
+	if f != nil {
+		err = errors.Join(err, f.failure())
 	}
-	return names
+	if err != nil {
+		return nil, err
+	}
+	r := result.Report(c.Demand)
+	callsEach := float64(f.calls()) / float64(s.Requests())
+	r.Facts = append(r.Facts, report.Fact{Name: "calls per request", Key: "calls_per_request", Value: report.Number(callsEach, 3, ""),
+		Column: "calls per\nrequest", Note: "calls to the server that the processes share, for each request"})
+	if most := mostCalls[s.Name]; callsEach > most && r.Verdict.Status != report.Interrupted {
+		reason := fmt.Sprintf("%.3f calls to the server per request, at most %.2f wanted", callsEach, most)
+		r.Verdict = report.Judge("", append(slices.Clone(r.Verdict.Reasons), reason)...)
+	}
+	return r, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -14,30 +15,28 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/redis"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// childVariable is the environment variable that makes this program a child. Its value is an [assignment] in JSON.
+// childVariable is the environment variable that makes this program a child: a proxy with a transport of its own. Its
+// value is an assignment in JSON. A child writes its address, and forwards requests until its input ends, so that none
+// outlives its parent. Then it writes the number of its calls to the engine.
 const childVariable = "RATELIGHT_BENCH_CHILD"
 
 // assignment is the configuration of a child.
 type assignment struct {
 	Discord     string // base URL of the simulator
-	Engine      string // URL of the engine
+	Engine      string // URL of the Redis or Valkey server
 	Application string // name under which limits are shared
 }
 
-// maxRateLimit is longer than any wait here, so that no request is rejected.
-const maxRateLimit = time.Hour
-
-// child runs the program in a child: a proxy with its own transport. It writes its address, and forwards requests until
-// the input ends. Then it writes its calls to the engine.
+// child runs the program in a child.
 func child(stdin io.Reader, stdout io.Writer) error {
 	var a assignment
 	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &a); err != nil {
@@ -52,10 +51,8 @@ func child(stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	defer store.Close()
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1000
 	transport := httpclient.NewTransport(
-		httpclient.WithBase(base), httpclient.WithRetries(0), httpclient.WithMaxRateLimit(maxRateLimit),
+		httpclient.WithBase(&http.Transport{MaxIdleConnsPerHost: 1000}), httpclient.WithRetries(0), httpclient.WithMaxRateLimit(time.Hour),
 		// Limit every host: the simulator stands in for Discord.
 		httpclient.WithHosts(func(string) (string, bool) { return "", true }),
 		httpclient.WithBuckets(buckets.WithLogger(nil), buckets.WithGlobalLimit(0), buckets.WithShared(store)),
@@ -71,43 +68,66 @@ func child(stdin io.Reader, stdout io.Writer) error {
 		},
 	}}
 	go func() { _ = server.Serve(listener) }() // until it is closed
-	said := json.NewEncoder(stdout)
-	if err := said.Encode(listener.Addr().String()); err != nil {
+	output := json.NewEncoder(stdout)
+	if err := output.Encode(listener.Addr().String()); err != nil {
 		return err
 	}
 	_, _ = io.Copy(io.Discard, stdin)
-	_ = said.Encode(calls(transport)) // before Close returns leases: no request causes those calls
-	return errors.Join(transport.Close(), server.Close())
+	var calls int64 // before Close returns leases, because no request causes those calls
+	for _, c := range transport.Manager().Stats().Shared.Calls {
+		calls += int64(c.Calls)
+	}
+	return errors.Join(output.Encode(calls), transport.Close(), server.Close())
 }
 
-// calls returns the sum of the calls to the engine.
-func calls(transport *httpclient.Transport) (all shared.Calls) {
-	for _, c := range transport.Manager().Stats().Shared.Calls {
-		all.Calls, all.Time = all.Calls+c.Calls, all.Time+c.Time
-	}
-	return all
+// fleet is a client whose requests go through processes that share limits.
+type fleet struct {
+	processes []*process
+	engine    *redistest.Engine // nil: the caller's is used
+	base      http.Transport
+	closing   sync.Once
 }
 
 // process is a child as its parent sees it.
 type process struct {
 	address string
-	in      io.Closer
-	kill    func() error
-	exited  chan struct{}
-	wanted  atomic.Bool  // the parent wants it to end
-	calls   shared.Calls // to the engine, known when it has exited; zero if it was killed
+	command *exec.Cmd
+	input   io.Closer
+	output  *json.Decoder
+	stderr  bytes.Buffer
+	calls   int64 // to the engine, known after Close
+	err     error // why it has failed
 }
 
-const (
-	// readyWithin is how long a process may take until it is ready.
-	readyWithin = 20 * time.Second
-	// endWithin is how long a process may take to end before it is killed.
-	endWithin = 5 * time.Second
-)
+// start starts the engine, unless one is assigned, and the processes.
+func start(ctx context.Context, processes int, a assignment) (f *fleet, err error) {
+	f = &fleet{base: http.Transport{MaxIdleConnsPerHost: 1000}}
+	a.Application = fmt.Sprintf("ratelight-bench-%x", rand.Uint64()) // nothing is shared under this name yet
+	if a.Engine == "" {
+		f.engine, err = redistest.Start(ctx, redistest.Options{})
+		if errors.Is(err, redistest.ErrNotInstalled) {
+			return nil, errors.New("no server to share limits through: install Redis (redis-server) or Valkey (valkey-server), or name one " +
+				"that runs with -redis redis://127.0.0.1:6379")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("start a server to share limits through: %w", err)
+		}
+		a.Engine = f.engine.URL()
+	}
+	for number := range processes {
+		p, err := launch(a)
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("process %d is not ready: %w", number+1, err)
+		}
+		f.processes = append(f.processes, p)
+	}
+	return f, nil
+}
 
-// launch starts a process, and returns when it is ready. failed is called if it ends by itself afterwards.
-func launch(number int, a assignment, failed func(error)) (*process, error) {
-	described, err := json.Marshal(a)
+// launch starts a process, and returns when it is ready.
+func launch(a assignment) (*process, error) {
+	configuration, err := json.Marshal(a)
 	if err != nil {
 		return nil, err
 	}
@@ -115,47 +135,70 @@ func launch(number int, a assignment, failed func(error)) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program to start it again: %w", err)
 	}
-	command := exec.Command(executable)
-	command.Env = append(os.Environ(), childVariable+"="+string(described))
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
-	in, err := command.StdinPipe()
+	p := &process{command: exec.Command(executable)}
+	p.command.Env = append(os.Environ(), childVariable+"="+string(configuration))
+	p.command.Stderr = &p.stderr
+	if p.input, err = p.command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	output, err := p.command.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	out, err := command.StdoutPipe()
-	if err != nil {
+	if err := p.command.Start(); err != nil {
 		return nil, err
 	}
-	if err := command.Start(); err != nil {
-		return nil, err
+	p.output = json.NewDecoder(output)
+	if err := p.output.Decode(&p.address); err != nil {
+		p.end()
+		return nil, errors.Join(err, p.err)
 	}
-	p := &process{in: in, kill: command.Process.Kill, exited: make(chan struct{})}
-	late := time.AfterFunc(readyWithin, func() { _ = p.kill() })
-	said := json.NewDecoder(out)
-	if wrong := said.Decode(&p.address); !late.Stop() || wrong != nil {
-		_ = p.kill()
-		return nil, fmt.Errorf("process %d is not ready: %w: %s", number+1, errors.Join(wrong, command.Wait()), strings.TrimSpace(complaint.String()))
-	}
-	go func() {
-		_ = said.Decode(&p.calls)
-		err := command.Wait()
-		close(p.exited)
-		if !p.wanted.Load() {
-			failed(fmt.Errorf("process %d ended early: %w: %s", number+1, err, strings.TrimSpace(complaint.String())))
-		}
-	}()
 	return p, nil
 }
 
 // end asks the process to end, and kills it if it does not.
 func (p *process) end() {
-	p.wanted.Store(true)
-	_ = p.in.Close()
-	select {
-	case <-p.exited:
-	case <-time.After(endWithin):
-		_ = p.kill() // it may be gone already
-		<-p.exited
+	_ = p.input.Close()
+	defer time.AfterFunc(5*time.Second, func() { _ = p.command.Process.Kill() }).Stop()
+	_ = p.output.Decode(&p.calls) // nothing if it has failed
+	if err := p.command.Wait(); err != nil {
+		p.err = fmt.Errorf("%w: %s", err, strings.TrimSpace(p.stderr.String()))
 	}
+}
+
+// RoundTrip makes a request through a process.
+func (f *fleet) RoundTrip(process int, request *http.Request) (*http.Response, error) {
+	request.URL.Scheme, request.URL.Host = "http", f.processes[process].address
+	return f.base.RoundTrip(request)
+}
+
+// Close ends all processes, and the engine.
+func (f *fleet) Close() {
+	f.closing.Do(func() {
+		var group sync.WaitGroup
+		for _, p := range f.processes {
+			group.Go(p.end)
+		}
+		group.Wait()
+		f.base.CloseIdleConnections()
+		if f.engine != nil {
+			f.engine.Close()
+		}
+	})
+}
+
+// failure returns why processes have failed. Call it after Close.
+func (f *fleet) failure() (err error) {
+	for _, p := range f.processes {
+		err = errors.Join(err, p.err)
+	}
+	return err
+}
+
+// calls returns the calls to the engine of all processes. Call it after Close.
+func (f *fleet) calls() (n int64) {
+	for _, p := range f.processes {
+		n += p.calls
+	}
+	return n
 }

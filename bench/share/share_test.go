@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/bench/internal/command"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
@@ -42,20 +44,19 @@ func TestProcessesShareLimits(t *testing.T) {
 	status, stdout, stderr := call(t.Context(), "one-bucket", "-processes", "2", "-length", "10s", "-redis", engine.URL(), "-json")
 	require.Contains(t, []int{0, command.StatusFailed}, status, stderr) // a busy machine may miss the targets of time
 	var results []struct {
-		Scenario                      string
-		Requests, Answered, Processes int
-		Engine                        struct{ Calls int }
-		Refused                       struct{ All int }
-		Efficiency                    float64
+		Scenario           string
+		Requests, Answered int
+		Calls              float64 `json:"calls_per_request"`
+		Refused            struct{ All int }
+		Efficiency         float64
 	}
 	require.NoError(t, json.Unmarshal([]byte(stdout), &results), stdout)
 	require.Len(t, results, 1)
 	r := results[0]
 	assert.Equal(t, "one-bucket", r.Scenario)
-	assert.Equal(t, 2, r.Processes)
 	assert.Equal(t, 50, r.Requests)
 	assert.Equal(t, 50, r.Answered)
-	assert.Positive(t, r.Engine.Calls, "they share it")
+	assert.Positive(t, r.Calls, "they share it")
 	assert.Zero(t, r.Refused.All)
 	assert.Greater(t, r.Efficiency, 0.5)
 }
@@ -64,26 +65,25 @@ func TestInterruptedRunIsNotJudged(t *testing.T) {
 	t.Parallel()
 	engine := redistest.NewEngine(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	s := (&shareCommand{Processes: 2, Length: 10e9, Redis: engine.URL()}).all()
-	part, err := runScenario(ctx, &s[0], &shareCommand{Redis: engine.URL(), Length: 10e9}, cancel) // after the first answer
+	c := shareCommand{Processes: 2, Redis: engine.URL()}
+	part, err := c.run(ctx, &load.Shared(2, 10*time.Second, 1)[0], cancel) // after the first answer
 	require.NoError(t, err)
 	assert.Contains(t, part.Verdict.Line, "it was cut off")
-	assert.Len(t, s, 3)
 }
 
 func TestChildThatCannotReachTheEngineSaysWhy(t *testing.T) {
 	t.Parallel()
-	_, err := launch(1, assignment{Discord: "http://127.0.0.1", Engine: "redis://127.0.0.1:1", Application: "x"}, nil)
-	assert.ErrorContains(t, err, "process 2 is not ready: ")
+	_, err := start(t.Context(), 1, assignment{Discord: "http://127.0.0.1", Engine: "redis://127.0.0.1:1"})
+	assert.ErrorContains(t, err, "process 1 is not ready: ")
 	assert.ErrorContains(t, err, "connection refused")
 }
 
 func TestMisuseIsExplained(t *testing.T) {
 	t.Parallel()
 	for want, arguments := range map[string][]string{
-		`there is no scenario "none": choose from one-bucket, own-buckets, foreign-traffic`: {"none"},
-		"-redis is not the URL of a server":                                                 {"-redis", "hunter2"},
-		`-length: "3s" is given`:                                                            {"-length", "3s"},
+		`there is no scenario "none": see -h`: {"none"},
+		"-redis is not the URL of a server":   {"-redis", "hunter2"},
+		`-length: "3s" is given`:              {"-length", "3s"},
 	} {
 		status, _, stderr := call(t.Context(), arguments...)
 		assert.Equal(t, command.StatusUsage, status)

@@ -15,6 +15,6 @@
 //
 // # A machine that stalls
 //
-// Every run measures how late timers and responses came ([Stalls]). What a run missed on a machine that stalled does
+// Every run measures how late timers and responses came ([WatchStalls]). What a run missed on a machine that stalled does
 // not count as a failure of the limiter, except requests without an answer.
 package load

@@ -13,7 +13,7 @@ import (
 // stalled, the run is stalled.
 func (r *Result) verdict(demand report.Demand) report.Verdict {
 	line, cutOff, reasons := "it reached its targets", "it was cut off and is not judged", r.missed()
-	failed := r.Answered < r.Requests || r.scenario.Targets.InOrder && r.Inversions > 0
+	failed := r.Answered < r.Requests || r.scenario.Targets.InOrder && r.seen.Inversions > 0
 	if r.scenario.Name == "" {
 		cutOff = fmt.Sprintf("%d of %s answered", r.Answered, report.Counted(r.Requests, "request"))
 		line, reasons = cutOff+r.remarks(), r.failures(demand)
@@ -22,9 +22,10 @@ func (r *Result) verdict(demand report.Demand) report.Verdict {
 	if r.Interrupted {
 		return report.Verdict{Status: report.Interrupted, Line: cutOff}
 	}
-	reasons = append(reasons, demand.Missed(r.Refused.Total(), r.Efficiency())...)
-	if len(reasons) > 0 && !failed && r.Stalls.Disturbed() {
-		return report.Verdict{Status: report.Stalled, Line: r.Stalls.String(), Reasons: reasons}
+	reasons = append(reasons, demand.Missed(r.seen.Refused.Total(), r.Efficiency())...)
+	if len(reasons) > 0 && !failed && r.Stalled > stallTolerated {
+		line = fmt.Sprintf("this machine stalled, by %s at once; run it again when it has less to do", report.Time(r.Stalled))
+		return report.Verdict{Status: report.Stalled, Line: line, Reasons: reasons}
 	}
 	return report.Judge(line, reasons...)
 }
@@ -47,10 +48,10 @@ func (r *Result) missed() (missed []string) {
 		miss(true, "%d ended with: %s", r.Errors[text], text)
 	}
 	miss(unanswered == 0 && r.Efficiency() < targets.Efficiency, "%.4f of the ideal, at least %.2f wanted", r.Efficiency(), targets.Efficiency)
-	miss(r.Avoidable.Total() > 0, "avoidable 429s: %d, none wanted", r.Avoidable.Total())
+	miss(r.seen.Avoidable.Total() > 0, "avoidable 429s: %d, none wanted", r.seen.Avoidable.Total())
 	p99 := r.Queued.P99.Round(time.Millisecond)
 	miss(targets.P99 > 0 && r.Queued.P99 > targets.P99, "queued for %v (99th percentile), at most %v wanted", p99, targets.P99)
-	miss(targets.InOrder && r.Inversions > 0, "overtaken requests: %d, none wanted", r.Inversions)
+	miss(targets.InOrder && r.seen.Inversions > 0, "overtaken requests: %d, none wanted", r.seen.Inversions)
 	return missed
 }
 
@@ -84,7 +85,7 @@ func (r *Result) remarks() (line string) {
 		longest := report.Setting(r.scenario.config.MaxRateLimit)
 		line += fmt.Sprintf(", %d refused at once, as they would have waited longer than %s", r.RefusedEarly, longest)
 	}
-	switch n := r.Avoidable.Total(); {
+	switch n := r.seen.Avoidable.Total(); {
 	case n == 0:
 		line += ", no avoidable 429"
 	default:

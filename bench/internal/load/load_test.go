@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -108,14 +107,14 @@ func TestLoadIsMeasuredAgainstItsIdeal(t *testing.T) {
 	// begins when the first one has discovered the route.
 	assert.Equal(t, Ideal{Time: 10*ms + 5*1010*ms + 10*ms}, result.Ideal)
 	assert.Greater(t, result.Efficiency(), 0.97)
-	assert.Zero(t, result.Refused.Total())
-	assert.LessOrEqual(t, result.LargestInFlight, 10)
+	assert.Zero(t, result.seen.Refused.Total())
+	assert.LessOrEqual(t, result.seen.MaxInFlight, 10)
 	assert.Greater(t, result.Queued.Median, time.Second)
 	assert.Less(t, result.Queued.Max, result.Took)
 
 	result = virtual(t, sixWindows(func(c *Config) { c.Concurrency = 2 }), Settings{}, 0)
 	assert.Equal(t, 60, result.Answered)
-	assert.LessOrEqual(t, result.LargestInFlight, 2)
+	assert.LessOrEqual(t, result.seen.MaxInFlight, 2)
 
 	result = virtual(t, sixWindows(func(c *Config) { c.MaxRateLimit = 0 }), Settings{}, 0)
 	assert.Positive(t, result.RefusedEarly)
@@ -128,7 +127,7 @@ func TestPresetShowsTheKindsThatItMet(t *testing.T) {
 	t.Parallel()
 	result := virtual(t, sixWindows(func(c *Config) { c.Preset, c.Requests, c.Buckets = true, 500, 10 }), Settings{Seed: 1, Record: true}, 0)
 	assert.Equal(t, 500, result.Answered)
-	assert.Zero(t, result.Avoidable.Total())
+	assert.Zero(t, result.seen.Avoidable.Total())
 	assert.Greater(t, result.Efficiency(), 0.97)
 	r := result.Report(report.Demand{})
 	assert.Contains(t, r.About[1], "as measured at Discord")
@@ -184,7 +183,7 @@ func TestLongLoadLeavesNothingBehind(t *testing.T) {
 		assert.Less(t, result.Leaks.Buckets, result.Leaks.Met/4)
 		assert.Equal(t, faults, result.Failed() > 0)
 		if !faults {
-			assert.Zero(t, result.Avoidable.Total())
+			assert.Zero(t, result.seen.Avoidable.Total())
 		}
 		assert.Greater(t, result.Answered, result.Requests*9/10)
 	}
@@ -206,8 +205,8 @@ func TestLeaksFail(t *testing.T) {
 func finished() Result {
 	return Result{
 		scenario: &Scenario{Name: "a", Targets: Targets{Efficiency: 0.97, P99: 100 * ms, InOrder: true}},
-		Requests: 10, Answered: 10, Took: time.Second, Refused: discordsim.ByClass{Shared: 3},
-		Ideal: Ideal{Time: 980 * ms}, Reading: Reading{Queued: Queued{P99: 100 * ms}},
+		Requests: 10, Answered: 10, Took: time.Second, seen: discordsim.Report{Tally: discordsim.Tally{Refused: discordsim.ByClass{Shared: 3}}},
+		Ideal: Ideal{Time: 980 * ms}, Queued: Queued{P99: 100 * ms},
 	}
 }
 
@@ -215,7 +214,7 @@ func TestVerdictNamesEveryMissedTarget(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Result){
 		"0.9690 of the ideal, at least 0.97 wanted":                func(r *Result) { r.Ideal.Time = 969 * ms },
-		"avoidable 429s: 2, none wanted":                           func(r *Result) { r.Avoidable.User = 2 },
+		"avoidable 429s: 2, none wanted":                           func(r *Result) { r.seen.Avoidable.User = 2 },
 		"queued for 101ms (99th percentile), at most 100ms wanted": func(r *Result) { r.Queued.P99 = 101 * ms },
 		"3 429s, and -fail-on-429 wants none":                      func(*Result) {},
 		"0.9800 of the ideal, and -min-efficiency wants 0.99":      func(*Result) {},
@@ -230,11 +229,11 @@ func TestVerdictNamesEveryMissedTarget(t *testing.T) {
 		verdict := r.verdict(demand)
 		assert.Equal(t, report.Failed, verdict.Status)
 		assert.Equal(t, []string{want}, verdict.Reasons)
-		r.Stalls = Stalls{Longest: time.Second}
+		r.Stalled = time.Second
 		assert.Equal(t, report.Stalled, r.verdict(demand).Status)
 	}
 	r := finished()
-	r.Inversions, r.Stalls = 1, Stalls{Longest: time.Second}
+	r.seen.Inversions, r.Stalled = 1, time.Second
 	assert.Equal(t, report.Failed, r.verdict(report.Demand{}).Status, "no stall lets a request overtake another")
 }
 
@@ -253,47 +252,11 @@ func TestLoadIsJudgedByItsOutcomes(t *testing.T) {
 	}
 }
 
-func TestMeterMeasuresWhatTheClientHoldsBack(t *testing.T) {
+func TestQuantiles(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var m Meter
-		below := m.Below(roundTripper(func(r *http.Request) (*http.Response, error) {
-			time.Sleep(70 * ms)
-			return nil, errors.New("no route")
-		}))
-		ctx, cancel := context.WithCancel(t.Context())
-		m.Watch(ctx, func(ctx context.Context) {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, discordsim.BaseURL, nil)
-			require.NoError(t, err)
-			for _, wait := range []time.Duration{300 * ms, 200 * ms} {
-				time.Sleep(wait)
-				_, _ = below.RoundTrip(request)
-			}
-		})
-		assert.Equal(t, Reading{Queued: Queued{500 * ms, 500 * ms, 500 * ms, 500 * ms}, LargestInFlight: 1}, m.Read(), "round trips do not count")
-		cancel()
-		m.Watch(ctx, func(context.Context) { time.Sleep(time.Hour) })
-		assert.Equal(t, 500*ms, m.Read().Queued.Max, "a request that is given up does not count")
-	})
 	var times []time.Duration
 	for i := range 101 {
 		times = append(times, time.Duration(101-i))
 	}
 	assert.Equal(t, Queued{51, 91, 100, 101}, Quantiles(times))
-}
-
-// roundTripper is a function as a round tripper.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestStallsAreMeasured(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		stop := WatchStalls()
-		time.Sleep(time.Second)
-		assert.False(t, stop().Disturbed(), "virtual timers are never late")
-	})
-	assert.True(t, Stalls{Longest: 25 * ms}.Disturbed())
-	assert.True(t, Stalls{Total: 11 * ms, over: time.Second}.Disturbed())
 }

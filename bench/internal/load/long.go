@@ -100,6 +100,12 @@ func heap() uint64 {
 	return memory.HeapAlloc
 }
 
+// measure records what the client still has.
+func (l *Leaks) measure(client *inProcess) {
+	stats := client.transport.Manager().Stats()
+	l.HeapEnd, l.Waiting, l.InFlight, l.Buckets = heap(), stats.Waiting, stats.InFlight, stats.Buckets
+}
+
 // goroutinesAbove returns how many goroutines there are above a number, when those that are about to end have ended.
 func goroutinesAbove(before int) int {
 	for n := 0; runtime.NumGoroutine() > before && n < 20; n++ {

@@ -24,13 +24,13 @@ func (r *Result) Report(demand report.Demand) *report.Report {
 		const overtaken = "requests that reached the server after a later one of their bucket"
 		described.Title = "Scenario " + s.Name
 		described.Facts = append(described.Facts,
-			report.Fact{Name: "overtaken", Key: "overtaken", Value: report.Count(r.Inversions), Remark: overtaken,
+			report.Fact{Name: "overtaken", Key: "overtaken", Value: report.Count(r.seen.Inversions), Remark: overtaken,
 				Column: "over-\ntaken", Note: overtaken + "; only the scenario ordered promises none"},
 			report.Fact{Name: "targets", Key: "targets", Value: report.List(s.Targets.List())},
 			report.Fact{Name: "ideal by", Key: "ideal_by", Value: report.Text(s.IdealBy)})
 		return described
 	}
-	described.Tables = []report.Table{r.kinds}
+	described.Tables = []report.Table{kindsTable(r.seen.Buckets, r.known)}
 	if s.config.Length > 0 {
 		described.Facts = append(described.Facts, r.Leaks.facts()...)
 	}
@@ -54,8 +54,8 @@ func (r *Result) facts() []report.Fact {
 		{Name: "efficiency", Key: "efficiency", Value: report.Efficiency(r.Efficiency(), r.scenario.Targets.Efficiency), Main: true,
 			Remark: cmp.Or(r.Ideal.Missing, "of the ideal"),
 			Column: "effi-\nciency", Note: "the time of an ideal client, which must be sure before it sends, divided by the time taken"},
-		{Name: "429s", Key: "refused", Value: report.ByClass(r.Refused), Column: "429s", Main: true},
-		{Name: "avoidable 429s", Key: "avoidable", Value: report.ByClass(r.Avoidable).Bad(r.Avoidable.Total() > 0), Column: "avoid-\nable", Main: true},
+		{Name: "429s", Key: "refused", Value: report.ByClass(r.seen.Refused), Column: "429s", Main: true},
+		{Name: "avoidable 429s", Key: "avoidable", Value: report.ByClass(r.seen.Avoidable).Bad(r.seen.Avoidable.Total() > 0), Column: "avoid-\nable", Main: true},
 	}
 	if r.RefusedEarly > 0 {
 		facts = append(facts, report.Fact{Name: "refused at once", Value: report.Count(r.RefusedEarly), Main: true,
@@ -73,11 +73,11 @@ func (r *Result) facts() []report.Fact {
 // times returns how long requests waited, the ideals, and how busy the machine was.
 func (r *Result) times() []report.Fact {
 	facts := []report.Fact{
-		{Name: "in flight, most", Key: "largest_in_flight", Value: report.Count(r.LargestInFlight), Remark: "requests under way at once",
+		{Name: "in flight, most", Key: "largest_in_flight", Value: report.Count(r.seen.MaxInFlight), Remark: "requests under way at once",
 			Column: "in\nflight", Note: "most requests under way at once"},
 		{Name: "queued, median", Key: "queued_seconds.median", Value: report.Time(r.Queued.Median), Main: true,
-			Remark: "held back by the client before each sending, round trips not counted",
-			Column: "queued\np50", Note: "time from handing a request to the client until it was sent: median"},
+			Remark: "held back by the client before the sending that was let through",
+			Column: "queued\np50", Note: "time from handing a request to the client until it was sent and let through: median"},
 		{Name: "queued, 90 %", Key: "queued_seconds.p90", Value: report.Time(r.Queued.P90), Remark: "so many were not held back longer"},
 		{Name: "queued, 99 %", Key: "queued_seconds.p99", Value: report.Time(r.Queued.P99),
 			Column: "\np99", Note: "the 99th percentile of that"},
@@ -89,13 +89,12 @@ func (r *Result) times() []report.Fact {
 	}
 	return append(facts,
 		report.Fact{Name: ideal, Key: "ideal_seconds", Value: report.Stated(r.Ideal.Time), Remark: "time of a client that must be sure before it sends"},
-		report.Fact{Name: "machine stalled", Key: "stalled_seconds.longest", Value: report.Time(r.Stalls.Longest).Bad(r.Stalls.Disturbed()),
-			Remark: fmt.Sprintf("at once, at most; %s in all, by which timers came late", report.Time(r.Stalls.Total)),
-			Column: "machine\nstalled", Note: "by how much a timer or an answer of the simulated Discord came late, at most"},
-		report.Fact{Key: "stalled_seconds.total", Value: report.Time(r.Stalls.Total)},
+		report.Fact{Name: "machine stalled", Key: "stalled_seconds", Value: report.Time(r.Stalled).Bad(r.Stalled > stallTolerated),
+			Remark: "at once, at most", Column: "machine\nstalled",
+			Note: "by how much a timer or an answer of the simulated Discord came late, at most"},
 		report.Fact{Key: "requests", Value: report.Count(r.Requests)},
 		report.Fact{Key: "errors", Value: report.Data(r.Errors)},
-		report.Fact{Key: "excused", Value: report.ByClass(r.Excused)},
+		report.Fact{Key: "excused", Value: report.ByClass(r.seen.Excused)},
 	)
 }
 

@@ -17,7 +17,8 @@ import (
 // Result holds the measurements of a run.
 type Result struct {
 	scenario *Scenario
-	kinds    report.Table
+	seen     discordsim.Report // by the simulator
+	known    map[string]string // what the client took the buckets for, see inProcess.kinds
 
 	Requests int
 	// Answered counts requests with a response, Statuses these by status. A 429 before another attempt does not count.
@@ -29,13 +30,11 @@ type Result struct {
 	Errors map[string]int
 	// Took is the time from the start until the last outcome. Requests that were given up have none.
 	Took time.Duration
-	// Refused counts 429s by class. Avoidable and Excused are parts of it, as the simulator judged them.
-	Refused, Avoidable, Excused discordsim.ByClass
-	Inversions                  int // requests of a scenario that were overtaken in their bucket
-	Ideal                       Ideal
-	Reading
-	Stalls      Stalls
-	Leaks       Leaks // of a long load
+	// Queued has quantiles of the time from the handover until the accepted attempt was sent.
+	Queued      Queued
+	Ideal       Ideal
+	Stalled     time.Duration // the longest that a timer or a response came late
+	Leaks       Leaks         // of a long load
 	Interrupted bool
 	Timeline    *report.Timeline // nil: nothing was recorded
 }

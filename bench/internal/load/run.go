@@ -7,15 +7,12 @@ import (
 	"io"
 	"net/http"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -24,8 +21,6 @@ const (
 	patience = 3 * time.Minute
 	// grace is how long requests in flight may go on after an interruption.
 	grace = 2 * time.Second
-	// realTolerance is how late the client may see a response in real time before the judge assumes that it has.
-	realTolerance = stallTolerated
 	// authorization is the credential of all simulated requests.
 	authorization = "Bot simulated"
 )
@@ -39,86 +34,109 @@ type Settings struct {
 	Done func()
 	// Record makes a timeline of every request, for the page.
 	Record bool
+	// Connect returns the client for a simulated Discord that listens at a URL; nil: a transport in this process.
+	Connect func(ctx context.Context, url string) (Client, error)
+}
+
+// Client makes the requests of a run.
+type Client interface {
+	// RoundTrip makes the request of a process of the scenario.
+	RoundTrip(process int, request *http.Request) (*http.Response, error)
+	// Close ends the waits of all requests, and what the client has started. It may be called twice.
+	Close()
 }
 
 // run is a scenario in progress.
 type run struct {
 	*Scenario
-	start     time.Time
-	transport *httpclient.Transport
-	meter     Meter
+	start  time.Time
+	client Client
 
 	// mu guards all fields below.
 	mu     sync.Mutex
-	done   func() // may be nil
+	done   func()          // may be nil
+	handed []time.Time     // when each request was handed to the client
+	queued []time.Duration // from then until the accepted attempt was sent
 	result Result
 }
 
 // Run makes all requests and waits for their outcomes. When the context ends, it makes no more requests, waits briefly
-// for the requests in flight, and returns with Result.Interrupted set. The error reports an invalid scenario.
+// for the requests in flight, and returns with Result.Interrupted set. The error reports an invalid scenario, or a
+// client that failed.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err error) {
-	r := &run{Scenario: s, done: settings.Done, result: newResult(s)}
-	goroutines := runtime.NumGoroutine()
+	r := &run{Scenario: s, done: settings.Done, handed: make([]time.Time, s.Requests()), result: newResult(s)}
+	result, goroutines := &r.result, runtime.NumGoroutine()
 	config := s.begin(settings)
+	config.Observe = r.observe
 	if settings.Record {
-		r.result.Timeline = report.NewTimeline()
-		r.result.Timeline.Observe(&config)
+		result.Timeline = report.NewTimeline()
+		result.Timeline.Observe(&config)
 	}
 	server, err := discordsim.New(config)
 	if err != nil {
 		return Result{}, err
 	}
-	stalls := WatchStalls()
-	r.start = time.Now()
-	limits := []buckets.Option{buckets.WithLogger(nil), buckets.WithGlobalLimit(s.server.Global.Limit)}
-	if s.Targets.InOrder {
-		limits = append(limits, buckets.WithOrdered())
+	defer server.Close()
+	var local *inProcess
+	if settings.Connect == nil {
+		local = s.connect(server)
+		r.client = local
+	} else {
+		url, err := server.Listen()
+		if err != nil {
+			return Result{}, err
+		}
+		if r.client, err = settings.Connect(ctx, url); err != nil {
+			return Result{}, err
+		}
 	}
-	options := append(slices.Clone(s.options), httpclient.WithBuckets(limits...), httpclient.WithBase(r.meter.Below(server.RoundTripper())))
-	r.transport = httpclient.NewTransport(options...)
-	r.sendAll(ctx)
-	result, manager := &r.result, r.transport.Manager()
-	result.Interrupted, result.Reading, result.Stalls = ctx.Err() != nil, r.meter.Read(), stalls()
-	stats, known := manager.Stats(), make(map[string]string)
-	for b := range manager.Buckets() {
-		known[b.Hash+" "+strings.TrimPrefix(b.Major, "-")] = b.Kind.String()
+	stalled := WatchStalls()
+	r.start = time.Now()
+	r.sendAll(ctx, local)
+	result.Interrupted, result.Stalled, result.Queued = ctx.Err() != nil, max(stalled(), result.Stalled), Quantiles(r.queued)
+	if local != nil {
+		result.known = local.kinds()
 	}
 	if s.config.Length > 0 {
-		result.Leaks.HeapEnd = heap() // before the transport is closed, because a leak would go with it
+		result.Leaks.measure(local) // before the client is closed, because a leak would go with it
 	}
-	_ = r.transport.Close() // the error is always nil
-	seen := server.Report()
-	_ = server.Close() // likewise
-	result.Refused, result.Avoidable, result.Excused, result.Inversions = seen.Refused, seen.Avoidable, seen.Excused, seen.Inversions
-	result.kinds = kindsTable(seen.Buckets, known)
-	if latency := s.server.Latency; !s.config.Faults {
-		// A response that took longer than the longest latency was delayed by the machine.
-		result.Stalls.Longest = max(result.Stalls.Longest, result.SlowestRoundTrip-latency.RoundTrip-latency.Jitter)
+	r.client.Close()
+	result.seen = server.Report()
+	_ = server.Close() // there is never an error
+	if s.config.Length > 0 {
+		result.Leaks.Goroutines, result.Leaks.Met = goroutinesAbove(goroutines), metBuckets(result.seen.Buckets)
 	}
-	if l := &result.Leaks; s.config.Length > 0 {
-		l.Waiting, l.InFlight, l.Buckets, l.Met = stats.Waiting, stats.InFlight, stats.Buckets, metBuckets(seen.Buckets)
-		l.Goroutines = goroutinesAbove(goroutines)
-	}
-	result.Ideal, err = s.Ideal(seen)
+	result.Ideal, err = s.Ideal(result.seen)
 	if result.Answered < result.Requests && result.Ideal.Missing == "" {
 		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
 	}
 	return *result, err
 }
 
+// observe records when an accepted request was sent, and how late the simulator processed it.
+func (r *run) observe(event discordsim.Event) {
+	late := time.Since(event.At)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Stalled = max(r.result.Stalled, late)
+	if event.Accepted > 0 && event.Sequence > 0 {
+		r.queued = append(r.queued, max(event.SentAt.Sub(r.handed[event.Sequence-1]), 0))
+	}
+}
+
 // sendAll makes all requests, and returns when each has an outcome or is given up. In a named scenario it makes a
 // request only when the previous one is granted or queued, so that the scheduler cannot change their order.
-func (r *run) sendAll(ctx context.Context) {
+func (r *run) sendAll(ctx context.Context, local *inProcess) {
 	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
-	inTurn := r.Name != ""
-	if inTurn {
+	inTurn := r.Name != "" && local != nil
+	if r.Name != "" {
 		patient, giveUp := context.WithTimeout(ctx, patience)
 		defer giveUp()
 		ctx = patient
 	}
 	unwatch := context.AfterFunc(ctx, func() {
-		_ = r.transport.Close() // ends all waits; the error is always nil
+		r.client.Close() // ends all waits
 		_ = Pause(sending, grace)
 		cutOff()
 	})
@@ -138,23 +156,13 @@ func (r *run) sendAll(ctx context.Context) {
 			return
 		}
 		group.Go(func() {
-			r.meter.Watch(sending, func(ctx context.Context) { r.send(ctx, n) })
+			r.send(sending, n)
 			<-places
 		})
-		for inTurn && r.entered() <= n && ctx.Err() == nil {
+		for inTurn && local.entered() <= n && ctx.Err() == nil {
 			runtime.Gosched()
 		}
 	}
-}
-
-// entered returns how many requests have been granted, wait in a queue, or have ended without a grant.
-func (r *run) entered() int {
-	stats := r.transport.Manager().Stats()
-	again := 0 // granted a second time after a refusal
-	for _, n := range stats.Responses[1:] {
-		again += int(n)
-	}
-	return int(stats.Granted+stats.TooLong+stats.QueueFull+stats.OverBudget+stats.Cancelled) + stats.Waiting - again
 }
 
 // send makes one request and records its outcome.
@@ -164,6 +172,9 @@ func (r *run) send(ctx context.Context, n int) {
 		defer cancel()
 		ctx = limited
 	}
+	r.mu.Lock()
+	r.handed[n] = time.Now()
+	r.mu.Unlock()
 	status, err := r.roundTrip(ctx, n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +192,7 @@ func (r *run) roundTrip(ctx context.Context, n int) (status int, err error) {
 	request.Header.Set("Authorization", authorization)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(n+1))
-	response, err := r.transport.RoundTrip(request)
+	response, err := r.client.RoundTrip(r.offers[n].process, request)
 	if err != nil {
 		return 0, err
 	}

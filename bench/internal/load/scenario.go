@@ -33,6 +33,7 @@ type Scenario struct {
 type offer struct {
 	due          time.Duration // since the start
 	method, path string
+	process      int // that makes it, if several processes share limits
 }
 
 // Targets are the targets of a scenario, besides two that all have: every request is answered, and no 429 is avoidable.
@@ -128,7 +129,7 @@ func (s *Scenario) begin(settings Settings) discordsim.Config {
 	config := s.server
 	config.Seed = settings.Seed
 	if settings.RealTime {
-		config.Tolerance = realTolerance
+		config.Tolerance = stallTolerated
 	}
 	phase := time.Duration(time.Now().UnixNano()) % time.Second
 	config.Global.Phase += phase

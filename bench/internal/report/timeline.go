@@ -49,9 +49,15 @@ var kinds = []struct{ kind, about string }{
 // NewTimeline returns a timeline of a run that starts now.
 func NewTimeline() *Timeline { return &Timeline{start: time.Now(), lanes: make(map[laneKey]*lane)} }
 
-// Observe makes a simulator report to the timeline.
+// Observe makes a simulator report to the timeline, besides its other observer.
 func (t *Timeline) Observe(config *discordsim.Config) {
-	config.ObserveLimit, config.Observe = t.use, t.event
+	before := config.Observe
+	config.ObserveLimit, config.Observe = t.use, func(e discordsim.Event) {
+		t.event(e)
+		if before != nil {
+			before(e)
+		}
+	}
 }
 
 // use records the window of a limit, and the requests of other clients.
@@ -61,8 +67,11 @@ func (t *Timeline) use(u discordsim.LimitUse) {
 	at := max(u.At.Sub(t.start), 0)
 	l := t.lane(laneKey{u.Class, u.Hash, u.Major})
 	l.quota = cmp.Or(l.quota, u.Quota)
-	if u.Taken && u.Who != discordsim.Own {
+	switch {
+	case u.Taken && u.Who != discordsim.Own:
 		l.mark("foreign", at)
+	case u.Taken && u.Class != discordsim.ClassUser: // event marks requests in their buckets
+		l.mark("accepted", at)
 	}
 	closes, n := at+u.State.ResetAfter, len(l.windows)
 	if u.Quota.Kind == discordsim.KindFixed && u.State.ResetAfter > 0 && (n == 0 || l.windows[n-1][1] < closes-time.Millisecond) {
@@ -117,7 +126,7 @@ func (t *Timeline) lane(key laneKey) *lane {
 }
 
 const (
-	mostLanes  = 20    // limits that are drawn: those with the most requests
+	mostAlike  = 5     // limits of one route that are drawn: those with the most requests
 	laneLeft   = 320.0 // where the time begins
 	laneHeight = 40.0
 )
@@ -125,7 +134,7 @@ const (
 // Caption returns the title, and what a mark is.
 func (t *Timeline) Caption() (title, summary string) {
 	return "Requests", fmt.Sprintf("Each mark is one request or more, when the server counted it. Shaded areas are the server's windows. "+
-		"Of all limits, the %d with the most requests are drawn.", mostLanes)
+		"Of a route's limits, the %d with the most requests are drawn.", mostAlike)
 }
 
 // SVG draws the lanes below each other.
@@ -141,13 +150,17 @@ func (t *Timeline) SVG() template.HTML {
 		return math.Round(laneLeft + (svgWidth-laneLeft-10)*min(float64(at)/float64(end), 1))
 	}
 	for i, k := range kinds {
-		s.mark(k.kind, 10+200*float64(i), 12, 1, k.about)
-		s.text(22+200*float64(i), 16, "soft", "start", k.about)
+		left := []float64{10, 170, 320, 560, 760}[i]
+		s.mark(k.kind, left, 12, 1, k.about)
+		s.text(left+12, 16, "soft", "start", k.about)
 	}
 	y := 30.0
-	for _, l := range lanes[:min(len(lanes), mostLanes)] {
-		l.draw(s, y, x)
-		y += laneHeight
+	drawn := make(map[string]int) // lanes by name
+	for _, l := range lanes {
+		if drawn[l.name]++; drawn[l.name] <= mostAlike {
+			l.draw(s, y, x)
+			y += laneHeight
+		}
 	}
 	for i := range 6 {
 		at := end * time.Duration(i) / 5
