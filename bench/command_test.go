@@ -76,10 +76,6 @@ func TestJSONStandsAlone(t *testing.T) {
 	assert.EqualValues(t, 10, document["answered"])
 	assert.Equal(t, map[string]any{"passed": true, "reasons": []any{}, "status": "passed"}, document["verdict"])
 
-	_, stdout, _ = call(t.Context(), "scenario", "list", "-json")
-	var list []map[string]any
-	require.NoError(t, json.Unmarshal([]byte(stdout), &list))
-	assert.Equal(t, "fixed-small", list[0]["scenario"])
 }
 
 func TestInterruption(t *testing.T) {
@@ -134,7 +130,7 @@ func TestRecordedTraceIsTuned(t *testing.T) {
 	content, page := recorded(t), filepath.Join(t.TempDir(), "out.html")
 	assert.NotContains(t, content, "hunter2")
 	path := write(t, "recorded.csv", content+"yesterday,POST,/webhooks/1/hunter2\n")
-	status, stdout, _ := call(t.Context(), "tune", "-trace", path, "-skip-bad-lines", "-report", page)
+	status, stdout, _ := call(t.Context(), "tune", "-trace", path, "-report", page)
 	assert.Zero(t, status)
 	assert.Contains(t, stdout, "36 requests in 3m; 2 routes, 3 buckets\n1 line skipped, the first because of this: recorded.csv:38: the time cannot be read")
 	assert.Contains(t, stdout, "OK: 4.9 s is the smallest max rate limit that refuses nothing that could have left within 10 s; values up to 10 s do the same.")
@@ -147,24 +143,23 @@ func TestRecordedTraceIsTuned(t *testing.T) {
 func TestMisuseIsExplained(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string]string{
-		"-requests 0":         `-requests: "0" is given: expected a whole number from 1 to 1000000`,
-		"-window 1":           `"1" is given: expected a duration with its unit from 1ms to 24h`,
-		"-jitter 1s":          "-jitter is 1s: expected at most the latency, which is 20ms",
-		"-kind square":        `"fixed","sliding","leaky"`,
-		"-surprise":           "unknown flag -surprise",
-		"-report":             "-report: expected a value after it",
-		"-report=":            "-report is empty",
-		"-json hunter2":       "argument 2 is not a flag: expected flags only; quote values that contain spaces",
-		"soak":                `"soak" is no command`,
-		"-faults":             "-rate and -faults have an effect only together with -length",
-		"-length 1m -limit 5": "-limit has no effect together with -length",
-		"scenario none":       `there is no scenario "none": choose from list, fixed-small, `,
-		"scenario phantom-limit -min-efficiency 0.9":                  "-min-efficiency is given: expected requests with an ideal to compare with; none: whoever believes",
-		"-requests 10 -report /missing/out.html":                      "-report: expected a file that can be written: no file can be created in the directory /missing",
-		"tune":                                                        "-trace is not given: expected a recording",
-		"tune -trace missing.csv":                                     "-trace: open missing.csv",
-		"tune -trace a -useful 1":                                     `"1" is given: expected a duration`,
-		"tune -trace a -max-rate-limits 1s,5":                         `"5" is given`,
+		"-requests 0":                            `-requests: "0" is given: expected a whole number from 1 to 1000000`,
+		"-window 1":                              `"1" is given: expected a duration with its unit from 1ms to 24h`,
+		"-jitter 1s":                             "-jitter is 1s: expected at most the latency, which is 20ms",
+		"-kind square":                           `"fixed","sliding","leaky"`,
+		"-surprise":                              "unknown flag -surprise",
+		"-report":                                "-report: expected a value after it",
+		"-report=":                               "-report is empty",
+		"-json hunter2":                          "argument 2 is not a flag: expected flags only; quote values that contain spaces",
+		"soak":                                   `"soak" is no command`,
+		"-faults":                                "-rate and -faults have an effect only together with -length",
+		"-length 1m -limit 5":                    "-limit has no effect together with -length",
+		"scenario none":                          `there is no scenario "none": choose from fixed-small, `,
+		"-requests 10 -report /missing/out.html": "-report: expected a file that can be written: no file can be created in the directory /missing",
+		"tune":                                   "-trace is not given: expected a recording",
+		"tune -trace missing.csv":                "-trace: open missing.csv",
+		"tune -trace a -useful 1":                `"1" is given: expected a duration`,
+		"tune -trace a -max-rate-limits 1s,5":    `"5" is given`,
 		"tune -trace a -rule POST|/webhooks/1/hunter2=5/5s":           "-rule, number 1: it contains a token",
 		"tune -trace a -rule FETCH|/channels/{id}=1/1s":               "unknown method",
 		"tune -trace a -rule GET|/channels/{id}=0/5s":                 "expected a limit from 1",
@@ -188,7 +183,7 @@ func TestHelp(t *testing.T) {
 	for arguments, want := range map[string][]string{
 		"-h":          {"Commands:", "scenario", "-max-rate-limit", "Examples:", "Exit status"},
 		"help tune":   {"-useful", "time,method,path"},
-		"scenario -h": {"list for their names", "-min-efficiency"},
+		"scenario -h": {"Judge the limiter"},
 	} {
 		status, stdout, stderr := call(t.Context(), strings.Fields(arguments)...)
 		assert.Zero(t, status)

@@ -6,13 +6,11 @@ import (
 
 	"github.com/ratelight/ratelight/bench/internal/command"
 	"github.com/ratelight/ratelight/bench/internal/load"
-	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
 // loadCommand sends a load to a simulated Discord.
 type loadCommand struct {
 	load.Config    `embed:""`
-	report.Demand  `embed:""`
 	command.Output `embed:""`
 	command.Page   `embed:""`
 }
@@ -21,7 +19,7 @@ func (c *loadCommand) Check(given map[string]bool) error {
 	c.Requests = cmp.Or(c.Requests, 500)
 	c.Preset = !given["limit"] && !given["window"] && !given["kind"]
 	if c.Length > 0 {
-		if err := command.NoEffect(given, "-length", "requests", "concurrency", "limit", "window", "kind", "min-efficiency"); err != nil {
+		if err := command.NoEffect(given, "-length", "requests", "concurrency", "limit", "window", "kind"); err != nil {
 			return err
 		}
 	} else if given["rate"] || c.Faults {
@@ -33,7 +31,7 @@ func (c *loadCommand) Check(given map[string]bool) error {
 // Run runs the load and shows the result.
 func (c *loadCommand) Run(p *command.Program) error {
 	s := c.Scenario()
-	results, err := runAll(p, &c.Output, c.Demand, load.Settings{Seed: c.Seed, Record: c.Report != ""}, s)
+	results, err := runAll(p, &c.Output, load.Settings{Seed: c.Seed, Record: c.Report != ""}, s)
 	if err != nil {
 		return err
 	}

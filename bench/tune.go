@@ -23,8 +23,7 @@ import (
 type tuneCommand struct {
 	Useful time.Duration `group:"What is wanted" range:"100ms..24h" default:"10s" help:"How long a request may wait so that its answer is still of use."`
 
-	Trace        string `group:"Recorded load" placeholder:"FILE" help:"File with time, method and path of each request, see below; - for standard input."`
-	SkipBadLines bool   `group:"Recorded load" help:"Skip lines that cannot be read, and say how many and what is wrong with the first; without it they are an error."`
+	Trace string `group:"What is wanted" placeholder:"FILE" help:"File with time, method and path of each request, see below; - for standard input."`
 
 	Rule         []string `group:"Simulated Discord" sep:"none" secret:"" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel.id}/messages=5/5s', or =none; can be repeated. All other routes have the limits that were measured at Discord, unless -limit, -window or -kind is given."`
 	load.Bucket  `embed:"" set:"window=5s"`
@@ -98,14 +97,14 @@ func (c *tuneCommand) readRule(text string) (rule discordsim.Rule, err error) {
 // load reads the trace.
 func (c *tuneCommand) load(p *command.Program) (*tune.Load, error) {
 	if c.Trace == "-" {
-		return tune.ReadTrace("standard input", p.Stdin, c.SkipBadLines)
+		return tune.ReadTrace("standard input", p.Stdin)
 	}
 	file, err := os.Open(c.Trace)
 	if err != nil {
 		return nil, fmt.Errorf("-trace: %w", err)
 	}
 	defer file.Close()
-	return tune.ReadTrace(filepath.Base(c.Trace), file, c.SkipBadLines)
+	return tune.ReadTrace(filepath.Base(c.Trace), file)
 }
 
 // Run compares the max rate limits and shows the result.

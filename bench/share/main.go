@@ -59,7 +59,6 @@ type shareCommand struct {
 	Length    time.Duration `group:"Processes" range:"10s..2m" default:"20s" help:"Approximate duration of a scenario."`
 	Seed      uint64        `group:"Processes" default:"1" help:"Seed of the random numbers."`
 
-	report.Demand  `embed:""`
 	command.Output `embed:""`
 }
 
@@ -121,7 +120,7 @@ func (c *shareCommand) run(ctx context.Context, s *load.Scenario, done func()) (
 	if err != nil {
 		return nil, err
 	}
-	r := result.Report(c.Demand)
+	r := result.Report()
 	callsEach := float64(f.calls()) / float64(s.Requests())
 	r.Facts = append(r.Facts, report.Fact{Name: "calls per request", Key: "calls_per_request", Value: report.Number(callsEach, 3, ""),
 		Column: "calls per\nrequest", Note: "calls to the server that the processes share, for each request"})

@@ -15,6 +15,5 @@
 //
 // # A machine that stalls
 //
-// Every run measures how late timers and responses came ([WatchStalls]). What a run missed on a machine that stalled does
-// not count as a failure of the limiter, except requests without an answer.
+// Every run measures how late timers and the simulator came ([WatchStalls]), and says so if it missed anything.
 package load

@@ -9,23 +9,18 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// verdict fails a run that missed a target or a demand. If all that was missed are times and 429s, and the machine
-// stalled, the run is stalled.
-func (r *Result) verdict(demand report.Demand) report.Verdict {
+// verdict fails a run that missed a target. It says whether the machine may be the reason.
+func (r *Result) verdict() report.Verdict {
 	line, cutOff, reasons := "it reached its targets", "it was cut off and is not judged", r.missed()
-	failed := r.Answered < r.Requests || r.scenario.Targets.InOrder && r.seen.Inversions > 0
 	if r.scenario.Name == "" {
 		cutOff = fmt.Sprintf("%d of %s answered", r.Answered, report.Counted(r.Requests, "request"))
-		line, reasons = cutOff+r.remarks(), r.failures(demand)
-		failed = len(reasons) > 0
+		line, reasons = cutOff+r.remarks(), r.failures()
 	}
 	if r.Interrupted {
 		return report.Verdict{Status: report.Interrupted, Line: cutOff}
 	}
-	reasons = append(reasons, demand.Missed(r.seen.Refused.Total(), r.Efficiency())...)
-	if len(reasons) > 0 && !failed && r.Stalled > stallTolerated {
-		line = fmt.Sprintf("this machine stalled, by %s at once; run it again when it has less to do", report.Time(r.Stalled))
-		return report.Verdict{Status: report.Stalled, Line: line, Reasons: reasons}
+	if len(reasons) > 0 && r.Stalled > stallTolerated {
+		reasons = append(reasons, fmt.Sprintf("this machine stalled by %s at once: run it again when it has less to do", report.Time(r.Stalled)))
 	}
 	return report.Judge(line, reasons...)
 }
@@ -57,7 +52,7 @@ func (r *Result) missed() (missed []string) {
 
 // failures returns why a load failed: no request may fail, unless faults disturb the load, and at least one must
 // succeed. A long load must not leave anything behind.
-func (r *Result) failures(demand report.Demand) []string {
+func (r *Result) failures() []string {
 	all := report.Counted(r.Requests, "request")
 	switch n := r.Failed(); {
 	case n > 0 && !r.scenario.config.Faults:
@@ -66,9 +61,6 @@ func (r *Result) failures(demand report.Demand) []string {
 		return []string{"no request was answered"}
 	case r.rejected() == r.Answered:
 		return []string{"no answer was a success: " + r.statuses()}
-	case r.RefusedEarly > 0 && demand.MinEfficiency > 0:
-		return []string{fmt.Sprintf("%d of %s refused at once, so there is no efficiency, and -min-efficiency wants %g",
-			r.RefusedEarly, all, demand.MinEfficiency)}
 	}
 	return r.Leaks.problems()
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // Report returns the measurements with a verdict.
-func (r *Result) Report(demand report.Demand) *report.Report {
+func (r *Result) Report() *report.Report {
 	s := r.scenario
 	described := &report.Report{
 		Name: s.Name, Title: "Load of " + report.Counted(r.Requests, "request"), About: strings.Split(s.About, "\n"),
-		Verdict: r.verdict(demand), Facts: r.facts(),
+		Verdict: r.verdict(), Facts: r.facts(),
 	}
 	if r.Timeline != nil {
 		described.Charts = []report.Chart{r.Timeline}
@@ -26,7 +26,6 @@ func (r *Result) Report(demand report.Demand) *report.Report {
 		described.Facts = append(described.Facts,
 			report.Fact{Name: "overtaken", Key: "overtaken", Value: report.Count(r.seen.Inversions), Remark: overtaken,
 				Column: "over-\ntaken", Note: overtaken + "; only the scenario ordered promises none"},
-			report.Fact{Name: "targets", Key: "targets", Value: report.List(s.Targets.List())},
 			report.Fact{Name: "ideal by", Key: "ideal_by", Value: report.Text(s.IdealBy)})
 		return described
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -44,21 +43,6 @@ type Targets struct {
 	P99 time.Duration
 	// InOrder forbids that a request overtakes another one of its bucket.
 	InOrder bool
-}
-
-// List describes the targets.
-func (t Targets) List() []string {
-	list := []string{"every request answered", "no avoidable 429"}
-	if t.Efficiency > 0 {
-		list = append(list, fmt.Sprintf("%.2f of the ideal", t.Efficiency))
-	}
-	if t.P99 > 0 {
-		list = append(list, fmt.Sprintf("99 %% queued for %v at most", t.P99))
-	}
-	if t.InOrder {
-		list = append(list, "no request overtaken")
-	}
-	return list
 }
 
 // Requests returns how many requests the scenario makes.
@@ -140,18 +124,4 @@ func (s *Scenario) begin(settings Settings) discordsim.Config {
 		}
 	}
 	return config
-}
-
-// List describes scenarios without running them.
-func List(scenarios []Scenario) *report.Report {
-	list := &report.Report{Title: report.Counted(len(scenarios), "scenario")}
-	for _, s := range scenarios {
-		list.Parts = append(list.Parts, &report.Report{Name: s.Name, About: []string{s.About}, Facts: []report.Fact{
-			{Name: "requests", Key: "requests", Value: report.Count(s.Requests()), Column: "requests"},
-			{Name: "what happens", Value: report.Text(s.About), Column: "what happens"},
-			{Key: "ideal_by", Value: report.Text(s.IdealBy)},
-			{Key: "targets", Value: report.List(s.Targets.List())},
-		}})
-	}
-	return list
 }

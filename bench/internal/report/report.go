@@ -1,19 +1,5 @@
 // Package report shows what the benchmark measured: as text in a terminal, as JSON for programs, and as a page for
-// browsers. All three are made from one [Report], so the package that measured describes the result once:
-//
-//	func (r Result) Report() *report.Report {
-//		return &report.Report{
-//			Title:   "500 requests to 10 simulated channels",
-//			About:   []string{"500 requests at once; 5 per second in each channel"},
-//			Verdict: report.Verdict{Status: report.Passed, Line: "500 of 500 requests answered"},
-//			Facts: []report.Fact{
-//				{Name: "answered", Key: "answered", Value: report.Count(r.Answered), Remark: "of 500", Main: true},
-//				{Name: "time taken", Key: "seconds", Value: report.Time(r.Took), Main: true},
-//				{Name: "queued, median", Key: "queued_seconds.median", Value: report.Time(r.Queued.Median)},
-//				{Key: "errors", Value: report.Data(r.Errors)}, // only in JSON, as it has no name
-//			},
-//		}
-//	}
+// browsers. All three are made from one [Report], so the package that measured describes the result once.
 //
 // A run of several scenarios is a report with a part for each scenario. Facts of parts that have a Column make up the
 // overview, with a row for each part. [Together] returns the verdict on all.
@@ -49,7 +35,6 @@ const (
 	Passed      Status = "passed"
 	NotJudged   Status = "not-judged" // it needs no verdict, or was too short; that is no failure
 	Failed      Status = "failed"
-	Stalled     Status = "stalled" // the machine was too busy for meaningful figures; that is no success
 	Interrupted Status = "interrupted"
 )
 
@@ -77,11 +62,8 @@ func Together(parts []*Report) Verdict {
 	all := Counted(len(parts), "scenario")
 	reasons := make(map[Status][]string)
 	for _, part := range parts {
-		status, reason := part.Verdict.Status, part.Verdict.text()
-		if missed := part.Verdict.Reasons; status == Stalled && len(missed) > 0 {
-			reason = strings.Join(missed, "; ")
-		}
-		reasons[status] = append(reasons[status], part.Name+": "+reason)
+		status := part.Verdict.Status
+		reasons[status] = append(reasons[status], part.Name+": "+part.Verdict.text())
 	}
 	switch n := func(s Status) int { return len(reasons[s]) }; {
 	case n(Interrupted) > 0 && n(Failed) > 0:
@@ -91,9 +73,6 @@ func Together(parts []*Report) Verdict {
 		return Verdict{Interrupted, "what was cut off is not judged", reasons[Interrupted]}
 	case n(Failed) > 0:
 		return Verdict{Failed, fmt.Sprintf("%d of %s missed a target", n(Failed), all), reasons[Failed]}
-	case n(Stalled) > 0:
-		line := fmt.Sprintf("this machine stalled during %d of %s; run again when it has less to do", n(Stalled), all)
-		return Verdict{Stalled, line, reasons[Stalled]}
 	case n(NotJudged) > 0:
 		line := fmt.Sprintf("nothing was missed, but %d of %s cannot be judged by all targets", n(NotJudged), all)
 		return Verdict{NotJudged, line, reasons[NotJudged]}
@@ -112,7 +91,7 @@ func (v Verdict) Word() string {
 // cell returns the verdict as a cell of a table.
 func (v Verdict) cell() Value {
 	return Value{Text: map[Status]string{
-		Passed: "ok", Failed: "MISSED", NotJudged: "not judged", Stalled: "stalled", Interrupted: "cut off",
+		Passed: "ok", Failed: "MISSED", NotJudged: "not judged", Interrupted: "cut off",
 	}[v.Status]}
 }
 
@@ -122,23 +101,6 @@ func (v Verdict) text() string {
 		return v.Line
 	}
 	return strings.Join(v.Reasons, "; ")
-}
-
-// Demand has the flags for what the caller demands of a run, in addition to its targets.
-type Demand struct {
-	No429s        bool    `name:"fail-on-429" group:"Output and verdict" help:"Exit with status 1 if any request was answered with 429, avoidable or not."`
-	MinEfficiency float64 `group:"Output and verdict" placeholder:"FRACTION" range:"0.000001..1" help:"Exit with status 1 below this fraction of the ideal, such as 0.97."`
-}
-
-// Missed lists the demands that a run missed. An efficiency of 0 is not stated and not judged.
-func (d Demand) Missed(refused int, efficiency float64) (reasons []string) {
-	if d.No429s && refused > 0 {
-		reasons = append(reasons, fmt.Sprintf("%d 429s, and -fail-on-429 wants none", refused))
-	}
-	if efficiency > 0 && efficiency < d.MinEfficiency {
-		reasons = append(reasons, fmt.Sprintf("%.4f of the ideal, and -min-efficiency wants %g", efficiency, d.MinEfficiency))
-	}
-	return reasons
 }
 
 // Fact is a name with a value and an optional remark. Remarks distinguish facts of the same name.

@@ -105,7 +105,6 @@ func TestVerdictsAreTheSameInAllForms(t *testing.T) {
 	}{
 		report.Passed:      {"OK: 2 scenarios reached all targets.", "ok", true},
 		report.Failed:      {"FAILED: 1 of 2 scenarios missed a target.", "MISSED", false},
-		report.Stalled:     {"STALLED: this machine stalled during 1 of 2 scenarios", "stalled", false},
 		report.NotJudged:   {"NOT JUDGED: nothing was missed, but 1 of 2 scenarios", "not judged", true},
 		report.Interrupted: {"INTERRUPTED: what was cut off is not judged.", "cut off", false},
 	} {

@@ -159,14 +159,13 @@ type record struct {
 	Result
 	useful   time.Duration
 	queued   []time.Duration
-	waiting  []int // requests without an answer of the manager yet, for each queue
 	bucketOf []int
 }
 
 func newRecord(c *Config, bucketOf []int, limits int) record {
 	return record{
 		Result: Result{Requests: c.Load.Requests(), tallies: make([]tally, limits)},
-		useful: c.Useful, waiting: make([]int, len(c.Load.queues)), bucketOf: bucketOf,
+		useful: c.Useful, bucketOf: bucketOf,
 	}
 }
 

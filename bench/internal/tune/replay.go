@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -29,12 +30,10 @@ type replay struct {
 
 	arrival event
 	next    int // index of the next arrival
-	asking  int // requests that have arrived and that the manager has not answered
-	// undisturbed reports whether the event cannot have made the manager answer a request.
-	undisturbed bool
+	asking  int // requests that have arrived and that settle has not handled
 
+	// mu guards all fields below, and record.predicted.
 	mu      sync.Mutex
-	changed *sync.Cond  // signals that a request waits or is answered
 	answers []*exchange // requests that the manager has answered, and settle has not handled
 }
 
@@ -48,24 +47,9 @@ const lookEvery = 1 << 12
 func simulate(ctx context.Context, c Config, maxRateLimit time.Duration) (Result, error) {
 	r := &replay{load: c.Load, discord: &c.Discord, clock: &clock{}, server: newServer(c.Load, &c.Discord)}
 	r.record = newRecord(&c, r.server.bucketOf, len(r.server.counters))
-	r.changed = sync.NewCond(&r.mu)
 	r.manager = buckets.NewRESTBucketManager(buckets.WithClock(r.clock), buckets.WithMaxRateLimit(maxRateLimit),
 		buckets.WithGlobalLimit(c.Discord.GlobalLimit), buckets.WithLogger(nil))
-	r.manager.AddHooks(buckets.Hooks{
-		Waiting: func(ctx context.Context, w buckets.Waiting) {
-			if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-				x.tell(func() {
-					x.entered = true
-					x.record.predicted = max(x.record.predicted, x.queued+w.Wait)
-				})
-			}
-		},
-		Waited: func(ctx context.Context, w buckets.Waited) {
-			if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-				x.opened = w.For
-			}
-		},
-	})
+	r.manager.AddHooks(buckets.Hooks{Waiting: r.waiting, Waited: waited})
 	if err := r.manager.Start(); err != nil {
 		return Result{}, err
 	}
@@ -80,15 +64,30 @@ func simulate(ctx context.Context, c Config, maxRateLimit time.Duration) (Result
 			}
 			reported = r.record.tell(c.Done, reported)
 		}
-		if !r.undisturbed {
-			r.settle()
-		}
-		r.undisturbed = false
+		r.settle()
 	}
 	if reported = r.record.tell(c.Done, reported); reported < c.Load.Requests() {
 		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, c.Load.Requests()-reported, maxRateLimit)
 	}
 	return r.record.result(maxRateLimit), nil
+}
+
+type exchangeKey struct{}
+
+// waiting records the predicted wait of a request that the manager has accepted.
+func (r *replay) waiting(ctx context.Context, w buckets.Waiting) {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.record.predicted = max(r.record.predicted, x.queued+w.Wait)
+	}
+}
+
+// waited records which limit opened last for a request.
+func waited(ctx context.Context, w buckets.Waited) {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		x.opened = w.For
+	}
 }
 
 // awaitArrival schedules the arrival of the next request.
@@ -106,21 +105,22 @@ func (r *replay) arrive() {
 	x.call = x.proceed
 	x.random.Seed(r.discord.Seed, uint64(r.next))
 	r.next++
-	r.undisturbed = x.acquire()
+	x.acquire()
 	r.awaitArrival()
 }
 
 // settle hands out the manager's answers, after which every request has an answer or waits in a queue. The replay calls
-// it after each event that may have changed the manager. Answers come from goroutines, for which settle waits, so that
-// none runs beside the replay. It hands them out in the order in which their requests arrived.
+// it after each event. Answers come from goroutines, for which settle waits, so that none runs beside the replay. It
+// hands them out in the order in which their requests arrived.
 func (r *replay) settle() {
 	if r.asking == 0 {
 		return
 	}
-	resolved := r.asking - r.manager.Stats().Waiting
 	r.mu.Lock()
-	for len(r.answers) < resolved {
-		r.changed.Wait()
+	for len(r.answers)+r.manager.Stats().Waiting < r.asking {
+		r.mu.Unlock()
+		runtime.Gosched()
+		r.mu.Lock()
 	}
 	answers := r.answers
 	r.answers = nil
@@ -142,7 +142,6 @@ type exchange struct {
 	random  rand.PCG      // separate, so that the round trips of a request do not depend on other requests
 	asked   time.Duration // when the latest attempt asked the manager
 	queued  time.Duration // how long earlier attempts waited
-	entered bool          // it waits in the manager, or has an answer
 	// The manager's answer, and which limit opened last.
 	lease    buckets.Lease
 	err      error
@@ -151,66 +150,29 @@ type exchange struct {
 	response ratelimits.Response
 }
 
-type exchangeKey struct{}
-
-// atOnce is the context of requests that must not wait.
-var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
-
-// acquire asks the manager for a lease, and reports whether it was granted at once. It expects that only if no other
-// request waits in the queue.
-func (x *exchange) acquire() bool {
-	x.asked = x.clock.now
-	if x.record.waiting[x.queue] == 0 {
-		if lease, err := x.manager.AcquireRequest(atOnce, &x.request); err == nil {
-			x.lease = lease
-			x.send()
-			return true
-		}
-	}
-	x.record.waiting[x.queue]++
+// acquire asks the manager for a lease in a goroutine, which adds the answer to the answers. An event asks once at most,
+// and settle follows it, so that requests are queued in order.
+func (x *exchange) acquire() {
+	x.asked, x.opened = x.clock.now, buckets.WaitsForNothing
 	x.asking++
-	x.entered, x.opened = false, buckets.WaitsForNothing
-	go x.await()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for !x.entered {
-		x.changed.Wait()
-	}
-	return false
-}
-
-// await waits for the manager's answer and adds it to the answers.
-func (x *exchange) await() {
-	ctx := context.WithValue(context.Background(), exchangeKey{}, x)
-	lease, err := x.manager.AcquireRequest(ctx, &x.request)
-	x.tell(func() {
-		x.entered, x.lease, x.err = true, lease, err
+	go func() {
+		lease, err := x.manager.AcquireRequest(context.WithValue(context.Background(), exchangeKey{}, x), &x.request)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.lease, x.err = lease, err
 		x.answers = append(x.answers, x)
-	})
+	}()
 }
 
-// tell makes a change and wakes the replay, which waits for it.
-func (x *exchange) tell(change func()) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	change()
-	x.changed.Signal()
-}
-
-// answered handles the manager's answer: it sends the request, or records why the manager rejected it.
+// answered handles the manager's answer: it sends the request, or records why the manager refused it.
 func (x *exchange) answered() {
-	waited := x.clock.now - x.asked
-	x.record.waiting[x.queue]--
 	if x.err != nil {
 		x.record.refuse(x.queue, x.err)
 		return
 	}
+	waited := x.clock.now - x.asked
 	x.record.wait(x.queue, x.opened, waited)
 	x.queued += waited
-	x.send()
-}
-
-func (x *exchange) send() {
 	x.sent = true
 	x.clock.after(x.way(), &x.event)
 }
@@ -225,7 +187,6 @@ func (x *exchange) way() time.Duration {
 // proceed handles the arrival of the request at the server, then of the response. After a 429 it acquires again.
 func (x *exchange) proceed() {
 	if x.sent {
-		x.undisturbed = true
 		x.sent, x.response = false, x.server.handle(x.clock.Now(), x.queue)
 		x.clock.after(x.way(), &x.event)
 		return

@@ -33,8 +33,8 @@ var columnNames = [3]string{"time", "method", "path"}
 // The columns are time, method and path, in this order. A header line may give another order and more columns, which
 // are ignored. Times are in RFC 3339, or in seconds since any beginning, the same throughout the trace.
 //
-// If skip is set, invalid lines are left out and counted, see Load.Skipped. It is still an error if no line is left.
-func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
+// Invalid lines are left out and counted, see Load.Skipped. It is an error if no line is left.
+func ReadTrace(name string, content io.Reader) (*Load, error) {
 	t := &trace{load: newLoad(), columns: [3]int{0, 1, 2}}
 	reader := csv.NewReader(content)
 	reader.FieldsPerRecord, reader.LazyQuotes, reader.TrimLeadingSpace, reader.ReuseRecord = -1, true, true, true
@@ -54,11 +54,8 @@ func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
 		}
 		if err := t.read(record); err != nil {
 			line, _ := reader.FieldPos(0)
-			if err = fmt.Errorf("%s:%d: %w", name, line, err); !skip {
-				return nil, err
-			}
 			t.load.Skipped++
-			t.load.FirstSkipped = cmp.Or(t.load.FirstSkipped, err)
+			t.load.FirstSkipped = cmp.Or(t.load.FirstSkipped, fmt.Errorf("%s:%d: %w", name, line, err))
 		}
 	}
 	if err := t.end(); err != nil {

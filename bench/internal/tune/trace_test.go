@@ -34,7 +34,7 @@ func TestTracesOfAllForms(t *testing.T) {
 		"dated": "2026-01-02T03:04:05Z,POST,/channels/1/messages\n2026-01-02T03:04:06.5Z,GET,/guilds/2/roles\n" +
 			"2026-01-02T04:05:05+01:00,POST,/channels/1/messages\n",
 	} {
-		load, err := ReadTrace(name, strings.NewReader(content), false)
+		load, err := ReadTrace(name, strings.NewReader(content))
 		require.NoError(t, err, name)
 		assert.Equal(t, want, times(load), name)
 		assert.Equal(t, time.Minute, load.Length, name)
@@ -42,39 +42,41 @@ func TestTracesOfAllForms(t *testing.T) {
 	}
 }
 
-func TestBadLinesAreNamed(t *testing.T) {
+func TestBadLinesAreSkippedAndNamed(t *testing.T) {
 	t.Parallel()
-	for content, want := range map[string]string{
-		"time,method,path\n1,POST,/channels/1/messages\nhunter2,POST,/x\n": "t.csv:3: the time cannot be read: expected RFC 3339",
-		"1767323045123,POST,/x\n":                   "t.csv:1: the time cannot be read",
-		"1,/hunter2,/x\n":                           "t.csv:1: method or path: ",
-		"1,POST,webhooks/1/hunter2\n":               "t.csv:1: method or path: ",
-		"1,POST,/webhooks/1/hunter2\n\n\n1,POST\n":  "t.csv:4: too few columns: expected the columns time, method, path",
-		"time,hunter2,path\n":                       "t.csv: the header lacks a column",
-		"1,POST,/x\n2026-01-02T03:04:05Z,POST,/x\n": "t.csv:2: RFC 3339 and seconds are mixed",
-		"time,method,path\n":                        "t.csv: no requests",
-		"1,POST,/x\n40000000,POST,/x\n":             "t.csv: the first and the last request are 463 days apart",
+	for line, want := range map[string]string{
+		"hunter2,POST,/x":              "t.csv:3: the time cannot be read: expected RFC 3339",
+		"1767323045123,POST,/x":        "t.csv:3: the time cannot be read",
+		"1,/hunter2,/x":                "t.csv:3: method or path: ",
+		"1,POST,webhooks/1/hunter2":    "t.csv:3: method or path: ",
+		"1,POST":                       "t.csv:3: too few columns: expected the columns time, method, path",
+		"2026-01-02T03:04:05Z,POST,/x": "t.csv:3: RFC 3339 and seconds are mixed",
 	} {
-		_, err := ReadTrace("t.csv", strings.NewReader(content), false)
-		require.ErrorContains(t, err, want)
-		assert.NotContains(t, err.Error(), "hunter2")
+		load, err := ReadTrace("t.csv", strings.NewReader("time,method,path\n10,POST,/channels/1/messages\n"+line+"\n70,GET,/gateway\n"))
+		require.NoError(t, err)
+		assert.Equal(t, []string{"0s POST /channels/1/messages", "1m0s GET /gateway"}, times(load))
+		assert.Equal(t, 1, load.Skipped)
+		assert.ErrorContains(t, load.FirstSkipped, want)
+		assert.NotContains(t, load.FirstSkipped.Error(), "hunter2")
 	}
-	_, err := ReadTrace("t.csv", io.MultiReader(strings.NewReader("1,POST,/x\n"), iotest.ErrReader(errors.New("disk gone"))), true)
+	for content, want := range map[string]string{
+		"time,hunter2,path\n":           "t.csv: the header lacks a column",
+		"time,method,path\n":            "t.csv: no requests",
+		"1,POST,/x\n40000000,POST,/x\n": "t.csv: the first and the last request are 463 days apart",
+		"hunter2,POST,/x\n1,2\n":        "t.csv: all 2 lines were skipped, the first because of this: t.csv:1: the time cannot be read",
+	} {
+		_, err := ReadTrace("t.csv", strings.NewReader(content))
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := ReadTrace("t.csv", io.MultiReader(strings.NewReader("1,POST,/x\n"), iotest.ErrReader(errors.New("disk gone"))))
 	require.ErrorContains(t, err, "t.csv: disk gone", "that is no bad line")
-	load, err := ReadTrace("a.csv", strings.NewReader("10,POST,/channels/1/messages\nhunter2,POST,/x\n12,POST\n70,GET,/gateway\n"), true)
-	require.NoError(t, err)
-	assert.Equal(t, []string{"0s POST /channels/1/messages", "1m0s GET /gateway"}, times(load))
-	assert.Equal(t, 2, load.Skipped)
-	assert.ErrorContains(t, load.FirstSkipped, "a.csv:2: the time cannot be read")
-	_, err = ReadTrace("a.csv", strings.NewReader("hunter2,POST,/x\n1,2\n"), true)
-	require.ErrorContains(t, err, "all 2 lines were skipped, the first because of this: a.csv:1: the time cannot be read")
 }
 
 func TestNamesContainNoToken(t *testing.T) {
 	t.Parallel()
 	load, err := ReadTrace("t.csv", strings.NewReader("0,POST,/webhooks/123/hunter2\n0,POST,/webhooks/hunter2/123\n"+
 		"0,POST,/interactions/5/hunter2/callback\n0,PATCH,/webhooks/123/hunter2/messages/@original\n0,GET,/unheard-of/hunter2\n"+
-		"0,GET,/channels/hunter2\n0,POST,/webhooks/123/other\n"), false)
+		"0,GET,/channels/hunter2\n0,POST,/webhooks/123/other\n"))
 	require.NoError(t, err)
 	var names []string
 	for i := range load.queues {

@@ -43,7 +43,7 @@ func hour(seed uint64) *Load {
 	for burst := range 5 {
 		b.WriteString(strings.Repeat(fmt.Sprintf("%d,POST,/channels/%d/messages\n", 600*(burst+1), 1+random.IntN(3)), 20))
 	}
-	load, err := ReadTrace("hour", strings.NewReader(b.String()), false)
+	load, err := ReadTrace("hour", strings.NewReader(b.String()))
 	if err != nil {
 		panic(err)
 	}
@@ -61,7 +61,7 @@ func read(t *testing.T, lines ...string) *Load {
 		require.NoError(t, err)
 		b.WriteString(strings.Repeat(at+",POST,"+path+"\n", count))
 	}
-	load, err := ReadTrace("trace", strings.NewReader(b.String()), false)
+	load, err := ReadTrace("trace", strings.NewReader(b.String()))
 	require.NoError(t, err)
 	return load
 }
