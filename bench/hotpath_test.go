@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
@@ -29,7 +27,6 @@ import (
 const (
 	authorization = "Bot benchmark"
 	manyBuckets   = 100_000
-	million       = 1_000_000
 	hugeLimit     = 1_000_000_000
 )
 
@@ -157,41 +154,6 @@ func BenchmarkTransport(b *testing.B) {
 		require.NoError(b, err)
 		require.NoError(b, response.Body.Close())
 	}
-}
-
-// BenchmarkBucketMemory makes a million buckets and reports the memory that each of them takes after its use and after
-// its eviction.
-func BenchmarkBucketMemory(b *testing.B) {
-	for range b.N {
-		clock := clockwork.NewFakeClock()
-		collected := make(chan buckets.Collected)
-		manager := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0), buckets.WithClock(clock),
-			buckets.WithHooks(buckets.Hooks{Collected: func(c buckets.Collected) { collected <- c }}))
-		require.NoError(b, manager.Start())
-		before := heap()
-		response := newServer().response()
-		response.ResetAfter = time.Hour
-		for channel := range million {
-			cycle(b, manager, messageTo(b, channel), response)
-		}
-		b.ReportMetric(float64(heap()-before)/million, "B/used")
-		clock.Advance(2 * time.Hour)
-		for (<-collected).Left > 0 {
-			clock.Advance(buckets.DefaultPollPeriod)
-		}
-		b.ReportMetric(float64(heap()-before)/million, "B/collected")
-		require.NoError(b, manager.Close())
-	}
-}
-
-// heap returns the bytes in use after a full garbage collection.
-func heap() int64 {
-	for range 3 { // pools keep their objects through one collection
-		runtime.GC()
-	}
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return int64(stats.HeapAlloc)
 }
 
 // contender is an operation whose cost is compared. do runs it once; i differs from call to call.

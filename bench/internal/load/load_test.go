@@ -100,8 +100,7 @@ func TestLoadIsMeasuredAgainstItsIdeal(t *testing.T) {
 	t.Parallel()
 	var done atomic.Int64
 	result := virtual(t, sixWindows(), Settings{Seed: 1, Done: func() { done.Add(1) }}, 0)
-	assert.Equal(t, map[int]int{http.StatusOK: 60}, result.Statuses)
-	assert.Empty(t, result.Errors)
+	assert.Equal(t, 60, result.Answered)
 	assert.EqualValues(t, 60, done.Load())
 	// Six windows of 1 s: five cycles, and for the ideal client a smallest round trip in each. Its second channel
 	// begins when the first one has discovered the route.
@@ -225,21 +224,6 @@ func TestVerdictNamesEveryMissedTarget(t *testing.T) {
 		assert.Equal(t, []string{want}, verdict.Reasons)
 		r.Stalled = time.Second
 		assert.Contains(t, r.verdict().Reasons[1], "this machine stalled by 1.00 s at once")
-	}
-}
-
-func TestLoadIsJudgedByItsOutcomes(t *testing.T) {
-	t.Parallel()
-	for want, change := range map[string]func(*Result){
-		"1 of 10 requests failed":                     func(r *Result) { r.Answered, r.Errors = 9, map[string]int{"no route": 1} },
-		"no request was answered":                     func(r *Result) { r.Answered, r.RefusedEarly = 0, 10 },
-		"no answer was a success: 10 with status 404": func(r *Result) { r.Statuses = map[int]int{404: 10} },
-	} {
-		r := finished()
-		r.scenario = &Scenario{}
-		assert.Equal(t, report.Passed, r.verdict().Status)
-		change(&r)
-		assert.Equal(t, []string{want}, r.verdict().Reasons)
 	}
 }
 

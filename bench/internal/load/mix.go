@@ -71,7 +71,6 @@ func (s *Scenario) quotaOf(o offer) discordsim.Quota {
 // kindTotals counts the requests to buckets of one kind.
 type kindTotals struct {
 	buckets, requests, refused, avoidable int
-	hashes                                map[string]bool
 	limits                                map[string]bool
 	known                                 map[string]int // buckets, by the kind that the client took them for
 }
@@ -103,11 +102,10 @@ func kindsTable(seen []discordsim.BucketReport, known map[string]string) report.
 		}
 		k := kinds[name]
 		if k == nil {
-			k = &kindTotals{hashes: make(map[string]bool), limits: make(map[string]bool), known: make(map[string]int)}
+			k = &kindTotals{limits: make(map[string]bool), known: make(map[string]int)}
 			kinds[name] = k
 		}
 		k.buckets += max(b.Evicted, 1)
-		k.hashes[b.Hash] = true
 		k.requests += b.Accepted + b.Failed + b.Refused.Total()
 		k.refused, k.avoidable = k.refused+b.Refused.Total(), k.avoidable+b.Avoidable.Total()
 		if b.Quota.Limit > 0 {
@@ -116,7 +114,7 @@ func kindsTable(seen []discordsim.BucketReport, known map[string]string) report.
 		k.known[cmp.Or(known[b.Hash+" "+b.Major], "forgotten")]++
 	}
 	t := report.Table{Title: "kinds of limits met", Key: "kinds", Columns: []report.Column{
-		{Name: "kind", Key: "kind", Left: true}, {Name: "limits", Key: "limits", Left: true}, {Name: "hashes", Key: "hashes"},
+		{Name: "kind", Key: "kind", Left: true}, {Name: "limits", Key: "limits", Left: true},
 		{Name: "buckets", Key: "buckets"}, {Name: "requests", Key: "requests"}, {Name: "429s", Key: "refused"},
 		{Name: "avoidable", Key: "avoidable"},
 		{Name: "the client's view", Key: "known", Left: true, Note: "what the responses had proven of the buckets when the load ended"},
@@ -127,7 +125,7 @@ func kindsTable(seen []discordsim.BucketReport, known map[string]string) report.
 			views = append(views, fmt.Sprintf("%d %s", k.known[view], view))
 		}
 		t.Rows = append(t.Rows, []report.Value{
-			report.Text(name), report.List(slices.Sorted(maps.Keys(k.limits))), report.Count(len(k.hashes)), report.Count(k.buckets),
+			report.Text(name), report.List(slices.Sorted(maps.Keys(k.limits))), report.Count(k.buckets),
 			report.Count(k.requests), report.Count(k.refused), report.Count(k.avoidable), report.List(views),
 		})
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -20,43 +21,29 @@ type Result struct {
 	seen     discordsim.Report // by the simulator
 	known    map[string]string // what the client took the buckets for, see inProcess.kinds
 
-	Requests int
-	// Answered counts requests with a response, Statuses these by status. A 429 before another attempt does not count.
-	Answered int
-	Statuses map[int]int
-	// RefusedEarly counts requests that the client rejected, because the predicted wait exceeded the max rate limit.
-	RefusedEarly int
-	// Errors counts the requests that failed, by the text of the error.
-	Errors map[string]int
+	// Answered counts the requests with a success. RefusedEarly counts those that the client refused, because the
+	// predicted wait exceeded the max rate limit. Errors counts those that failed, by the text of the error.
+	Requests, Answered, RefusedEarly int
+	Errors                           map[string]int
 	// Took is the time from the start until the last outcome. Requests that were given up have none.
 	Took time.Duration
 	// Queued has quantiles of the time from the handover until the accepted attempt was sent.
 	Queued      Queued
 	Ideal       Ideal
-	Stalled     time.Duration // the longest that a timer or a response came late
+	Stalled     time.Duration // the longest that a timer or the simulator came late
 	Leaks       Leaks         // of a long load
 	Interrupted bool
 	Timeline    *report.Timeline // nil: nothing was recorded
 }
 
 func newResult(s *Scenario) Result {
-	return Result{scenario: s, Requests: s.Requests(), Statuses: make(map[int]int), Errors: make(map[string]int)}
+	return Result{scenario: s, Requests: s.Requests(), Errors: make(map[string]int)}
 }
 
 // Failed returns the number of requests in Errors.
 func (r *Result) Failed() (n int) {
 	for _, count := range r.Errors {
 		n += count
-	}
-	return n
-}
-
-// rejected returns how many responses were no success.
-func (r *Result) rejected() (n int) {
-	for status, count := range r.Statuses {
-		if status >= http.StatusMultipleChoices {
-			n += count
-		}
 	}
 	return n
 }
@@ -83,13 +70,63 @@ func (r *Result) note(status int, err error, took time.Duration) bool {
 	case errors.As(err, &tooLong):
 		r.RefusedEarly++
 	case err != nil:
-		r.Errors[httpclient.Redact(err).Error()]++
-	case status >= http.StatusBadRequest && r.scenario.Name != "": // a load accepts any response
+		r.Errors[err.Error()]++
+	case status >= http.StatusMultipleChoices:
 		r.Errors[fmt.Sprintf("status %d", status)]++
 	default:
 		r.Answered++
-		r.Statuses[status]++
 	}
 	r.Took = max(r.Took, took)
 	return true
+}
+
+// verdict fails a run that missed a target. It says whether the machine may be the reason.
+func (r *Result) verdict() report.Verdict {
+	line := fmt.Sprintf("%d of %s answered", r.Answered, report.Counted(r.Requests, "request"))
+	if r.Interrupted {
+		return report.Verdict{Status: report.Interrupted, Line: line}
+	}
+	if n := r.Failed(); n > 0 {
+		line += fmt.Sprintf(", %d failed or were cancelled", n)
+	}
+	if r.RefusedEarly > 0 {
+		line += fmt.Sprintf(", %d refused at once, as they would have waited longer than %s", r.RefusedEarly, report.Setting(r.scenario.config.MaxRateLimit))
+	}
+	line += fmt.Sprintf(", avoidable 429s: %d", r.seen.Avoidable.Total())
+	if r.Efficiency() > 0 {
+		line += fmt.Sprintf(", %.3f of the ideal", r.Efficiency())
+	}
+	if r.scenario.config.Length > 0 {
+		line += ", nothing left behind"
+	}
+	reasons := r.missed()
+	if len(reasons) > 0 && r.Stalled > stallTolerated {
+		reasons = append(reasons, fmt.Sprintf("this machine stalled by %s at once: run it again when it has less to do", report.Time(r.Stalled)))
+	}
+	return report.Judge(line, reasons...)
+}
+
+// missed lists the targets that were missed, and by how much. No request may fail, unless faults disturb a load. A load
+// may refuse requests at once, and has no target for avoidable 429s. A long one must not leave anything behind.
+func (r *Result) missed() (missed []string) {
+	s, targets := r.scenario, r.scenario.Targets
+	miss := func(when bool, format string, values ...any) {
+		if when {
+			missed = append(missed, fmt.Sprintf(format, values...))
+		}
+	}
+	miss(r.Answered == 0, "no request was answered")
+	miss(r.GivenUp() > 0, "%d had no outcome within %v", r.GivenUp(), patience)
+	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
+		miss(!s.config.Faults, "%d ended with: %s", r.Errors[text], text)
+	}
+	if s.Name != "" {
+		miss(r.RefusedEarly > 0, "refused at once: %d, none wanted", r.RefusedEarly)
+		miss(r.seen.Avoidable.Total() > 0, "avoidable 429s: %d, none wanted", r.seen.Avoidable.Total())
+	}
+	miss(r.Answered == r.Requests && r.Efficiency() < targets.Efficiency, "%.4f of the ideal, at least %.2f wanted", r.Efficiency(), targets.Efficiency)
+	p99 := r.Queued.P99.Round(time.Millisecond)
+	miss(targets.P99 > 0 && r.Queued.P99 > targets.P99, "queued for %v (99th percentile), at most %v wanted", p99, targets.P99)
+	miss(targets.InOrder && r.seen.Inversions > 0, "overtaken requests: %d, none wanted", r.seen.Inversions)
+	return append(missed, r.Leaks.problems()...)
 }

@@ -53,29 +53,27 @@ func (b Bars) Caption() (title, summary string) { return b.Title, b.Summary }
 
 // SVG draws the groups below each other. A bar's count stands behind it.
 func (b Bars) SVG() template.HTML {
-	const left, right, bar, gap = 120, 880, 14, 12
-	most := 1
+	const left, width, height, gap = 120, 760, 14, 12
+	s, y, most := &svg{}, 24.0, 1
 	for _, group := range b.Groups {
 		most = max(most, slices.Max(group.Counts))
 	}
-	s, y := &svg{}, 24.0
+	bar := func(i int, x, y float64, length float64, text string) {
+		s.add(`<rect x="%.0f" y="%.0f" width="%.0f" height="%d" class="bar%d"/>`, x, y, length, height-2, i)
+		s.text(x+length+6, y+height-4, "soft", "start", text)
+	}
 	for i, name := range b.Names {
-		x := left + 220*float64(i)
-		s.add(`<rect x="%.0f" y="4" width="12" height="12" class="bar%d"/>`, x, i)
-		s.text(x+18, 14, "soft", "start", name)
+		bar(i, left+220*float64(i), 4, height, name)
 	}
 	for _, group := range b.Groups {
-		class, height := "", float64(bar*len(group.Counts))
+		name := group.Name
 		if group.Marked {
-			class = "strong"
-			s.add(`<rect x="0" y="%.1f" width="%d" height="%.1f" class="marked"/>`, y-gap/2, svgWidth, height+gap)
+			name = "→ " + name
 		}
-		s.text(left-10, y+height/2+4, class, "end", group.Name)
+		s.text(left-10, y+height+4, "strong", "end", name)
 		for i, count := range group.Counts {
-			width := float64(count) / float64(most) * (right - left)
-			s.add(`<rect x="%d" y="%.1f" width="%.1f" height="%d" class="bar%d"/>`, left, y+1, max(width, 1), bar-2, i)
-			s.text(left+width+8, y+bar-3, "soft", "start", fmt.Sprint(count))
-			y += bar
+			bar(i, left, y, 1+float64(count)/float64(most)*width, fmt.Sprint(count))
+			y += height
 		}
 		y += gap
 	}
