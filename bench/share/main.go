@@ -63,7 +63,7 @@ type shareCommand struct {
 }
 
 // mostCalls has the maximum calls to the server per request, by scenario.
-var mostCalls = map[string]float64{"one-bucket": 4, "own-buckets": 0.1, "foreign-traffic": 0.35}
+var mostCalls = map[string]float64{"one-bucket": 4, "own-buckets": 0.1, "foreign-traffic": 0.4}
 
 // Check validates the flags. Its errors do not repeat the URL of the server, because it may contain a password.
 func (c *shareCommand) Check(map[string]bool) error {

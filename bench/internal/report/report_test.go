@@ -11,10 +11,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const ms = time.Millisecond
 
@@ -145,14 +148,8 @@ func TestPageEscapesAllTexts(t *testing.T) {
 	t.Parallel()
 	page := written(t, sample(`<script>alert("x")</script>'&`).WritePage)
 	assert.NotContains(t, page, "<script")
-	assert.Contains(t, page, "&lt;script&gt;")
 	assert.NotContains(t, page, "http://", "it fetches nothing")
-}
-
-func TestTimelineShowsEachOutcome(t *testing.T) {
-	t.Parallel()
-	page := written(t, sample("Things").WritePage)
-	for _, want := range []string{"× request let through", " × avoidable 429", `class="window"`, "5 per 5 ms, fixed"} {
+	for _, want := range []string{"&lt;script&gt;", "× request let through", "× avoidable 429", `class="window"`, "5 per 5 ms, fixed"} {
 		assert.Contains(t, page, want)
 	}
 	assert.Less(t, len(burst(100_000, "x").SVG()), 500_000, "marks that lie on each other are one mark")
