@@ -35,23 +35,26 @@ type Report struct {
 	// Smallest is the index of the smallest value that refuses no request that could have left in time.
 	Smallest int
 	limits   []limit
+	patient  Result // with a value that refuses nothing
 }
 
 // Result is the outcome of a load with one max rate limit.
 type Result struct {
 	MaxRateLimit      time.Duration
 	Requests, Refused int
-	// Useful counts the requests among Refused whose predicted wait was not too long. Late counts those that left too late.
-	Useful, Late int
+	// InVain counts the requests among Refused that could have left in time: so it was predicted, or they do if nothing
+	// is refused. Late counts those that left too late.
+	InVain, Late int
 	// Queued has quantiles of how long requests that were not refused were held back, without round trips.
 	load.Queued
 	// Limited counts 429s.
 	Limited int
 
-	predicted time.Duration // the longest wait that the manager predicted and accepted
-	wanted    time.Duration // the longest predicted wait of the requests among Useful
-	tallies   []tally       // of each limit
-	events    int           // events of the simulation
+	predicted time.Duration   // the longest wait that the manager predicted and accepted
+	wanted    time.Duration   // the longest predicted wait of the requests in InVain
+	waits     []time.Duration // of each request; -1 if it was refused
+	tallies   []tally         // of each limit
+	events    int             // events of the simulation
 }
 
 // tally counts the requests for which one limit opened last.
@@ -70,6 +73,11 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	}
 	r := &Report{Config: config}
 	r.limits, _, _ = config.Discord.limits(config.Load)
+	patient, err := simulate(ctx, config, nil, longestTrace)
+	if err != nil {
+		return nil, err
+	}
+	r.patient = patient
 	if err := r.replay(ctx, config.Useful); err != nil {
 		return nil, err
 	}
@@ -87,26 +95,26 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	shown := append(slices.Clone(values), smallest, config.Useful)
 	r.Results = slices.DeleteFunc(r.Results, func(v Result) bool { return !slices.Contains(shown, v.MaxRateLimit) })
 	slices.SortFunc(r.Results, func(a, b Result) int { return cmp.Compare(a.MaxRateLimit, b.MaxRateLimit) })
-	r.Smallest = slices.IndexFunc(r.Results, func(v Result) bool { return v.Useful == 0 })
+	r.Smallest = slices.IndexFunc(r.Results, func(v Result) bool { return v.InVain == 0 })
 	return r, nil
 }
 
 // search returns the smallest multiple of a step with which nothing is refused in vain. It begins with the longest
 // predicted wait that a replay with Useful has accepted, because a smaller value would refuse that request. It goes up to
-// the longest wait that was refused in vain, and then down, because refusals change the waits of others.
+// the longest predicted wait that was refused in vain, and then down, because refusals change the waits of others.
 func (r *Report) search(ctx context.Context) (time.Duration, error) {
 	step := stepOf(r.Useful)
-	value, down := min(roundUp(r.Results[0].predicted, step), r.Useful), false
+	value, down := roundUp(r.Results[0].predicted, step), false
 	for {
 		if err := r.replay(ctx, value); err != nil {
 			return 0, err
 		}
 		i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit == value })
-		switch refused := r.Results[i].Useful > 0; {
+		switch refused := r.Results[i].InVain > 0; {
 		case refused && down:
-			return min(value+step, r.Useful), nil
+			return value + step, nil
 		case refused:
-			value = min(max(roundUp(r.Results[i].wanted, step), value+step), r.Useful)
+			value = max(roundUp(r.Results[i].wanted, step), value+step)
 		case value < step:
 			return value, nil
 		default:
@@ -143,7 +151,7 @@ func (r *Report) replay(ctx context.Context, values ...time.Duration) error {
 			continue
 		}
 		group.Go(func() (err error) {
-			results[i], err = simulate(running, r.Config, value)
+			results[i], err = simulate(running, r.Config, r.patient.waits, value)
 			return err
 		})
 	}
@@ -158,15 +166,14 @@ func (r *Report) replay(ctx context.Context, values ...time.Duration) error {
 type record struct {
 	Result
 	useful   time.Duration
-	queued   []time.Duration
+	answered int
 	bucketOf []int
+	patient  []time.Duration // how long each request waits if nothing is refused; nil: not known
 }
 
-func newRecord(c *Config, bucketOf []int, limits int) record {
-	return record{
-		Result: Result{Requests: c.Load.Requests(), tallies: make([]tally, limits)},
-		useful: c.Useful, bucketOf: bucketOf,
-	}
+func newRecord(c *Config, bucketOf []int, limits int, patient []time.Duration) record {
+	result := Result{Requests: c.Load.Requests(), tallies: make([]tally, limits), waits: make([]time.Duration, c.Load.Requests())}
+	return record{Result: result, useful: c.Useful, bucketOf: bucketOf, patient: patient}
 }
 
 // limit returns the tally of a queue's bucket, or of the global limit.
@@ -190,14 +197,15 @@ func (r *record) wait(queue int, opened buckets.WaitsFor, d time.Duration) {
 }
 
 // refuse records a request that the manager refused.
-func (r *record) refuse(queue int, err error) {
+func (r *record) refuse(number, queue int, err error) {
 	r.Refused++
+	r.waits[number] = -1
 	var tooLong *ratelimits.TooLongError
 	if !errors.As(err, &tooLong) {
 		return
 	}
-	if tooLong.Wait <= r.useful {
-		r.Useful, r.wanted = r.Useful+1, max(r.wanted, tooLong.Wait)
+	if tooLong.Wait <= r.useful || r.patient != nil && r.patient[number] <= r.useful {
+		r.InVain, r.wanted = r.InVain+1, max(r.wanted, tooLong.Wait)
 	}
 	limit := r.limit(queue, tooLong.Global)
 	limit.refused++
@@ -205,8 +213,9 @@ func (r *record) refuse(queue int, err error) {
 }
 
 // answer records a request that was answered after so long in queues.
-func (r *record) answer(queued time.Duration) {
-	r.queued = append(r.queued, queued)
+func (r *record) answer(number int, queued time.Duration) {
+	r.answered++
+	r.waits[number] = queued
 	if queued > r.useful {
 		r.Late++
 	}
@@ -214,13 +223,16 @@ func (r *record) answer(queued time.Duration) {
 
 // tell calls done with the number of outcomes since before, and returns the number of all outcomes.
 func (r *record) tell(done func(int), before int) int {
-	ended := r.Refused + len(r.queued)
+	ended := r.Refused + r.answered
 	done(ended - before)
 	return ended
 }
 
 // result completes the result and returns it.
 func (r *record) result(maxRateLimit time.Duration) Result {
-	r.MaxRateLimit, r.Queued = maxRateLimit, load.Quantiles(r.queued)
+	r.MaxRateLimit, r.Queued = maxRateLimit, load.Quantiles(slices.DeleteFunc(slices.Clone(r.waits), func(d time.Duration) bool { return d < 0 }))
+	if r.patient != nil {
+		r.waits = nil // nobody needs them
+	}
 	return r.Result
 }

@@ -43,10 +43,11 @@ var errStuck = errors.New("requests wait that nothing will ever wake")
 // lookEvery is the number of events after which a replay checks its context and reports its progress.
 const lookEvery = 1 << 12
 
-// simulate replays the load. The error is the context's, or reports a faulty manager.
-func simulate(ctx context.Context, c Config, maxRateLimit time.Duration) (Result, error) {
+// simulate replays the load. patient has how long each request waits if nothing is refused; nil: not known. The error is
+// the context's, or reports a faulty manager.
+func simulate(ctx context.Context, c Config, patient []time.Duration, maxRateLimit time.Duration) (Result, error) {
 	r := &replay{load: c.Load, discord: &c.Discord, clock: &clock{}, server: newServer(c.Load, &c.Discord)}
-	r.record = newRecord(&c, r.server.bucketOf, len(r.server.counters))
+	r.record = newRecord(&c, r.server.bucketOf, len(r.server.counters), patient)
 	r.manager = buckets.NewRESTBucketManager(buckets.WithClock(r.clock), buckets.WithMaxRateLimit(maxRateLimit),
 		buckets.WithGlobalLimit(c.Discord.GlobalLimit), buckets.WithLogger(nil))
 	r.manager.AddHooks(buckets.Hooks{Waiting: r.waiting, Waited: waited})
@@ -167,7 +168,7 @@ func (x *exchange) acquire() {
 // answered handles the manager's answer: it sends the request, or records why the manager refused it.
 func (x *exchange) answered() {
 	if x.err != nil {
-		x.record.refuse(x.queue, x.err)
+		x.record.refuse(x.number, x.queue, x.err)
 		return
 	}
 	waited := x.clock.now - x.asked
@@ -197,5 +198,5 @@ func (x *exchange) proceed() {
 		x.acquire()
 		return
 	}
-	x.record.answer(x.queued)
+	x.record.answer(x.number, x.queued)
 }

@@ -55,7 +55,10 @@ func (r *Report) verdict() report.Verdict {
 	}
 	best, useful := r.Results[r.Smallest], report.Setting(r.Useful)
 	line := fmt.Sprintf("%s is the smallest max rate limit that refuses nothing that could have left within %s", report.Setting(best.MaxRateLimit), useful)
-	if best.MaxRateLimit < r.Useful {
+	switch i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit == r.Useful }); {
+	case best.MaxRateLimit > r.Useful:
+		line += "; it is longer, because predictions are, until the client knows how a bucket refills"
+	case best.MaxRateLimit < r.Useful && r.Results[i].Refused == best.Refused:
 		line += fmt.Sprintf("; values up to %s do the same", useful)
 	}
 	return report.Verdict{Status: report.Passed, Line: line, Reasons: append(r.sides(), r.name(bottleneck))}
@@ -67,12 +70,15 @@ func (r *Report) sides() (lines []string) {
 	if best := r.Results[r.Smallest]; best.Refused > 0 {
 		lines = append(lines, fmt.Sprintf("The %s that it refuses could not have left within %s.", report.Counted(best.Refused, "request"), useful))
 	}
+	if best := r.Results[r.Smallest]; best.Late > 0 {
+		lines = append(lines, fmt.Sprintf("It lets %s wait longer than %s.", report.Counted(best.Late, "request"), useful))
+	}
 	if r.Smallest > 0 {
 		smaller := r.Results[r.Smallest-1]
-		lines = append(lines, fmt.Sprintf("Smaller: %s refuses %s, though %d of them could have left within %s when they came.",
-			report.Setting(smaller.MaxRateLimit), report.Counted(smaller.Refused, "request"), smaller.Useful, useful))
+		lines = append(lines, fmt.Sprintf("Smaller: %s refuses %s, though %d of them could have left within %s.",
+			report.Setting(smaller.MaxRateLimit), report.Counted(smaller.Refused, "request"), smaller.InVain, useful))
 	}
-	if i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit > r.Useful }); i >= 0 {
+	if i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit > max(r.Useful, r.Results[r.Smallest].MaxRateLimit) }); i >= 0 {
 		larger := r.Results[i]
 		line := fmt.Sprintf("Larger: with %s, %d requests wait longer than %s", report.Setting(larger.MaxRateLimit), larger.Late, useful)
 		lines = append(lines, strings.Replace(line, " 0 requests wait", " no request waits", 1)+fmt.Sprintf(", the longest %s.", report.Time(larger.Max)))
@@ -132,7 +138,7 @@ func (r *Report) facts(judged bool) []report.Fact {
 	facts := []report.Fact{
 		{Name: "recommended", Key: "recommended_seconds", Value: recommended, Remark: remark, Main: true},
 		{Name: "refused", Value: report.Count(v.Refused), Main: true,
-			Remark: fmt.Sprintf("of %s; %d could have left within %s", report.Counted(v.Requests, "request"), v.Useful, report.Setting(r.Useful))},
+			Remark: fmt.Sprintf("of %s; %d could have left within %s", report.Counted(v.Requests, "request"), v.InVain, report.Setting(r.Useful))},
 		{Name: "queued, 99 %", Value: report.Time(v.P99), Main: true},
 		{Name: "queued, longest", Value: report.Time(v.Max), Main: true},
 		{Key: "useful_seconds", Value: report.Setting(r.Useful)},
@@ -184,7 +190,7 @@ func (r *Report) table(judged bool) report.Table {
 	t := report.Table{Title: "max rate limits", Key: "values", Mark: "recommended", Columns: []report.Column{
 		{Name: "max rate\nlimit", Key: "max_rate_limit_seconds"},
 		{Name: "refused", Key: "refused", Note: "requests that the client refused at once, because their predicted wait exceeded the max rate limit"},
-		{Name: "refused\nin vain", Key: "refused_useful", Note: fmt.Sprintf("those among them whose predicted wait was not longer than %s", useful)},
+		{Name: "refused\nin vain", Key: "refused_in_vain", Note: fmt.Sprintf("those among them that could have left within %s: so it was predicted, or they do if nothing is refused", useful)},
 		{Name: "too\nlate", Key: "late", Note: fmt.Sprintf("requests that waited longer than %s; a smaller value would refuse them at once", useful)},
 		{Name: "queued\np50", Key: "queued_seconds.median", Note: "how long requests were held back, round trips not counted: median, 99th percentile, longest"},
 		{Name: "\np99", Key: "queued_seconds.p99"},
@@ -196,7 +202,7 @@ func (r *Report) table(judged bool) report.Table {
 	}
 	for _, v := range r.Results {
 		t.Rows = append(t.Rows, []report.Value{
-			report.Setting(v.MaxRateLimit), report.Count(v.Refused), report.Count(v.Useful), report.Count(v.Late),
+			report.Setting(v.MaxRateLimit), report.Count(v.Refused), report.Count(v.InVain), report.Count(v.Late),
 			report.Time(v.Median), report.Time(v.P99), report.Time(v.Max), report.Count(v.Limited),
 		})
 	}
@@ -212,7 +218,7 @@ func (r *Report) chart(judged bool) report.Chart {
 	}
 	for i, v := range r.Results {
 		name := report.Setting(v.MaxRateLimit).String()
-		c.Groups = append(c.Groups, report.Group{Name: name, Counts: []int{v.Useful, v.Late}, Marked: judged && i == r.Smallest})
+		c.Groups = append(c.Groups, report.Group{Name: name, Counts: []int{v.InVain, v.Late}, Marked: judged && i == r.Smallest})
 	}
 	return c
 }

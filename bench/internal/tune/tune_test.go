@@ -94,7 +94,7 @@ func TestBothSidesByHand(t *testing.T) {
 		none, six, all := r.result(t, 0), r.result(t, 6*second), r.result(t, time.Minute)
 		assert.Equal(t, 19, none.Refused)
 		assert.Equal(t, 10, six.Refused, "of the third and the fourth window")
-		assert.Equal(t, 10, six.Useful, "when they came, ten waited less than 12 s")
+		assert.Equal(t, 10, six.InVain, "when they came, ten waited less than 12 s")
 		assert.Zero(t, six.Late)
 		assert.Zero(t, all.Refused)
 		assert.Equal(t, 5, all.Late, "those of the fourth window")
@@ -102,7 +102,7 @@ func TestBothSidesByHand(t *testing.T) {
 
 		best := r.Results[r.Smallest]
 		assert.Equal(t, 11*second, best.MaxRateLimit, "two windows and round trips")
-		assert.Equal(t, []int{5, 0, 0}, []int{best.Refused, best.Useful, best.Late})
+		assert.Equal(t, []int{5, 0, 0}, []int{best.Refused, best.InVain, best.Late})
 		text := written(t, r)
 		assert.Contains(t, text, "\nOK: 11 s is the smallest max rate limit that refuses nothing that could have left within 12 s; values up to 12 s do the same.\n")
 		assert.Contains(t, text, "\nThe 5 requests that it refuses could not have left within 12 s.\n")
@@ -124,11 +124,10 @@ func TestRecommendedValueIsTheSmallest(t *testing.T) {
 			for _, useful := range []time.Duration{2 * second, 9 * second, 30 * second} {
 				r := run(t, hour(seed), discord, useful)
 				best := r.Results[r.Smallest]
-				assert.LessOrEqual(t, best.MaxRateLimit, useful)
-				assert.Zero(t, best.Useful)
-				smaller, err := simulate(t.Context(), r.Config, best.MaxRateLimit-stepOf(useful))
+				assert.Zero(t, best.InVain)
+				smaller, err := simulate(t.Context(), r.Config, r.patient.waits, best.MaxRateLimit-stepOf(useful))
 				require.NoError(t, err)
-				assert.Positive(t, smaller.Useful, "%v with %v", useful, discord.Others[0].Quota.Kind)
+				assert.Positive(t, smaller.InVain, "%v with %v", useful, discord.Others[0].Quota.Kind)
 				refused := -1
 				for _, v := range slices.Backward(r.Results) {
 					assert.GreaterOrEqual(t, v.Refused, refused, "a larger value refuses no more")
