@@ -31,7 +31,10 @@ func (c *loadCommand) Check(given map[string]bool) error {
 // Run runs the load and shows the result.
 func (c *loadCommand) Run(p *command.Program) error {
 	s := c.Scenario()
-	results, err := runAll(p, &c.Output, load.Settings{Seed: c.Seed, Record: c.Report != ""}, s)
+	if c.Length > 0 {
+		c.Begin(p, s.About)
+	}
+	results, err := runAll(p, load.Settings{Seed: c.Seed, Record: c.Report != ""}, s)
 	if err != nil {
 		return err
 	}

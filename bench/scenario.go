@@ -37,7 +37,8 @@ func (c *scenarioCommand) Check(map[string]bool) error {
 // Run runs scenarios.
 func (c *scenarioCommand) Run(p *command.Program) error {
 	scenarios := slices.DeleteFunc(load.Scenarios(), func(s load.Scenario) bool { return len(c.Names) > 0 && !slices.Contains(c.Names, s.Name) })
-	parts, err := runAll(p, &c.Output, load.Settings{Seed: c.Seed}, scenarios...)
+	c.Begin(p, report.Counted(len(scenarios), "scenario")+", about 20 s")
+	parts, err := runAll(p, load.Settings{Seed: c.Seed}, scenarios...)
 	if err != nil {
 		return err
 	}
@@ -45,16 +46,8 @@ func (c *scenarioCommand) Run(p *command.Program) error {
 }
 
 // runAll runs scenarios concurrently in real time. They make so few requests per second that they hardly compete.
-func runAll(
-	p *command.Program, o *command.Output, settings load.Settings, scenarios ...load.Scenario,
-) ([]*report.Report, error) {
-	requests := 0
-	for i := range scenarios {
-		requests += scenarios[i].Requests()
-	}
-	progress := o.Progress(p, requests)
-	defer progress.End()
-	settings.RealTime, settings.Done = true, progress.Step
+func runAll(p *command.Program, settings load.Settings, scenarios ...load.Scenario) ([]*report.Report, error) {
+	settings.RealTime = true
 	parts, errs := make([]*report.Report, len(scenarios)), make([]error, len(scenarios))
 	var group sync.WaitGroup
 	for i := range scenarios {

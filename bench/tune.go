@@ -117,11 +117,9 @@ func (c *tuneCommand) Run(p *command.Program) error {
 		return command.Misuse(err)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a replay makes much garbage and keeps little
-	progress := c.Progress(p, load.Requests()*(2+max(len(c.MaxRateLimits), 4)))
 	result, err := tune.Run(p.Context, tune.Config{
-		Load: load, Discord: c.discord, Useful: c.Useful, MaxRateLimits: c.MaxRateLimits, Done: progress.Steps,
+		Load: load, Discord: c.discord, Useful: c.Useful, MaxRateLimits: c.MaxRateLimits,
 	})
-	progress.End()
 	if p.Context.Err() != nil {
 		fmt.Fprintln(p.Stderr, "bench: INTERRUPTED: there is a recommendation only when all values have been compared.")
 		return command.StatusError(command.StatusInterrupted)

@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/signal"
 	"slices"
@@ -55,7 +54,6 @@ type shareCommand struct {
 	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them without a name: one-bucket, own-buckets, foreign-traffic."`
 
 	Processes int           `group:"Processes" range:"2..64" default:"4" help:"Number of processes to start, which share limits through a Redis or Valkey server."`
-	Redis     string        `group:"Processes" placeholder:"URL" secret:"" help:"Server for the shared limits, such as redis://127.0.0.1:6379; by default an installed server is started, and stopped afterwards; never printed."`
 	Length    time.Duration `group:"Processes" range:"10s..2m" default:"20s" help:"Approximate duration of a scenario."`
 	Seed      uint64        `group:"Processes" default:"1" help:"Seed of the random numbers."`
 
@@ -65,14 +63,8 @@ type shareCommand struct {
 // mostCalls has the maximum calls to the server per request, by scenario.
 var mostCalls = map[string]float64{"one-bucket": 4, "own-buckets": 0.1, "foreign-traffic": 0.4}
 
-// Check validates the flags. Its errors do not repeat the URL of the server, because it may contain a password.
+// Check returns an error if there is no scenario of a name.
 func (c *shareCommand) Check(map[string]bool) error {
-	if c.Redis != "" {
-		u, err := url.Parse(c.Redis)
-		if err != nil || u.Scheme == "" || u.Host == "" && u.Path == "" {
-			return errors.New("-redis is not the URL of a server: expected one such as redis://127.0.0.1:6379")
-		}
-	}
 	for _, name := range c.Names {
 		if mostCalls[name] == 0 {
 			return fmt.Errorf("there is no scenario %q: see -h", name)
@@ -86,32 +78,26 @@ func (c *shareCommand) Run(p *command.Program) error {
 	scenarios := slices.DeleteFunc(load.Shared(c.Processes, c.Length, c.Seed), func(s load.Scenario) bool {
 		return len(c.Names) > 0 && !slices.Contains(c.Names, s.Name)
 	})
-	requests := 0
-	for i := range scenarios {
-		requests += scenarios[i].Requests()
-	}
-	progress := c.Progress(p, requests)
-	defer progress.End()
 	var parts []*report.Report
 	for i := 0; i < len(scenarios) && (i == 0 || p.Context.Err() == nil); i++ {
-		part, err := c.run(p.Context, &scenarios[i], progress.Step)
+		c.Begin(p, fmt.Sprintf("%s, about %s", scenarios[i].Name, report.Time(c.Length)))
+		part, err := c.run(p.Context, &scenarios[i])
 		if err != nil {
 			return fmt.Errorf("scenario %s: %w", scenarios[i].Name, err)
 		}
 		parts = append(parts, part)
 	}
-	progress.End()
 	about := fmt.Sprintf("%d processes of this machine, limits of 5 per second in fixed windows, 10 to 40 ms each way; about %s each; seed %d",
 		c.Processes, report.Time(c.Length), c.Seed)
 	return c.Show(p, &report.Report{About: []string{about}, Parts: parts, Verdict: report.Together(parts)}, command.Page{})
 }
 
 // run runs a scenario with processes of its own, and judges the calls to the server, too.
-func (c *shareCommand) run(ctx context.Context, s *load.Scenario, done func()) (*report.Report, error) {
+func (c *shareCommand) run(ctx context.Context, s *load.Scenario) (*report.Report, error) {
 	var f *fleet
-	result, err := s.Run(ctx, load.Settings{Seed: c.Seed, RealTime: true, Done: done,
+	result, err := s.Run(ctx, load.Settings{Seed: c.Seed, RealTime: true,
 		Connect: func(ctx context.Context, discord string) (_ load.Client, err error) {
-			f, err = start(ctx, c.Processes, assignment{Discord: discord, Engine: c.Redis})
+			f, err = start(ctx, c.Processes, discord)
 			return f, err
 		}})
 	if f != nil {
@@ -122,7 +108,7 @@ func (c *shareCommand) run(ctx context.Context, s *load.Scenario, done func()) (
 	}
 	r := result.Report()
 	callsEach := float64(f.calls()) / float64(s.Requests())
-	r.Facts = append(r.Facts, report.Fact{Name: "calls per request", Key: "calls_per_request", Value: report.Number(callsEach, 3, ""),
+	r.Facts = append(r.Facts, report.Fact{Name: "calls per request", Key: "calls_per_request", Value: report.Data(callsEach).As(fmt.Sprintf("%.3f", callsEach)),
 		Column: "calls per\nrequest", Note: "calls to the server that the processes share, for each request"})
 	if most := mostCalls[s.Name]; callsEach > most && r.Verdict.Status != report.Interrupted {
 		reason := fmt.Sprintf("%.3f calls to the server per request, at most %.2f wanted", callsEach, most)

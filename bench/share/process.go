@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -31,9 +30,8 @@ const childVariable = "RATELIGHT_BENCH_CHILD"
 
 // assignment is the configuration of a child.
 type assignment struct {
-	Discord     string // base URL of the simulator
-	Engine      string // URL of the Redis or Valkey server
-	Application string // name under which limits are shared
+	Discord string // base URL of the simulator
+	Engine  string // URL of the Redis or Valkey server
 }
 
 // child runs the program in a child.
@@ -46,7 +44,7 @@ func child(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store, err := redis.Open(context.Background(), a.Engine, redis.WithApplication(a.Application), redis.WithEviction(), redis.WithLogger(nil))
+	store, err := redis.Open(context.Background(), a.Engine, redis.WithApplication("ratelight-bench"), redis.WithEviction(), redis.WithLogger(nil))
 	if err != nil {
 		return err
 	}
@@ -83,7 +81,7 @@ func child(stdin io.Reader, stdout io.Writer) error {
 // fleet is a client whose requests go through processes that share limits.
 type fleet struct {
 	processes []*process
-	engine    *redistest.Engine // nil: the caller's is used
+	engine    *redistest.Engine
 	base      http.Transport
 	closing   sync.Once
 }
@@ -99,23 +97,18 @@ type process struct {
 	err     error // why it has failed
 }
 
-// start starts the engine, unless one is assigned, and the processes.
-func start(ctx context.Context, processes int, a assignment) (f *fleet, err error) {
-	f = &fleet{base: http.Transport{MaxIdleConnsPerHost: 1000}}
-	a.Application = fmt.Sprintf("ratelight-bench-%x", rand.Uint64()) // nothing is shared under this name yet
-	if a.Engine == "" {
-		f.engine, err = redistest.Start(ctx, redistest.Options{})
-		if errors.Is(err, redistest.ErrNotInstalled) {
-			return nil, errors.New("no server to share limits through: install Redis (redis-server) or Valkey (valkey-server), or name one " +
-				"that runs with -redis redis://127.0.0.1:6379")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("start a server to share limits through: %w", err)
-		}
-		a.Engine = f.engine.URL()
+// start starts the engine and the processes.
+func start(ctx context.Context, processes int, discord string) (*fleet, error) {
+	engine, err := redistest.Start(ctx, redistest.Options{})
+	if errors.Is(err, redistest.ErrNotInstalled) {
+		return nil, errors.New("no server to share limits through: install Redis (redis-server) or Valkey (valkey-server)")
 	}
+	if err != nil {
+		return nil, fmt.Errorf("start a server to share limits through: %w", err)
+	}
+	f := &fleet{engine: engine, base: http.Transport{MaxIdleConnsPerHost: 1000}}
 	for number := range processes {
-		p, err := launch(a)
+		p, err := launch(assignment{Discord: discord, Engine: engine.URL()})
 		if err != nil {
 			f.Close()
 			return nil, fmt.Errorf("process %d is not ready: %w", number+1, err)
@@ -181,9 +174,7 @@ func (f *fleet) Close() {
 		}
 		group.Wait()
 		f.base.CloseIdleConnections()
-		if f.engine != nil {
-			f.engine.Close()
-		}
+		f.engine.Close()
 	})
 }
 

@@ -37,7 +37,7 @@ func (p *Program) Parse(arguments []string) (Command, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, Misuse(explained(err, arguments))
+		return nil, Misuse(errors.New(strings.ReplaceAll(err.Error(), "--", "-")))
 	}
 	given := make(map[string]bool)
 	for _, step := range parsed.Path {
@@ -67,34 +67,11 @@ func asKongWants(arguments []string) []string {
 		arguments = append(arguments[1:], "--help")
 	}
 	for i, argument := range arguments {
-		if argument == "--" {
-			break
-		}
 		if len(argument) > 2 && argument[0] == '-' && argument[1] >= 'a' && argument[1] <= 'z' {
 			arguments[i] = "-" + argument
 		}
 	}
 	return arguments
-}
-
-// explained rewrites an error of kong. It names flags as users write them. It repeats no argument but a command in lower
-// case, because any other argument may be secret.
-func explained(err error, arguments []string) error {
-	text := strings.ReplaceAll(err.Error(), "--", "-")
-	if _, argument, unexpected := strings.Cut(text, "unexpected argument "); unexpected {
-		i := slices.Index(arguments, argument)
-		if i == 0 && strings.Trim(argument, "abcdefghijklmnopqrstuvwxyz") == "" {
-			return fmt.Errorf("%q is no command: see -h", argument)
-		}
-		return fmt.Errorf("argument %d is not a flag: expected flags only; quote values that contain spaces", i+1)
-	}
-	if flag, got, missing := strings.Cut(text, ": expected string value but got "); missing {
-		if strings.Contains(got, "<EOL>") {
-			return fmt.Errorf("%s: expected a value after it, and there is nothing", flag)
-		}
-		return fmt.Errorf("%s: expected a value; one that begins with a dash has to be written as %s=value", flag, flag)
-	}
-	return errors.New(text)
 }
 
 // mapper parses flags with a tag such as range:"1..64". Its errors say which values are expected.

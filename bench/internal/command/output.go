@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
@@ -29,12 +28,11 @@ func (p *Page) Check() error {
 	return nil
 }
 
-// Progress starts to show the progress of a run on standard error. With -json it shows nothing.
-func (o *Output) Progress(p *Program, requests int) *report.Progress {
-	if o.JSON {
-		return report.NewProgress(io.Discard, requests)
+// Begin says on standard error what begins now. With -json it says nothing.
+func (o *Output) Begin(p *Program, what string) {
+	if !o.JSON {
+		fmt.Fprintln(p.Stderr, what)
 	}
-	return report.NewProgress(p.Stderr, requests)
 }
 
 // Show writes the page, if there is to be one, and then the report as text or JSON. The page comes first, because

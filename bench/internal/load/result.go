@@ -59,12 +59,12 @@ func (r *Result) Efficiency() float64 {
 	return r.Ideal.Time.Seconds() / r.Took.Seconds()
 }
 
-// note records the outcome of one request. It returns false if the request was given up and has none.
-func (r *Result) note(status int, err error, took time.Duration) bool {
+// note records the outcome of one request. A request that was given up has none.
+func (r *Result) note(status int, err error, took time.Duration) {
 	var tooLong *ratelimits.TooLongError
 	switch {
 	case errors.Is(err, buckets.ErrClosed), errors.Is(err, context.Canceled):
-		return false
+		return
 	case errors.Is(err, context.DeadlineExceeded):
 		r.Errors["cancelled by the load"]++
 	case errors.As(err, &tooLong):
@@ -77,7 +77,6 @@ func (r *Result) note(status int, err error, took time.Duration) bool {
 		r.Answered++
 	}
 	r.Took = max(r.Took, took)
-	return true
 }
 
 // verdict fails a run that missed a target. It says whether the machine may be the reason.

@@ -30,8 +30,6 @@ type Settings struct {
 	Seed uint64
 	// RealTime reports whether the scheduler may delay the client, for which the judge has to allow.
 	RealTime bool
-	// Done is called for every request that has an outcome, one call at a time. It may be nil.
-	Done func()
 	// Record makes a timeline of every request, for the page.
 	Record bool
 	// Connect returns the client for a simulated Discord that listens at a URL; nil: a transport in this process.
@@ -54,7 +52,6 @@ type run struct {
 
 	// mu guards all fields below.
 	mu     sync.Mutex
-	done   func()          // may be nil
 	handed []time.Time     // when each request was handed to the client
 	queued []time.Duration // from then until the accepted attempt was sent
 	result Result
@@ -64,7 +61,7 @@ type run struct {
 // for the requests in flight, and returns with Result.Interrupted set. The error reports an invalid scenario, or a
 // client that failed.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err error) {
-	r := &run{Scenario: s, done: settings.Done, handed: make([]time.Time, s.Requests()), result: newResult(s)}
+	r := &run{Scenario: s, handed: make([]time.Time, s.Requests()), result: newResult(s)}
 	result, goroutines := &r.result, runtime.NumGoroutine()
 	config := s.begin(settings)
 	config.Observe = r.observe
@@ -178,9 +175,7 @@ func (r *run) send(ctx context.Context, n int) {
 	status, err := r.roundTrip(ctx, n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.result.note(status, err, time.Since(r.start)) && r.done != nil {
-		r.done()
-	}
+	r.result.note(status, err, time.Since(r.start))
 }
 
 func (r *run) roundTrip(ctx context.Context, n int) (status int, err error) {

@@ -3,8 +3,6 @@ package report_test
 import (
 	"encoding/json"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +73,7 @@ Things  1.50 s  Things
 Things
 
 Things  share
-─────────────────────────
+───────────────────────
 Things  0.500  ← Things
 
 Things  Things
@@ -153,24 +151,4 @@ func TestPageEscapesAllTexts(t *testing.T) {
 		assert.Contains(t, page, want)
 	}
 	assert.Less(t, len(burst(100_000, "x").SVG()), 500_000, "marks that lie on each other are one mark")
-}
-
-func TestFileIsReplacedAsAWhole(t *testing.T) {
-	t.Parallel()
-	directory := t.TempDir()
-	path, link := filepath.Join(directory, "report.html"), filepath.Join(directory, "link.html")
-	require.NoError(t, report.CheckFile(path))
-	require.NoError(t, os.WriteFile(path, []byte("before"), 0o600))
-	require.NoError(t, os.Symlink("report.html", link))
-	require.NoError(t, sample("Things").WriteFile(link))
-	content, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.True(t, strings.HasSuffix(strings.TrimSpace(string(content)), "</html>"))
-	entries, err := os.ReadDir(directory)
-	require.NoError(t, err)
-	assert.Len(t, entries, 2, "nothing is left behind")
-
-	missing := filepath.Join(directory, "missing", "report.html")
-	require.ErrorContains(t, report.CheckFile(missing), "no file can be created in the directory "+filepath.Dir(missing))
-	require.ErrorContains(t, report.CheckFile(directory), directory+" exists and is not a file")
 }

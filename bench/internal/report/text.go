@@ -1,12 +1,11 @@
 package report
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"unicode/utf8"
 )
 
 // WriteText writes the report as text. The verdict is the last line.
@@ -39,18 +38,17 @@ func (r *Report) WriteText(w io.Writer) error {
 const longestValue = 24
 
 func factsText(facts []Fact) string {
-	t := newTable()
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignLeft}, {Number: 2, Align: text.AlignRight}})
+	var rows [][]string
 	for _, fact := range facts {
 		value, remark := fact.Value.String(), fact.Remark
 		if len(value) > longestValue {
 			value, remark = "", strings.TrimSpace(value+" "+remark)
 		}
 		if fact.Name != "" {
-			t.AppendRow(table.Row{fact.Name, value, remark})
+			rows = append(rows, []string{fact.Name, value, remark})
 		}
 	}
-	return trimmed(t)
+	return aligned(rows, []bool{true, false, true})
 }
 
 // overview returns a table with a row for each part: its verdict and the facts that have a column. All parts have the
@@ -79,61 +77,74 @@ func (t Table) text(explained map[string]bool) string {
 	if t.Title == "" || len(t.Rows) == 0 {
 		return ""
 	}
-	writer, notes := newTable(), newTable()
-	var head table.Row
-	var configs []table.ColumnConfig
+	var notes [][]string
+	var isLeft []bool
+	rows, height := make([][]string, 2), 2 // a column's name has two lines at most
 	for _, column := range t.Columns {
 		if column.Name == "" {
 			continue
 		}
-		head = append(head, column.Name)
-		align := text.AlignRight
-		if column.Left {
-			align = text.AlignLeft
+		isLeft = append(isLeft, column.Left)
+		lines := strings.Split("\n"+column.Name, "\n")
+		for i := range height {
+			rows[i] = append(rows[i], lines[len(lines)-height+i])
 		}
-		configs = append(configs, table.ColumnConfig{Number: len(head), Align: align, AlignHeader: align, VAlignHeader: text.VAlignBottom})
 		if column.Note != "" && !explained[column.Note] {
 			explained[column.Note] = true
-			notes.AppendRow(table.Row{oneLine(column.Name), column.Note})
+			notes = append(notes, []string{oneLine(column.Name), column.Note})
 		}
 	}
-	writer.AppendHeader(head)
-	writer.SetColumnConfigs(configs)
 	for i, values := range t.Rows {
-		var row table.Row
+		var row []string
 		for j, column := range t.Columns {
 			if column.Name != "" {
-				row = append(row, values[j])
+				row = append(row, values[j].String())
 			}
 		}
 		if i+1 == t.Marked {
 			row = append(row, "← "+t.Mark)
 		}
-		writer.AppendRow(row)
+		rows = append(rows, row)
 	}
-	return strings.TrimRight(t.Title+"\n\n"+trimmed(writer)+"\n\n"+trimmed(notes), "\n")
+	lines := strings.Split(aligned(rows, append(isLeft, true)), "\n")
+	ruler := 0
+	for _, line := range lines {
+		ruler = max(ruler, utf8.RuneCountInString(line))
+	}
+	lines = slices.Insert(lines, height, strings.Repeat("─", ruler))
+	if lines[0] == "" {
+		lines = lines[1:]
+	}
+	text := t.Title + "\n\n" + strings.Join(lines, "\n")
+	if len(notes) > 0 {
+		text += "\n\n" + aligned(notes, []bool{true, true})
+	}
+	return text
 }
 
 func oneLine(name string) string {
 	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " "))
 }
 
-// newTable returns a table writer that draws no lines but one below the header.
-func newTable() table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Options = table.Options{SeparateHeader: true}
-	style.Format.Header = text.FormatDefault
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	t.SetStyle(style)
-	return t
-}
-
-// trimmed renders a table without spaces at the ends of lines.
-func trimmed(t table.Writer) string {
-	lines := strings.Split(t.Render(), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+// aligned returns rows in columns, which are aligned to the left or to the right.
+func aligned(rows [][]string, isLeft []bool) string {
+	widths := make([]int, len(isLeft))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var lines []string
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			if isLeft[i] {
+				line += fmt.Sprintf("%-*s  ", widths[i], cell)
+			} else {
+				line += fmt.Sprintf("%*s  ", widths[i], cell)
+			}
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -47,19 +47,11 @@ func List(texts []string) Value {
 	return Value{Text: strings.Join(texts, ", "), Data: append([]string{}, texts...)}
 }
 
-// Data returns a value that is only in JSON.
+// Data returns a value that is only in JSON, unless it gets a text.
 func Data(data any) Value { return Value{Data: data} }
 
 // Count returns a count as a value.
 func Count(n int) Value { return Value{Text: fmt.Sprint(n), Data: n} }
-
-// Number returns a number with the given decimals and unit. There is no value if the number is not finite.
-func Number(x float64, decimals int, unit string) Value {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return Value{}
-	}
-	return Value{Text: fmt.Sprintf("%.*f%s", decimals, x, unit), Data: rounded(x)}
-}
 
 // Time returns a measured time with about three significant digits; in JSON it is in seconds.
 func Time(d time.Duration) Value {

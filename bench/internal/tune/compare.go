@@ -23,8 +23,6 @@ type Config struct {
 	Useful time.Duration
 	// MaxRateLimits are values to compare with; none: some smaller and larger ones than the recommended value.
 	MaxRateLimits []time.Duration
-	// Done is called with the number of further requests that have an outcome. Several goroutines may call it at once.
-	Done func(requests int)
 }
 
 // Report compares the max rate limits.
@@ -147,7 +145,6 @@ func (r *Report) replay(ctx context.Context, values ...time.Duration) error {
 		if same >= 0 {
 			results[i] = r.Results[same]
 			results[i].MaxRateLimit = value
-			r.Done(r.Load.Requests())
 			continue
 		}
 		group.Go(func() (err error) {
@@ -219,13 +216,6 @@ func (r *record) answer(number int, queued time.Duration) {
 	if queued > r.useful {
 		r.Late++
 	}
-}
-
-// tell calls done with the number of outcomes since before, and returns the number of all outcomes.
-func (r *record) tell(done func(int), before int) int {
-	ended := r.Refused + r.answered
-	done(ended - before)
-	return ended
 }
 
 // result completes the result and returns it.

@@ -40,7 +40,7 @@ type replay struct {
 // errStuck reports a fault of the manager.
 var errStuck = errors.New("requests wait that nothing will ever wake")
 
-// lookEvery is the number of events after which a replay checks its context and reports its progress.
+// lookEvery is the number of events after which a replay checks its context.
 const lookEvery = 1 << 12
 
 // simulate replays the load. patient has how long each request waits if nothing is refused; nil: not known. The error is
@@ -57,18 +57,14 @@ func simulate(ctx context.Context, c Config, patient []time.Duration, maxRateLim
 	defer r.manager.Close()
 	r.arrival.call = r.arrive
 	r.awaitArrival()
-	reported := 0
 	for ; r.clock.next(); r.record.events++ {
-		if r.record.events%lookEvery == 0 {
-			if ctx.Err() != nil {
-				return Result{}, ctx.Err()
-			}
-			reported = r.record.tell(c.Done, reported)
+		if r.record.events%lookEvery == 0 && ctx.Err() != nil {
+			return Result{}, ctx.Err()
 		}
 		r.settle()
 	}
-	if reported = r.record.tell(c.Done, reported); reported < c.Load.Requests() {
-		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, c.Load.Requests()-reported, maxRateLimit)
+	if missing := c.Load.Requests() - r.record.answered - r.record.Refused; missing > 0 {
+		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, missing, maxRateLimit)
 	}
 	return r.record.result(maxRateLimit), nil
 }
