@@ -19,7 +19,7 @@ func (c *loadCommand) Check(given map[string]bool) error {
 	c.Requests = cmp.Or(c.Requests, 500)
 	c.Preset = !given["limit"] && !given["window"] && !given["kind"]
 	if c.Length > 0 {
-		if err := command.NoEffect(given, "-length", "requests", "concurrency", "limit", "window", "kind"); err != nil {
+		if err := command.NoEffect(given, "-length", "requests", "limit", "window", "kind"); err != nil {
 			return err
 		}
 	} else if given["rate"] || c.Faults {

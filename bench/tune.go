@@ -113,7 +113,7 @@ func (c *tuneCommand) Run(p *command.Program) error {
 	if err != nil {
 		return command.Misuse(err)
 	}
-	if err := cmp.Or(load.CheckRules(c.discord.Given), c.discord.Validate()); err != nil {
+	if err := load.CheckRules(c.discord.Given); err != nil {
 		return command.Misuse(err)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a replay makes much garbage and keeps little

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -140,22 +139,14 @@ func (r *run) sendAll(ctx context.Context, local *inProcess) {
 	defer unwatch()
 	var group sync.WaitGroup
 	defer group.Wait()
-	places := make(chan struct{}, cmp.Or(r.config.Concurrency, r.Requests()))
 	for n, offer := range r.offers {
 		if r.config.Length > 0 && n == len(r.offers)/2 {
 			r.result.Leaks.HeapHalfway = heap()
 		}
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-		}
 		if Pause(ctx, time.Until(r.start.Add(offer.due))) != nil {
 			return
 		}
-		group.Go(func() {
-			r.send(sending, n)
-			<-places
-		})
+		group.Go(func() { r.send(sending, n) })
 		for inTurn && local.entered() <= n && ctx.Err() == nil {
 			runtime.Gosched()
 		}

@@ -10,7 +10,6 @@ import (
 
 // WriteText writes the report as text. The verdict is the last line.
 func (r *Report) WriteText(w io.Writer) error {
-	explained := make(map[string]bool)
 	paragraphs := []string{strings.Join(r.About, "\n"), factsText(r.Facts)}
 	switch len(r.Parts) {
 	case 0:
@@ -18,10 +17,10 @@ func (r *Report) WriteText(w io.Writer) error {
 		part := r.Parts[0]
 		paragraphs = append(paragraphs, part.Name+": "+strings.Join(part.About, "\n"), factsText(part.Facts))
 	default:
-		paragraphs = append(paragraphs, r.overview().text(explained))
+		paragraphs = append(paragraphs, r.overview().text())
 	}
 	for _, table := range r.Tables {
-		paragraphs = append(paragraphs, table.text(explained))
+		paragraphs = append(paragraphs, table.text())
 	}
 	if r.Verdict.Status != "" {
 		if r.Verdict.Line != "" {
@@ -72,8 +71,8 @@ func (r *Report) overview() Table {
 	return overview
 }
 
-// text returns the table with the notes on its columns that are not yet in explained.
-func (t Table) text(explained map[string]bool) string {
+// text returns the table with the notes on its columns.
+func (t Table) text() string {
 	if t.Title == "" || len(t.Rows) == 0 {
 		return ""
 	}
@@ -89,8 +88,7 @@ func (t Table) text(explained map[string]bool) string {
 		for i := range height {
 			rows[i] = append(rows[i], lines[len(lines)-height+i])
 		}
-		if column.Note != "" && !explained[column.Note] {
-			explained[column.Note] = true
+		if column.Note != "" {
 			notes = append(notes, []string{oneLine(column.Name), column.Note})
 		}
 	}

@@ -64,11 +64,8 @@ type tally struct {
 }
 
 // Run replays the load. The result does not depend on how many replays run at once. The error is the context's when it
-// ends, or reports an invalid configuration or a faulty manager.
+// ends, or reports a faulty manager.
 func Run(ctx context.Context, config Config) (*Report, error) {
-	if err := config.Discord.Validate(); err != nil {
-		return nil, err
-	}
 	r := &Report{Config: config}
 	r.limits, _, _ = config.Discord.limits(config.Load)
 	patient, err := simulate(ctx, config, nil, longestTrace)
@@ -132,7 +129,7 @@ func stepOf(useful time.Duration) time.Duration {
 	return step
 }
 
-// replay adds a result for each value that has none. If a replay refuses nothing, larger values have the same result.
+// replay adds a result for each value that has none.
 func (r *Report) replay(ctx context.Context, values ...time.Duration) error {
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
@@ -141,12 +138,6 @@ func (r *Report) replay(ctx context.Context, values ...time.Duration) error {
 	})
 	results := make([]Result, len(values))
 	for i, value := range values {
-		same := slices.IndexFunc(r.Results, func(v Result) bool { return v.Refused == 0 && v.MaxRateLimit < value })
-		if same >= 0 {
-			results[i] = r.Results[same]
-			results[i].MaxRateLimit = value
-			continue
-		}
 		group.Go(func() (err error) {
 			results[i], err = simulate(running, r.Config, r.patient.waits, value)
 			return err

@@ -24,13 +24,6 @@ type Discord struct {
 	Seed        uint64
 }
 
-// Validate returns an error if such a server cannot be simulated.
-func (d *Discord) Validate() error {
-	config := discordsim.Config{Rules: slices.Concat(d.Given, d.Others), Global: load.GlobalQuota(d.GlobalLimit)}
-	_, err := discordsim.NewWorld(beginning, config)
-	return err
-}
-
 // rule returns the rule of a queue, and whether the caller named it.
 func (d *Discord) rule(q *queue) (rule discordsim.Rule, given bool) {
 	if i := slices.IndexFunc(d.Given, q.matches); i >= 0 {
@@ -91,7 +84,7 @@ func newServer(l *Load, discord *Discord) *server {
 	limits, bucketOf, hashes := discord.limits(l)
 	s := &server{load: l, bucketOf: bucketOf, hashes: hashes}
 	for _, limit := range limits {
-		counter, _ := discordsim.NewCounter(limit.quota) // Validate has checked the quota
+		counter, _ := discordsim.NewCounter(limit.quota) // the flags have valid numbers
 		s.counters = append(s.counters, counter)
 	}
 	return s

@@ -40,9 +40,6 @@ type replay struct {
 // errStuck reports a fault of the manager.
 var errStuck = errors.New("requests wait that nothing will ever wake")
 
-// lookEvery is the number of events after which a replay checks its context.
-const lookEvery = 1 << 12
-
 // simulate replays the load. patient has how long each request waits if nothing is refused; nil: not known. The error is
 // the context's, or reports a faulty manager.
 func simulate(ctx context.Context, c Config, patient []time.Duration, maxRateLimit time.Duration) (Result, error) {
@@ -57,11 +54,11 @@ func simulate(ctx context.Context, c Config, patient []time.Duration, maxRateLim
 	defer r.manager.Close()
 	r.arrival.call = r.arrive
 	r.awaitArrival()
-	for ; r.clock.next(); r.record.events++ {
-		if r.record.events%lookEvery == 0 && ctx.Err() != nil {
-			return Result{}, ctx.Err()
-		}
+	for r.clock.next() && ctx.Err() == nil {
 		r.settle()
+	}
+	if ctx.Err() != nil {
+		return Result{}, ctx.Err()
 	}
 	if missing := c.Load.Requests() - r.record.answered - r.record.Refused; missing > 0 {
 		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, missing, maxRateLimit)
