@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 
 	"github.com/ratelight/ratelight/bench/internal/command"
 	"github.com/ratelight/ratelight/bench/internal/load"
@@ -18,11 +19,12 @@ type loadCommand struct {
 func (c *loadCommand) Check(given map[string]bool) error {
 	c.Requests = cmp.Or(c.Requests, 500)
 	c.Preset = !given["limit"] && !given["window"] && !given["kind"]
-	if c.Length > 0 {
-		if err := command.NoEffect(given, "-length", "requests", "limit", "window", "kind"); err != nil {
-			return err
+	for _, name := range []string{"requests", "limit", "window", "kind"} {
+		if c.Length > 0 && given[name] {
+			return fmt.Errorf("-%s has no effect together with -length: omit one of them", name)
 		}
-	} else if given["rate"] || c.Faults {
+	}
+	if c.Length == 0 && (given["rate"] || c.Faults) {
 		return errors.New("-rate and -faults have an effect only together with -length, which is not given")
 	}
 	return cmp.Or(c.Network.Check(), c.Page.Check())

@@ -95,13 +95,3 @@ func mapper[T int | float64 | time.Duration](what string, parse func(string) (T,
 		return nil
 	}))
 }
-
-// NoEffect returns an error if one of flags is set, because they have no effect together with the flag beside.
-func NoEffect(given map[string]bool, beside string, flags ...string) error {
-	for _, name := range flags {
-		if given[name] {
-			return fmt.Errorf("-%s has no effect together with %s: omit one of them", name, beside)
-		}
-	}
-	return nil
-}

@@ -158,18 +158,6 @@ func TestLongLoadLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestLeaksFail(t *testing.T) {
-	t.Parallel()
-	for want, leaks := range map[string]Leaks{
-		"the client still has 1 requests waiting and 2 in flight":        {Waiting: 1, InFlight: 2},
-		"2 goroutines more than before the load":                         {Goroutines: 2},
-		"the heap has grown from 1.00 MB to 10.00 MB in the second half": {HeapHalfway: 1 << 20, HeapEnd: 10 << 20},
-	} {
-		assert.Equal(t, []string{want}, leaks.problems())
-	}
-	assert.Empty(t, (&Leaks{HeapHalfway: 1 << 20, HeapEnd: 8 << 20, Buckets: 5}).problems())
-}
-
 // finished returns a result of a scenario that has reached its targets.
 func finished() Result {
 	return Result{

@@ -56,12 +56,7 @@ func (c *clock) after(d time.Duration, e *event) {
 
 func (c *clock) Now() time.Time { return beginning.Add(c.now) }
 
-func (c *clock) Since(t time.Time) time.Duration {
-	if t == beginning { // the usual case
-		return c.now
-	}
-	return c.Now().Sub(t)
-}
+func (c *clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 func (c *clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	t := &timer{event{call: f}, c}

@@ -24,18 +24,15 @@ const (
 	expectedTime    = "expected RFC 3339, such as 2026-01-02T15:04:05.5Z, or seconds (no milliseconds) since any beginning, such as 12.5"
 )
 
-// columnNames has the names of the columns.
-var columnNames = [3]string{"time", "method", "path"}
-
 // ReadTrace reads a load from CSV. The requests may be in any order. Errors repeat nothing of the content, because a
 // path may contain the token of a webhook.
 //
-// The columns are time, method and path, in this order. A header line may give another order and more columns, which
-// are ignored. Times are in RFC 3339, or in seconds since any beginning, the same throughout the trace.
+// The columns are time, method and path; further ones are ignored, and so is a header. Times are in RFC 3339, or in
+// seconds since any beginning, the same throughout the trace.
 //
 // Invalid lines are left out and counted, see Load.Skipped. It is an error if no line is left.
 func ReadTrace(name string, content io.Reader) (*Load, error) {
-	t := &trace{load: newLoad(), columns: [3]int{0, 1, 2}}
+	t := &trace{load: newLoad()}
 	reader := csv.NewReader(content)
 	reader.FieldsPerRecord, reader.LazyQuotes, reader.TrimLeadingSpace, reader.ReuseRecord = -1, true, true, true
 	for first := true; ; first = false {
@@ -46,11 +43,8 @@ func ReadTrace(name string, content io.Reader) (*Load, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if first && t.readHeader(record) {
-			if slices.Min(t.columns[:]) < 0 {
-				return nil, fmt.Errorf("%s: the header lacks a column: %s", name, expectedColumns)
-			}
-			continue
+		if first && strings.EqualFold(strings.TrimPrefix(record[0], "\uFEFF"), "time") {
+			continue // a header
 		}
 		if err := t.read(record); err != nil {
 			line, _ := reader.FieldPos(0)
@@ -66,34 +60,17 @@ func ReadTrace(name string, content io.Reader) (*Load, error) {
 
 // trace is a load that is being read.
 type trace struct {
-	load    *Load
-	times   []time.Time
-	dated   bool   // times are RFC 3339
-	columns [3]int // indexes of time, method and path; -1: the header lacks it
-}
-
-// readHeader reports whether the record is a header, and takes the columns from it.
-func (t *trace) readHeader(record []string) bool {
-	column := func(name string) int {
-		return slices.IndexFunc(record, func(cell string) bool {
-			return strings.EqualFold(strings.TrimSpace(strings.TrimPrefix(cell, "\uFEFF")), name)
-		})
-	}
-	if column(columnNames[0]) < 0 {
-		return false
-	}
-	for i, name := range columnNames {
-		t.columns[i] = column(name)
-	}
-	return true
+	load  *Load
+	times []time.Time
+	dated bool // times are RFC 3339
 }
 
 // read adds the request of a record.
 func (t *trace) read(record []string) error {
-	if slices.Max(t.columns[:]) >= len(record) {
+	if len(record) < 3 {
 		return errors.New("too few columns: " + expectedColumns)
 	}
-	cell := func(i int) string { return strings.TrimSpace(record[t.columns[i]]) }
+	cell := func(i int) string { return strings.TrimSpace(record[i]) }
 	at, dated, err := parseTime(cell(0))
 	switch {
 	case err != nil:
