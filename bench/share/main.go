@@ -4,8 +4,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,9 +16,6 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
-
-//go:embed help.txt
-var examples string
 
 func main() {
 	if os.Getenv(childVariable) != "" {
@@ -36,17 +31,8 @@ func main() {
 
 func program() command.Program {
 	return command.Program{Name: "share", Grammar: new(shareCommand), Kong: []kong.Option{
-		kong.Description("Judges processes that share their limits through a Redis or Valkey server."), kong.Help(help),
+		kong.Description("Judges processes that share their limits through a Redis or Valkey server, which it starts. All scenarios take 70 s."),
 	}}
-}
-
-// help prints kong's help, followed by examples.
-func help(options kong.HelpOptions, ctx *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
-		return err
-	}
-	_, err := fmt.Fprint(ctx.Stdout, examples)
-	return err
 }
 
 // shareCommand runs processes that share limits, and judges how well they do.
@@ -100,14 +86,15 @@ func (c *shareCommand) run(ctx context.Context, s *load.Scenario) (*report.Repor
 			f, err = start(ctx, c.Processes, discord)
 			return f, err
 		}})
-	if f != nil {
-		err = errors.Join(err, f.failure())
+	if err != nil {
+		return nil, err
 	}
+	calls, err := f.ended()
 	if err != nil {
 		return nil, err
 	}
 	r := result.Report()
-	callsEach := float64(f.calls()) / float64(s.Requests())
+	callsEach := float64(calls) / float64(s.Requests())
 	r.Facts = append(r.Facts, report.Fact{Name: "calls per request", Key: "calls_per_request", Value: report.Data(callsEach).As(fmt.Sprintf("%.3f", callsEach)),
 		Column: "calls per\nrequest", Note: "calls to the server that the processes share, for each request"})
 	if most := mostCalls[s.Name]; callsEach > most && r.Verdict.Status != report.Interrupted {

@@ -178,18 +178,10 @@ func (f *fleet) Close() {
 	})
 }
 
-// failure returns why processes have failed. Call it after Close.
-func (f *fleet) failure() (err error) {
+// ended returns the calls to the engine of all processes, and why processes have failed. Call it after Close.
+func (f *fleet) ended() (calls int64, err error) {
 	for _, p := range f.processes {
-		err = errors.Join(err, p.err)
+		calls, err = calls+p.calls, errors.Join(err, p.err)
 	}
-	return err
-}
-
-// calls returns the calls to the engine of all processes. Call it after Close.
-func (f *fleet) calls() (n int64) {
-	for _, p := range f.processes {
-		n += p.calls
-	}
-	return n
+	return calls, err
 }

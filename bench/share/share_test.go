@@ -42,6 +42,9 @@ func call(ctx context.Context, arguments ...string) (status int, stdout, stderr 
 func TestProcessesShareLimits(t *testing.T) {
 	t.Parallel()
 	redistest.NewEngine(t).Close() // it knows when to skip and when to fail
+	status, _, stderr := call(t.Context(), "none")
+	assert.Equal(t, command.StatusUsage, status)
+	assert.Contains(t, stderr, `there is no scenario "none": see -h`)
 	status, stdout, stderr := call(t.Context(), "one-bucket", "-processes", "2", "-length", "10s", "-json")
 	require.Contains(t, []int{0, command.StatusFailed}, status, stderr) // a busy machine may miss the targets of time
 	var results []struct {
@@ -77,11 +80,4 @@ func TestChildThatCannotReachTheEngineSaysWhy(t *testing.T) {
 	t.Parallel()
 	_, err := launch(assignment{Discord: "http://127.0.0.1", Engine: "redis://127.0.0.1:1"})
 	assert.ErrorContains(t, err, "connection refused")
-}
-
-func TestMisuseIsExplained(t *testing.T) {
-	t.Parallel()
-	status, _, stderr := call(t.Context(), "none")
-	assert.Equal(t, command.StatusUsage, status)
-	assert.Contains(t, stderr, `there is no scenario "none": see -h`)
 }

@@ -125,8 +125,8 @@ func kindsTable(seen []discordsim.BucketReport, known map[string]string) report.
 			views = append(views, fmt.Sprintf("%d %s", k.known[view], view))
 		}
 		t.Rows = append(t.Rows, []report.Value{
-			report.Text(name), report.List(slices.Sorted(maps.Keys(k.limits))), report.Count(k.buckets),
-			report.Count(k.requests), report.Count(k.refused), report.Count(k.avoidable), report.List(views),
+			report.Text(name), report.Text(strings.Join(slices.Sorted(maps.Keys(k.limits)), ", ")), report.Count(k.buckets),
+			report.Count(k.requests), report.Count(k.refused), report.Count(k.avoidable), report.Text(strings.Join(views, ", ")),
 		})
 	}
 	return t

@@ -55,7 +55,7 @@ func WatchStalls() (result func() time.Duration) {
 
 // Queued has quantiles of how long requests were held back. All are zero if no request was sent.
 type Queued struct {
-	Median, P90, P99, Max time.Duration
+	Median, P99, Max time.Duration
 }
 
 // Quantiles returns the quantiles of times, and sorts times in place.
@@ -65,5 +65,5 @@ func Quantiles(times []time.Duration) Queued {
 	}
 	slices.Sort(times)
 	at := func(percent int) time.Duration { return times[(percent*len(times)+99)/100-1] }
-	return Queued{at(50), at(90), at(99), at(100)}
+	return Queued{at(50), at(99), at(100)}
 }

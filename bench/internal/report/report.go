@@ -30,7 +30,7 @@ type Report struct {
 // Status is how a run ended.
 type Status string
 
-// The ways in which a run may end. Without a status, nothing was to be judged, as in a list.
+// The ways in which a run may end.
 const (
 	Passed      Status = "passed"
 	NotJudged   Status = "not-judged" // it needs no verdict, or was too short; that is no failure
@@ -55,7 +55,7 @@ func Judge(line string, reasons ...string) Verdict {
 }
 
 // Good reports whether the verdict is no reason for a program to fail.
-func (v Verdict) Good() bool { return v.Status == Passed || v.Status == NotJudged || v.Status == "" }
+func (v Verdict) Good() bool { return v.Status == Passed || v.Status == NotJudged }
 
 // Together returns the verdict on all parts: the worst status, and how many parts have it.
 func Together(parts []*Report) Verdict {

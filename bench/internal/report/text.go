@@ -55,16 +55,11 @@ func factsText(facts []Fact) string {
 func (r *Report) overview() Table {
 	overview := Table{Title: "overview"}
 	for _, part := range r.Parts {
-		facts := []Fact{{Column: "scenario", Value: Text(part.Name)}}
-		if part.Verdict.Status != "" {
-			facts = append(facts, Fact{Column: "verdict", Value: part.Verdict.cell()})
-		}
-		facts = slices.DeleteFunc(append(facts, part.Facts...), func(f Fact) bool { return f.Column == "" })
+		facts := append([]Fact{{Column: "scenario", Value: Text(part.Name)}, {Column: "verdict", Value: part.Verdict.cell()}}, part.Facts...)
+		facts = slices.DeleteFunc(facts, func(f Fact) bool { return f.Column == "" })
 		columns, row := []Column(nil), []Value(nil)
 		for i, fact := range facts {
-			text, isText := fact.Value.Data.(string)
-			isLeft := i == 0 || fact.Column == "verdict" || isText && strings.Contains(text, " ")
-			columns, row = append(columns, Column{Name: fact.Column, Note: fact.Note, Left: isLeft}), append(row, fact.Value)
+			columns, row = append(columns, Column{Name: fact.Column, Note: fact.Note, Left: i < 2}), append(row, fact.Value)
 		}
 		overview.Columns, overview.Rows = columns, append(overview.Rows, row)
 	}

@@ -42,7 +42,7 @@ type lane struct {
 
 // kinds explains the kinds of marks, in the order in which they are drawn. The kinds are classes of the style sheet.
 var kinds = []struct{ kind, about string }{
-	{"foreign", "another client's request"}, {"accepted", "request let through"}, {"failed", "answered with an error, or not at all"},
+	{"accepted", "request let through"}, {"failed", "answered with an error, or not at all"},
 	{"unavoidable", "429 that was not avoidable"}, {"avoidable", "avoidable 429"},
 }
 
@@ -60,17 +60,14 @@ func (t *Timeline) Observe(config *discordsim.Config) {
 	}
 }
 
-// use records the window of a limit, and the requests of other clients.
+// use records the window of a limit, and the requests that count for a limit above the buckets.
 func (t *Timeline) use(u discordsim.LimitUse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := max(u.At.Sub(t.start), 0)
 	l := t.lane(laneKey{u.Class, u.Hash, u.Major})
 	l.quota = cmp.Or(l.quota, u.Quota)
-	switch {
-	case u.Taken && u.Who != discordsim.Own:
-		l.mark("foreign", at)
-	case u.Taken && u.Class != discordsim.ClassUser: // event marks requests in their buckets
+	if u.Taken && u.Class != discordsim.ClassUser { // event marks requests in their buckets
 		l.mark("accepted", at)
 	}
 	closes, n := at+u.State.ResetAfter, len(l.windows)
@@ -150,7 +147,7 @@ func (t *Timeline) SVG() template.HTML {
 		return math.Round(laneLeft + (svgWidth-laneLeft-10)*min(float64(at)/float64(end), 1))
 	}
 	for i, k := range kinds {
-		left := []float64{10, 170, 320, 560, 760}[i]
+		left := 10 + 240*float64(i)
 		s.mark(k.kind, left, 12, 1, k.about)
 		s.text(left+12, 16, "soft", "start", k.about)
 	}

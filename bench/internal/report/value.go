@@ -42,11 +42,6 @@ func (v Value) As(text string) Value {
 // Text returns a text as a value.
 func Text(text string) Value { return Value{Text: text, Data: text} }
 
-// List returns texts as a value, which is an array in JSON.
-func List(texts []string) Value {
-	return Value{Text: strings.Join(texts, ", "), Data: append([]string{}, texts...)}
-}
-
 // Data returns a value that is only in JSON, unless it gets a text.
 func Data(data any) Value { return Value{Data: data} }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// beginning is the time at which every replay begins. No result depends on it.
+// beginning is the time at which every replay begins.
 var beginning = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // clock is an event queue in virtual time, and the clock of a bucket manager. next advances the time to the next event

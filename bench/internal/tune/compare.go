@@ -52,7 +52,6 @@ type Result struct {
 	wanted    time.Duration   // the longest predicted wait of the requests in InVain
 	waits     []time.Duration // of each request; -1 if it was refused
 	tallies   []tally         // of each limit
-	events    int             // events of the simulation
 }
 
 // tally counts the requests for which one limit opened last.

@@ -145,15 +145,10 @@ func (r *Report) facts(judged bool) []report.Fact {
 		{Key: "load.requests", Value: report.Count(r.Load.Requests())},
 		{Key: "load.seconds", Value: report.Time(r.Load.Length)},
 		{Key: "load.skipped_lines", Value: report.Count(r.Load.Skipped)},
-		{Key: "bottleneck"},
 	}
 	if i := r.bottleneck(); i >= 0 {
-		t := v.tallies[i]
-		facts = append(facts,
-			report.Fact{Key: "bottleneck.name", Value: report.Text(r.limits[i].name)},
-			report.Fact{Key: "bottleneck.requests", Value: report.Count(t.requests)},
-			report.Fact{Key: "bottleneck.refused", Value: report.Count(t.refused)},
-			report.Fact{Key: "bottleneck.waited_seconds", Value: report.Time(t.waited)})
+		facts = append(facts, report.Fact{Key: "bottleneck.name", Value: report.Text(r.limits[i].name)},
+			report.Fact{Key: "bottleneck.waited_seconds", Value: report.Time(v.tallies[i].waited)})
 	}
 	return facts
 }
