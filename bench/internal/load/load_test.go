@@ -149,7 +149,7 @@ func TestLongLoadLeavesNothingBehind(t *testing.T) {
 		assert.Zero(t, result.GivenUp())
 		assert.Zero(t, result.Leaks.Waiting)
 		assert.Zero(t, result.Leaks.InFlight)
-		assert.Less(t, result.Leaks.Buckets, result.Leaks.Met/4)
+		assert.Less(t, result.Leaks.Buckets, 150, "of some 350")
 		assert.Equal(t, faults, result.Failed() > 0)
 		if !faults {
 			assert.Zero(t, result.seen.Avoidable.Total())

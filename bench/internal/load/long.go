@@ -79,16 +79,8 @@ type Leaks struct {
 	// Goroutines is how many more there are than before the load.
 	Goroutines int
 	// Waiting and InFlight count requests that the client still has, Buckets the buckets that it knows, when all
-	// requests have ended. Met is how many buckets the simulator has counted requests in.
-	Waiting, InFlight, Buckets, Met int
-}
-
-// metBuckets returns how many buckets the simulator has counted requests in.
-func metBuckets(seen []discordsim.BucketReport) (n int) {
-	for _, b := range seen {
-		n += max(b.Evicted, 1)
-	}
-	return n
+	// requests have ended.
+	Waiting, InFlight, Buckets int
 }
 
 // heap returns the bytes in use after a garbage collection.
@@ -133,8 +125,6 @@ func (l *Leaks) facts() []report.Fact {
 		{Name: "heap, at the end", Key: "leaks.heap_end_bytes", Value: report.Bytes(l.HeapEnd)},
 		{Name: "goroutines left", Key: "leaks.goroutines", Value: report.Count(l.Goroutines)},
 		{Name: "waiting, in flight", Value: report.Text(fmt.Sprintf("%d, %d", l.Waiting, l.InFlight)), Remark: "that the client still has"},
-		{Name: "buckets known", Key: "leaks.buckets", Value: report.Count(l.Buckets), Remark: fmt.Sprintf("of %d that the load used", l.Met)},
-		{Key: "leaks.waiting", Value: report.Count(l.Waiting)},
-		{Key: "leaks.in_flight", Value: report.Count(l.InFlight)},
+		{Name: "buckets known", Key: "leaks.buckets", Value: report.Count(l.Buckets), Remark: "those of channels that the load has left are forgotten"},
 	}
 }

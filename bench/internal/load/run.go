@@ -100,7 +100,7 @@ func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err er
 	result.seen = server.Report()
 	_ = server.Close() // there is never an error
 	if s.config.Length > 0 {
-		result.Leaks.Goroutines, result.Leaks.Met = goroutinesAbove(goroutines), metBuckets(result.seen.Buckets)
+		result.Leaks.Goroutines = goroutinesAbove(goroutines)
 	}
 	result.Ideal, err = s.Ideal(result.seen)
 	if result.Answered < result.Requests && result.Ideal.Missing == "" {

@@ -9,9 +9,6 @@ import (
 	"os"
 )
 
-// mostShown bounds the reasons on the page.
-const mostShown = 20
-
 //go:embed page.html
 var pageText string
 
@@ -32,9 +29,6 @@ func (r *Report) WritePage(w io.Writer) error {
 	}
 	return nil
 }
-
-// Shown returns the reasons that the page shows.
-func (v Verdict) Shown() []string { return v.Reasons[:min(len(v.Reasons), mostShown)] }
 
 // CheckFile returns an error if a page cannot be written to a path. It creates the file.
 func CheckFile(path string) error {

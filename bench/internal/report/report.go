@@ -66,11 +66,8 @@ func Together(parts []*Report) Verdict {
 		reasons[status] = append(reasons[status], part.Name+": "+part.Verdict.text())
 	}
 	switch n := func(s Status) int { return len(reasons[s]) }; {
-	case n(Interrupted) > 0 && n(Failed) > 0:
-		line := fmt.Sprintf("%d of %s had missed a target before; what was cut off is not judged", n(Failed), all)
-		return Verdict{Interrupted, line, append(reasons[Failed], reasons[Interrupted]...)}
 	case n(Interrupted) > 0:
-		return Verdict{Interrupted, "what was cut off is not judged", reasons[Interrupted]}
+		return Verdict{Interrupted, "what was cut off is not judged", append(reasons[Failed], reasons[Interrupted]...)}
 	case n(Failed) > 0:
 		return Verdict{Failed, fmt.Sprintf("%d of %s missed a target", n(Failed), all), reasons[Failed]}
 	case n(NotJudged) > 0:

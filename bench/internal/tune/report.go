@@ -153,9 +153,6 @@ func (r *Report) facts(judged bool) []report.Fact {
 	return facts
 }
 
-// mostRoutes bounds the rows of the table of limits.
-const mostRoutes = 15
-
 // limitsTable lists the limit of each route, as it was simulated.
 func (r *Report) limitsTable() report.Table {
 	t := report.Table{Title: "limits", Key: "routes", Columns: []report.Column{
@@ -164,7 +161,7 @@ func (r *Report) limitsTable() report.Table {
 		{Name: "from", Key: "from", Left: true, Note: "rule: named with -rule; preset: as measured at Discord; flags: -limit, -window and -kind"},
 	}}
 	templates, requests := r.Load.byRoute()
-	for _, template := range templates[:min(len(templates), mostRoutes)] {
+	for _, template := range templates {
 		i := slices.IndexFunc(r.Load.queues, func(q queue) bool { return q.template() == template })
 		rule, given := r.Discord.rule(&r.Load.queues[i])
 		from := "flags"
