@@ -3,9 +3,8 @@
 // requests over a long time, in which it looks for leaks.
 //
 // A scenario confronts the whole transport with a simulated Discord in a situation that is known to be hard. It
-// compares the result with that of an ideal client. [Scenario.Run] runs in real time in `go run ./bench`. This
-// package's tests run it in a testing/synctest bubble: all scenarios together take a second or two, and no scheduler
-// blurs the result.
+// compares the result with that of an ideal client. `go run ./bench` runs in real time. This package's tests run in
+// testing/synctest bubbles, where no scheduler blurs the result.
 //
 // # The ideal
 //

@@ -1,9 +1,8 @@
 // Package tune answers an operator's question: which max rate limit should I set? It replays a load against a simulated
 // Discord, in virtual time, once for each value.
 //
-// The caller says how long an answer is of use. A max rate limit below that may refuse requests that would have been
-// answered in time. One above it lets requests wait for answers that come too late. The recommended value is the
-// smallest one that refuses no request that could have left in time.
+// The caller says how long an answer is of use. A smaller max rate limit may refuse requests that could have left in
+// time. A larger one lets requests wait too long. The smallest one that refuses nothing in vain is recommended.
 //
 // # How a replay works
 //

@@ -74,6 +74,7 @@ func (r *replay) waiting(ctx context.Context, w buckets.Waiting) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.record.predicted = max(r.record.predicted, x.queued+w.Wait)
+		x.enter()
 	}
 }
 
@@ -136,6 +137,7 @@ type exchange struct {
 	random  rand.PCG      // separate, so that the round trips of a request do not depend on other requests
 	asked   time.Duration // when the latest attempt asked the manager
 	queued  time.Duration // how long earlier attempts waited
+	entered chan struct{} // closed when the latest attempt waits or has an answer
 	// The manager's answer, and which limit opened last.
 	lease    buckets.Lease
 	err      error
@@ -144,10 +146,10 @@ type exchange struct {
 	response ratelimits.Response
 }
 
-// acquire asks the manager for a lease in a goroutine, which adds the answer to the answers. An event asks once at most,
-// and settle follows it, so that requests are queued in order.
+// acquire asks the manager for a lease in a goroutine, which adds the answer to the answers. It returns when the request
+// waits or has an answer, so that the manager sets no timer beside the replay.
 func (x *exchange) acquire() {
-	x.asked, x.opened = x.clock.now, buckets.WaitsForNothing
+	x.asked, x.opened, x.entered = x.clock.now, buckets.WaitsForNothing, make(chan struct{})
 	x.asking++
 	go func() {
 		lease, err := x.manager.AcquireRequest(context.WithValue(context.Background(), exchangeKey{}, x), &x.request)
@@ -155,7 +157,18 @@ func (x *exchange) acquire() {
 		defer x.mu.Unlock()
 		x.lease, x.err = lease, err
 		x.answers = append(x.answers, x)
+		x.enter()
 	}()
+	<-x.entered
+}
+
+// enter ends acquire. Only the goroutine of acquire calls it.
+func (x *exchange) enter() {
+	select {
+	case <-x.entered:
+	default:
+		close(x.entered)
+	}
 }
 
 // answered handles the manager's answer: it sends the request, or records why the manager refused it.

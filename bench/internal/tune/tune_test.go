@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -118,9 +117,9 @@ func written(t *testing.T, r *Report) string {
 
 func TestRecommendedValueIsTheSmallest(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		for _, discord := range []Discord{fixed, usual(discordsim.Sliding(5, 5*second)), usual(discordsim.Leaky(5, 5*second))} {
-			for _, useful := range []time.Duration{2 * second, 9 * second, 30 * second} {
+			for _, useful := range []time.Duration{2 * second, 9 * second} {
 				r := run(t, hour(seed), discord, useful)
 				assert.Equal(t, r.Results, run(t, hour(seed), discord, useful).Results, "the same load, the same result")
 				best := r.Results[r.Smallest]
@@ -137,14 +136,6 @@ func TestRecommendedValueIsTheSmallest(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestInterruptionEndsTheReplay(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := Run(ctx, Config{Load: hour(1), Discord: fixed, Useful: second})
-	assert.ErrorIs(t, err, context.Canceled)
 }
 
 func TestLoadThatCannotTellIsNotJudged(t *testing.T) {
@@ -180,8 +171,7 @@ func TestRulesAreShown(t *testing.T) {
 	assert.Regexp(t, `(?m)^POST /channels/\{channel_id\}/messages +9  5 per 5 s \(token bucket\) +preset$`, text)
 }
 
-// Eighty requests at once wait for their buckets of ten, and then for the global limit of two per second, which opens
-// last.
+// Eighty requests at once wait for their buckets, and then for the global limit of two per second, which opens last.
 func TestBottleneckIsTheLimitThatOpenedLast(t *testing.T) {
 	t.Parallel()
 	var lines []string
