@@ -184,12 +184,3 @@ func TestVerdictNamesEveryMissedTarget(t *testing.T) {
 		assert.Contains(t, r.verdict().Reasons[1], "this machine stalled by 1.00 s at once")
 	}
 }
-
-func TestQuantiles(t *testing.T) {
-	t.Parallel()
-	var times []time.Duration
-	for i := range 101 {
-		times = append(times, time.Duration(101-i))
-	}
-	assert.Equal(t, Queued{51, 100, 101}, Quantiles(times))
-}

@@ -32,14 +32,16 @@ func (r *Report) about() []string {
 	if l.Skipped > 0 {
 		lines = append(lines, fmt.Sprintf("%s skipped, the first because of this: %v", report.Counted(l.Skipped, "line"), l.FirstSkipped))
 	}
+	which := "all routes"
 	for _, rule := range d.Given {
+		which = "all other routes"
 		lines = append(lines, fmt.Sprintf("rule: %s %s = %s", rule.Method, rule.Path, load.QuotaText(rule.Quota)))
 	}
 	others := "limits as measured at Discord"
 	if !d.Preset {
 		others = load.QuotaText(d.Others[0].Quota)
 	}
-	return append(lines, fmt.Sprintf("all other routes: %s; %s", others, load.GlobalText(d.GlobalLimit)),
+	return append(lines, fmt.Sprintf("%s: %s; %s", which, others, load.GlobalText(d.GlobalLimit)),
 		fmt.Sprintf("%s; seed %d", load.LatencyText(d.Latency), d.Seed))
 }
 

@@ -167,7 +167,7 @@ func TestRulesAreShown(t *testing.T) {
 	assert.Regexp(t, `(?m)^POST /channels/\{channel_id\}/typing +2  5 per 5 s \(fixed window\) +flags$`, text)
 	discord.Given, discord.Others, discord.Preset = nil, load.Preset(), true
 	text = written(t, run(t, requests, discord, 10*second))
-	assert.Contains(t, text, "all other routes: limits as measured at Discord")
+	assert.Contains(t, text, "all routes: limits as measured at Discord")
 	assert.Regexp(t, `(?m)^POST /channels/\{channel_id\}/messages +9  5 per 5 s \(token bucket\) +preset$`, text)
 }
 
