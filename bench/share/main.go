@@ -95,7 +95,8 @@ func (c *shareCommand) run(ctx context.Context, s *load.Scenario) (*report.Repor
 	}
 	r := result.Report()
 	callsEach := float64(calls) / float64(s.Requests())
-	r.Facts = append(r.Facts, report.Fact{Name: "calls per request", Key: "calls_per_request", Value: report.Data(callsEach).As(fmt.Sprintf("%.3f", callsEach)),
+	r.Facts = append(r.Facts, report.Fact{Name: "calls per request", Key: "calls_per_request",
+		Value:  report.Data(callsEach).As(fmt.Sprintf("%.3f", callsEach)),
 		Column: "calls per\nrequest", Note: "calls to the server that the processes share, for each request"})
 	if most := mostCalls[s.Name]; callsEach > most && r.Verdict.Status != report.Interrupted {
 		reason := fmt.Sprintf("%.3f calls to the server per request, at most %.2f wanted", callsEach, most)

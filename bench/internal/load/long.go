@@ -121,7 +121,7 @@ func (l *Leaks) problems() (problems []string) {
 
 func (l *Leaks) facts() []report.Fact {
 	return []report.Fact{
-		{Name: "heap, halfway", Key: "leaks.heap_halfway_bytes", Value: report.Bytes(l.HeapHalfway), Remark: "with the simulated Discord, after a garbage collection"},
+		{Name: "heap, halfway", Key: "leaks.heap_halfway_bytes", Value: report.Bytes(l.HeapHalfway), Remark: "with the simulator"},
 		{Name: "heap, at the end", Key: "leaks.heap_end_bytes", Value: report.Bytes(l.HeapEnd)},
 		{Name: "goroutines left", Key: "leaks.goroutines", Value: report.Count(l.Goroutines)},
 		{Name: "waiting, in flight", Value: report.Text(fmt.Sprintf("%d, %d", l.Waiting, l.InFlight)), Remark: "that the client still has"},

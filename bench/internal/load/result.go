@@ -89,7 +89,8 @@ func (r *Result) verdict() report.Verdict {
 		line += fmt.Sprintf(", %d failed or were cancelled", n)
 	}
 	if r.RefusedEarly > 0 {
-		line += fmt.Sprintf(", %d refused at once, as they would have waited longer than %s", r.RefusedEarly, report.Setting(r.scenario.config.MaxRateLimit))
+		line += fmt.Sprintf(", %d refused at once, as they would have waited longer than %s", r.RefusedEarly,
+			report.Setting(r.scenario.config.MaxRateLimit))
 	}
 	line += fmt.Sprintf(", avoidable 429s: %d", r.seen.Avoidable.Total())
 	if r.Efficiency() > 0 {

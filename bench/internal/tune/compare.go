@@ -81,7 +81,10 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	}
 	values := config.MaxRateLimits
 	if len(values) == 0 {
-		values = []time.Duration{(smallest / 4).Truncate(stepOf(config.Useful)), (smallest / 2).Truncate(stepOf(config.Useful)), 3 * config.Useful, buckets.DefaultMaxRateLimit}
+		step := stepOf(config.Useful)
+		values = []time.Duration{
+			(smallest / 4).Truncate(step), (smallest / 2).Truncate(step), 3 * config.Useful, buckets.DefaultMaxRateLimit,
+		}
 	}
 	if err := r.replay(ctx, values...); err != nil {
 		return nil, err

@@ -56,7 +56,8 @@ func (r *Report) verdict() report.Verdict {
 		return report.Verdict{Status: report.NotJudged, Reasons: reasons}
 	}
 	best, useful := r.Results[r.Smallest], report.Setting(r.Useful)
-	line := fmt.Sprintf("%s is the smallest max rate limit that refuses nothing that could have left within %s", report.Setting(best.MaxRateLimit), useful)
+	line := fmt.Sprintf("%s is the smallest max rate limit that refuses nothing that could have left within %s",
+		report.Setting(best.MaxRateLimit), useful)
 	switch i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit == r.Useful }); {
 	case best.MaxRateLimit > r.Useful:
 		line += "; it is longer, because predictions are, until the client knows how a bucket refills"
@@ -184,7 +185,8 @@ func (r *Report) table(judged bool) report.Table {
 	t := report.Table{Title: "max rate limits", Key: "values", Mark: "recommended", Columns: []report.Column{
 		{Name: "max rate\nlimit", Key: "max_rate_limit_seconds"},
 		{Name: "refused", Key: "refused", Note: "requests that the client refused at once, because their predicted wait exceeded the max rate limit"},
-		{Name: "refused\nin vain", Key: "refused_in_vain", Note: fmt.Sprintf("those among them that could have left within %s: so it was predicted, or they do if nothing is refused", useful)},
+		{Name: "refused\nin vain", Key: "refused_in_vain",
+			Note: fmt.Sprintf("those that could have left within %s: so it was predicted, or they do if nothing is refused", useful)},
 		{Name: "too\nlate", Key: "late", Note: fmt.Sprintf("requests that waited longer than %s; a smaller value would refuse them at once", useful)},
 		{Name: "queued\np50", Key: "queued_seconds.median", Note: "how long requests were held back, round trips not counted: median, 99th percentile, longest"},
 		{Name: "\np99", Key: "queued_seconds.p99"},
