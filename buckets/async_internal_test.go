@@ -28,6 +28,14 @@ func AcquireFunc(ctx context.Context, m *RESTBucketManager, r *Request, done fun
 	}()
 }
 
+// AsyncUnderway reports whether requests of AcquireFunc still wait.
+func AsyncUnderway(m *RESTBucketManager) bool {
+	c := asyncCallsOf(m)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.underway > 0
+}
+
 // asyncCall is one call of AcquireFunc.
 type asyncCall struct {
 	number int

@@ -8,15 +8,15 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Servers that are compatible with Discord may have a bucket for each URL, with arbitrary names. Then neither the major
-// parameter nor the hash of the latest response tells the bucket of the next request. Such a route has one bucket for
-// each path.
+// A server that is compatible with Discord may have a bucket for each URL, with arbitrary names. Then neither the major
+// parameter nor the hash of the latest response identifies the bucket of the next request. Such a route gets one bucket
+// for each path.
 
 const (
-	// differentPaths paths that name different hashes of fresh buckets show that each path has a bucket of its own,
-	// unless one of them names two hashes.
+	// If the responses of differentPaths paths name different hashes, each of a fresh bucket, then each path has a
+	// bucket of its own, unless one of the paths names two hashes.
 	differentPaths = 3
-	// mostPaths bounds for how many paths the hash is remembered.
+	// mostPaths is the number of paths whose hash is remembered.
 	mostPaths = 8
 )
 
@@ -25,12 +25,12 @@ type pathHashes struct {
 	since time.Duration
 	named [mostPaths]struct{ path, hash uint64 } // keyed hashes of both
 	fresh int                                    // paths whose first response showed an otherwise unused bucket
-	used  int                                    // paths whose first response did not
+	used  int                                    // paths whose first response showed a bucket that others use
 	mixed bool                                   // one path has named two hashes, or two paths the same hash
 }
 
 // proven reports whether the responses so far show that each path has a bucket of its own. If the paths shared a limit
-// under ever new names, most of the buckets would not be fresh.
+// whose name changes all the time, most of the buckets would not be fresh.
 func (p *pathHashes) proven() bool {
 	return p.fresh >= differentPaths && !p.mixed && 2*p.used <= p.fresh
 }

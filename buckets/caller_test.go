@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"context"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,13 +19,48 @@ import (
 
 const bot = "Bot one"
 
-// started returns a running manager that the test closes. The global limit is off unless an option sets it.
+// started returns a running manager, which closes when the test is over. The global limit is off unless an option sets
+// it.
 func started(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
 	m := buckets.NewRESTBucketManager(append([]buckets.Option{buckets.WithGlobalLimit(0)}, options...)...)
 	require.NoError(t, m.Start())
-	t.Cleanup(func() { assert.NoError(t, m.Close()) })
+	t.Cleanup(func() {
+		everybodyLeaves(t, m)
+		assert.NoError(t, m.Close())
+	})
 	return m
+}
+
+// callersOf holds the callers of all managers that a test has started.
+var callersOf = struct {
+	sync.Mutex
+	all map[*buckets.RESTBucketManager][]*caller
+}{all: make(map[*buckets.RESTBucketManager][]*caller)}
+
+// everybodyLeaves is the end of every test: callers that wait give up, and leases are returned. Then nothing is left.
+// Requests of AcquireFunc may still wait.
+func everybodyLeaves(t *testing.T, m *buckets.RESTBucketManager) {
+	t.Helper()
+	callersOf.Lock()
+	all := callersOf.all[m]
+	delete(callersOf.all, m)
+	callersOf.Unlock()
+	for _, c := range all {
+		c.cancel()
+	}
+	if len(all) > 0 {
+		synctest.Wait()
+	}
+	for _, c := range all {
+		if c.done() {
+			c.lease.Return()
+		}
+	}
+	if !buckets.AsyncUnderway(m) {
+		drained(t, m)
+		buckets.CheckIdle(t, m)
+	}
 }
 
 func compile(route routes.Route, parameters ...string) routes.CompiledRoute {
@@ -113,6 +149,9 @@ func asks(m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) []*ca
 
 // again acquires once more with the same Request, as one does after a 429.
 func (c *caller) again(m *buckets.RESTBucketManager) {
+	callersOf.Lock()
+	callersOf.all[m] = append(callersOf.all[m], c)
+	callersOf.Unlock()
 	c.answered.Store(false)
 	go func() {
 		c.lease, c.err = m.AcquireRequest(c.context, &c.request)
@@ -140,6 +179,20 @@ func (c *caller) update(r ratelimits.Response) {
 	synctest.Wait()
 }
 
+// updateAll ends the leases of callers with one response.
+func updateAll(all []*caller, r ratelimits.Response) {
+	for _, c := range all {
+		c.update(r)
+	}
+}
+
+// answer requires that a caller was granted, and ends its lease with a response.
+func answer(t *testing.T, c *caller, r ratelimits.Response) {
+	t.Helper()
+	require.True(t, c.granted(), "done: %v, error: %v", c.done(), c.failed())
+	c.update(r)
+}
+
 // granted returns how many callers have been granted, and requires that it is the first ones.
 func granted(t *testing.T, all []*caller) int {
 	t.Helper()
@@ -156,9 +209,7 @@ func granted(t *testing.T, all []*caller) int {
 // discover makes a bucket known: it sends one request, which is answered so.
 func discover(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()
-	c := ask(m, route)
-	require.True(t, c.granted())
-	c.update(r)
+	answer(t, ask(m, route), r)
 }
 
 // discoverPunctual is discover for a bucket without a request left that has opened once when it said. So all that it
@@ -210,8 +261,21 @@ func wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// bubble runs a test under virtual time.
+// bubble runs a part of a test under virtual time.
 func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, test)
+}
+
+// inBubble runs a test under virtual time, in parallel with others.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// subtest is inBubble for one case of a test.
+func subtest(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, test) })
 }

@@ -2,8 +2,6 @@ package buckets_test
 
 import (
 	"context"
-	"strconv"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,30 +120,9 @@ func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, ho
 	return waiting
 }
 
-func TestDeadlineOfAWaiterEndsItsWait(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		probe := ask(m, message(1)) // nobody can predict when it will be answered
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		short := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
-		patient := ask(m, message(1))
-		wait(2 * time.Second)
-		require.ErrorIs(t, short.failed(), context.DeadlineExceeded)
-		assert.Equal(t, time.Second, short.at.Sub(start))
-		probe.update(roomy)
-		assert.True(t, patient.granted())
-		patient.update(roomy)
-		drained(t, m)
-	})
-}
-
 // A head that is refused when a hold makes its wait too long must not take the one behind it along.
 func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, message(1))
 		request := buckets.Request{Route: message(1), Authorization: bot}
@@ -157,33 +134,6 @@ func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
 		assert.False(t, second.done())
 		wait(11 * time.Second)
 		assert.True(t, second.granted())
-		second.update(roomy)
-		drained(t, m)
-	})
-}
-
-// A cancelled request that was granted at the same moment gives its permission back: to the window, and to the gates.
-func TestGrantThatNobodyTakesIsGivenBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(2))
-		for range 50 {
-			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
-			last := ask(m, message(1))
-			waiting := ask(m, message(1))
-			require.False(t, waiting.granted())
-			go waiting.cancel()
-			go last.lease.Return()
-			synctest.Wait()
-			require.True(t, waiting.done())
-			waiting.lease.Return()
-			assert.Equal(t, 1, snapshot(t, m, "messages").Remaining)
-			next := ask(m, message(1))
-			require.True(t, next.granted(), "the slot of the global limit is free, too")
-			next.lease.Return()
-			wait(time.Minute)
-		}
-		drained(t, m)
 	})
 }
 
@@ -201,8 +151,7 @@ func (c *endsAsGranted) Done() <-chan struct{} {
 
 // Which of the two its caller hears is left to chance.
 func TestGrantAtTheEndOfTheContextIsGivenBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(2*time.Hour))
 		discover(t, m, message(1), limited("messages", 2, 1, time.Hour))
 		cancelled := 0
@@ -220,73 +169,5 @@ func TestGrantAtTheEndOfTheContextIsGivenBack(t *testing.T) {
 		}
 		assert.NotZero(t, cancelled)
 		assert.Zero(t, m.Stats().Lost)
-		drained(t, m)
-	})
-}
-
-// What only the head waited for must not hold up the others once it is gone.
-func TestWaiterThatLeavesLetsTheOthersMoveUp(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), roomy)
-		ordered := buckets.ContextWithOrdered(background)
-		request := buckets.Request{Route: message(1), Authorization: bot}
-		before, head := call(ordered, m, request), call(ordered, m, request)
-		behind := asks(m, message(1), 3)
-		require.True(t, before.granted())
-		require.Zero(t, granted(t, append([]*caller{head}, behind...)))
-		head.cancel()
-		synctest.Wait()
-		assert.Equal(t, 3, granted(t, behind))
-		for _, c := range append(behind, before) {
-			c.update(roomy)
-		}
-		drained(t, m)
-	})
-}
-
-func TestSlotForAWaiterThatLeftGoesToTheNextInLine(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		for channel := 1; channel <= 2; channel++ {
-			discover(t, m, message(channel), roomy)
-			wait(time.Second)
-		}
-		ask(m, message(1)).update(roomy)
-		first, second := ask(m, message(1)), ask(m, message(2))
-		first.cancel()
-		wait(time.Second)
-		assert.True(t, second.granted(), "the bucket whose turn it is has no use for the slot")
-		second.update(roomy)
-		drained(t, m)
-	})
-}
-
-// They leave the queue in which they are, not the one in which they were a moment ago.
-func TestWhoGivesUpWhileTheRouteMovesIsAnsweredAtOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
-		const waiting = 500
-		for channel := range 40 {
-			credential := strconv.Itoa(channel)
-			probe, err := m.Acquire(background, message(1), credential)
-			require.NoError(t, err)
-			ctx, cancel := context.WithCancel(background)
-			var told atomic.Int32
-			for range waiting {
-				buckets.AcquireFunc(ctx, m, &buckets.Request{Route: message(1), Authorization: credential}, func(lease buckets.Lease, _ error) {
-					lease.Release()
-					told.Add(1)
-				})
-			}
-			go probe.Update(limited("messages", 1, 0, time.Minute))
-			cancel()
-			synctest.Wait()
-			require.EqualValues(t, waiting, told.Load())
-		}
-		drained(t, m)
 	})
 }

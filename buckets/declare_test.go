@@ -95,8 +95,7 @@ func TestAPatternThatMatchesNothingIsAnError(t *testing.T) {
 
 // Whoever does not look at Start's error learns it from the first request.
 func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager(buckets.WithLimit(buckets.ForAll(), 0, time.Second))
 		for range 2 {
 			_, err := m.Acquire(context.Background(), message(1), bot)
@@ -116,11 +115,9 @@ func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
 func TestContextsHaveAGroup(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	assert.Empty(t, buckets.Group(ctx))
+	assert.Zero(t, buckets.OptionsOf(ctx))
 	ctx = buckets.ContextWithPriority(buckets.ContextWithGroup(ctx, "guild"))
-	assert.Equal(t, "guild", buckets.Group(ctx))
-	assert.True(t, buckets.Priority(ctx))
-	assert.False(t, buckets.Ordered(ctx))
-	assert.True(t, buckets.Ordered(buckets.ContextWithOrdered(ctx)))
-	assert.Empty(t, buckets.Group(buckets.ContextWithGroup(ctx, "")))
+	assert.Equal(t, buckets.ContextOptions{Group: "guild", Priority: true}, buckets.OptionsOf(ctx))
+	assert.True(t, buckets.OptionsOf(buckets.ContextWithOrdered(ctx)).Ordered)
+	assert.Empty(t, buckets.OptionsOf(buckets.ContextWithGroup(ctx, "")).Group)
 }

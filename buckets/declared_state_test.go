@@ -23,8 +23,7 @@ func renames() []buckets.Option {
 func use(t *testing.T, m *buckets.RESTBucketManager, r buckets.Request) {
 	t.Helper()
 	c := call(context.Background(), m, r)
-	require.True(t, c.granted())
-	c.update(plain(200))
+	answer(t, c, plain(200))
 }
 
 // What is used up of a declared limit is used up for the next process.
@@ -38,64 +37,56 @@ func TestDeclaredLimitGoesOnInTheNextProcess(t *testing.T) {
 		"closed": {true, 10*time.Minute - 2*time.Minute, 1},
 		"killed": {false, 10 * time.Minute, 3}, // it may have sent more until now, on any channel
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, renames()...)
-				use(t, m, rename("1"))
-				use(t, m, rename("1"))
-				use(t, m, rename("2"))
-				wait(2 * time.Minute)
-				state := stateOf(t, m, test.clean)
-				require.NoError(t, m.Close())
-				m = successor(t, state, renames()...)
-				third := call(context.Background(), m, rename("1"))
-				other, elsewhere := call(context.Background(), m, rename("2")), call(context.Background(), m, rename("3"))
-				assert.Equal(t, test.clean, other.granted(), "one is left")
-				assert.Equal(t, test.clean, elsewhere.granted(), "nothing is known of it")
-				require.False(t, third.done())
-				assert.Equal(t, test.waiting, m.Stats().Declared["channel-name-and-topic"])
-				wait(test.waits - time.Second)
-				require.False(t, third.done())
-				wait(2 * time.Second)
-				for _, c := range []*caller{third, other, elsewhere} {
-					require.True(t, c.granted())
-					c.update(plain(200))
-				}
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, renames()...)
+			use(t, m, change("1", "name"))
+			use(t, m, change("1", "name"))
+			use(t, m, change("2", "name"))
+			wait(2 * time.Minute)
+			state := stateOf(t, m, test.clean)
+			require.NoError(t, m.Close())
+			m = successor(t, state, renames()...)
+			third := call(context.Background(), m, change("1", "name"))
+			other, elsewhere := call(context.Background(), m, change("2", "name")), call(context.Background(), m, change("3", "name"))
+			assert.Equal(t, test.clean, other.granted(), "one is left")
+			assert.Equal(t, test.clean, elsewhere.granted(), "nothing is known of it")
+			require.False(t, third.done())
+			assert.Equal(t, test.waiting, m.Stats().Declared["channel-name-and-topic"])
+			wait(test.waits - time.Second)
+			require.False(t, third.done())
+			wait(2 * time.Second)
+			for _, c := range []*caller{third, other, elsewhere} {
+				answer(t, c, plain(200))
+			}
 		})
 	}
 }
 
 // What was in flight when a process ended counts from then on, as nobody knows what became of it.
 func TestRequestInFlightCountsForADeclaredLimitInTheNextProcess(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, renames()...)
-		use(t, m, rename("1"))
+		use(t, m, change("1", "name"))
 		wait(5 * time.Minute)
-		c := call(context.Background(), m, rename("1"))
+		c := call(context.Background(), m, change("1", "name"))
 		require.True(t, c.granted())
 		wait(time.Minute)
 		m = successor(t, stateOf(t, m, true), renames()...)
-		third := call(context.Background(), m, rename("1"))
+		third := call(context.Background(), m, change("1", "name"))
 		wait(4*time.Minute + time.Second)
 		require.True(t, third.granted(), "the first is forgotten")
-		fourth := call(context.Background(), m, rename("1"))
+		fourth := call(context.Background(), m, change("1", "name"))
 		third.update(plain(200))
 		wait(5*time.Minute + 50*time.Second)
 		require.False(t, fourth.done())
 		wait(20 * time.Second)
 		require.True(t, fourth.granted())
-		fourth.update(plain(200))
 	})
 }
 
 // Groups, keys and tokens are the same for the next process, and so are credentials.
 func TestWindowsOfAllKindsGoOnInTheNextProcess(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		lists := func(limit int) buckets.Option {
 			return buckets.WithLimit(buckets.ForRoute(routes.ListMessages), limit, time.Hour, buckets.Named("lists"),
 				buckets.PerKey(func(r *buckets.Request) string { return r.Route.Major().ID }))
@@ -161,21 +152,18 @@ func TestLongDeclaredLimitGoesOnAsItWasWritten(t *testing.T) {
 		"24 hours":   buckets.WithKnownLimits(buckets.CommandCreates),
 		"11 minutes": buckets.WithLimit(buckets.ForAll(), 200, 11*time.Minute),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				create := buckets.Request{Route: compile(routes.CreateApplicationCommand, "5"), Authorization: bot}
-				m := started(t, declared)
-				for range 150 {
-					use(t, m, create)
-				}
-				m = successor(t, stateOf(t, m, false), declared)
-				wait(2 * time.Second) // for the global limit
-				for range 50 {
-					use(t, m, create)
-				}
-				assert.False(t, call(context.Background(), m, create).granted())
-			})
+		subtest(t, name, func(t *testing.T) {
+			create := buckets.Request{Route: compile(routes.CreateApplicationCommand, "5"), Authorization: bot}
+			m := started(t, declared)
+			for range 150 {
+				use(t, m, create)
+			}
+			m = successor(t, stateOf(t, m, false), declared)
+			wait(2 * time.Second) // for the global limit
+			for range 50 {
+				use(t, m, create)
+			}
+			assert.False(t, call(context.Background(), m, create).granted())
 		})
 	}
 }
@@ -185,14 +173,14 @@ func TestSomeoneWhoSetsTheClockFreesNoDeclaredLimit(t *testing.T) {
 	for _, step := range []time.Duration{-365 * 24 * time.Hour, -time.Hour, 0, time.Hour, 26 * time.Hour} {
 		bubble(t, func(t *testing.T) {
 			m := started(t, renames()...)
-			use(t, m, rename("1"))
-			use(t, m, rename("1"))
+			use(t, m, change("1", "name"))
+			use(t, m, change("1", "name"))
 			state := stateOf(t, m, true)
 			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
 			m = started(t, append(renames(), buckets.WithClock(clock))...)
 			clock.jump.Store(int64(step))
 			require.NoError(t, m.RestoreState(bytes.NewReader(state)))
-			third := rename("1")
+			third := change("1", "name")
 			predicted, _, err := m.Predict(&third)
 			require.NoError(t, err)
 			want := 10 * time.Minute
@@ -200,7 +188,6 @@ func TestSomeoneWhoSetsTheClockFreesNoDeclaredLimit(t *testing.T) {
 				want = 0
 			}
 			assert.InDelta(t, want, predicted, float64(time.Second), "%v", step)
-			require.NoError(t, m.Close())
 		})
 	}
 }
@@ -209,21 +196,18 @@ func TestSomeoneWhoSetsTheClockFreesNoDeclaredLimit(t *testing.T) {
 func TestWindowOfOneCredentialIsNotThatOfAllInTheNextProcess(t *testing.T) {
 	t.Parallel()
 	for name, across := range map[string]bool{"of all before": true, "of all now": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				options := func(across bool) buckets.Option {
-					of := []buckets.LimitOption{buckets.Named("one")}
-					if across {
-						of = append(of, buckets.AcrossCredentials())
-					}
-					return buckets.WithLimit(buckets.ForAll(), 1, time.Minute, of...)
+		subtest(t, name, func(t *testing.T) {
+			options := func(across bool) buckets.Option {
+				of := []buckets.LimitOption{buckets.Named("one")}
+				if across {
+					of = append(of, buckets.AcrossCredentials())
 				}
-				m := started(t, options(across))
-				use(t, m, buckets.Request{Route: message(1)})
-				m = successor(t, stateOf(t, m, true), options(!across))
-				use(t, m, buckets.Request{Route: message(1)})
-			})
+				return buckets.WithLimit(buckets.ForAll(), 1, time.Minute, of...)
+			}
+			m := started(t, options(across))
+			use(t, m, buckets.Request{Route: message(1)})
+			m = successor(t, stateOf(t, m, true), options(!across))
+			use(t, m, buckets.Request{Route: message(1)})
 		})
 	}
 }

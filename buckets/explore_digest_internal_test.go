@@ -220,57 +220,48 @@ func bytesReader(size uintptr) reader {
 
 // mapType is what the explorer does with maps of one type.
 type mapType struct {
+	of     reflect.Type
 	reader func() reader
 	// save copies the map to which p points, lets a function look at the copies of its entries, and returns what makes the
 	// map that copy again.
 	save func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) (restore func())
 }
 
-// mapTypeOf returns what the explorer does with maps of a type. All types are named, as reflection would take too long.
-func mapTypeOf(t reflect.Type) mapType {
-	switch t {
-	case reflect.TypeFor[map[uint64]*account]():
-		return mapsOf[uint64, *account]()
-	case reflect.TypeFor[map[string]*server]():
-		return mapsOf[string, *server]()
-	case reflect.TypeFor[map[resource]time.Duration]():
-		return mapsOf[resource, time.Duration]()
-	case reflect.TypeFor[map[limitKey]*declaredLimit]():
-		return mapsOf[limitKey, *declaredLimit]()
-	case reflect.TypeFor[map[*declaredLimit]struct{}]():
-		return mapsOf[*declaredLimit, struct{}]()
-	case reflect.TypeFor[map[routes.Route]*routeEntry]():
-		return mapsOf[routes.Route, *routeEntry]()
-	case reflect.TypeFor[map[routes.Route]struct{}]():
-		return mapsOf[routes.Route, struct{}]()
-	case reflect.TypeFor[map[groupKey]*limitGroup]():
-		return mapsOf[groupKey, *limitGroup]()
-	case reflect.TypeFor[map[string]*family]():
-		return mapsOf[string, *family]()
-	case reflect.TypeFor[map[major][]*held]():
-		return mapsOf[major, []*held]()
-	case reflect.TypeFor[map[major]*bucket]():
-		return mapsOf[major, *bucket]()
-	case reflect.TypeFor[map[major]*limitGroup]():
-		return mapsOf[major, *limitGroup]()
-	case reflect.TypeFor[map[queueKey]*queue]():
-		return mapsOf[queueKey, *queue]()
-	case reflect.TypeFor[map[uint64]*queue]():
-		return mapsOf[uint64, *queue]()
-	case reflect.TypeFor[map[uint64]*series]():
-		return mapsOf[uint64, *series]()
-	case reflect.TypeFor[map[*queue]struct{}]():
-		return mapsOf[*queue, struct{}]()
-	case reflect.TypeFor[map[*queue]time.Duration]():
-		return mapsOf[*queue, time.Duration]()
-	case reflect.TypeFor[map[tenantKey]*tenant]():
-		return mapsOf[tenantKey, *tenant]()
+// mapTypes returns all there are: reflection would take too long.
+func mapTypes() []mapType {
+	return []mapType{
+		mapsOf[uint64, *account](),
+		mapsOf[string, *server](),
+		mapsOf[resource, time.Duration](),
+		mapsOf[limitKey, *declaredLimit](),
+		mapsOf[*declaredLimit, struct{}](),
+		mapsOf[routes.Route, *routeEntry](),
+		mapsOf[routes.Route, struct{}](),
+		mapsOf[groupKey, *limitGroup](),
+		mapsOf[string, *family](),
+		mapsOf[major, []*held](),
+		mapsOf[major, *bucket](),
+		mapsOf[major, *limitGroup](),
+		mapsOf[queueKey, *queue](),
+		mapsOf[uint64, *queue](),
+		mapsOf[uint64, *series](),
+		mapsOf[*queue, struct{}](),
+		mapsOf[*queue, time.Duration](),
+		mapsOf[tenantKey, *tenant](),
 	}
-	panic("not a type of mapTypeOf: " + t.String())
+}
+
+func mapTypeOf(t reflect.Type) mapType {
+	for _, m := range mapTypes() {
+		if m.of == t {
+			return m
+		}
+	}
+	panic("not one of mapTypes: " + t.String())
 }
 
 func mapsOf[K comparable, V any]() mapType {
-	return mapType{mapReader[K, V], func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) func() {
+	return mapType{reflect.TypeFor[map[K]V](), mapReader[K, V], func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) func() {
 		m := *(*map[K]V)(p)
 		saved := maps.Clone(m)
 		for key, value := range saved {

@@ -70,27 +70,7 @@ func (l *life) checkEmpty() {
 			l.fail("in the end there are %d %s", n, what)
 		}
 	}
-	stats := l.manager.Stats()
-	zero("requests waiting", stats.Waiting)
-	zero("requests in flight", stats.InFlight)
-	zero("places of the budget", s.budget.inFlight)
-	for _, a := range s.accounts {
-		zero("requests of the credential", a.inFlight+a.waiting+len(a.undiscovered))
-		zero("series", len(a.series))
-		zero("queues before the global limit", a.globalLine.queues.Len()+len(a.globalLine.needed))
-		for _, d := range a.declared {
-			zero("requests in flight of the declared limit", d.window.InFlight())
-			zero("requests waiting for the declared limit", d.asked+d.queues.Len()+len(d.needed))
-			if d.reserved != nil {
-				l.fail("in the end a declared limit is reserved")
-			}
-		}
-	}
-	for _, b := range s.buckets {
-		zero("charges in flight of a bucket", b.window.InFlight())
-		zero("requests in a bucket", b.queues.length()+int(b.reading))
-	}
-	zero("queues before the edge", s.edgeLine.queues.Len()+len(s.waitedFor))
+	l.manager.leftOver(zero)
 	for range 4 { // a route is forgotten the second time
 		l.clock.at = l.clock.at.Add(25 * time.Hour)
 		if l.clock.set {
@@ -107,5 +87,71 @@ func (l *life) checkEmpty() {
 	zero("declared limits", len(s.declared))
 	if l.clock.set {
 		l.fail("in the end the timer is set")
+	}
+}
+
+// leftOver tells of everything that a request can have at Discord's server, and how much of it there is: nothing, when
+// there are no requests.
+func (m *RESTBucketManager) leftOver(tell func(what string, n int)) {
+	stats := m.Stats()
+	s := m.discord
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := func(what string, n int) {
+		if n != 0 {
+			tell(what, n)
+		}
+	}
+	line := func(what string, l *line) {
+		count("queues before "+what, l.queues.Len()+len(l.needed))
+		count("requests before "+what, l.waiting)
+		if l.reserved != nil {
+			tell("reservations of "+what, 1)
+		}
+	}
+	limits := func(all map[limitKey]*declaredLimit) {
+		for _, d := range all {
+			count("requests in flight of a declared limit", d.window.InFlight())
+			count("requests that have asked a declared limit", d.asked)
+			line("a declared limit", &d.line)
+		}
+	}
+	count("requests waiting", stats.Waiting+s.waiting)
+	count("requests in flight", stats.InFlight)
+	count("places of the budget", s.budget.inFlight)
+	for _, a := range s.accounts {
+		count("requests of the credential", a.inFlight+a.waiting+len(a.undiscovered))
+		count("series", len(a.series))
+		count("unread 429s of a global limit", int(a.global.reading))
+		line("a global limit", &a.globalLine)
+		limits(a.declared)
+	}
+	limits(s.declared)
+	for _, b := range s.buckets {
+		count("charges in flight of a bucket", b.window.InFlight())
+		count("requests in a bucket", b.queues.length()+int(b.reading))
+		if b.inFlight != nil {
+			tell("leases of a bucket", 1)
+		}
+	}
+	count("unread 429s of the edge", int(s.edge.reading))
+	line("the edge", &s.edgeLine)
+	count("alarms of requests that are waited for", len(s.waitedFor))
+}
+
+// touchAll lets the server look again at all that wait.
+func (s *server) touchAll() {
+	s.touch(&s.edgeLine)
+	for _, d := range s.declared {
+		s.touch(&d.line)
+	}
+	for _, a := range s.accounts {
+		s.touch(&a.globalLine)
+		for _, d := range a.declared {
+			s.touch(&d.line)
+		}
+	}
+	for _, b := range s.buckets {
+		b.changed()
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Routes of one family (routes.Route.Family) are expected to share a bucket. So they have one UNKNOWN bucket: one
-// request of one route finds the bucket of all. For the other routes its response is a hint. In a bucket that a route
-// has by a hint it sends one request first, whose response confirms or overrules the hint. The place that overrules it
-// is the new hint for all routes without a response of their own. As the routes may share a bucket of one request, only
-// two try a hint at a time: a wrong hint draws one 429 at most.
+// Routes of one family (routes.Route.Family) are expected to share a bucket, so they have one UNKNOWN bucket: one
+// request of one route discovers the bucket for all. For the other routes its response is a hint. A route that has a
+// bucket by a hint first sends one request there, whose response confirms or overrules the hint. If it overrules the
+// hint, the place that it names is the new hint for all routes without a response of their own. The routes may share a
+// bucket that allows a single request, so only two routes try a hint at a time: a wrong hint draws one 429 at most.
 
 // family records what the responses to a family's routes have shown for one credential.
 type family struct {
@@ -39,7 +39,7 @@ func (a *account) familyOf(route routes.Route) *family {
 	return f
 }
 
-// firstGroup returns the limit group of a route without responses, and whether that is a hint.
+// firstGroup returns the limit group of a route without responses, and whether it comes from a hint.
 func (a *account) firstGroup(route routes.Route) (group *limitGroup, hinted bool) {
 	if route.OneShot() { // every request has its own major parameter, and there is nothing to discover
 		return a.group(groupKey{kind: unlimitedGroup, route: route}), false
@@ -57,8 +57,8 @@ func (a *account) firstGroup(route routes.Route) (group *limitGroup, hinted bool
 	return a.groupAt(f.place, route), true
 }
 
-// groupAt returns the limit group of a place for a route. A place without a hash is a group of the whole family,
-// because its routes may share a bucket all the same. A route leaves that group after its own first response.
+// groupAt returns the limit group of a place for a route. A place without a hash is a group for the whole family,
+// because its routes may share a bucket even so. A route leaves that group after its own first response.
 func (a *account) groupAt(place groupKey, route routes.Route) *limitGroup {
 	switch place.kind {
 	case unlimitedGroup, routeGroup:
@@ -93,13 +93,13 @@ func (f *family) learn(route routes.Route, place groupKey, failed, hinted bool) 
 			f.apart = make(map[routes.Route]struct{})
 		}
 		f.apart[route] = struct{}{}
-	case !apart && (!failed || f.byError): // the family has moved
+	case !apart && (!failed || f.byError): // the whole family has moved
 		f.place, f.byError = place, failed
 	}
 }
 
-// moveFamily records where a route moves because of its response as a hint for its family. It also moves the sibling
-// routes that share its UNKNOWN bucket or its hint. It adds the buckets that received requests to touched.
+// moveFamily records the group to which a response moves a route as a hint for its family. It also moves the sibling
+// routes that share the route's UNKNOWN bucket or hint. It adds the buckets that received requests to touched.
 func (e *routeEntry) moveFamily(now time.Duration, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool, touched map[*bucket]struct{}) {
 	name, a := e.route.Family(), e.account
 	if name == "" || a.server.manager.sharesByRoute() || r.Class != ratelimits.ClassOK && r.Bucket == "" {
@@ -111,7 +111,7 @@ func (e *routeEntry) moveFamily(now time.Duration, from *bucket, to *limitGroup,
 		if a.families[name] == nil {
 			a.families[name] = &family{}
 		}
-		if !to.secret { // a hash with a token is of use for that token only, and must not outlive its bucket
+		if !to.secret { // a hash with a token is useful for that token only, and must not outlive its bucket
 			a.families[name].learn(e.route, place, failed(r), hinted)
 		}
 	}
@@ -137,14 +137,14 @@ func (e *routeEntry) settle(r *ratelimits.Response) {
 	}
 }
 
-// answersByError reports whether a response is an error, but not a refusal.
+// answersByError reports whether a response is an error, but not a 429.
 func answersByError(r *ratelimits.Response) bool { return failed(r) && r.Class == ratelimits.ClassOK }
 
 // mostTries bounds how many routes of a family try a hint at a time in a bucket.
 const mostTries = 2
 
-// tries reports whether a route with a hint has to wait in this bucket: a request of its own is in flight there, or
-// mostTries requests of hinted routes of its family are.
+// tries reports whether a route with a hint has to wait in this bucket: either a request of the route is in flight
+// there, or mostTries requests of hinted routes of its family are.
 func (b *bucket) tries(e *routeEntry) bool {
 	if !e.hinted || b.server().manager.settings.unknown == UnknownUnlimited {
 		return false

@@ -7,13 +7,13 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A server may refuse requests of many routes in the name of one bucket that no other response names, for example
+// A server may refuse requests of many routes in the name of one bucket that only its refusals name, for example
 // because it counts the errors of an IP address. Requests refused in its name wait together, whatever their routes and
 // major parameters. When the hold is over, one of them is sent first. If it is not refused, all routes return to their
-// own buckets. If each route tried for itself, each refusal might prolong the wait of the others.
+// own buckets. If each route tried by itself, each refusal might prolong the wait of the others.
 
-// foreignTo returns the limit group for requests refused in the name of a bucket that is not their own, nil if that is
-// not shown. It is shown when routes of two families have been refused in one name.
+// foreignTo returns the limit group for requests refused in the name of a bucket that is not their own. It returns nil
+// unless routes of two families have been refused in the same name.
 func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	if r.Class != ratelimits.ClassUser || r.Bucket == "" || e.account.server.manager.session() != nil {
 		return nil
@@ -39,16 +39,16 @@ func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	return a.group(key)
 }
 
-// home returns the limit group of a route before its requests were refused in the name of another bucket.
+// home returns the limit group that a route had before its requests were refused in the name of another bucket.
 func (e *routeEntry) home() *limitGroup {
-	if e.before == (groupKey{}) { // it was foreign from the start
+	if e.before == (groupKey{}) { // the route's first response was such a refusal
 		group, _ := e.account.firstGroup(e.route)
 		return group
 	}
 	return e.account.group(e.before)
 }
 
-// leave records the old limit group of a route that a refusal moves.
+// leave records the limit group that a route has before a 429 moves it.
 func (e *routeEntry) leave(current *limitGroup, r *ratelimits.Response) {
 	if r.Class == ratelimits.ClassUser && current.kind != foreignGroup && current.groupKey != (groupKey{hash: r.Bucket}) {
 		e.before = current.groupKey
@@ -60,8 +60,8 @@ func passed(r *ratelimits.Response) bool {
 	return r.Class == ratelimits.ClassOK && r.Status > 0 && r.Status < http.StatusInternalServerError
 }
 
-// learnForeign is learn for a request of a foreign group that was not refused. The others may leave, too, if it was
-// sent from that group: then it was sent after the refusals.
+// learnForeign is learn for a request of a foreign group that was not refused. If the request was sent from that group,
+// it was sent after the refusals, and the whole route may leave the group.
 func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup, moveScope) {
 	scope, home := routeMoves, e.home()
 	if h.order == 0 {
@@ -76,8 +76,8 @@ func (e *routeEntry) learnForeign(h *held, r *ratelimits.Response) (*limitGroup,
 	return home, scope
 }
 
-// gather moves routes that were refused in the group's name, before it was known to be foreign, into the group. release
-// moves all routes home when a request has passed. Both add the buckets that received requests to touched.
+// gather moves routes that were refused in the group's name before the group existed into the group. release moves all
+// routes home when a request was not refused. Both add the buckets that received requests to touched.
 func (foreign *limitGroup) gather(now time.Duration, touched map[*bucket]struct{}) {
 	a := foreign.account
 	named := a.groups[groupKey{kind: hashGroup, hash: foreign.hash}]

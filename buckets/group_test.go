@@ -59,8 +59,7 @@ func always(route routes.CompiledRoute) func(int) routes.CompiledRoute {
 
 // With ten thousand of one group ahead, a request of another one leaves within one turn.
 func TestGroupsTakeTurnsInABucket(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0))
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		used := limited("messages", 5, 0, time.Second)
@@ -74,8 +73,7 @@ func TestGroupsTakeTurnsInABucket(t *testing.T) {
 
 // The same in line for the global limit, where those of one group wait in a thousand buckets.
 func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(5))
 		discover(t, m, message(1), plain(200)) // no limit but the global one
 		wait(5 * time.Second)
@@ -89,50 +87,6 @@ func TestGroupsTakeTurnsInLineForTheGlobalLimit(t *testing.T) {
 		all := sent.take()
 		require.GreaterOrEqual(t, len(all), 8)
 		assert.Equal(t, "abcabcaa", strings.Join(all[:8], ""))
-	})
-}
-
-// Without groups, and inside of one, the order is that of arrival. Those without one are a group together.
-func TestInsideAGroupTheOrderIsThatOfArrival(t *testing.T) {
-	t.Parallel()
-	for _, groups := range [][]string{{"", "", "", ""}, {"a", "a", "a", "a"}, {"", "a", "", "a"}} {
-		bubble(t, func(t *testing.T) {
-			m := started(t)
-			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-			var order []int
-			for i, group := range groups {
-				buckets.AcquireFunc(buckets.ContextWithGroup(context.Background(), group), m, &buckets.Request{Route: message(1), Authorization: bot},
-					func(lease buckets.Lease, err error) {
-						order = append(order, i)
-						lease.Update(limited("messages", 1, 0, time.Second))
-					})
-			}
-			wait(5 * time.Second)
-			assert.Equal(t, []int{0, 1, 2, 3}, order, "%q", groups)
-		})
-	}
-}
-
-// Inside a bucket the order is that of arrival, also of requests that are subject to different declared limits.
-func TestDeclaredLimitsDoNotChangeTheOrderInABucket(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		key := func(r *buckets.Request) string { return strings.Join(r.Fields(), "") }
-		m := started(t, buckets.WithLimit(buckets.ForAll(), 100, time.Second, buckets.PerKey(key)))
-		used := limited("messages", 1, 0, time.Second)
-		fields := func(name string) func() []string { return func() []string { return []string{name} } }
-		first := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: fields("a")})
-		first.update(used)
-		var all []*caller
-		for _, name := range []string{"a", "a", "a", "b", "a", "b"} {
-			all = append(all, call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: fields(name)}))
-		}
-		for i, c := range all {
-			wait(1100 * time.Millisecond)
-			require.True(t, c.granted(), "number %d", i)
-			c.update(used)
-		}
-		drained(t, m)
 	})
 }
 
@@ -157,8 +111,7 @@ func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
 
 // Who is refused stands first of its group again, and a group that has gone is forgotten.
 func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		of := func(group string) *caller {
@@ -166,8 +119,7 @@ func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
 		}
 		first, second, other := of("a"), of("a"), of("b")
 		wait(1100 * time.Millisecond)
-		require.True(t, first.granted())
-		first.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		answer(t, first, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
 		first.again(m)
 		wait(1100 * time.Millisecond)
 		require.True(t, other.granted(), "it is the turn of its group")
@@ -175,17 +127,12 @@ func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
 		wait(1100 * time.Millisecond)
 		require.True(t, first.granted())
 		require.False(t, second.granted())
-		first.update(limited("messages", 1, 0, time.Second))
-		wait(1100 * time.Millisecond)
-		second.update(limited("messages", 1, 0, time.Second))
-		drained(t, m)
 	})
 }
 
 // A wait is predicted by the turns of the groups, not by the length of the whole queue.
 func TestPredictedWaitCountsTheTurnsOfGroups(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
 		var sent sentLog
@@ -201,8 +148,7 @@ func TestPredictedWaitCountsTheTurnsOfGroups(t *testing.T) {
 
 // The same in line for the global limit: nobody is refused because another group has a thousand buckets there.
 func TestPredictedWaitInLineCountsTheTurnsOfGroups(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(5))
 		discover(t, m, message(1), plain(200))
 		wait(5 * time.Second)
@@ -219,16 +165,14 @@ func TestPredictedWaitInLineCountsTheTurnsOfGroups(t *testing.T) {
 		c := call(soon, m, buckets.Request{Route: message(2), Authorization: bot, Group: "c"})
 		wait(2 * time.Second)
 		require.True(t, c.granted())
-		c.update(plain(200))
 	})
 }
 
 // Those who wait for a sub-limit are a group of their own, whatever their groups are.
 func TestPredictedWaitOfASubLimitInLine(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(1))
-		request := rename("1")
+		request := change("1", "name")
 		request.Group = "a"
 		first := call(context.Background(), m, request)
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 5, 4, time.Second))
@@ -242,34 +186,12 @@ func TestPredictedWaitOfASubLimitInLine(t *testing.T) {
 		}
 		wait(20 * time.Second)
 		require.True(t, second.granted())
-		second.update(limited("channel", 5, 4, time.Second))
-	})
-}
-
-// A request in one group that leaves takes nobody along, whatever stands in line.
-func TestGroupThatGivesUpInLineHoldsUpNobody(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		discover(t, m, message(1), plain(200))
-		of := func(group string) *caller {
-			return call(context.Background(), m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
-		}
-		gone, stays := of("a"), of("b")
-		gone.cancel()
-		synctest.Wait()
-		require.ErrorIs(t, gone.failed(), context.Canceled)
-		wait(3 * time.Second)
-		require.True(t, stays.granted())
-		stays.update(plain(200))
-		drained(t, m)
 	})
 }
 
 // Groups with few that wait do not use up all the turns that a group with many needs.
 func TestPredictedWaitOfALongGroupAmongManyShortOnes(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		used := limited("messages", 5, 0, time.Second)
 		discover(t, m, message(1), used)
@@ -286,8 +208,7 @@ func TestPredictedWaitOfALongGroupAmongManyShortOnes(t *testing.T) {
 
 // Invented webhooks, with groups of their own, delay a webhook that works by one turn.
 func TestUnprovenRequestsAreOneGroupWhileOthersAreServed(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(50))
 		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
 		wait(time.Minute)
@@ -314,8 +235,7 @@ func TestUnprovenRequestsAreOneGroupWhileOthersAreServed(t *testing.T) {
 
 // In a bucket the requests of a credential leave in the order of their arrival, also when it is proven meanwhile.
 func TestACredentialThatIsProvenMeanwhileKeepsItsOrder(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 		serve(t, m, "Bot good")
 		discoverPunctual(t, m, message(1), limited("messages", 1, 0, time.Second))

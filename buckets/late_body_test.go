@@ -36,37 +36,32 @@ func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 		{ratelimits.ClassEdge, []string{"another server"}},
 	} {
 		for _, limit := range []int{0, 50} {
-			t.Run(c.class.String(), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t, buckets.WithGlobalLimit(limit))
-					for name, request := range requests {
-						if request.Route != compile(routes.GetGateway) {
-							call(background, m, request).update(limited(name, 100, 90, time.Minute))
-						}
+			subtest(t, c.class.String(), func(t *testing.T) {
+				m := started(t, buckets.WithGlobalLimit(limit))
+				for name, request := range requests {
+					if request.Route != compile(routes.GetGateway) {
+						call(background, m, request).update(limited(name, 100, 90, time.Minute))
 					}
-					slow := call(background, m, requests["same bucket"])
-					slow.lease.Refused(refused(c.class, time.Second))
-					slow.lease.Refused(refused(c.class, time.Second))
-					callers := make(map[string]*caller)
-					for name, request := range requests {
-						callers[name] = call(background, m, request)
-					}
-					wait(3 * time.Second)
-					for name, waiting := range callers {
-						assert.Equal(t, contains(c.passes, name), waiting.granted(), "%s", name)
-					}
-					slow.update(roomy) // it was nothing after all
-					wait(time.Millisecond)
-					for name, waiting := range callers {
-						require.True(t, waiting.granted(), "%s", name)
-						waiting.update(roomy)
-					}
-					last := ask(m, message(1))
-					require.True(t, last.granted())
-					last.update(roomy)
-					drained(t, m)
-				})
+				}
+				slow := call(background, m, requests["same bucket"])
+				slow.lease.Refused(refused(c.class, time.Second))
+				slow.lease.Refused(refused(c.class, time.Second))
+				callers := make(map[string]*caller)
+				for name, request := range requests {
+					callers[name] = call(background, m, request)
+				}
+				wait(3 * time.Second)
+				for name, waiting := range callers {
+					assert.Equal(t, contains(c.passes, name), waiting.granted(), "%s", name)
+				}
+				slow.update(roomy) // it was nothing after all
+				wait(time.Millisecond)
+				for name, waiting := range callers {
+					require.True(t, waiting.granted(), "%s", name)
+					waiting.update(roomy)
+				}
+				last := ask(m, message(1))
+				require.True(t, last.granted())
 			})
 		}
 	}
@@ -87,52 +82,21 @@ func TestBodyOfARefusalSaysForHowLong(t *testing.T) {
 	for _, first := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
 		for _, last := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
 			for _, limit := range []int{0, 50} {
-				t.Run(first.String()+" "+last.String(), func(t *testing.T) {
-					t.Parallel()
-					bubble(t, func(t *testing.T) {
-						m := started(t, buckets.WithGlobalLimit(limit))
-						discover(t, m, message(1), roomy)
-						slow := ask(m, message(1))
-						slow.lease.Refused(refused(first, time.Second))
-						all := asks(m, message(1), 20)
-						wait(4 * time.Second)
-						require.Zero(t, granted(t, all))
-						slow.update(refused(last, 10*time.Second))
-						wait(5 * time.Second) // 9 s after its headers came
-						require.Zero(t, granted(t, all))
-						wait(2 * time.Second)
-						drive(t, all)
-						drained(t, m)
-					})
+				subtest(t, first.String()+" "+last.String(), func(t *testing.T) {
+					m := started(t, buckets.WithGlobalLimit(limit))
+					discover(t, m, message(1), roomy)
+					slow := ask(m, message(1))
+					slow.lease.Refused(refused(first, time.Second))
+					all := asks(m, message(1), 20)
+					wait(4 * time.Second)
+					require.Zero(t, granted(t, all))
+					slow.update(refused(last, 10*time.Second))
+					wait(5 * time.Second) // 9 s after its headers came
+					require.Zero(t, granted(t, all))
+					wait(2 * time.Second)
+					drive(t, all)
 				})
 			}
-		}
-	}
-}
-
-// However the lease ends, and wherever its route has moved meanwhile, those who wait for its body go on.
-func TestNobodyWaitsForABodyThatNeverComes(t *testing.T) {
-	t.Parallel()
-	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
-		for name, end := range map[string]func(buckets.Lease){"released": buckets.Lease.Release, "returned": buckets.Lease.Return} {
-			t.Run(class.String()+" "+name, func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t)
-					discover(t, m, message(1), roomy)
-					slow, moves := ask(m, message(1)), ask(m, message(1))
-					slow.lease.Refused(refused(class, time.Second))
-					waiting := ask(m, message(1))
-					moves.update(limited("another hash", 100, 90, time.Minute))
-					require.False(t, waiting.done())
-					end(slow.lease)
-					slow.lease.Refused(refused(class, time.Second)) // too late to mean anything
-					wait(time.Millisecond)
-					require.True(t, waiting.granted())
-					waiting.update(limited("another hash", 100, 90, time.Minute))
-					drained(t, m)
-				})
-			})
 		}
 	}
 }
@@ -153,14 +117,12 @@ func TestHoldsAreLiftedByHand(t *testing.T) {
 		}
 		drive(t, []*caller{c})
 		m.LiftHolds()
-		drained(t, m)
 	})
 }
 
 // After a hold that was lifted one request goes first, if a 429 was the reason for it.
 func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 90, time.Minute))
@@ -170,7 +132,6 @@ func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 		require.Equal(t, 1, granted(t, all))
 		assert.Zero(t, snapshot(t, m, "messages").HoldAfter)
 		drive(t, all)
-		drained(t, m)
 	})
 }
 
@@ -190,40 +151,35 @@ func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // held by its bucket's window
 	} {
 		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} { // the ninth hold lasts 16 s; the bucket is not evicted yet
-			t.Run(fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t)
-					discover(t, m, c.route, roomy)
-					again := refused(c.class, 100*time.Millisecond)
-					if !c.route.Route().GlobalExempt() {
-						again = inBucket(again, "messages", 100, 90, time.Second)
-					}
-					for range 9 {
-						r := ask(m, c.route)
-						for !r.granted() {
-							wait(100 * time.Millisecond)
-						}
-						r.update(again)
-					}
-					wait(after)
+			subtest(t, fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
+				m := started(t)
+				discover(t, m, c.route, roomy)
+				again := refused(c.class, 100*time.Millisecond)
+				if !c.route.Route().GlobalExempt() {
+					again = inBucket(again, "messages", 100, 90, time.Second)
+				}
+				for range 9 {
 					r := ask(m, c.route)
-					wait(0)
-					require.Equal(t, after > 16*time.Second, r.granted(), "there were nine in a row")
-					m.LiftHolds()
-					wait(0)
-					require.True(t, r.granted())
-					r.update(again)
-					wait(1100 * time.Millisecond)
-					r = ask(m, c.route)
-					wait(0)
-					assert.True(t, r.granted(), "the nine of before still count")
-					if !r.granted() {
-						r.cancel()
-						return
+					for !r.granted() {
+						wait(100 * time.Millisecond)
 					}
-					r.update(roomy)
-				})
+					r.update(again)
+				}
+				wait(after)
+				r := ask(m, c.route)
+				wait(0)
+				require.Equal(t, after > 16*time.Second, r.granted(), "there were nine in a row")
+				m.LiftHolds()
+				wait(0)
+				answer(t, r, again)
+				wait(1100 * time.Millisecond)
+				r = ask(m, c.route)
+				wait(0)
+				assert.True(t, r.granted(), "the nine of before still count")
+				if !r.granted() {
+					r.cancel()
+					return
+				}
 			})
 		}
 	}
@@ -239,8 +195,7 @@ func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 
 // A lease of before a restart ends no pause of after it.
 func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		before := ask(m, message(1))
@@ -256,27 +211,6 @@ func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
 		wait(time.Millisecond)
 		c := ask(m, message(1))
 		assert.False(t, c.granted(), "the body of the refusal has not come yet")
-		slow.update(refused(ratelimits.ClassEdge, time.Minute))
-		c.cancel()
-		wait(0)
-	})
-}
-
-// There is a way to lift every hold by hand, also that of a bucket which a 429 has told to wait for a day.
-func TestHoldOfABucketByItsOwnRefusalIsLiftedByHand(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(48*time.Hour))
-		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-		wait(2 * time.Second)
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
-		c := ask(m, message(1))
-		require.False(t, c.done())
-		m.LiftHolds()
-		wait(2 * time.Second)
-		assert.True(t, c.granted(), "one request goes first")
-		c.cancel()
-		wait(0)
 	})
 }
 
@@ -284,48 +218,19 @@ func TestHoldOfABucketByItsOwnRefusalIsLiftedByHand(t *testing.T) {
 func TestWaitOfARefusalCountsFromItsHeaders(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
-		t.Run(class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), limited("messages", 100, 99, time.Second))
-				slow, refusal := ask(m, message(1)), refused(class, 5*time.Second)
-				if class == ratelimits.ClassUser {
-					refusal = inBucket(refusal, "messages", 100, 0, 5*time.Second)
-				}
-				slow.lease.Refused(refusal)
-				waiting := ask(m, message(1))
-				wait(4 * time.Second) // then the body comes, and says the same
-				slow.update(refusal)
-				wait(1500 * time.Millisecond)
-				assert.True(t, waiting.granted(), "5.5 s after the server has asked for 5 s")
-				waiting.cancel()
-				wait(5 * time.Second)
-			})
-		})
-	}
-}
-
-// A body that comes when the wait is over and the window has long closed costs no other window.
-func TestLateBodyCostsNoOtherWindow(t *testing.T) {
-	t.Parallel()
-	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
-		t.Run(class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-				slow := ask(m, message(1))
-				slow.lease.Refused(refused(class, time.Second)) // without a word on limits
-				waiting := ask(m, message(1))
-				wait(2500 * time.Millisecond)
-				require.False(t, waiting.done())
-				slow.update(refused(class, time.Second))
-				wait(10 * time.Millisecond)
-				assert.True(t, waiting.granted())
-				waiting.cancel()
-				wait(0)
-			})
+		subtest(t, class.String(), func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 100, 99, time.Second))
+			slow, refusal := ask(m, message(1)), refused(class, 5*time.Second)
+			if class == ratelimits.ClassUser {
+				refusal = inBucket(refusal, "messages", 100, 0, 5*time.Second)
+			}
+			slow.lease.Refused(refusal)
+			waiting := ask(m, message(1))
+			wait(4 * time.Second) // then the body comes, and says the same
+			slow.update(refusal)
+			wait(1500 * time.Millisecond)
+			assert.True(t, waiting.granted(), "5.5 s after the server has asked for 5 s")
 		})
 	}
 }

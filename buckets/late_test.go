@@ -57,89 +57,6 @@ func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.Compile
 	wait(2 * latePeriod)
 }
 
-func TestABucketIsLateAfterOneRefusal(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		showLate(t, m, message(1))
-		wait(latePeriod + lateBy + roundings)
-		for range 5 {
-			opensAfter(t, m, message(1), latePeriod+lateBy)
-		}
-		drained(t, m)
-	})
-}
-
-// Those that were in flight together with the one that showed it show nothing new.
-func TestOnlyOneGoesFirstAtTheFirstOpening(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 0, latePeriod))
-		all := asks(m, message(1), 10)
-		wait(latePeriod + roundings)
-		firstOpens(t, all, notYet(5, lateBy-roundings))
-		wait(lateBy - roundings - ms)
-		require.Equal(t, 1, granted(t, all))
-		all[0].again(m)
-		wait(roundings)
-		require.Equal(t, 1, granted(t, all), "and again, as always after a hold")
-		all[0].update(limited("messages", 5, 4, latePeriod))
-		require.Equal(t, 5, granted(t, all), "the others follow at once")
-		for i, c := range all[1:5] {
-			c.update(limited("messages", 5, 3-i, latePeriod))
-		}
-		wait(latePeriod + lateBy - ms)
-		require.Equal(t, 5, granted(t, all))
-		wait(roundings)
-		require.Equal(t, 6, granted(t, all))
-		all[5].update(limited("messages", 5, 4, latePeriod))
-		require.Equal(t, 10, granted(t, all))
-		for i, c := range all[6:] {
-			c.update(limited("messages", 5, 3-i, latePeriod))
-		}
-		drained(t, m)
-	})
-}
-
-// What goes first at an opening may be a large upload.
-func TestOthersDoNotWaitLongForTheOneThatGoesFirstAtAnOpening(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 0, latePeriod))
-		all := asks(m, message(1), 10)
-		wait(latePeriod + roundings)
-		require.Equal(t, 1, granted(t, all))
-		wait(400 * ms)
-		require.Equal(t, 1, granted(t, all))
-		wait(100 * ms)
-		require.Equal(t, 5, granted(t, all), "the bucket has certainly opened")
-		all[1].update(limited("messages", 5, 4, latePeriod))
-		wait(time.Minute)
-		assert.Equal(t, 6, granted(t, all), "one has come back")
-		require.NoError(t, m.Close())
-	})
-}
-
-// Nor is every request that fails there followed by one alone.
-func TestErrorsAtTheFirstOpeningSlowNothingDown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 0, latePeriod))
-		all := asks(m, message(1), 10)
-		wait(latePeriod + roundings)
-		failed := limited("messages", 5, 4, latePeriod)
-		failed.Status = 502
-		firstOpens(t, all, failed)
-		require.Equal(t, 2, granted(t, all), "the next one goes first")
-		wait(time.Second)
-		assert.Equal(t, 5, granted(t, all))
-		require.NoError(t, m.Close())
-	})
-}
-
 func TestLatenessIsExpectedOfOtherBuckets(t *testing.T) {
 	t.Parallel()
 	for name, then := range map[string]func(*testing.T, *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute){
@@ -163,25 +80,20 @@ func TestLatenessIsExpectedOfOtherBuckets(t *testing.T) {
 			return successor(t, stateOf(t, m, false)), message(1)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				showLate(t, m, message(1))
-				m, route := then(t, m)
-				wait(2 * latePeriod)
-				for range 3 {
-					opensAfter(t, m, route, latePeriod+lateBy)
-				}
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			showLate(t, m, message(1))
+			m, route := then(t, m)
+			wait(2 * latePeriod)
+			for range 3 {
+				opensAfter(t, m, route, latePeriod+lateBy)
+			}
 		})
 	}
 }
 
 func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		for channel := range 2 {
@@ -199,73 +111,13 @@ func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
 
 // Another hash is another limit.
 func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		showLate(t, m, message(1))
 		discover(t, m, list(1), limited("others", 1, 0, latePeriod))
 		c := ask(m, list(1))
 		wait(latePeriod + roundings)
 		assert.True(t, c.granted())
-		c.update(limited("others", 1, 0, latePeriod))
-	})
-}
-
-// A late bucket is tried at the reset that it announces, seldom at first, and then three times in a row.
-func TestABucketMayBecomePunctualAgain(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		showLate(t, m, message(1))
-		wait(2 * latePeriod)
-		before, tries := 0, 0
-		for ; tries < 3; before++ {
-			require.Less(t, before, 70, "it is not tried")
-			discover(t, m, message(1), oneLeft)
-			c := ask(m, message(1))
-			wait(latePeriod + roundings)
-			if c.granted() {
-				tries++
-			}
-			wait(lateBy)
-			require.True(t, c.granted())
-			c.update(oneLeft)
-			wait(2 * latePeriod)
-		}
-		assert.Greater(t, before, 15)
-		for range 5 {
-			opensAfter(t, m, message(1), latePeriod)
-		}
-	})
-}
-
-// A refusal by lateness says nothing but that: not that others use the bucket, nor that it counts in another way.
-func TestARefusalByLatenessChangesNothingElse(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 4, latePeriod))
-		wait(latePeriod / 10)
-		for left := 3; left >= 0; left-- {
-			discover(t, m, message(1), limited("messages", 5, left, latePeriod-latePeriod/10))
-		}
-		kind := snapshot(t, m, "messages").Kind
-		require.Equal(t, ratelimits.KindFixed, kind)
-		all := asks(m, message(1), 11)
-		wait(latePeriod - latePeriod/10 + roundings)
-		firstOpens(t, all, notYet(5, lateBy))
-		b := snapshot(t, m, "messages")
-		assert.Equal(t, kind, b.Kind)
-		assert.Equal(t, 5, b.Limit)
-		assert.InDelta(t, lateBy, b.HoldAfter, float64(2*ms), "no longer than it asks for")
-		assert.InDelta(t, lateBy+2*(latePeriod+lateBy), b.PredictedWait, float64(4*roundings), "two windows for those who wait")
-		all[0].again(m)
-		wait(lateBy + 2*ms)
-		require.True(t, all[0].granted())
-		assert.Equal(t, kind, snapshot(t, m, "messages").Kind)
-		all[0].update(limited("messages", 5, 4, latePeriod))
-		assert.Equal(t, 5, granted(t, all), "the whole window is there")
-		require.NoError(t, m.Close())
 	})
 }
 
@@ -281,9 +133,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 			t.Helper()
 			all := asks(m, message(1), 6)
 			require.Equal(t, 4, granted(t, all))
-			for _, c := range all[:4] {
-				c.update(plain(200))
-			}
+			updateAll(all[:4], plain(200))
 			require.Equal(t, 4, granted(t, all))
 			return all[4:]
 		}
@@ -308,13 +158,43 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 			require.Zero(t, granted(t, next), "too early")
 			wait(2 * roundings) // and the round trip of the refusal
 			require.Equal(t, 2, granted(t, next))
-			for _, c := range next {
-				c.update(plain(200))
-			}
+			updateAll(next, plain(200))
 			drained(t, m)
 			if restarts == 0 {
 				m = successor(t, stateOf(t, m, true), buckets.WithGlobalLimit(4))
 			}
 		}
+	})
+}
+
+// The request that tries whether the seconds are punctual again may be a large upload: all others of the credential
+// wait for it no longer than until the second is certainly open.
+func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(4))
+		discover(t, m, message(1), plain(200))
+		wait(5 * time.Second)
+		all := asks(m, message(1), 5)
+		require.Equal(t, 4, granted(t, all))
+		updateAll(all[:4], plain(200))
+		wait(time.Second + roundings)
+		require.Equal(t, 5, granted(t, all))
+		all[4].update(refused(ratelimits.ClassGlobal, 190*ms))
+		wait(3 * time.Minute) // then it is tried
+		discover(t, m, message(1), plain(200))
+		wait(5 * time.Second)
+		all = asks(m, message(1), 8)
+		require.Equal(t, 4, granted(t, all))
+		updateAll(all[:4], plain(200))
+		wait(time.Second + roundings)
+		require.Equal(t, 5, granted(t, all), "one tries")
+		wait(900 * ms)
+		require.Equal(t, 5, granted(t, all), "the second may not be open yet")
+		wait(100 * ms)
+		early := granted(t, all)
+		wait(12 * time.Second)
+		late := granted(t, all)
+		wait(3 * time.Second)
+		assert.Equal(t, 8, early, "after a second; %d after 13 s, %d after 16 s", late, granted(t, all))
 	})
 }

@@ -7,7 +7,7 @@ import (
 
 // opening records what the requests of a bucket, or of one of its queues, wait for, and which wait ended last.
 type opening struct {
-	closed   WaitsFor      // what the first request waited for at the latest look; empty if it could pass
+	closed   WaitsFor      // what the first request waited for when last examined; empty if it could pass
 	opened   WaitsFor      // what they waited for until openedAt; empty: no wait has ended yet
 	openedAt time.Duration // when that wait was found to be over
 }
@@ -15,7 +15,7 @@ type opening struct {
 // stop records that a request has to wait.
 func (o *opening) stop(reason WaitsFor) { o.closed = reason }
 
-// pass records that a request need not wait any more.
+// pass records that a request no longer has to wait.
 func (o *opening) pass(now time.Duration) {
 	if o.closed != "" {
 		o.opened, o.openedAt, o.closed = o.closed, now, ""
@@ -48,7 +48,7 @@ func (b *bucket) waitsStill(q *queue, w *waiter) WaitsFor {
 func (b *bucket) hasWaitedFor(q *queue, w *waiter) WaitsFor {
 	last := &b.queues.opening
 	if o := &q.opening; o.opened != "" && o.openedAt >= last.openedAt {
-		// On a tie the queue's limit opened later: a line serves its queues at once, but a window is looked at later.
+		// On a tie the queue's limit opened later: a line serves its queues at once, but a window is examined later.
 		last = o
 	}
 	if last.opened == "" || last.openedAt < w.asked() {

@@ -6,13 +6,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Other requests may wait for the outcome of one: of the first one of a route, or of the first one after a 429. That
-// one may be a large upload, or the body of its 429 may never arrive, so the wait for an outcome is bounded. Then the
-// next request is sent with what is known; if nothing is known, the next one of each major parameter. Only requests
-// that have to be sent in order wait longer.
+// Requests may wait for the outcome of another request: of the first one of a route, or of the first one after a 429.
+// That request may be a large upload, or the body of its 429 may never arrive, so the wait for an outcome is bounded.
+// Then the next request is sent with what is known; if nothing is known, the next request of each major parameter. Only
+// ordered requests wait longer.
 
-// patience is how long requests wait for the outcome of another one after it was sent, or after the headers of its 429
-// arrived. Most attempts have ended by then, and clients that give up after 15 s, as discord.js does, have not.
+// patience is how long requests wait for the outcome of another request after it was sent, or after the headers of its
+// 429 arrived. Most attempts have ended by then; clients with a timeout of 15 s, such as discord.js, have not given up
+// yet.
 const patience = 10 * time.Second
 
 // await records that other requests may wait for the outcome of a lease in flight from now on.
@@ -48,8 +49,8 @@ func (h *held) stopWaiting(now time.Duration) {
 	b.changed()
 }
 
-// split moves the routes of an UNKNOWN bucket, whose first request does not end, to one UNKNOWN bucket for each major
-// parameter. Otherwise many such requests would delay all others one after another.
+// split moves the routes of an UNKNOWN bucket to one UNKNOWN bucket for each major parameter, because the bucket's
+// first request has not ended in time. Otherwise many such requests would delay all others one after another.
 func (h *held) split(now time.Duration) {
 	b, unanswered, touched := h.bucket, &ratelimits.Response{}, make(map[*bucket]struct{})
 	erring := h.entry.erring(b.group)
@@ -62,7 +63,8 @@ func (h *held) split(now time.Duration) {
 	}
 }
 
-// stopWaitingFor ends the wait for the outcome of a permit. A window that processes share has a bound of its own.
+// stopWaitingFor ends the wait for the outcome of a permit. A window that processes share has its own bound on that
+// wait.
 func (s *source) stopWaitingFor(p *permit) {
 	if s.link == nil {
 		p.Permit = s.window.StopWaiting(p.Permit)

@@ -87,6 +87,13 @@ var slowOutcomes = []struct {
 		prepare: unreadRefusal(ratelimits.ClassEdge),
 	},
 	{
+		name: "unstable route", next: buckets.Request{Route: message(1)}, answer: plain(200),
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+			flip(t, m, message(1), 8)
+			return ask(m, message(1))
+		},
+	},
+	{
 		name: "one of a sub-limit", next: renaming(1),
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
 			discover(t, m, message(1), roomy)
@@ -120,34 +127,29 @@ func unreadRefusal(class ratelimits.Class) func(t *testing.T, m *buckets.RESTBuc
 func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
 	t.Parallel()
 	for _, c := range slowOutcomes {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				answer := c.answer
-				if answer.Status == 0 {
-					answer = roomy
-				}
-				m := started(t)
-				slow := c.prepare(t, m)
-				require.True(t, slow.granted())
-				c.next.Authorization = bot
-				var all []*caller
-				for range 100 {
-					all = append(all, call(background, m, c.next))
-				}
-				wait(patience - time.Millisecond)
-				require.Equal(t, 0, granted(t, all))
-				wait(2 * time.Millisecond)
-				require.Equal(t, 1, granted(t, all), "one more at a time")
-				wait(patience)
-				require.Equal(t, 2, granted(t, all), "which is not waited for either for longer")
-				wait(40*time.Second - 2*patience)
-				slow.update(answer)
-				all[1].update(answer)
-				drive(t, all[2:])
-				all[0].update(answer)
-				drained(t, m)
-			})
+		subtest(t, c.name, func(t *testing.T) {
+			answer := c.answer
+			if answer.Status == 0 {
+				answer = roomy
+			}
+			m := started(t)
+			slow := c.prepare(t, m)
+			require.True(t, slow.granted())
+			c.next.Authorization = bot
+			var all []*caller
+			for range 100 {
+				all = append(all, call(background, m, c.next))
+			}
+			wait(patience - time.Millisecond)
+			require.Equal(t, 0, granted(t, all))
+			wait(2 * time.Millisecond)
+			require.Equal(t, 1, granted(t, all), "one more at a time")
+			wait(patience)
+			require.Equal(t, 2, granted(t, all), "which is not waited for either for longer")
+			wait(40*time.Second - 2*patience)
+			slow.update(answer)
+			all[1].update(answer)
+			drive(t, all[2:])
 		})
 	}
 }
@@ -155,8 +157,7 @@ func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
 // A slow upload is the first request of a route. The others do not wait for it, and when its response comes at last,
 // everything is counted once and where it belongs.
 func TestSlowProbeIsCountedOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		upload := ask(m, message(1))
 		same, others := asks(m, message(1), 6), asks(m, message(2), 9)
@@ -186,19 +187,14 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 		same[4].update(limited("messages", 5, 4, time.Minute))
 		same[5].update(limited("messages", 5, 3, time.Minute))
 		assert.Equal(t, 3, bucketOfMajor(t, m, "messages", "1").Remaining)
-		for i, c := range others[5:] {
-			c.update(limited("messages", 5, 4-i, time.Minute))
-		}
-		drained(t, m)
 	})
 }
 
 // Nobody need wait for that: it is so for whoever comes later, and for what is predicted.
 func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		slow := ask(m, message(1))
+		ask(m, message(1))
 		wait(patience / 2)
 		_, err := m.TryAcquire(message(2), bot)
 		require.Error(t, err)
@@ -210,8 +206,6 @@ func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 		lease, err := m.TryAcquire(message(2), bot)
 		require.NoError(t, err)
 		lease.Update(roomy)
-		slow.update(roomy)
-		drained(t, m)
 	})
 }
 
@@ -219,22 +213,16 @@ func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 	t.Parallel()
 	for _, c := range slowOutcomes {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				slow := c.prepare(t, m)
-				c.next.Authorization = bot
-				wait(patience + time.Millisecond)
-				second, third := call(background, m, c.next), call(background, m, c.next)
-				require.True(t, second.granted())
-				slow.lease.Release()
-				wait(time.Second)
-				assert.False(t, third.granted(), "the outcome of the second one is waited for")
-				third.cancel()
-				second.lease.Return()
-				wait(0)
-			})
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t)
+			slow := c.prepare(t, m)
+			c.next.Authorization = bot
+			wait(patience + time.Millisecond)
+			second, third := call(background, m, c.next), call(background, m, c.next)
+			require.True(t, second.granted())
+			slow.lease.Release()
+			wait(time.Second)
+			assert.False(t, third.granted(), "the outcome of the second one is waited for")
 		})
 	}
 }
@@ -246,56 +234,42 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	for _, class := range []ratelimits.Class{
 		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge,
 	} {
-		t.Run(class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), limited("messages", 100, 90, time.Hour))
-				slow := ask(m, message(1))
-				slow.lease.Refused(refused(class, time.Minute))
-				all := asks(m, message(1), 3)
-				wait(59 * time.Second)
-				require.Equal(t, 0, granted(t, all))
-				wait(2 * time.Second)
-				require.Equal(t, 1, granted(t, all))
-				all[0].update(limited("messages", 100, 89, time.Hour))
-				require.Equal(t, 3, granted(t, all))
-				slow.update(refused(class, time.Second))
-				for _, c := range all[1:] {
-					c.update(roomy)
-				}
-				drained(t, m)
-			})
+		subtest(t, class.String(), func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 100, 90, time.Hour))
+			slow := ask(m, message(1))
+			slow.lease.Refused(refused(class, time.Minute))
+			all := asks(m, message(1), 3)
+			wait(59 * time.Second)
+			require.Equal(t, 0, granted(t, all))
+			wait(2 * time.Second)
+			require.Equal(t, 1, granted(t, all))
+			all[0].update(limited("messages", 100, 89, time.Hour))
+			require.Equal(t, 3, granted(t, all))
 		})
 	}
 }
 
 // A request that may belong to a bucket where others wait is waited for no longer there either.
 func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
 		wait(5 * time.Second)
 		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
-		unknown := ask(m, list(1))
+		ask(m, list(1))
 		discover(t, m, message(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
 		wait(6 * time.Second)
 		next := ask(m, message(1))
 		require.False(t, next.done())
 		wait(patience - 6*time.Second)
 		require.True(t, next.granted())
-		for _, c := range []*caller{next, unknown} {
-			c.update(limited("messages", 100, 90, time.Second))
-		}
-		drained(t, m)
 	})
 }
 
 // The bodies of two credentials' refusals are given up at the same moment.
 func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))
 		var slow, waiting []*caller
 		for _, credential := range []string{"Bot one", "Bot two", "Bot three"} {
@@ -312,58 +286,28 @@ func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 		for _, c := range waiting {
 			assert.Equal(t, ratelimits.ClassGlobal, tooLong(t, c).Class)
 		}
-		for _, c := range slow {
-			c.lease.Release()
-		}
-		drained(t, m)
 	})
 }
 
 // A request whose outcome was waited for long enough holds up nobody in the bucket to which it moves.
 func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, list(1), limited("new", 100, 99, time.Second))
 		discover(t, m, message(1), limited("old", 100, 99, time.Second))
-		slow := ask(m, message(1))
+		ask(m, message(1))
 		wait(patience)
 		discover(t, m, message(1), limited("new", 100, 98, time.Second))
 		discover(t, m, list(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
 		wait(10 * time.Second)
 		next := ask(m, list(1))
 		require.True(t, next.granted())
-		for _, c := range []*caller{next, slow} {
-			c.update(limited("new", 100, 90, time.Second))
-		}
-		drained(t, m)
-	})
-}
-
-func TestOneOfAnUnstableRouteIsWaitedForOnlySoLong(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		for i := range 8 { // as in TestSingleFileEndsWithTheReasonForIt
-			discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
-			wait(2 * time.Millisecond)
-		}
-		slow, next := ask(m, message(1)), ask(m, message(1))
-		require.True(t, slow.granted())
-		wait(patience - time.Millisecond)
-		require.False(t, next.granted())
-		wait(2 * time.Millisecond)
-		require.True(t, next.granted())
-		slow.update(plain(200))
-		next.update(plain(200))
-		drained(t, m)
 	})
 }
 
 // An ordered request waits for the outcome of the one before it as long as that takes.
 func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		ordered := gate{ordered: true}
@@ -373,8 +317,6 @@ func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
 		assert.False(t, after.done())
 		before.update(roomy)
 		require.True(t, after.granted())
-		after.update(roomy)
-		drained(t, m)
 	})
 }
 
@@ -382,25 +324,18 @@ func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
 func TestRequestsThatDoNotEndHoldOthersOnlyOnce(t *testing.T) {
 	t.Parallel()
 	for name, route := range map[string]func(int) routes.CompiledRoute{"route": message, "family": react} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				var slow []*caller
-				for channel := range 100 {
-					slow = append(slow, ask(m, route(1+channel)))
-				}
-				others := []*caller{ask(m, route(1000)), ask(m, route(1001)), ask(m, route(1000))}
-				wait(patience + time.Millisecond)
-				require.Equal(t, 100, granted(t, slow), "one in each channel")
-				require.Equal(t, 2, granted(t, others))
-				others[0].update(roomy)
-				require.Equal(t, 3, granted(t, others))
-				for _, c := range append(slow, others[1:]...) {
-					c.update(roomy)
-				}
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			var slow []*caller
+			for channel := range 100 {
+				slow = append(slow, ask(m, route(1+channel)))
+			}
+			others := []*caller{ask(m, route(1000)), ask(m, route(1001)), ask(m, route(1000))}
+			wait(patience + time.Millisecond)
+			require.Equal(t, 100, granted(t, slow), "one in each channel")
+			require.Equal(t, 2, granted(t, others))
+			others[0].update(roomy)
+			require.Equal(t, 3, granted(t, others))
 		})
 	}
 }

@@ -148,7 +148,7 @@ func (s *scenario) last(
 		done <- err
 	})
 	err = <-done
-	known = because != buckets.WaitsForProbe && !buckets.Priority(ctx) // Predict does not hear of priority
+	known = because != buckets.WaitsForProbe && !buckets.OptionsOf(ctx).Priority // Predict does not hear of priority
 	return predicted, waited, max(s.longest, waited/20) + 2*s.trip, known, err
 }
 

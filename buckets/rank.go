@@ -3,15 +3,16 @@ package buckets
 import "time"
 
 // Queues are served in the order of their ranks, which are the same in all lines, so no two queues wait for each other.
-// A queue's rank is the instant at which its first request became the first, HeadStart earlier if that has priority. So
-// a queue goes behind all others when a request of it has left, and every request is first at some time.
+// A queue's rank is the instant at which its first request became the first, or HeadStart before that if the request
+// has priority. So a queue goes behind all others when one of its requests has left, and every request is first at some
+// time.
 //
 // The global limit and the edge are above many buckets, and a tenant (Request.Group) that waits in many of them would
 // get many shares. So tenants take turns there: a queue that joins such a line gets its tenant's next turn, by
-// start-time fair queueing (Goyal, Vin, Cheng 1996). A turn starts when the tenant's last one ends, but not before the
-// end of the latest one that was used. All queues without a group count as one tenant.
+// start-time fair queueing (Goyal, Vin, Cheng 1996). A turn starts when the tenant's previous turn ends, but not before
+// the latest end of a used turn. All queues without a group count as one tenant.
 
-// rank orders queues: the smallest leaves first. No two are the same.
+// rank orders queues: the queue with the smallest rank sends first. No two ranks are equal.
 type rank = time.Duration
 
 // rank returns the rank of the queue, which must not be empty.
@@ -51,10 +52,10 @@ func (q *queue) takeRank() {
 	}
 }
 
-// spendRank ends the queue's rank and its turn because a request of it leaves.
+// spendRank ends the queue's rank and its turn because one of its requests leaves.
 func (q *queue) spendRank() {
 	if q.urgentRank != 0 {
-		q.urgentRank = 0 // the queue keeps the rank of the requests behind
+		q.urgentRank = 0 // the requests behind it keep the queue's other rank
 	} else {
 		q.since = 0
 	}
@@ -70,7 +71,7 @@ func (q *queue) dropRank() {
 	q.since, q.urgentRank, q.limits, q.global = 0, 0, nil, nil
 }
 
-// above yields the lines of all limits above the bucket that the queue needs, except that of the edge.
+// above yields the lines of all limits above the bucket that the queue needs, except the line of the edge.
 func (q *queue) above(yield func(*line) bool) {
 	for _, d := range q.limits.all() {
 		if !yield(&d.line) {
@@ -102,9 +103,10 @@ func (l *line) needNot(q *queue) {
 	}
 }
 
-// earliest returns the queue to serve in place of the first in line: of the queues of the same tenant and bucket the
-// one whose first request arrived first. The two exchange their places. In a bucket a tenant's requests leave in the
-// order of their arrival, whatever else they need. If there are very many queues, it looks only at the first ones.
+// earliest returns the queue to serve instead of the first in line: of the queues of the same tenant and bucket the one
+// whose first request arrived first. The two queues exchange their places. So a tenant's requests leave a bucket in the
+// order of their arrival, whatever else they need. If there are very many queues, earliest examines only the first
+// ones.
 func (l *line) earliest(first *queue) *queue {
 	if l.queues.Len() < 2 || first.urgentRank != 0 {
 		return first
@@ -127,27 +129,29 @@ func (l *line) earliest(first *queue) *queue {
 
 // turns holds the turns that tenants take in a line.
 type turns struct {
-	latest  rank // no turn starts before it
+	latest  rank // no turn starts earlier
 	given   rank // how many turns were given
 	tenants map[tenantKey]*tenant
 }
 
-// turn is one turn of a tenant. A queue keeps it, wherever it stands, until a request leaves. The zero value is none.
+// turn is one turn of a tenant. A queue keeps its turn, in any line, until one of its requests leaves. The zero value
+// is no turn.
 type turn struct {
 	of       *turns // turns of the line where it counts
 	tenant   *tenant
-	start    rank // its place in that line
-	priority bool // it starts earlier, by headStart
+	start    rank // the turn's place in that line
+	priority bool // the turn starts earlier, by headStart
 }
 
 const (
-	turnTime = rank(1) << 24 // length of a turn; the low bits number turns, so no two start together
-	// headStart is how much earlier a turn with priority starts: by the number of turns that the default global limit
-	// gives in HeadStart.
+	turnTime = rank(1) << 24 // length of a turn; the low bits are a serial number, so that no two turns start together
+	// headStart is how much earlier a turn with priority starts: by as many turns as the default global limit gives in
+	// HeadStart.
 	headStart = rank(DefaultGlobalLimit*HeadStart/time.Second) * turnTime
 )
 
-// tenant takes turns: the requests of an account with the same group, those with priority separately.
+// tenant takes turns: it stands for the requests of an account with the same group. Those with priority are a separate
+// tenant.
 type tenant struct {
 	next   rank // earliest start of its next turn
 	queues int  // queues that need the limit
@@ -155,7 +159,7 @@ type tenant struct {
 
 // tenantKey identifies a tenant of a line.
 type tenantKey struct {
-	account  *account // set in a line of all accounts only
+	account  *account // set only in a line for all accounts
 	group    string
 	priority bool
 }
@@ -169,7 +173,7 @@ func (l *line) tenantKey(k *ask) tenantKey {
 }
 
 // newcomer returns when the turn of a new tenant without priority starts. Used turns with priority may have ended long
-// after the first of the other turns in line, and a new tenant takes turns with these.
+// after the first of the other turns in line, and a new tenant takes turns with these others.
 func (l *line) newcomer() rank {
 	looked := 0
 	for e := l.queues.Head(); e != nil && looked < mostLookedAt; e = e.Next() {
@@ -195,7 +199,7 @@ func (t *turns) start(key tenantKey, newcomer rank) (start rank) {
 	return start
 }
 
-// takeTurn gives a tenant its next turn, unless it has one here.
+// takeTurn gives a tenant its next turn in the line, unless u is one already.
 func (l *line) takeTurn(u *turn, key tenantKey) {
 	t := l.turns
 	if u.of == t && u.priority == key.priority {
@@ -216,7 +220,7 @@ func (u *turn) end() rank {
 	return end
 }
 
-// spend ends a turn that was used.
+// spend ends a turn in which a request left.
 func (u *turn) spend() {
 	if u.of != nil {
 		u.of.latest = max(u.of.latest, u.end())
@@ -224,7 +228,7 @@ func (u *turn) spend() {
 	*u = turn{}
 }
 
-// giveBack ends a turn that was not used. The tenant's other turns stay where they are.
+// giveBack ends a turn in which no request left. The tenant's other turns keep their starts.
 func (u *turn) giveBack() {
 	if u.of != nil {
 		u.tenant.next -= turnTime
@@ -232,7 +236,7 @@ func (u *turn) giveBack() {
 	*u = turn{}
 }
 
-// tenant returns the tenant of a key, and makes it if there is none.
+// tenant returns the tenant of a key, and creates it if there is none.
 func (t *turns) tenant(key tenantKey) *tenant {
 	of := t.tenants[key]
 	if of == nil {
@@ -245,7 +249,7 @@ func (t *turns) tenant(key tenantKey) *tenant {
 	return of
 }
 
-// forgetTenants removes tenants without queues whose next turn would start at the same time if they were new.
+// forgetTenants removes tenants without queues whose next turn would start at the same time if the tenants were new.
 func (l *line) forgetTenants() {
 	for key, of := range inParts(l.server, l.turns.tenants) {
 		if of.queues == 0 && of.next <= l.newcomer() {

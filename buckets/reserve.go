@@ -4,13 +4,13 @@ import "time"
 
 // A request that needs several limits may find one of them closed whenever the others are open, because requests that
 // need fewer limits take each permit as soon as it is free. So the first request in rank that cannot leave has a
-// reservation: not of a permit, but of the instant at which all its limits will be open. Other requests leave before it
-// only if that does not delay it. Batch schedulers call this rule EASY backfilling.
+// reservation: it reserves the instant at which all its limits will be open, not a permit. Other requests leave before
+// it only if that does not delay it. Batch schedulers call this rule EASY backfilling.
 //
 // A queue that needs declared limits has a reservation in all its lines or in none, so no two queues wait for each
 // other. A queue that needs none has a reservation in its bucket only, for the instant of its turn above the bucket:
-// turns in a bucket count also while the global limit is busy. The queue whose first request has been first for longer
-// has precedence.
+// turns in a bucket count also while the global limit is busy. A queue has precedence over a queue whose first request
+// became the first later.
 
 // lines returns the lines of all limits that the first request of a queue needs.
 func (q *queue) lines() []*line {
@@ -29,7 +29,7 @@ func (q *queue) lines() []*line {
 }
 
 // opens returns the instant at which the first request of a queue will be able to leave, or now if it already can. ok
-// is false if that depends on an outcome.
+// is false if that depends on the outcome of a request.
 func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 	k := &q.waiting.Head().Value.ask
 	if k.limits == nil {
@@ -50,8 +50,8 @@ func (q *queue) opens(now time.Duration) (at time.Duration, ok bool) {
 	return at, true
 }
 
-// reserve gives the queue a reservation for the instant at which its first request can leave, unless a queue that has
-// been first for longer has one in any of its lines.
+// reserve gives the queue a reservation for the instant at which its first request can leave, unless a queue of earlier
+// rank has a reservation in any of its lines.
 func (q *queue) reserve(now time.Duration) {
 	if q.reserved != nil || q.reserveFailed == now {
 		return
@@ -77,8 +77,8 @@ func (q *queue) reserve(now time.Duration) {
 	q.line.server.touch(q.line)
 }
 
-// unreserve ends the reservation of a queue. A nil queue has none. It touches the queue's own line, too, where the
-// queue may have given way.
+// unreserve ends the reservation of a queue, if it has one; the queue may be nil. unreserve also touches the queue's
+// own line, where the queue may have let other queues go first.
 func (q *queue) unreserve() {
 	if q == nil {
 		return
@@ -99,15 +99,15 @@ func (q *queue) touchReserved() {
 	}
 }
 
-// delays reports whether the line's reservation would be delayed if a request of q left now. A reservation of a later
-// rank than q does not count; a request that is in no queue (nil) has no rank, so every reservation counts.
+// delays reports whether the line's reservation would be delayed if a request of q left now. It ignores a reservation
+// of a later rank than q. If q is nil, the request is in no queue and has no rank, so every reservation counts.
 func (l *line) delays(now time.Duration, q *queue) bool {
 	r := l.reserved
 	return r != nil && r != q && (q == nil || r.rank() < q.rank()) && l.limit.behind(now, 1) > max(r.reservedAt, now)
 }
 
-// givesWay reports whether a queue of earlier rank is first in a line in which q has its reservation. It touches those
-// lines, except the one that is being served.
+// givesWay reports whether a queue of earlier rank is first in a line in which q has its reservation. It touches the
+// lines in which that is so, except the line that is being served.
 func (q *queue) givesWay(served *line) (gives bool) {
 	for _, l := range q.reserved {
 		if first := l.first(); first != nil && first.rank() < q.rank() {
@@ -120,7 +120,7 @@ func (q *queue) givesWay(served *line) (gives bool) {
 }
 
 // serveReserved lets the queue with the line's reservation leave if it can. It returns when that queue will be able to
-// leave, 0 if there is no reservation or the instant is not known any more.
+// leave, 0 if there is no reservation or the instant is no longer known.
 func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 	for l.reserved != nil {
 		q := l.reserved
@@ -136,7 +136,7 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 		if q.reservedAt > now {
 			return q.reservedAt
 		}
-		if q.waiting.Head().Value.limits == nil { // it must wait for its turn above the bucket
+		if q.waiting.Head().Value.limits == nil { // this queue must wait for its turn above the bucket
 			return 0
 		}
 		if q.givesWay(l) {
@@ -150,8 +150,8 @@ func (s *server) serveReserved(now time.Duration, l *line) (at time.Duration) {
 	return 0
 }
 
-// leaveNoneUnused ends the line's reservation when it has left a shared permit unused for mostKept, because another
-// process may need the permit. It returns when to look again, 0 if no permit is left unused.
+// leaveNoneUnused ends the line's reservation when the reservation has left a shared permit unused for mostKept,
+// because another process may need the permit. It returns when to check again, 0 if no permit is left unused.
 func (s *server) leaveNoneUnused(now time.Duration, l *line) (at time.Duration) {
 	link, q := l.shared(), l.reserved
 	if link == nil {

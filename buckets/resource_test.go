@@ -15,8 +15,7 @@ import (
 // A resource that is used up for everybody is so for credentials that have not used it yet, too. That is remembered
 // once, and not in a bucket for each of them.
 func TestUsedUpResourceMakesNoBuckets(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		const credentials = 1000
 		name := func(i int) string { return fmt.Sprint("Bot ", i) }
@@ -45,29 +44,25 @@ func TestUsedUpResourceMakesNoBuckets(t *testing.T) {
 func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"lifted", "restarted"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
+		subtest(t, how, func(t *testing.T) {
+			m := started(t)
+			as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
+			as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 5, 4, time.Second))
+			if how == "lifted" {
+				m.LiftHolds()
+			} else {
+				require.NoError(t, m.Close())
+				require.NoError(t, m.Start())
 				as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
-				as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 5, 4, time.Second))
-				if how == "lifted" {
-					m.LiftHolds()
-				} else {
-					require.NoError(t, m.Close())
-					require.NoError(t, m.Start())
-					as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
-				}
-				assert.True(t, as(m, "Bot two", message(1)).granted())
-			})
+			}
+			assert.True(t, as(m, "Bot two", message(1)).granted())
 		})
 	}
 }
 
 // A used-up resource is held for a credential whose route learns another hash of it meanwhile.
 func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for _, credential := range []string{"Bot one", "Bot two"} {
 			for _, channel := range []int{2, 3} {
@@ -85,8 +80,7 @@ func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
 
 // Requests of another route wait in the bucket to which the hold comes.
 func TestWaitersAreJudgedAgainWhenAHoldComesWithARoute(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))
 		as(m, "Bot one", message(1)).update(limited("old", 5, 4, time.Second))
 		for _, channel := range []int{2, 3} {
@@ -106,8 +100,7 @@ func TestWaitersAreJudgedAgainWhenAHoldComesWithARoute(t *testing.T) {
 
 // What one process learns of a resource holds for the same credential in another one, too.
 func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		for _, m := range []*buckets.RESTBucketManager{a, b} {
@@ -120,8 +113,7 @@ func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
 
 // A refusal that does not say how long holds the same for all credentials.
 func TestResourceIsHeldAsLongForOtherCredentials(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for _, credential := range []string{"Bot one", "Bot two"} {
 			as(m, credential, message(1)).update(limited("messages", 5, 4, time.Second))

@@ -5,12 +5,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -127,21 +125,7 @@ func (r *restarts) send(to restartRoute) {
 	}}
 	m, process := r.manager, r.process
 	r.all.Go(func() {
-		for {
-			lease, err := m.AcquireRequest(process, request)
-			if err != nil {
-				return
-			}
-			response, err := r.attempt(process, to)
-			if err != nil {
-				lease.Release()
-				return
-			}
-			lease.Update(response)
-			if response.Class == ratelimits.ClassOK {
-				return
-			}
-		}
+		_, _ = untilAccepted(process, m, request, func() (ratelimits.Response, error) { return r.attempt(process, to) })
 	})
 }
 
@@ -152,22 +136,7 @@ func (r *restarts) attempt(process context.Context, to restartRoute) (ratelimits
 	defer cancel()
 	arrived := time.Now().Add(r.latency.RoundTrip/2 + r.latency.Jitter/2)
 	defer context.AfterFunc(process, func() { time.AfterFunc(time.Until(arrived), cancel) })()
-	request, err := http.NewRequestWithContext(ctx, to.method, discordsim.BaseURL+to.path, strings.NewReader(to.body))
-	if err != nil {
-		return ratelimits.Response{}, err
-	}
-	request.Header.Set("Authorization", bot)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := r.RoundTripper().RoundTrip(request)
-	if err != nil {
-		return ratelimits.Response{}, err
-	}
-	defer response.Body.Close()
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(response.Body); err != nil {
-		return ratelimits.Response{}, err
-	}
-	return ratelimits.ParseResponse(response.StatusCode, response.Header, body.Bytes()), nil
+	return exchange(ctx, r.Server, to.method, to.path, to.body, 0)
 }
 
 // end ends the process and returns what it leaves. One that is killed leaves what it had written a while before. What
@@ -199,30 +168,27 @@ func TestThousandRestartsInTheMiddleOfWindowsCauseNoAvoidableRefusal(t *testing.
 	t.Parallel()
 	const worlds, each = 100, 10
 	for seed := range uint64(worlds) {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newRestarts(t, seed)
-				defer r.Close()
-				r.start(nil)
-				r.everyRoute()
-				for range each {
-					r.busy(time.Duration(r.chance.IntN(3000)) * time.Millisecond)
-					state := r.end()
-					time.Sleep([]time.Duration{0, 50 * time.Millisecond, time.Second, 7 * time.Second}[r.chance.IntN(4)])
-					r.start(state)
+		subtest(t, strconv.FormatUint(seed, 10), func(t *testing.T) {
+			r := newRestarts(t, seed)
+			defer r.Close()
+			r.start(nil)
+			r.everyRoute()
+			for range each {
+				r.busy(time.Duration(r.chance.IntN(3000)) * time.Millisecond)
+				state := r.end()
+				time.Sleep([]time.Duration{0, 50 * time.Millisecond, time.Second, 7 * time.Second}[r.chance.IntN(4)])
+				r.start(state)
+			}
+			r.busy(5 * time.Second)
+			r.kill()
+			require.NoError(t, r.manager.Close())
+			r.all.Wait()
+			for _, e := range r.Refusals() {
+				if e.Verdict == discordsim.Avoidable {
+					assert.Fail(t, "avoidable refusal", "%+v", e)
 				}
-				r.busy(5 * time.Second)
-				r.kill()
-				require.NoError(t, r.manager.Close())
-				r.all.Wait()
-				for _, e := range r.Refusals() {
-					if e.Verdict == discordsim.Avoidable {
-						assert.Fail(t, "avoidable refusal", "%+v", e)
-					}
-				}
-				assert.Greater(t, r.Report().Accepted, 5*each)
-			})
+			}
+			assert.Greater(t, r.Report().Accepted, 5*each)
 		})
 	}
 }

@@ -18,8 +18,7 @@ import (
 
 // Neither credentials nor the tokens of webhooks and interactions may be seen in anything that can be printed.
 func TestTokensAppearNowhere(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		const credential = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret"
 		token := interactionToken(12345)
 		m := started(t, buckets.WithMaxWaiting(1))
@@ -68,8 +67,7 @@ func TestTokensAppearNowhere(t *testing.T) {
 }
 
 func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for _, authorization := range []string{"", "Bot one", "Bot two"} {
 			for n := range 2 {
@@ -109,8 +107,7 @@ func printed(value any) string {
 }
 
 func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		const token = "webhook-secret_0123456789"
 		lease, err := m.Acquire(context.Background(), compile(routes.ExecuteWebhook, "77", token), bot)

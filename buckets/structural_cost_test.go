@@ -22,10 +22,12 @@ import (
 // ("cpu-ms"), each time the least of all rounds. What is wanted, and what it is today, is in the comments.
 
 // cost compares what a manager takes for what act does, after prepare has let it know so many of something.
-func cost(b *testing.B, few, many int, prepare func(m *buckets.RESTBucketManager, n int) (act func())) {
+func cost(
+	b *testing.B, few, many int, prepare func(m *buckets.RESTBucketManager, n int) (act func()), options ...buckets.Option,
+) {
 	structural(b)
 	took := func(n int) time.Duration {
-		m := patientManager(b)
+		m := patientManager(b, options...)
 		defer m.Close()
 		act := prepare(m, n)
 		runtime.GC()
@@ -53,9 +55,9 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // patientManager returns a manager that lets requests wait for a day, and has no global limit.
-func patientManager(b *testing.B) *buckets.RESTBucketManager {
-	m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0),
-		buckets.WithInvalidBudget(0, 0, 0))
+func patientManager(b *testing.B, options ...buckets.Option) *buckets.RESTBucketManager {
+	m := buckets.NewRESTBucketManager(append(options, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0),
+		buckets.WithInvalidBudget(0, 0, 0))...)
 	require.NoError(b, m.Start())
 	return m
 }
@@ -184,88 +186,43 @@ func BenchmarkStructuralSharedRefusalBesideCredentials(b *testing.B) {
 	})
 }
 
-// The bucket of a route is learnt while many requests to it wait, in as many channels. Meanwhile other credentials send
-// their first request.
+// When a route is found, the requests of others that may belong to its buckets are charged there: each is looked at
+// once, and not once for each bucket.
 //
-// Wanted: worst-ms <= 10.
-//
-// today: the lock is held for 4 ms of processor time at most; see BenchmarkBesideLongWork
-func BenchmarkStructuralFirstRequestsDuringADiscovery(b *testing.B) {
-	for _, n := range []int{300, 30_000, 100_000} {
-		b.Run(strconv.Itoa(n)+" waiting", func(b *testing.B) {
-			reportLeastWorst(b, func() time.Duration { return firstRequests(b, n) })
-		})
-	}
-}
-
-// reportLeastWorst reports the least of the longest times that rounds return, as "worst-ms".
-func reportLeastWorst(b *testing.B, round func() time.Duration) {
-	structural(b)
-	worst := time.Duration(math.MaxInt64)
-	for range b.N {
-		worst = min(worst, round())
-	}
-	b.ReportMetric(worst.Seconds()*1000, "worst-ms")
-	b.ReportMetric(0, "ns/op")
-}
-
-// firstRequests returns the longest time that the first request of a credential takes while a route is discovered for
-// which n requests wait.
-func firstRequests(b *testing.B, n int) (worst time.Duration) {
-	m := patientManager(b)
-	defer m.Close()
-	probe := acquired(b, m, message(1), 1)
-	waiting(m, func(i int) routes.CompiledRoute { return message(i + 1) }, n)
-	return longestFirstRequest(b, m, func() { probe[0].Update(limited("messages", 1, 0, time.Hour)) })
-}
-
-// longestFirstRequest returns the longest time that the first request of a credential takes during an act.
-func longestFirstRequest(b *testing.B, m *buckets.RESTBucketManager, act func()) (worst time.Duration) {
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		act()
-	}()
-	for i := 0; ; i++ {
-		select {
-		case <-over:
-			return worst
-		default:
+// Wanted: x <= 16.
+func BenchmarkStructuralRequestsInFlightWhenBucketsAreFound(b *testing.B) {
+	cost(b, 500, 4000, func(m *buckets.RESTBucketManager, n int) func() {
+		var first buckets.Lease
+		for i := range n {
+			lease, err := m.Acquire(background, message(i+1), bot)
+			require.NoError(b, err)
+			if i == 0 {
+				first = lease
+			}
+			acquired(b, m, list(i+1), 1)
 		}
-		start := time.Now()
-		lease, err := m.Acquire(background, list(1), "Bot other "+strconv.Itoa(i))
-		worst = max(worst, time.Since(start))
-		require.NoError(b, err)
-		lease.Update(limited("lists", 5, 4, time.Hour))
-	}
+		return func() { first.Update(limited("messages", 5, 4, time.Minute)) }
+	}, buckets.WithUnknownMode(buckets.UnknownUnlimited))
 }
 
-// All who wait are listed, where very many tenants wait in one bucket. Meanwhile other credentials send their first
-// request.
+// There may be a sub-limit for each message of a channel. Requests that have nothing to do with them do not look at all
+// of them.
 //
-// Wanted: worst-ms <= 10.
-func BenchmarkStructuralFirstRequestsBesideWaitingRequests(b *testing.B) {
-	for _, tenants := range []int{1, 100, 20_000} {
-		b.Run(strconv.Itoa(tenants)+" tenants", func(b *testing.B) {
-			reportLeastWorst(b, func() time.Duration { return besideWaitingRequests(b, tenants) })
-		})
-	}
-}
-
-func besideWaitingRequests(b *testing.B, tenants int) time.Duration {
-	const n = 20_000
-	m := patientManager(b)
-	defer m.Close()
-	acquired(b, m, message(1), 1)[0].Update(limited("messages", 100, 0, time.Minute))
-	for i := range n {
-		r := &buckets.Request{Route: message(1), Authorization: bot, Group: strconv.Itoa(i % tenants)}
-		buckets.AcquireFunc(background, m, r, func(lease buckets.Lease, _ error) { lease.Return() })
-	}
-	return longestFirstRequest(b, m, func() {
-		listed := 0
-		for range m.WaitingRequests() {
-			listed++
+// Wanted: x <= 2.
+func BenchmarkStructuralRequestsBesideSubLimits(b *testing.B) {
+	ok := limited("edits", 1_000_000, 999_999, time.Minute)
+	cost(b, 20, 2000, func(m *buckets.RESTBucketManager, n int) func() {
+		edit := func(message int, r ratelimits.Response) {
+			acquired(b, m, compile(routes.UpdateMessage, "1", strconv.Itoa(message+1)), 1)[0].Update(r)
 		}
-		require.Equal(b, n, listed)
+		edit(0, ok)
+		for i := range n {
+			edit(i, inBucket(refused(ratelimits.ClassSubLimit, time.Hour), "edits", 1_000_000, 999_999, time.Minute))
+		}
+		return func() {
+			for i := range 20 {
+				edit(1_000_000+i, ok)
+			}
+		}
 	})
 }

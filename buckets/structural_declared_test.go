@@ -154,28 +154,6 @@ func TestLimitsThatDoNotCross(t *testing.T) {
 	}
 }
 
-// Two tenants send requests to two channels, which need two limits of one period, or one of them.
-//
-// When each limit had turns of its own, a tenant waited 59 to 97 s in each of 40 rounds (ideal: 8 s).
-func TestTwoTenantsDoNotStandStill(t *testing.T) {
-	t.Parallel()
-	const rounds = 40
-	still := 0
-	for seed := range uint64(rounds) {
-		c := crossing{
-			limits:  map[string]allowance{"a": {1, 2 * time.Second}, "b": {1, 2 * time.Second}},
-			demands: []demand{{"ab", 2}, {"b", 2}}, same: true, trip: 20 * time.Millisecond, span: 100 * time.Second,
-		}
-		patience := c.patience(c.ideal())
-		bubble(t, func(t *testing.T) {
-			if longest(c.run(t, seed)) > patience {
-				still++
-			}
-		})
-	}
-	assert.Zero(t, still, "of %d rounds", rounds)
-}
-
 // Limits and demands of any sizes: two or three limits of one period, or of different ones, with tenants or without,
 // sometimes beside a busy global limit.
 //

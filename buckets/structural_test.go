@@ -48,7 +48,6 @@ type demand struct {
 type crossing struct {
 	limits  map[string]allowance
 	demands []demand
-	same    bool          // the tenants of all demands are the same ones
 	shared  int           // processes that share the limits, each with the same demand; 0: one alone
 	trip    time.Duration // from sending to the response
 	span    time.Duration
@@ -254,11 +253,8 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 
 // tenant returns the name of a tenant of a demand, empty if the demand has none.
 func (c *crossing) tenant(d demand, number, tenant int) string {
-	switch {
-	case d.tenants == 0:
+	if d.tenants == 0 {
 		return ""
-	case c.same:
-		return "tenant " + strconv.Itoa(tenant)
 	}
 	return "tenant " + strconv.Itoa(tenant) + " of " + strconv.Itoa(number)
 }

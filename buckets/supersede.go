@@ -8,12 +8,12 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Of the requests with one key of Request.Supersedes only the newest has to be sent. So at most one of them waits, and
-// none leaves after a newer one has left. A newer request is queued at the older one's time of arrival before the older
-// one is removed: then their queue keeps its rank, its turn and its reservation, in whatever line it is.
+// Of the requests with the same key in Request.Supersedes only the newest has to be sent. So at most one of them waits,
+// and none leaves after a newer one has left. A newer request is queued at the arrival time of the older request before
+// the older one is removed. So their queue keeps its rank, its turn and its reservation, in any line.
 
-// series is what is known of the requests of an account with one key while any of them waits or is in flight. A nil
-// series has no requests. The server's mu guards it.
+// series is the state of the requests of an account with one key while any of them waits or is in flight. A nil series
+// has no requests. The server's mu guards it.
 type series struct {
 	account *account
 	key     uint64
@@ -35,16 +35,16 @@ func (m *RESTBucketManager) seriesKey(k *ask, key string) uint64 {
 	}{k.request.Route.Route(), k.major, key}) | 1
 }
 
-// Begin notes that the caller makes the request now. Of the requests with one key of Request.Supersedes, one that
-// begins later is newer. Without Begin, a request begins with its first AcquireRequest. Call it before what takes long,
-// such as receiving the body. It does not block, and is safe for concurrent use.
+// Begin records that the caller makes the request now. Of the requests with the same key in Request.Supersedes, the one
+// that begins later is newer. Without Begin, a request begins with its first AcquireRequest. Call Begin before anything
+// that takes long, such as receiving the body. It does not block, and is safe for concurrent use.
 func (m *RESTBucketManager) Begin(r *Request) {
 	if r.Supersedes != "" {
 		r.version = m.versions.Add(1)
 	}
 }
 
-// seriesOf returns the series of a key, and makes it if there is none.
+// seriesOf returns the series of a key, and creates it if there is none.
 func (a *account) seriesOf(key uint64) *series {
 	s := a.series[key]
 	if s == nil {
@@ -62,13 +62,13 @@ func (s *series) waits(w *waiter, n int) {
 	switch {
 	case n > 0:
 		s.waiting = w
-	case s.waiting == w: // else a newer one has taken its place
+	case s.waiting == w: // otherwise a newer request has taken its place
 		s.waiting = nil
 		s.removeUnused()
 	}
 }
 
-// sends records that a request is sent, and returns the newest version that was sent before.
+// sends records that a request is sent, and returns the newest version that was sent before it.
 func (s *series) sends(version uint64) (before uint64) {
 	before, s.sent = s.sent, version
 	s.leases++
@@ -111,7 +111,7 @@ func (k *ask) supersedes() (older *waiter, err error) {
 	switch {
 	case k.series == 0:
 		return nil, nil
-	case k.request.superseded, k.version != 0 && s.hasNewer(k.version): // without a version it is new
+	case k.request.superseded, k.version != 0 && s.hasNewer(k.version): // without a version the ask is new
 		return nil, k.superseded()
 	case s == nil:
 		return nil, nil
@@ -119,7 +119,8 @@ func (k *ask) supersedes() (older *waiter, err error) {
 	return s.waiting, nil
 }
 
-// placeAt returns the time of arrival at which an ask is queued: that of the request whose place it takes, if any.
+// placeAt returns the arrival time at which an ask is queued: its own, or that of the request whose place it takes if
+// that is earlier.
 func (k *ask) placeAt(arrived time.Duration, older *waiter) time.Duration {
 	if older != nil {
 		return min(arrived, older.Arrived)
@@ -127,8 +128,7 @@ func (k *ask) placeAt(arrived time.Duration, older *waiter) time.Duration {
 	return arrived
 }
 
-// giveWay gives the place of an ask that comes back, but has been superseded, to the newer request that waits, if one
-// does.
+// giveWay gives the place of a superseded ask that is acquired again to the newer request, if the newer request waits.
 func (k *ask) giveWay(now time.Duration) {
 	s := k.account.series[k.series]
 	if s == nil || s.waiting == nil || !k.comesBack || s.waiting.Arrived <= k.request.arrived {
@@ -143,7 +143,7 @@ func (k *ask) superseded() error {
 	return &ratelimits.SupersededError{Route: k.request.Route.Route().String(), Again: k.comesBack}
 }
 
-// supersede rejects a waiting request because a newer one has its place. It does nothing if w is nil.
+// supersede rejects a waiting request because a newer one has its place. A nil w is ignored.
 func (w *waiter) supersede(now time.Duration) {
 	if w == nil {
 		return

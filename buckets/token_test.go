@@ -22,33 +22,28 @@ func webhookPost(token string) routes.CompiledRoute {
 func TestATokenHasOneBucketWithAndWithoutACredential(t *testing.T) {
 	t.Parallel()
 	for name, route := range map[string]routes.CompiledRoute{"webhook": webhookPost("token"), "interaction": followUp(1)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				as(m, "", route).update(limited("posts", 3, 2, time.Minute))
-				one, two := as(m, bot, route), as(m, "Bot two", route)
-				require.True(t, one.granted() && two.granted())
-				third := as(m, "", route)
-				require.False(t, third.granted(), "all three places are taken")
-				b := snapshot(t, m, "posts")
-				assert.Equal(t, 2, b.InFlight)
-				assert.Equal(t, "-", b.Authentication)
-				one.lease.Return()
-				synctest.Wait()
-				assert.True(t, third.granted())
-				third.update(limited("posts", 3, 1, time.Minute))
-				two.update(limited("posts", 3, 0, time.Minute))
-				assert.False(t, as(m, bot, route).granted())
-				require.NoError(t, m.Close())
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			as(m, "", route).update(limited("posts", 3, 2, time.Minute))
+			one, two := as(m, bot, route), as(m, "Bot two", route)
+			require.True(t, one.granted() && two.granted())
+			third := as(m, "", route)
+			require.False(t, third.granted(), "all three places are taken")
+			b := snapshot(t, m, "posts")
+			assert.Equal(t, 2, b.InFlight)
+			assert.Equal(t, "-", b.Authentication)
+			one.lease.Return()
+			synctest.Wait()
+			assert.True(t, third.granted())
+			third.update(limited("posts", 3, 1, time.Minute))
+			two.update(limited("posts", 3, 0, time.Minute))
+			assert.False(t, as(m, bot, route).granted())
 		})
 	}
 }
 
 func TestATokenIsDiscoveredOnceForAllCredentials(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		first, second := as(m, bot, webhookPost("token")), as(m, "", webhookPost("token"))
 		require.True(t, first.granted())
@@ -57,14 +52,11 @@ func TestATokenIsDiscoveredOnceForAllCredentials(t *testing.T) {
 		require.False(t, second.granted())
 		wait(1100 * time.Millisecond)
 		require.True(t, second.granted())
-		second.update(roomy)
-		drained(t, m)
 	})
 }
 
 func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(2))
 		for range 2 {
 			as(m, bot, webhookPost("token")).update(limited("posts", 50, 40, time.Minute))
@@ -80,17 +72,12 @@ func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) 
 		require.False(t, as(m, bot, message(1)).granted())
 		wait(1100 * time.Millisecond)
 		require.True(t, held.granted())
-		for _, c := range []*caller{held, anonymous, other} {
-			c.update(limited("posts", 50, 30, time.Minute))
-		}
-		require.NoError(t, m.Close())
 	})
 }
 
 // A global 429 is about the credential, whatever the bucket: it holds the bot's requests to the token, and no others.
 func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(5*time.Second))
 		as(m, "", webhookPost("token")).update(limited("posts", 50, 40, time.Minute))
 		request, other := as(m, bot, webhookPost("token")), as(m, bot, message(1))
@@ -105,16 +92,13 @@ func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, waits.failed(), &tooLong, "told as soon as the hold is longer than it may wait")
 		assert.True(t, tooLong.Global)
-		anonymous.update(roomy)
-		require.NoError(t, m.Close())
 	})
 }
 
 // The requests of each credential wait in a queue of their own in the token's bucket: they leave in the order in which
 // they came.
 func TestCredentialsThatWaitForATokenLeaveInOrder(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(50))
 		probe := as(m, bot, webhookPost("token"))
 		var all []*caller
@@ -127,18 +111,14 @@ func TestCredentialsThatWaitForATokenLeaveInOrder(t *testing.T) {
 		assert.Equal(t, 0, granted(t, all[4:]))
 		all[5].cancel()
 		wait(61 * time.Second)
-		for _, c := range all[:4] {
-			c.update(limited("posts", 5, 0, 30*time.Second))
-		}
+		updateAll(all[:4], limited("posts", 5, 0, 30*time.Second))
 		wait(31 * time.Second)
 		assert.Equal(t, 4, granted(t, []*caller{all[4], all[6], all[7], all[8]}))
-		require.NoError(t, m.Close())
 	})
 }
 
 func TestDeclaredLimitsOfACredentialApplyToItsRequestsWithAToken(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithLimit(buckets.ForRoute(routes.ExecuteWebhook), 1, time.Minute))
 		as(m, bot, webhookPost("token")).update(roomy)
 		assert.False(t, as(m, bot, webhookPost("token")).granted())
@@ -146,7 +126,5 @@ func TestDeclaredLimitsOfACredentialApplyToItsRequestsWithAToken(t *testing.T) {
 		assert.True(t, anonymous.granted())
 		require.Len(t, m.Status(10).Declared, 1)
 		assert.NotEqual(t, "-", m.Status(10).Declared[0].Authentication)
-		anonymous.update(roomy)
-		require.NoError(t, m.Close())
 	})
 }

@@ -10,12 +10,12 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // What is known from elsewhere counts as if a request had been sent under a lease.
 func TestKnowledgeFromElsewhereMakesABucketKnown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		m.UpdateRateLimits(message(1), bot, limited("messages", 5, 2, 10*time.Second))
 		b := snapshot(t, m, "messages")
@@ -24,9 +24,7 @@ func TestKnowledgeFromElsewhereMakesABucketKnown(t *testing.T) {
 		all := asks(m, message(1), 3)
 		assert.Equal(t, 2, granted(t, all), "there is nothing to discover any more")
 		assert.Equal(t, 2, m.Stats().InFlight, "only what was really sent")
-		for _, c := range all[:2] {
-			c.update(limited("messages", 5, 0, 10*time.Second))
-		}
+		updateAll(all[:2], limited("messages", 5, 0, 10*time.Second))
 		wait(11 * time.Second)
 		all[2].update(roomy)
 		drained(t, m)
@@ -37,8 +35,7 @@ func TestKnowledgeFromElsewhereMakesABucketKnown(t *testing.T) {
 
 // The numbers arrive as they are, and the reset is where reset-after says, counted from now.
 func TestKnowledgeFromElsewhereArrivesUnchanged(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		wait(27 * time.Second)
 		m.UpdateRateLimits(message(1), bot, limited("messages", 18, 9, 3560*time.Millisecond))
@@ -52,8 +49,7 @@ func TestKnowledgeFromElsewhereArrivesUnchanged(t *testing.T) {
 }
 
 func TestKnowledgeFromElsewhereIsTheSameBucketAfterwards(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
 		before := m.Stats().Buckets
@@ -68,8 +64,7 @@ func TestKnowledgeFromElsewhereIsTheSameBucketAfterwards(t *testing.T) {
 }
 
 func TestKnowledgeFromElsewhereLetsWaitersFollow(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, message(1))
 		waiting := asks(m, message(1), 4)
@@ -78,20 +73,17 @@ func TestKnowledgeFromElsewhereLetsWaitersFollow(t *testing.T) {
 		assert.Equal(t, 2, granted(t, waiting), "the bucket is known before the probe comes back, which stays charged in it")
 		probe.update(limited("messages", 4, 2, time.Minute))
 		assert.Equal(t, 2, granted(t, waiting))
-		require.NoError(t, m.Close())
 	})
 }
 
 func TestKnowledgeFromElsewhereMovesARouteToItsNewHash(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("first", 1, 0, time.Hour))
 		m.UpdateRateLimits(message(1), bot, limited("second", 7, 6, time.Minute))
 		assert.Equal(t, 7, snapshot(t, m, "second").Limit)
 		c := ask(m, message(1))
 		assert.True(t, c.granted(), "the route's requests count in the other bucket now")
-		c.update(limited("second", 7, 5, time.Minute))
 	})
 }
 
@@ -106,29 +98,26 @@ func TestRefusalsFromElsewhereAreObeyed(t *testing.T) {
 		{ratelimits.ClassGlobal, []bool{true, true, false, false}},
 		{ratelimits.ClassEdge, []bool{true, true, true, true}},
 	} {
-		t.Run(c.class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				m.UpdateRateLimits(message(1), bot, refused(c.class, 5*time.Second))
-				all := []*caller{ask(m, message(1)), ask(m, list(1)), as(m, "Bot two", message(1)), as(m, "", callback(1))}
-				for i, caller := range all {
-					assert.Equal(t, c.held[i], !caller.granted(), "%s", caller.request.Route)
-				}
-				require.NoError(t, m.Close())
-			})
+		subtest(t, c.class.String(), func(t *testing.T) {
+			m := started(t)
+			m.UpdateRateLimits(message(1), bot, refused(c.class, 5*time.Second))
+			all := []*caller{ask(m, message(1)), ask(m, list(1)), as(m, "Bot two", message(1)), as(m, "", callback(1))}
+			for i, caller := range all {
+				assert.Equal(t, c.held[i], !caller.granted(), "%s", caller.request.Route)
+			}
 		})
 	}
 }
 
 func TestKnowledgeFromElsewhereOfNothing(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		fresh := buckets.NewRESTBucketManager()
 		fresh.UpdateRateLimits(message(1), bot, roomy)
 		assert.Zero(t, fresh.Stats().Buckets, "not before Start")
 
 		m := started(t)
+		m.UpdateRateLimits(routes.CompiledRoute{}, bot, roomy)
+		assert.Zero(t, m.Stats().Buckets, "not of no route")
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		m.UpdateRateLimits(message(1), bot, plain(500))
 		b := snapshot(t, m, "messages")

@@ -2,9 +2,9 @@ package buckets_test
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/lateclock"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -40,8 +42,7 @@ func (e *ends) all() []buckets.Waited {
 }
 
 func TestTheEndOfEachWaitIsTold(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var told ends
 		m := started(t, buckets.WithHooks(told.hooks()))
 		const route = "POST /channels/{channel_id}/messages"
@@ -74,102 +75,25 @@ func TestTheEndOfEachWaitIsTold(t *testing.T) {
 	})
 }
 
-func TestTheEndOfAWaitSaysWhatItWasFor(t *testing.T) {
-	t.Parallel()
-	for reason, prepare := range map[buckets.WaitsFor]func(t *testing.T, m *buckets.RESTBucketManager) (end func()){
-		buckets.WaitsForProbe: func(_ *testing.T, m *buckets.RESTBucketManager) func() {
-			probe := ask(m, message(1))
-			return func() { probe.update(limited("messages", 5, 4, time.Second)) }
-		},
-		buckets.WaitsForWindow: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-			return nil
-		},
-		buckets.WaitsForShared: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 5, 4, time.Second))
-			return nil
-		},
-		buckets.WaitsForSubLimit: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 5, 4, time.Second))
-			return nil
-		},
-		buckets.WaitsForGlobal: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, list(1), refused(ratelimits.ClassGlobal, time.Second))
-			return nil
-		},
-		buckets.WaitsForEdge: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, list(1), refused(ratelimits.ClassEdge, time.Second))
-			return nil
-		},
-		buckets.WaitsForOrdered: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			first := call(buckets.ContextWithOrdered(context.Background()), m, buckets.Request{Route: message(1), Authorization: bot})
-			require.True(t, first.granted())
-			return func() { first.update(limited("messages", 5, 3, time.Second)) }
-		},
-	} {
-		t.Run(string(reason), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				var told ends
-				m := started(t, buckets.WithHooks(told.hooks()))
-				end := prepare(t, m)
-				waiting := call(buckets.ContextWithOrdered(context.Background()), m, buckets.Request{Route: message(1), Authorization: bot})
-				require.False(t, waiting.done())
-				require.Empty(t, told.all())
-				if end != nil {
-					end()
-				}
-				wait(3 * time.Second)
-				require.True(t, waiting.granted())
-				require.Len(t, told.all(), 1)
-				assert.Equal(t, reason, told.all()[0].For)
-				waiting.lease.Return()
-			})
-		})
-	}
-}
-
+// Who waits for a request that goes first, of a route or after a hold, waits for its window then.
 func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		var told ends
-		m := started(t, buckets.WithHooks(told.hooks()))
-		probe := ask(m, message(1))
-		waiting := asks(m, message(1), 2)
-		probe.update(limited("messages", 2, 1, 10*time.Second))
-		wait(time.Minute)
-		require.Equal(t, 2, granted(t, waiting))
-		all := told.all()
-		assert.Equal(t, buckets.WaitsForProbe, all[0].For, "it could leave when the probe was over")
-		assert.Equal(t, buckets.WaitsForWindow, all[1].For)
-		for _, c := range waiting {
-			c.lease.Return()
-		}
-	})
-}
-
-// The request that goes first after a hold is a probe, too.
-func TestWhoWaitsOnAfterTheFirstOneWaitsForTheWindow(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		var told ends
-		m := started(t, buckets.WithHooks(told.hooks()))
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "h", 5, 0, time.Second))
-		wait(2 * time.Second)
-		first := ask(m, message(1))
-		require.True(t, first.granted())
-		waiting := asks(m, message(1), 2)
-		first.update(limited("h", 2, 1, 10*time.Second))
-		wait(time.Minute)
-		require.Equal(t, 2, granted(t, waiting))
-		all := told.all()
-		assert.Equal(t, buckets.WaitsForProbe, all[0].For, "it could leave when the first one was accepted")
-		assert.Equal(t, buckets.WaitsForWindow, all[1].For)
-		for _, c := range waiting {
-			c.lease.Return()
-		}
-	})
+	for name, held := range map[string]bool{"first of its route": false, "first after a hold": true} {
+		subtest(t, name, func(t *testing.T) {
+			var told ends
+			m := started(t, buckets.WithHooks(told.hooks()))
+			if held {
+				discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "h", 5, 0, time.Second))
+				wait(2 * time.Second)
+			}
+			first, waiting := ask(m, message(1)), asks(m, message(1), 2)
+			answer(t, first, limited("h", 2, 1, 10*time.Second))
+			wait(time.Minute)
+			require.Equal(t, 2, granted(t, waiting))
+			assert.Equal(t, buckets.WaitsForProbe, told.all()[0].For, "it could leave when the first one was accepted")
+			assert.Equal(t, buckets.WaitsForWindow, told.all()[1].For)
+		})
+	}
 }
 
 // Whether a hidden limit lets one more through is tried with one request. Who waits for that one waits for no limit
@@ -209,15 +133,13 @@ func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 			require.True(t, waiting.granted())
 			require.Len(t, told.all(), 1)
 			assert.Equal(t, want, told.all()[0].For)
-			waiting.lease.Return()
 		})
 	}
 }
 
 // Who has waited and was granted is never one of those that did not wait, however late its caller hears of it.
 func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		hang := make(chan struct{})
@@ -233,14 +155,12 @@ func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
 		assert.Equal(t, uint64(5), s.Waited)
 		assert.InDelta(t, 5, s.WaitTime.Seconds(), .1)
 		close(hang)
-		wait(0)
 	})
 }
 
 // The clock of a test, or of a machine that was suspended, may go back.
 func TestNoWaitIsNegative(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var told ends
 		clock := &steppingClock{Clock: clockwork.NewRealClock()}
 		m := started(t, buckets.WithHooks(told.hooks()), buckets.WithClock(clock))
@@ -256,19 +176,8 @@ func TestNoWaitIsNegative(t *testing.T) {
 	})
 }
 
-// steppingClock is a clock that is set, and knows nothing else.
-type steppingClock struct {
-	clockwork.Clock
-	step atomic.Int64
-}
-
-func (c *steppingClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.step.Load())) }
-
-func (c *steppingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
-
 func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var order []string
 		m := started(t, buckets.WithHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { order = append(order, "hook") }}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
@@ -287,22 +196,18 @@ func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 }
 
 func TestAPanicAtTheEndOfAWaitGivesTheLeaseBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		m.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { panic("boom") }})
 		assert.PanicsWithValue(t, "boom", func() { _, _ = m.Acquire(context.Background(), message(1), bot) })
 		next := ask(m, message(1))
 		assert.True(t, next.granted(), "its place is free again")
-		next.update(limited("messages", 1, 0, time.Second))
-		drained(t, m)
 	})
 }
 
 func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		r := buckets.Request{Route: message(1), Authorization: bot}
 		acquire := func(answer ratelimits.Response) {
@@ -330,37 +235,117 @@ func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
 	})
 }
 
-func TestAddedHooksAreCalledAfterThoseThatThereAre(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var called []string
-		hooks := func(name string) buckets.Hooks {
-			note := func(hook string) {
-				mu.Lock()
-				defer mu.Unlock()
-				called = append(called, name+" "+hook)
-			}
-			return buckets.Hooks{
-				Waiting:    func(context.Context, buckets.Waiting) { note("waiting") },
-				Waited:     func(context.Context, buckets.Waited) { note("waited") },
-				Held:       func(context.Context, buckets.Held) { note("held") },
-				BudgetUsed: func(context.Context, buckets.BudgetUsed) { note("budget") },
-				Collected:  func(buckets.Collected) { note("collected") },
-			}
+// reasons counts what waits were for.
+func (e *ends) reasons() map[buckets.WaitsFor]int {
+	count := map[buckets.WaitsFor]int{}
+	for _, w := range e.all() {
+		count[w.For]++
+	}
+	return count
+}
+
+// Requests behind the probe of a new route wait for the probe, and then for the window, however many requests the
+// global limit would let through in a second.
+func TestBurstOnANewRouteWaitsForItsWindowAndNotForTheGlobalLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var told ends
+		hooks, announced := told.hooks(), 0
+		hooks.Waiting = func(_ context.Context, w buckets.Waiting) {
+			announced++
+			assert.False(t, w.Global, "%+v", w)
 		}
-		m := started(t, buckets.WithHooks(hooks("a")), buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithPollPeriod(time.Minute))
-		m.AddHooks(buckets.Hooks{}) // changes nothing
-		m.AddHooks(hooks("b"))
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
-		ask(m, message(1))
-		wait(time.Hour)
-		ask(m, message(1)).lease.Return()
-		mu.Lock()
-		defer mu.Unlock()
-		assert.Equal(t, []string{
-			"a held", "b held", "a budget", "b budget", "a waiting", "b waiting", "a waited", "b waited",
-			"a collected", "b collected",
-		}, called[:10])
+		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, 5*time.Second)}),
+			buckets.WithHooks(hooks), buckets.WithGlobalLimit(50))
+		w.post(1, 100)
+		for r := range w.manager.WaitingRequests() {
+			assert.Equal(t, buckets.WaitsForProbe, r.WaitsFor, "%+v", r)
+			assert.Zero(t, r.WaitAfter)
+		}
+		w.finish()
+		assert.Equal(t, 99, announced)
+		assert.Equal(t, map[buckets.WaitsFor]int{buckets.WaitsForProbe: 4, buckets.WaitsForWindow: 95}, told.reasons())
+	})
+}
+
+func TestBurstIntoAWideWindowWaitsForTheGlobalLimitUntilTheWindowIsFull(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var told ends
+		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(100, 10*time.Second)}),
+			buckets.WithHooks(told.hooks()), buckets.WithGlobalLimit(50))
+		w.post(1, 1)
+		wait(20 * time.Second)
+		w.post(1, 150)
+		w.finish()
+		assert.Equal(t, map[buckets.WaitsFor]int{buckets.WaitsForGlobal: 50, buckets.WaitsForWindow: 50}, told.reasons())
+	})
+}
+
+// What a request waits for may change: the reason is what opened last, or of a request that gives up what has not
+// opened.
+func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
+	t.Parallel()
+	window := limited("messages", 1, 0, 5*time.Second)
+	held := func(class ratelimits.Class, d time.Duration) func(*testing.T, *buckets.RESTBucketManager) {
+		return func(t *testing.T, m *buckets.RESTBucketManager) { discover(t, m, list(2), refused(class, d)) }
+	}
+	global, shortGlobal := held(ratelimits.ClassGlobal, 20*time.Second), held(ratelimits.ClassGlobal, 2*time.Second)
+	throttle := func(_ *testing.T, m *buckets.RESTBucketManager) { m.Throttle(20 * time.Second) }
+	for name, c := range map[string]struct {
+		then   func(*testing.T, *buckets.RESTBucketManager) // a second after the request has come
+		cancel time.Duration                                // 0: never
+		want   buckets.WaitsFor
+	}{
+		"nothing else":                   {want: buckets.WaitsForWindow},
+		"a longer hold of everything":    {then: global, want: buckets.WaitsForGlobal},
+		"a shorter hold of everything":   {then: shortGlobal, want: buckets.WaitsForWindow},
+		"a longer hold of the edge":      {then: held(ratelimits.ClassEdge, 20*time.Second), want: buckets.WaitsForEdge},
+		"a throttle":                     {then: throttle, want: buckets.WaitsForGlobal},
+		"gives up before the window":     {then: global, cancel: 2 * time.Second, want: buckets.WaitsForWindow},
+		"gives up after the window":      {then: global, cancel: 10 * time.Second, want: buckets.WaitsForGlobal},
+		"gives up, and nothing happened": {cancel: 2 * time.Second, want: buckets.WaitsForWindow},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			var told ends
+			m := started(t, buckets.WithHooks(told.hooks()))
+			discover(t, m, list(2), plain(http.StatusOK))
+			discover(t, m, message(1), window)
+			waiting := ask(m, message(1))
+			wait(time.Second)
+			if c.then != nil {
+				c.then(t, m)
+			}
+			if c.cancel > 0 {
+				wait(c.cancel)
+				waiting.cancel()
+			}
+			wait(time.Minute)
+			require.True(t, waiting.done())
+			require.Len(t, told.all(), 1)
+			assert.Equal(t, c.want, told.all()[0].For)
+		})
+	}
+}
+
+// Where a late timer finds the window and the global limit open at once, who stood before the global limit waited for
+// that.
+func TestTheReasonOfAWaitIsNotAWindowThatOthersWaitFor(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var told ends
+		m := started(t, buckets.WithHooks(told.hooks()), buckets.WithClock(lateclock.New(1, time.Second)))
+		discover(t, m, message(1), limited("messages", 2, 1, time.Second))
+		wait(3 * time.Second)
+		in := func(group string) *caller {
+			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
+		}
+		inFlight := in("")
+		require.True(t, inFlight.granted())
+		m.Throttle(10*time.Second + 2*time.Millisecond)
+		first := in("one")
+		inFlight.update(limited("messages", 2, 0, 10*time.Second-time.Millisecond))
+		second := in("two")
+		require.True(t, !first.done() && !second.done())
+		wait(20 * time.Second)
+		require.True(t, first.granted())
+		assert.Equal(t, buckets.WaitsForGlobal, told.all()[0].For)
 	})
 }

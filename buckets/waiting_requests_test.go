@@ -51,53 +51,49 @@ func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 		"global, one bucket after the other": {[]buckets.Option{buckets.WithGlobalLimit(4)}, plain(200), time.Second, buckets.WaitsForGlobal, oneAfterTheOther},
 	} {
 		for _, groups := range []int{1, 3, 20} {
-			t.Run(name+", "+strconv.Itoa(groups)+" groups", func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t, append(test.options, buckets.WithMaxRateLimit(24*time.Hour))...)
-					discover(t, m, message(1), test.response)
-					wait(time.Minute)
-					var mu sync.Mutex
-					left := map[string][]time.Time{} // by who is told apart: group and channel
-					for i := range n {
-						channel, group := test.channel(i), "group "+strconv.Itoa(i%groups)
-						buckets.AcquireFunc(context.Background(), m, &buckets.Request{Route: message(channel), Authorization: bot, Group: group},
-							func(lease buckets.Lease, err error) {
-								assert.NoError(t, err)
-								mu.Lock()
-								key := strconv.Itoa(channel) + group
-								left[key] = append(left[key], time.Now())
-								mu.Unlock()
-								lease.Update(test.response)
-							})
-						wait(time.Millisecond) // so that the order is the same in all buckets
-					}
-					sent := map[string]int{}
-					mu.Lock()
-					for key, all := range left {
-						sent[key] = len(all)
-					}
-					mu.Unlock()
-					all := waitingRequests(m, routes.CreateMessage)
-					require.Equal(t, m.Stats().Waiting, len(all))
-					require.GreaterOrEqual(t, len(all), n-5)
-					wait(time.Hour)
-					drained(t, m)
-					for _, w := range all {
-						key := w.Major + w.Group
-						assert.Equal(t, test.reason, w.WaitsFor)
-						assert.WithinDuration(t, left[key][sent[key]], w.WaitUntil, test.period+100*time.Millisecond, "%+v", w)
-						sent[key]++
-					}
-				})
+			subtest(t, name+", "+strconv.Itoa(groups)+" groups", func(t *testing.T) {
+				m := started(t, append(test.options, buckets.WithMaxRateLimit(24*time.Hour))...)
+				discover(t, m, message(1), test.response)
+				wait(time.Minute)
+				var mu sync.Mutex
+				left := map[string][]time.Time{} // by who is told apart: group and channel
+				for i := range n {
+					channel, group := test.channel(i), "group "+strconv.Itoa(i%groups)
+					buckets.AcquireFunc(context.Background(), m, &buckets.Request{Route: message(channel), Authorization: bot, Group: group},
+						func(lease buckets.Lease, err error) {
+							assert.NoError(t, err)
+							mu.Lock()
+							key := strconv.Itoa(channel) + group
+							left[key] = append(left[key], time.Now())
+							mu.Unlock()
+							lease.Update(test.response)
+						})
+					wait(time.Millisecond) // so that the order is the same in all buckets
+				}
+				sent := map[string]int{}
+				mu.Lock()
+				for key, all := range left {
+					sent[key] = len(all)
+				}
+				mu.Unlock()
+				all := waitingRequests(m, routes.CreateMessage)
+				require.Equal(t, m.Stats().Waiting, len(all))
+				require.GreaterOrEqual(t, len(all), n-5)
+				wait(time.Hour)
+				drained(t, m)
+				for _, w := range all {
+					key := w.Major + w.Group
+					assert.Equal(t, test.reason, w.WaitsFor)
+					assert.WithinDuration(t, left[key][sent[key]], w.WaitUntil, test.period+100*time.Millisecond, "%+v", w)
+					sent[key]++
+				}
 			})
 		}
 	}
 }
 
 func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		const token = "webhook-secret-of-some-length"
 		hook := compile(routes.ExecuteWebhook, "7", token)
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForRoute(routes.ExecuteWebhook), 1, time.Minute, buckets.Named("one")))
@@ -131,8 +127,7 @@ func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
 
 // Those of a bucket come in the order in which they leave, and each says how many are before it.
 func TestWaitingRequestsAreInTheOrderInWhichTheyLeave(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
 		of := func(group string) *caller {
@@ -160,8 +155,7 @@ func TestWaitingRequestsAreInTheOrderInWhichTheyLeave(t *testing.T) {
 
 // What only an outcome can tell has no time, though there is a limit that is known.
 func TestWaitingRequestsBehindAProbeHaveNoTime(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		behind := func(probe *caller) {
 			t.Helper()

@@ -65,13 +65,26 @@ func (w *world) do(ctx context.Context, method, path string, number int) (int, e
 	if err != nil {
 		return 0, err
 	}
-	request := buckets.Request{Route: route, Authorization: bot}
+	return untilAccepted(ctx, w.manager, request(route), func() (ratelimits.Response, error) {
+		return w.attempt(ctx, method, path, number)
+	})
+}
+
+func (w *world) attempt(ctx context.Context, method, path string, number int) (ratelimits.Response, error) {
+	return exchange(ctx, w.Server, method, path, "{}", number)
+}
+
+// untilAccepted sends a request as often as it takes.
+func untilAccepted(
+	ctx context.Context, m *buckets.RESTBucketManager, request *buckets.Request,
+	attempt func() (ratelimits.Response, error),
+) (status int, err error) {
 	for {
-		lease, err := w.manager.AcquireRequest(ctx, &request)
+		lease, err := m.AcquireRequest(ctx, request)
 		if err != nil {
 			return 0, err
 		}
-		r, err := w.attempt(ctx, method, path, number)
+		r, err := attempt()
 		if err != nil {
 			lease.Release()
 			return 0, err
@@ -83,23 +96,27 @@ func (w *world) do(ctx context.Context, method, path string, number int) (int, e
 	}
 }
 
-func (w *world) attempt(ctx context.Context, method, path string, number int) (ratelimits.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, discordsim.BaseURL+path, strings.NewReader("{}"))
+// exchange sends a request to a server once.
+func exchange(
+	ctx context.Context, server *discordsim.Server, method, path, body string, number int,
+) (ratelimits.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, discordsim.BaseURL+path, strings.NewReader(body))
 	if err != nil {
 		return ratelimits.Response{}, err
 	}
 	r.Header.Set("Authorization", bot)
+	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(discordsim.SequenceHeader, strconv.Itoa(number))
-	response, err := w.RoundTripper().RoundTrip(r)
+	response, err := server.RoundTripper().RoundTrip(r)
 	if err != nil {
 		return ratelimits.Response{}, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return ratelimits.Response{}, err
 	}
-	return ratelimits.ParseResponse(response.StatusCode, response.Header, body), nil
+	return ratelimits.ParseResponse(response.StatusCode, response.Header, text), nil
 }
 
 // post sends n messages to a channel.

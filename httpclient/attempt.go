@@ -13,14 +13,14 @@ import (
 // errNoResponse is returned when the base transport breaks the contract of http.RoundTripper.
 var errNoResponse = errors.New("the base transport returned neither a response nor an error")
 
-// attempt sends a request once. It holds, in one allocation, everything that must live until the response is read.
+// attempt sends a request once. In one allocation, it holds everything that must live until the response is read.
 type attempt struct {
 	progress
 	request http.Request
 	body    io.ReadCloser // the response's body, as the base transport returned it
 }
 
-// sendAttempt sends the request once. The attempt ends when it makes no progress for the attempt timeout.
+// sendAttempt sends the request once. The attempt ends if it makes no progress for the attempt timeout.
 func (x *roundTrip) sendAttempt(now time.Time) (*http.Response, error) {
 	a := x.newAttempt(now)
 	response, err := a.send()
@@ -52,13 +52,13 @@ func (x *roundTrip) sendAttempt(now time.Time) (*http.Response, error) {
 // after the context has ended. In this case send returns without waiting for net/http.
 func (a *attempt) send() (*http.Response, error) {
 	content := a.roundTrip.body.next
-	a.roundTrip.body.next = nil // the base transport closes it
+	a.roundTrip.body.next = nil // the base transport closes the body
 	a.prepare(content)
 	ctx := a.request.Context()
 	if content == nil || inMemory(content) || ctx.Done() == nil {
 		return sendBelow(a.roundTrip.base, &a.request)
 	}
-	address := *a.request.URL // the caller may change URL and header after the return
+	address := *a.request.URL // the caller may change the URL and the header after RoundTrip has returned
 	a.request.URL, a.request.Header = &address, a.request.Header.Clone()
 	type answer struct {
 		response *http.Response
@@ -92,7 +92,8 @@ func sendBelow(base http.RoundTripper, request *http.Request) (*http.Response, e
 	return response, err
 }
 
-// isSwitched reports whether the caller now owns the connection: net/http then returns a body that is an io.Writer.
+// isSwitched reports whether the caller now owns the connection. In that case net/http returns a body that is an
+// io.Writer.
 func isSwitched(response *http.Response) bool {
 	_, ok := response.Body.(io.Writer)
 	return ok || response.StatusCode == http.StatusSwitchingProtocols
@@ -112,8 +113,8 @@ func (x *roundTrip) newAttempt(now time.Time) *attempt {
 	return a
 }
 
-// prepare sets the header and the body that are sent. It sets GetBody, too, because the base transport asks for the
-// body again if a connection turns out to be dead before anything was sent.
+// prepare sets the header and the body that are sent. It also sets GetBody: the base transport asks for the body again
+// if a connection turns out to be dead before anything was sent.
 func (a *attempt) prepare(content io.ReadCloser) {
 	x := a.roundTrip
 	a.request.Header, a.request.Body, a.request.GetBody = x.header, content, x.body.get
@@ -129,7 +130,7 @@ func (a *attempt) prepare(content io.ReadCloser) {
 	}
 }
 
-// explain returns the *AttemptTimeoutError that ended the attempt, if one did, and err otherwise.
+// explain returns the *AttemptTimeoutError that ended the attempt, if there is one, and err otherwise.
 func (a *attempt) explain(err error) error {
 	if late, ok := context.Cause(a.request.Context()).(*AttemptTimeoutError); ok && err != io.EOF {
 		return late
@@ -140,7 +141,7 @@ func (a *attempt) explain(err error) error {
 // timedBody is the body of a response. Each read of it is bounded by the attempt timeout.
 type timedBody attempt
 
-// Format hides the request from fmt, because callers print responses.
+// Format hides the request from fmt, because callers may print responses.
 func (b *timedBody) Format(state fmt.State, verb rune) {
 	fmt.Fprintf(state, fmt.FormatString(state, verb), "body of "+b.roundTrip.route())
 }
@@ -163,7 +164,7 @@ func (b *timedBody) Close() error {
 	return b.body.Close()
 }
 
-// watchUpload makes reads of the request's body count as progress, also if the base transport gets it again by GetBody.
+// watchUpload makes reads of the request's body count as progress, also if the base transport gets the body by GetBody.
 func (a *attempt) watchUpload() {
 	a.request.Body = a.newUpload(a.request.Body)
 	get := a.request.GetBody
@@ -180,7 +181,8 @@ func (a *attempt) watchUpload() {
 }
 
 // upload is the body of a request whose reads count as progress. It is closed when the context of the attempt ends,
-// because net/http waits for a read that is under way. Close ends most reads, such as those of a pipe without a writer.
+// because net/http waits for a read that is in progress. Close ends most such reads, for example the read of a pipe
+// without a writer.
 type upload struct {
 	io.ReadCloser
 	attempt *attempt

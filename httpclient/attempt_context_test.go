@@ -131,53 +131,8 @@ func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
 	})
 }
 
-func TestACallersDeadlineBeforeThatOfTheAttemptIsTheOneThatIsSeen(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		below := new(deriver)
-		transport := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second))
-		sent := send(transport, newMessage(t).WithContext(ctx)).wait()
-		assert.Equal(t, time.Second, sent.took)
-		assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
-		below.assertEnded(t, context.DeadlineExceeded)
-	})
-}
-
-// Attempts that are under way together do not affect each other.
-func TestEachAttemptEndsAtItsOwnTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "done"))
-		below.takes = time.Hour
-		transport := newTransport(t, below, httpclient.WithAttemptTimeout(10*time.Second), httpclient.WithRetries(0))
-		var calls []*call
-		var want []time.Duration
-		for round := range 3 {
-			for channel, own := range []time.Duration{0, 3 * time.Second, time.Minute, 10 * time.Second, 2 * time.Second} {
-				ctx := context.Background()
-				took := 10 * time.Second
-				if own > 0 {
-					ctx, took = httpclient.ContextWithAttemptTimeout(ctx, own), own
-				}
-				path := []string{"1", "2", "3", "4", "5"}[channel] + []string{"1", "2", "3"}[round]
-				r := newRequest(t, http.MethodPost, "/api/v10/interactions/"+path+"/token/callback", "{}").WithContext(ctx)
-				calls, want = append(calls, send(transport, r)), append(want, took)
-				synctest.Wait()
-			}
-			time.Sleep(5 * time.Second)
-		}
-		for i, c := range calls {
-			assert.ErrorAs(t, c.wait().err, new(*httpclient.AttemptTimeoutError))
-			assert.Equal(t, want[i], c.took, "request %d", i)
-		}
-	})
-}
-
 func TestAnAttemptUnderWayAtTheCloseStillEndsAtItsTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "done"))
 		below.takes = time.Hour
 		transport := newTransport(t, below, httpclient.WithRetries(0))

@@ -9,52 +9,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
-	"github.com/ratelight/ratelight/internal/discordsim"
 )
-
-// slowBody is a body whose text comes after some time, if its request lives that long.
-type slowBody struct {
-	io.Reader
-	context context.Context
-	delay   time.Duration
-	closed  context.Context
-	close   context.CancelFunc
-}
-
-func (s *slowBody) Read(p []byte) (int, error) {
-	timer := time.NewTimer(s.delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		s.delay = 0
-		return s.Reader.Read(p)
-	case <-s.context.Done():
-		return 0, s.context.Err()
-	case <-s.closed.Done():
-		return 0, errors.New("read from a closed body")
-	}
-}
-
-func (s *slowBody) Close() error {
-	s.close()
-	return nil
-}
-
-// answerSlowly answers at once with a body that takes its time.
-func answerSlowly(status int, text string, delay time.Duration) func(*http.Request) (*http.Response, error) {
-	return func(r *http.Request) (*http.Response, error) {
-		closed, close := context.WithCancel(context.Background())
-		body := &slowBody{strings.NewReader(text), r.Context(), delay, closed, close}
-		return answerWith(status, func() io.ReadCloser { return body })(r)
-	}
-}
 
 func assertAttemptTimeout(t *testing.T, after time.Duration, err error) {
 	t.Helper()
@@ -82,49 +43,32 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 		"no bound":            {[]httpclient.Option{httpclient.WithAttemptTimeout(0)}, 24 * time.Hour, 0},
 		"less than no bound":  {[]httpclient.Option{httpclient.WithAttemptTimeout(-time.Second)}, 24 * time.Hour, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusOK, "done"))
-				below.takes = c.takes
-				transport := newTransport(t, below, c.options...)
-				sent := send(transport, newMessage(t)).wait()
-				if c.after == 0 {
-					assertStatus(t, http.StatusOK, sent)
-					assert.Equal(t, "done", sent.body)
-					assert.Equal(t, c.takes, sent.took)
-					return
-				}
-				assertAttemptTimeout(t, c.after, sent.err)
-				assert.Equal(t, c.after, sent.took)
-				assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "it may have been carried out")
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, "done"))
+			below.takes = c.takes
+			transport := newTransport(t, below, c.options...)
+			sent := send(transport, newMessage(t)).wait()
+			if c.after == 0 {
+				assertStatus(t, http.StatusOK, sent)
+				assert.Equal(t, "done", sent.body)
+				assert.Equal(t, c.takes, sent.took)
+				return
+			}
+			assertAttemptTimeout(t, c.after, sent.err)
+			assert.Equal(t, c.after, sent.took)
+			assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "it may have been carried out")
 
-				_, err := (&http.Client{Transport: transport}).Do(newMessage(t))
-				var outer *url.Error
-				require.ErrorAs(t, err, &outer)
-				assert.True(t, outer.Timeout())
-				assertAttemptTimeout(t, c.after, err)
-			})
+			_, err := (&http.Client{Transport: transport}).Do(newMessage(t))
+			var outer *url.Error
+			require.ErrorAs(t, err, &outer)
+			assert.True(t, outer.Timeout())
+			assertAttemptTimeout(t, c.after, err)
 		})
 	}
 }
 
-func TestTheTimeInTheQueueIsNoPartOfAnAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		full := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 60")
-		below := newScript(answer(http.StatusOK, "", full...))
-		below.takes = 900 * time.Millisecond
-		transport := newTransport(t, below, httpclient.WithAttemptTimeout(time.Second))
-		first, second, third := send(transport, newMessage(t)), send(transport, newMessage(t)), send(transport, newMessage(t))
-		assertStatus(t, http.StatusOK, first, second, third)
-		assert.Greater(t, max(first.took, second.took, third.took), 2*time.Minute)
-	})
-}
-
 func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "30"), answer(http.StatusServiceUnavailable, "", "Retry-After: 10"), answer(http.StatusOK, ""))
 		below.takes = 900 * time.Millisecond
 		sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(time.Second)), getChannel(t))
@@ -134,7 +78,6 @@ func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
 }
 
 func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
-	t.Parallel()
 	read := func(t *testing.T, below http.RoundTripper, r *http.Request, want string) error {
 		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)).RoundTrip(r)
 		require.NoError(t, err)
@@ -148,7 +91,7 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		return err
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusOK, "done", time.Second)), newMessage(t), "done"))
 		assertAttemptTimeout(t, 2*time.Second, read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t), ""))
 		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusBadRequest, "{}", time.Second)), newMessage(t), "{}"))
@@ -157,19 +100,6 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 		err := read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t).WithContext(ctx), "")
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
-	})
-	synctest.Test(t, func(t *testing.T) { // the same over real HTTP
-		for delay, after := range map[time.Duration]time.Duration{time.Second: 0, 3 * time.Second: 2 * time.Second} {
-			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), discordsim.Fault{BodyDelay: delay}))
-			below := &http.Transport{DialContext: server.DialContext}
-			err := read(t, below, newMessage(t), "{}")
-			if after == 0 {
-				assert.NoError(t, err)
-			} else {
-				assertAttemptTimeout(t, after, err)
-			}
-			below.CloseIdleConnections()
-		}
 	})
 }
 
@@ -192,19 +122,16 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 			return context.WithTimeoutCause(ctx, time.Second, mine)
 		}, mine},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusOK, ""))
-				below.takes = time.Minute
-				ctx, cancel := c.end(t.Context())
-				defer cancel()
-				sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)), getChannel(t).WithContext(ctx)).wait()
-				assert.ErrorIs(t, sent.err, c.want)
-				assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
-				assert.Equal(t, time.Second, sent.took)
-				assert.Len(t, below.requests(), 1)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, ""))
+			below.takes = time.Minute
+			ctx, cancel := c.end(t.Context())
+			defer cancel()
+			sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)), getChannel(t).WithContext(ctx)).wait()
+			assert.ErrorIs(t, sent.err, c.want)
+			assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
+			assert.Equal(t, time.Second, sent.took)
+			assert.Len(t, below.requests(), 1)
 		})
 	}
 }
@@ -225,35 +152,28 @@ func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
 		"closed repeatedly": func(_ *testing.T, response *http.Response) { response.Body.Close(); response.Body.Close() },
 	}
 	for name, end := range finish {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusOK, "done"))
-				response, err := newTransport(t, below).RoundTrip(getChannel(t))
-				require.NoError(t, err)
-				attempt := below.requests()[0].request.Context()
-				assert.NoError(t, attempt.Err(), "the body is still to be read")
-				end(t, response)
-				assert.ErrorIs(t, attempt.Err(), context.Canceled)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, "done"))
+			response, err := newTransport(t, below).RoundTrip(getChannel(t))
+			require.NoError(t, err)
+			attempt := below.requests()[0].request.Context()
+			assert.NoError(t, attempt.Err(), "the body is still to be read")
+			end(t, response)
+			assert.ErrorIs(t, attempt.Err(), context.Canceled)
 		})
 	}
-	t.Run("repeated or refused", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), refuse("user", "1"), answer(http.StatusOK, ""))
-			assertStatus(t, http.StatusOK, send(newTransport(t, below), getChannel(t)))
-			require.Len(t, below.requests(), 4)
-			for i, s := range below.requests() {
-				assert.ErrorIs(t, s.request.Context().Err(), context.Canceled, "attempt %d", i)
-			}
-		})
+	inBubble(t, "repeated or refused", func(t *testing.T) {
+		below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), refuse("user", "1"), answer(http.StatusOK, ""))
+		assertStatus(t, http.StatusOK, send(newTransport(t, below), getChannel(t)))
+		require.Len(t, below.requests(), 4)
+		for i, s := range below.requests() {
+			assert.ErrorIs(t, s.request.Context().Err(), context.Canceled, "attempt %d", i)
+		}
 	})
 }
 
 func TestAResponseWithoutABodyKeepsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answerWith(http.StatusNoContent, func() io.ReadCloser { return http.NoBody }))
 		response, err := newTransport(t, below).RoundTrip(getChannel(t))
 		require.NoError(t, err)
@@ -263,8 +183,7 @@ func TestAResponseWithoutABodyKeepsNothing(t *testing.T) {
 }
 
 func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		body := io.NopCloser(strings.NewReader("done"))
 		below := newScript(answerWith(http.StatusOK, func() io.ReadCloser { return body }))
 		r := getChannel(t)
@@ -276,20 +195,8 @@ func TestWithoutAnAttemptTimeoutResponsesAndContextsAreTheCallers(t *testing.T) 
 	})
 }
 
-func TestTheResponseNamesTheRequestOfTheCaller(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := getChannel(t)
-		response, err := newTransport(t, newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))).RoundTrip(r)
-		require.NoError(t, err)
-		defer response.Body.Close()
-		assert.Same(t, r, response.Request)
-	})
-}
-
 func TestARequestsOwnTimeForAnAttemptCounts(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "done"))
 		below.takes = 30 * time.Second
 		transport := newTransport(t, below, httpclient.WithRetries(0))

@@ -4,11 +4,9 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
 )
@@ -74,54 +72,36 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 		"a route for everybody says nothing of it": {[]step{{"/guilds/1", soon, 401}, {"/gateway", soon, 200}, {"/channels/1", soon, 401}}, true},
 		"a token in the path says nothing of it":   {[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := sendAll(t, c.steps...)
-				other := send(transport, getting(t, "/users/@me/guilds")).wait()
-				if !c.stopped {
-					assertStatus(t, http.StatusOK, other)
-					return
-				}
-				var stopped *httpclient.CredentialError
-				require.ErrorAs(t, other.err, &stopped)
-				assert.True(t, stopped.Everywhere)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			transport := sendAll(t, c.steps...)
+			if c.stopped {
+				assert.True(t, lookup(t, transport, http.MethodGet, "/api/v10/users/@me/guilds").Everywhere)
+			} else {
+				assertStatus(t, http.StatusOK, send(transport, getting(t, "/users/@me/guilds")))
+			}
 		})
 	}
 }
 
-// Servers that are compatible with Discord answer 401 where a permission is missing, and a bot can meet that in many
-// channels.
-func TestMissingPermissionsInManyChannelsOfOneRouteDoNotStopABot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"message":"Missing Permissions","code":50013}`, withPath("/channels/1"))
-		transport := newTransport(t, below)
-		for channel := range 10 {
-			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10+channel)))
-			time.Sleep(time.Millisecond)
-		}
-		assertStatus(t, http.StatusOK, send(transport, posting(t, 4)))
-	})
-}
-
-func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		transport := sendAll(t, step{"/guilds/1", 0, 200}, step{"/guilds/1", 3 * time.Second, 401}, step{"/guilds/1", 5 * time.Second, 200})
-		assertStatus(t, http.StatusOK, send(transport, getting(t, "/guilds/1")))
-	})
-}
-
 // A stop lasts until a request succeeds that left after the latest of those that were refused, in whatever order they
 // came back.
-func TestAStopIsNotLiftedByASuccessThatLeftBeforeARefusal(t *testing.T) {
+func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	t.Parallel()
 	const path = "/guilds/1"
-	synctest.Test(t, func(t *testing.T) {
-		transport := sendAll(t, step{path, 0, 200}, step{path, 5 * time.Second, 401}, step{path, 8 * time.Second, 200}, step{path, 0, 401})
-		var stopped *httpclient.CredentialError
-		require.ErrorAs(t, send(transport, getting(t, path)).wait().err, &stopped)
-	})
+	for name, c := range map[string]struct {
+		steps  []step
+		status int
+	}{
+		"that left after the refusal":    {[]step{{path, 0, 200}, {path, 3 * time.Second, 401}, {path, 5 * time.Second, 200}}, 200},
+		"that left before the last of 2": {[]step{{path, 0, 200}, {path, 5 * time.Second, 401}, {path, 8 * time.Second, 200}, {path, 0, 401}}, 401},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			transport := sendAll(t, c.steps...)
+			if c.status == http.StatusOK {
+				assertStatus(t, http.StatusOK, send(transport, getting(t, path)))
+			} else {
+				assert.Equal(t, c.status, lookup(t, transport, http.MethodGet, "/api/v10"+path).Status)
+			}
+		})
+	}
 }

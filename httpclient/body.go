@@ -16,7 +16,7 @@ import (
 // body provides a request's body for each attempt.
 type body struct {
 	get  func() (io.ReadCloser, error) // nil if there is no body, or if it can be sent only once
-	next io.ReadCloser                 // the body of the next attempt, nil if get returns it
+	next io.ReadCloser                 // the body of the next attempt; nil if get returns it
 	gone bool                          // the body can be sent only once
 
 	measured    bool // length, in bytes, is sent as the Content-Length
@@ -24,11 +24,12 @@ type body struct {
 	reservation reservation // of memory for the body
 }
 
-// takeBody takes over the request's body and prepares it for more than one attempt: by its GetBody, or by reading it
-// into memory if it is small enough and there is room. Otherwise the body can be sent only once.
+// takeBody takes over the request's body and prepares it for more than one attempt: by the request's GetBody, or by
+// reading it into memory if it is small enough and the memory budget has room. Otherwise the body can be sent only
+// once.
 func (x *roundTrip) takeBody() error {
 	b, request, limit := &x.body, x.request, x.maxBufferedBody
-	declared := max(request.ContentLength, 0) // 0: unknown, if there is a body
+	declared := max(request.ContentLength, 0) // 0 if the length is not known
 	switch {
 	case request.Body == nil || request.Body == http.NoBody:
 		return nil
@@ -47,7 +48,7 @@ func (x *roundTrip) takeBody() error {
 	}
 	length := int64(len(kept))
 	switch {
-	case declared > 0 && length != declared: // net/http would notice only after sending
+	case declared > 0 && length != declared: // net/http would notice this only after sending
 		closeSoon(request.Body)
 		err = fmt.Errorf("http: ContentLength=%d with Body length %d", declared, length)
 		if !whole {
@@ -69,8 +70,8 @@ func (x *roundTrip) takeBody() error {
 }
 
 // awaitBody gets the body of the next attempt. If the body is not in memory, awaitBody waits for its first byte, so
-// that a source that blocks does not hold a lease. It does not read the body of a request that would be rejected at
-// once: in a proxy, the first read tells the client to upload the body (100-continue).
+// that a body whose source blocks does not hold a lease. It does not read the body of a request that would be rejected
+// at once: in a proxy, the first read tells the client to upload the body (100-continue).
 func (x *roundTrip) awaitBody() error {
 	b := &x.body
 	if b.next == nil && b.get != nil {
@@ -88,14 +89,15 @@ func (x *roundTrip) awaitBody() error {
 	}
 	first, _, err := x.readWhile(b.next, 0)
 	if err != nil {
-		b.next = nil // readWhile has closed it
+		b.next = nil // readWhile has closed the body
 		return err
 	}
 	b.next = withHead(first, b.next)
 	return nil
 }
 
-// wouldBeRefused reports whether the request would be rejected at once: by its context, its credential or the limiter.
+// wouldBeRefused reports whether the request would be rejected at once because of its context, its credential or the
+// limiter.
 func (x *roundTrip) wouldBeRefused() bool {
 	if x.isStopped() {
 		return true
@@ -112,7 +114,7 @@ func (x *roundTrip) isStopped() bool {
 	return x.request.Context().Err() != nil || x.credential.check() != nil
 }
 
-// smallBody is the largest body in bytes that the base transport sends in one piece or two.
+// smallBody is the size in bytes of the largest body that the base transport sends in one or two pieces.
 const smallBody = 32 << 10
 
 // sentInOnePiece reports whether a body in memory is too small to show any progress. Such a body is not wrapped:
@@ -121,7 +123,7 @@ func sentInOnePiece(content io.Reader, length int64) bool {
 	return 0 < length && length <= smallBody && inMemory(content)
 }
 
-// The types that io.NopCloser returns.
+// io.NopCloser returns these two types.
 var (
 	nopCloser         = reflect.TypeOf(io.NopCloser(nil))
 	nopCloserWriterTo = reflect.TypeOf(io.NopCloser(new(bytes.Reader)))
@@ -155,7 +157,8 @@ func (b *body) close() {
 // maxLooked bounds how many bytes of a request's body are inspected. Discord's JSON is smaller.
 const maxLooked = 1 << 20
 
-// closeSoon closes body, if any. It waits at most briefWait, because Close of a server's request reads the rest of it.
+// closeSoon closes body if it is not nil. It waits at most briefWait: Close of a server's request reads the rest of the
+// body.
 func closeSoon(body io.ReadCloser) {
 	switch {
 	case body == nil:
@@ -196,7 +199,7 @@ func look[T any](b *body, read func(io.Reader) (T, bool)) (seen T, ok bool) {
 	return r.seen, r.ok
 }
 
-// decode decodes the beginning of a repeatable body. ok reports whether it is JSON and came within briefWait.
+// decode decodes the beginning of a repeatable body. ok reports whether it is JSON and was read within briefWait.
 func decode[T any](b *body) (decoded T, ok bool) {
 	v, ok := look(b, func(content io.Reader) (v *T, ok bool) {
 		err := json.NewDecoder(io.LimitReader(content, maxLooked)).Decode(&v)

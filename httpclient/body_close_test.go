@@ -84,39 +84,36 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		"not a path of Discord's": {answers: answers(ok), prepare: wrongPath},
 		"not of the API":          {answers: answers(ok), prepare: cdn, status: 200},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var requests, responses ledger
-				below := newScript(c.answers...)
-				transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-					response, err := below.RoundTrip(r)
-					if err == nil {
-						response.Body = struct {
-							io.Reader
-							io.Closer
-						}{response.Body, responses.open(nil)}
-					}
-					return response, err
-				}), httpclient.WithMaxBufferedBody(c.keep))
-
-				open := func() io.ReadCloser { return requests.open(strings.NewReader(`{"content":"hello"}`)) }
-				r := newMessage(t)
-				r.Body, r.GetBody = open(), func() (io.ReadCloser, error) { return open(), nil }
-				if c.prepare != nil {
-					c.prepare(t, transport, r)
-				}
-				response, err := transport.RoundTrip(r)
-				status := 0
+		inBubble(t, name, func(t *testing.T) {
+			var requests, responses ledger
+			below := newScript(c.answers...)
+			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+				response, err := below.RoundTrip(r)
 				if err == nil {
-					status = response.StatusCode
-					assert.NoError(t, response.Body.Close())
+					response.Body = struct {
+						io.Reader
+						io.Closer
+					}{response.Body, responses.open(nil)}
 				}
-				assert.Equal(t, c.status, status, "%v", err)
-				synctest.Wait()
-				requests.assertClosed(t)
-				assert.Equal(t, responses.opened.Load(), responses.closed.Load(), "of the responses' bodies not all were closed")
-			})
+				return response, err
+			}), httpclient.WithMaxBufferedBody(c.keep))
+
+			open := func() io.ReadCloser { return requests.open(strings.NewReader(`{"content":"hello"}`)) }
+			r := newMessage(t)
+			r.Body, r.GetBody = open(), func() (io.ReadCloser, error) { return open(), nil }
+			if c.prepare != nil {
+				c.prepare(t, transport, r)
+			}
+			response, err := transport.RoundTrip(r)
+			status := 0
+			if err == nil {
+				status = response.StatusCode
+				assert.NoError(t, response.Body.Close())
+			}
+			assert.Equal(t, c.status, status, "%v", err)
+			synctest.Wait()
+			requests.assertClosed(t)
+			assert.Equal(t, responses.opened.Load(), responses.closed.Load(), "of the responses' bodies not all were closed")
 		})
 	}
 }

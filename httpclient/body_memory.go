@@ -24,7 +24,7 @@ type reservation struct {
 	taken int64
 }
 
-// take takes up to most bytes, and returns how many it took.
+// take takes up to most bytes of the budget, and returns how many it took.
 func (r *reservation) take(most int64) int64 {
 	for {
 		used := r.of.used.Load()
@@ -59,7 +59,8 @@ func (r *reservation) giveBack(n int64) {
 // end returns all bytes to the budget.
 func (r *reservation) end() { r.giveBack(r.taken) }
 
-// endWith ends the reservation when the response is read or closed: until then the base transport keeps the request.
+// endWith ends the reservation when the response has been read or closed: until then the base transport keeps the
+// request.
 func (r *reservation) endWith(response *http.Response) {
 	if r.taken == 0 || response.Body == http.NoBody || isSwitched(response) {
 		return
@@ -88,13 +89,14 @@ func (b *bodyWithEnd) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// firstPiece is the memory, in bytes, that a body of unknown length gets at first. Most bodies are smaller.
+// firstPiece is the memory, in bytes, that is first reserved for a body of unknown length. Most bodies are smaller.
 const firstPiece = 4 << 10
 
-// readWhile reads up to limit bytes of a body until the request will not be sent any more, or the body gives nothing
-// for the time of an attempt. whole is false if the body is longer than limit or than the memory left. After an error
-// the body is closed. Whatever ends the read early closes the body, too, which ends a read from a pipe; a read that
-// still blocks is abandoned. readWhile reserves memory as it reads, unless limit bytes are reserved already.
+// readWhile reads up to limit bytes of a body. It stops with an error if the request will no longer be sent, or if no
+// byte arrives for the attempt timeout. whole is false if the body is longer than limit or than the memory that is
+// left. After an error the body is closed. If readWhile stops early, it closes the body, which ends a read from a pipe;
+// it does not wait for a read that still blocks. readWhile reserves memory as it reads, unless limit bytes are reserved
+// already.
 func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, whole bool, err error) {
 	r := &x.body.reservation
 	if inMemory(body) {
@@ -115,7 +117,7 @@ func (x *roundTrip) readWhile(body io.ReadCloser, limit int64) (kept []byte, who
 		source = &timedSource{body, timer, after}
 	}
 
-	own := *r // for the goroutine that reads
+	own := *r // the copy is for the goroutine that reads
 	r.taken = 0
 	reading := start(func() (h head) {
 		h.text, h.whole, h.err = own.read(source, limit)
@@ -151,14 +153,14 @@ func (s *timedSource) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read is readWhile for a body in memory, whose reads do not block.
+// read is readWhile without the means to end a read that blocks.
 func (r *reservation) read(body io.Reader, limit int64) (kept []byte, whole bool, err error) {
 	taken := r.taken > 0
 	size := min(limit, DefaultMaxBufferedBody)
 	if !taken {
 		size = r.take(min(limit, firstPiece))
 	}
-	kept = make([]byte, 0, size+1) // one byte more shows whether the body is longer
+	kept = make([]byte, 0, size+1) // one more byte shows whether the body is longer
 	for {
 		n, err := body.Read(kept[len(kept):cap(kept)])
 		kept = kept[:len(kept)+n]

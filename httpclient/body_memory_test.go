@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,80 +59,27 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 		"less than none":     {[]httpclient.Option{httpclient.WithMaxBufferedTotal(-5)}, 0, 3000, 20, 3000},
 		"none of any length": {[]httpclient.Option{httpclient.WithMaxBufferedBody(0)}, 0, -1, 20, 3000},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(silence, answer(http.StatusOK, ""))
-				transport := newTransport(t, below, append(c.options, httpclient.WithAttemptTimeout(time.Second), unlimitedBot())...)
-				first := send(transport, newMessage(t))
-				synctest.Wait()
-				var sum atomic.Int64
-				var calls []*call
-				for range c.count {
-					text := tally{strings.NewReader(strings.Repeat("a", c.size)), &sum}
-					calls = append(calls, send(transport, unreplayable(newMessage(t), text, c.length)))
-				}
-				synctest.Wait()
-				const ahead = 1 // by one byte it is seen that a body of unknown length goes on
-				assert.LessOrEqual(t, sum.Load(), c.bound+int64(c.count)*ahead)
-				assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "less than there is room for")
-				assert.Error(t, first.wait().err)
-				assertStatus(t, http.StatusOK, calls...)
-				require.Len(t, below.requests(), 1+c.count)
-				for _, s := range below.requests()[1:] {
-					assert.Len(t, s.body, c.size)
-				}
-			})
-		})
-	}
-}
-
-// The bound is used up by a request that waits.
-func TestABodyForWhichThereIsNoRoomIsSentOnce(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		length int64
-		size   int
-	}{
-		{600, 600}, {-1, 600}, {-1, 401}, // one byte too many
-	} {
-		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				content := strings.Repeat("a", c.size)
-				var put []func(*http.Request) (*http.Response, error)
-				below := newScript(func(r *http.Request) (*http.Response, error) {
-					if r.Method == http.MethodPost {
-						return silence(r)
-					}
-					next := put[0]
-					put = put[1:]
-					return next(r)
-				})
-				transport := newTransport(t, below, httpclient.WithMaxBufferedTotal(1000), httpclient.WithRetries(1))
-				hog := send(transport, unreplayable(newMessage(t), strings.NewReader(strings.Repeat("a", 600)), c.length))
-				synctest.Wait()
-				second := func() *call {
-					r := newRequest(t, http.MethodPut, channel+"/pins/2", "")
-					return send(transport, unreplayable(r, iotest.DataErrReader(strings.NewReader(content)), c.length)).wait()
-				}
-
-				put = answers(refuse("user", "1"))
-				refused := second()
-				assertStatus(t, http.StatusTooManyRequests, refused)
-				assert.Zero(t, refused.took)
-				put = answers(fail(lostConnection()))
-				var vain *httpclient.RetryError
-				require.ErrorAs(t, second().err, &vain)
-				assert.Equal(t, httpclient.ErrNotRepeatable, vain.Reason)
-
-				hog.wait()
-				put = answers(fail(lostConnection()), answer(http.StatusOK, "done"))
-				assertStatus(t, http.StatusOK, second())
-				for _, s := range below.requests()[1:] {
-					assert.Equal(t, content, s.body)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(silence, answer(http.StatusOK, ""))
+			transport := newTransport(t, below, append(c.options, httpclient.WithAttemptTimeout(time.Second), unlimitedBot())...)
+			first := send(transport, newMessage(t))
+			synctest.Wait()
+			var sum atomic.Int64
+			var calls []*call
+			for range c.count {
+				text := tally{strings.NewReader(strings.Repeat("a", c.size)), &sum}
+				calls = append(calls, send(transport, unreplayable(newMessage(t), text, c.length)))
+			}
+			synctest.Wait()
+			const ahead = 1 // by one byte it is seen that a body of unknown length goes on
+			assert.LessOrEqual(t, sum.Load(), c.bound+int64(c.count)*ahead)
+			assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "less than there is room for")
+			assert.Error(t, first.wait().err)
+			assertStatus(t, http.StatusOK, calls...)
+			require.Len(t, below.requests(), 1+c.count)
+			for _, s := range below.requests()[1:] {
+				assert.Len(t, s.body, c.size)
+			}
 		})
 	}
 }
@@ -198,30 +144,27 @@ func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 		"cancelled, waiting": {first: ok, content: full(), length: bound, shut: true},
 		"cancelled, sent":    {first: silence, content: full(), length: bound},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				limiter := new(gate)
-				limiter.shut.Store(c.shut)
-				transport := httpclient.NewTransport(append(c.options, httpclient.WithMaxBufferedTotal(bound),
-					httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(c.first, ok)))...)
-				defer transport.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), c.content, c.length).WithContext(ctx)
-				if c.content == nil {
-					r.Body, _ = io.Pipe()
+		inBubble(t, name, func(t *testing.T) {
+			limiter := new(gate)
+			limiter.shut.Store(c.shut)
+			transport := httpclient.NewTransport(append(c.options, httpclient.WithMaxBufferedTotal(bound),
+				httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(c.first, ok)))...)
+			defer transport.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), c.content, c.length).WithContext(ctx)
+			if c.content == nil {
+				r.Body, _ = io.Pipe()
+			}
+			func() {
+				defer func() { _ = recover() }()
+				if response, err := transport.RoundTrip(r); err == nil {
+					response.Body.Close()
+					response.Body.Close()
 				}
-				func() {
-					defer func() { _ = recover() }()
-					if response, err := transport.RoundTrip(r); err == nil {
-						response.Body.Close()
-						response.Body.Close()
-					}
-				}()
-				limiter.shut.Store(true)
-				assertRoom(t, transport, bound)
-			})
+			}()
+			limiter.shut.Store(true)
+			assertRoom(t, transport, bound)
 		})
 	}
 }
@@ -302,55 +245,19 @@ func TestTheBodiesOfRequestsWhoseResponsesAreOpenAreWithinTheBound(t *testing.T)
 		},
 	} {
 		for _, timeout := range []time.Duration{0, time.Minute} {
-			t.Run(fmt.Sprintf("%s, with a timeout of %v", name, timeout), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					limiter := new(gate)
-					transport := httpclient.NewTransport(httpclient.WithMaxBufferedTotal(1000), httpclient.WithLimiter(limiter),
-						httpclient.WithAttemptTimeout(timeout), httpclient.WithBase(newScript(answer(http.StatusBadGateway, "down"), answer(http.StatusOK, "{}"))))
-					defer transport.Close()
-					r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), io.LimitReader(endless{}, 600), -1)
-					response, err := transport.RoundTrip(r)
-					require.NoError(t, err)
-					assert.Equal(t, http.StatusOK, response.StatusCode)
-					limiter.shut.Store(true)
-					assertRoom(t, transport, 400)
-					finish(response)
-					assertRoom(t, transport, 1000)
-				})
+			inBubble(t, fmt.Sprintf("%s, with a timeout of %v", name, timeout), func(t *testing.T) {
+				limiter := new(gate)
+				transport := newTransport(t, newScript(answer(http.StatusBadGateway, "down"), answer(http.StatusOK, "{}")),
+					httpclient.WithMaxBufferedTotal(1000), httpclient.WithLimiter(limiter), httpclient.WithAttemptTimeout(timeout))
+				r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), io.LimitReader(endless{}, 600), -1)
+				response, err := transport.RoundTrip(r)
+				require.NoError(t, err)
+				assert.Equal(t, http.StatusOK, response.StatusCode)
+				limiter.shut.Store(true)
+				assertRoom(t, transport, 400)
+				finish(response)
+				assertRoom(t, transport, 1000)
 			})
 		}
 	}
-}
-
-// It is not parallel, as it measures memory.
-func TestTheMemoryOfBodiesIsBounded(t *testing.T) {
-	const bound, size, requests = 4 << 20, 1 << 20, 64
-	synctest.Test(t, func(t *testing.T) {
-		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			r.Body.Close()
-			return answer(http.StatusOK, "{}")(r)
-		}), httpclient.WithMaxBufferedTotal(bound))
-		heap := func() int64 {
-			runtime.GC()
-			runtime.GC()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			return int64(m.HeapAlloc)
-		}
-		before := heap()
-		var open []*http.Response
-		for range requests {
-			r := unreplayable(newRequest(t, http.MethodPut, "/api/v10/guilds/1", ""), io.LimitReader(endless{}, size), 0)
-			response, err := transport.RoundTrip(r)
-			require.NoError(t, err)
-			open = append(open, response)
-		}
-		after := heap()
-		for _, response := range open {
-			response.Body.Close()
-		}
-		assert.Less(t, after-before, int64(2*bound), "bytes of memory, with so many bodies as there is room for")
-	})
 }

@@ -56,51 +56,47 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 		"while its answer is read":         {config: everything(discordsim.Fixed(5, time.Second), slowBody)},
 		"while its refusal is read":        {config: taken(everything(discordsim.Fixed(2, 5*time.Second), slowBody))},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, c.config)
-				global := c.global
-				if global == 0 {
-					global = buckets.DefaultGlobalLimit
-				}
-				transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour),
-					httpclient.WithBuckets(buckets.WithGlobalLimit(global)))
-				var others []*call
-				for range c.ahead {
-					others = append(others, send(transport, rename(t)))
-					synctest.Wait()
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				victim := send(transport, rename(t).WithContext(ctx))
+		inBubble(t, name, func(t *testing.T) {
+			server := newDiscord(t, c.config)
+			global := c.global
+			if global == 0 {
+				global = buckets.DefaultGlobalLimit
+			}
+			transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour),
+				httpclient.WithBuckets(buckets.WithGlobalLimit(global)))
+			var others []*call
+			for range c.ahead {
+				others = append(others, send(transport, rename(t)))
 				synctest.Wait()
-				for range 2 {
-					others = append(others, send(transport, rename(t)))
-					synctest.Wait()
-				}
-				time.Sleep(time.Second)
-				require.False(t, victim.over(), "it was not held up")
-				cancel()
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			victim := send(transport, rename(t).WithContext(ctx))
+			synctest.Wait()
+			for range 2 {
+				others = append(others, send(transport, rename(t)))
 				synctest.Wait()
-				require.True(t, victim.over(), "it does not return")
-				require.ErrorIs(t, victim.err, context.Canceled)
+			}
+			time.Sleep(time.Second)
+			require.False(t, victim.over(), "it was not held up")
+			cancel()
+			synctest.Wait()
+			require.True(t, victim.over(), "it does not return")
+			require.ErrorIs(t, victim.err, context.Canceled)
 
-				assertStatus(t, http.StatusOK, others...)
-				assertNothingHeld(t, transport)
-				time.Sleep(20 * time.Minute)
-				later := send(transport, rename(t))
-				assertStatus(t, http.StatusOK, later)
-				assert.Less(t, later.took, slack)
-				assert.Zero(t, server.Report().Avoidable.Total())
-			})
+			assertStatus(t, http.StatusOK, others...)
+			assertNothingHeld(t, transport)
+			time.Sleep(20 * time.Minute)
+			later := send(transport, rename(t))
+			assertStatus(t, http.StatusOK, later)
+			assert.Less(t, later.took, slack)
+			assert.Zero(t, server.Report().Avoidable.Total())
 		})
 	}
 }
 
 // The context ends after the permission to send was given and before anything was sent.
 func TestARequestCancelledOnTheWayOutGivesItsPermitBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		below := newScript(func(r *http.Request) (*http.Response, error) {
 			cancel()
@@ -127,31 +123,6 @@ func TestARequestCancelledBeforehandIsNotSent(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 	bodies.assertClosed(t)
 	assert.Empty(t, below.requests())
-}
-
-// The body comes from a pipe whose other end falls silent, and would have to be kept in memory.
-func TestReadingABodyThatNeverEndsCanBeCancelled(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below)
-		ctx, cancel := context.WithCancel(t.Context())
-		reader, writer := io.Pipe()
-		go writer.Write([]byte("half of it"))
-		r := newMessage(t).WithContext(ctx)
-		r.Body, r.GetBody, r.ContentLength = reader, nil, -1
-		victim := send(transport, r)
-		time.Sleep(time.Second)
-		require.False(t, victim.over())
-		cancel()
-		synctest.Wait()
-		require.True(t, victim.over(), "it does not return")
-		assert.ErrorIs(t, victim.err, context.Canceled)
-		_, err := writer.Write([]byte("more"))
-		assert.ErrorIs(t, err, io.ErrClosedPipe, "the body was not closed")
-		assert.Empty(t, below.requests())
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-	})
 }
 
 // http.Client ends a request by its context, and by the deprecated Request.Cancel, which the transport leaves to the
@@ -190,37 +161,34 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 		"while its body is read into memory": {below: scripted(ok), change: func(r *http.Request) { r.Body, _ = io.Pipe() }},
 	} {
 		for parent, ctx := range parents {
-			t.Run(name+", "+parent, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					transport := newTransport(t, c.below(t))
-					assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-					var ahead *call
-					if c.ahead {
-						ahead = send(transport, getChannel(t))
-						synctest.Wait()
-					}
-					r := getChannel(t).WithContext(ctx(t))
-					if c.change != nil {
-						c.change(r)
-					}
-					start := time.Now()
-					response, err := (&http.Client{Transport: transport, Timeout: 4 * time.Second}).Do(r)
-					if err == nil {
-						_, err = io.ReadAll(response.Body)
-						response.Body.Close()
-					}
-					assert.Equal(t, 4*time.Second, time.Since(start))
-					var timeout interface{ Timeout() bool }
-					if assert.ErrorAs(t, err, &timeout) {
-						assert.True(t, timeout.Timeout())
-					}
+			inBubble(t, name+", "+parent, func(t *testing.T) {
+				transport := newTransport(t, c.below(t))
+				assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
+				var ahead *call
+				if c.ahead {
+					ahead = send(transport, getChannel(t))
 					synctest.Wait()
-					if ahead != nil {
-						ahead.wait()
-					}
-					assertNothingHeld(t, transport)
-				})
+				}
+				r := getChannel(t).WithContext(ctx(t))
+				if c.change != nil {
+					c.change(r)
+				}
+				start := time.Now()
+				response, err := (&http.Client{Transport: transport, Timeout: 4 * time.Second}).Do(r)
+				if err == nil {
+					_, err = io.ReadAll(response.Body)
+					response.Body.Close()
+				}
+				assert.Equal(t, 4*time.Second, time.Since(start))
+				var timeout interface{ Timeout() bool }
+				if assert.ErrorAs(t, err, &timeout) {
+					assert.True(t, timeout.Timeout())
+				}
+				synctest.Wait()
+				if ahead != nil {
+					ahead.wait()
+				}
+				assertNothingHeld(t, transport)
 			})
 		}
 	}
@@ -230,22 +198,19 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]discordsim.Fault{"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), fault))
-				below := &http.Transport{DialContext: server.DialContext}
-				defer below.CloseIdleConnections()
-				cancel := make(chan struct{})
-				r := getChannel(t)
-				r.Cancel = cancel //lint:ignore SA1019 it is what is tested
-				time.AfterFunc(time.Second, func() { close(cancel) })
-				start := time.Now()
-				sent := send(newTransport(t, below), r).wait()
-				assert.ErrorContains(t, sent.err, "request canceled")
-				assert.Equal(t, time.Second, time.Since(start))
-				assert.Equal(t, 1, server.Report().Requests)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), fault))
+			below := &http.Transport{DialContext: server.DialContext}
+			defer below.CloseIdleConnections()
+			cancel := make(chan struct{})
+			r := getChannel(t)
+			r.Cancel = cancel //lint:ignore SA1019 it is what is tested
+			time.AfterFunc(time.Second, func() { close(cancel) })
+			start := time.Now()
+			sent := send(newTransport(t, below), r).wait()
+			assert.ErrorContains(t, sent.err, "request canceled")
+			assert.Equal(t, time.Second, time.Since(start))
+			assert.Equal(t, 1, server.Report().Requests)
 		})
 	}
 }

@@ -54,82 +54,19 @@ func TestA429IsRepeatedWhenItSays(t *testing.T) {
 		"global, by the body alone":    {refusal429(`{"retry_after":0.5,"global":true}`), 500 * time.Millisecond},
 		"edge, HTML":                   {answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 30"), 30 * time.Second},
 		"edge, JSON":                   {refusal429(`{"message":"blocked","code":0}`, "Retry-After: 30"), 30 * time.Second},
-		"no way of telling when":       {refusal429(``, "X-RateLimit-Scope: user"), time.Second},
+		"a date by the server's clock": {
+			refusal429(`{}`, "X-RateLimit-Scope: user", "Date: Tue, 02 Aug 2016 21:23:43 GMT", "Retry-After: Tue, 02 Aug 2016 21:23:46 GMT"),
+			4 * time.Second,
+		},
+		"no way of telling when": {refusal429(``, "X-RateLimit-Scope: user"), time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(c.refusal, answer(http.StatusOK, "{}"))
-				transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Hour))
-				sent := send(transport, newMessage(t))
-				assertStatus(t, http.StatusOK, sent)
-				assertTook(t, c.want, sent.took)
-				assert.Len(t, below.requests(), 2)
-			})
-		})
-	}
-}
-
-// What a refusal of each class holds back, besides the request that was refused.
-func TestARefusalHoldsBackWhatItsLimitIsFor(t *testing.T) {
-	t.Parallel()
-	user := refusal429(`{"retry_after":5}`, limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5", "X-RateLimit-Scope: user")...)
-	shared := refusal429(`{"retry_after":5}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared")...)
-	subLimit := refusal429(`{"retry_after":5}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...)
-	global := refusal429(`{"retry_after":5,"global":true}`, "X-RateLimit-Scope: global", "X-RateLimit-Global: true")
-	edge := answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 5")
-	edgeBare := answer(http.StatusTooManyRequests, "", "Retry-After: 5") // no Via, no body
-
-	for name, c := range map[string]struct {
-		refusal func(*http.Request) (*http.Response, error)
-		// Which of the others wait.
-		same, fields, channel, route, bot, interaction bool
-	}{
-		"user":                {refusal: user, same: true, fields: true},
-		"shared":              {refusal: shared, same: true, fields: true},
-		"sub-limit":           {refusal: subLimit, same: true},
-		"global":              {refusal: global, same: true, fields: true, channel: true, route: true},
-		"edge":                {refusal: edge, same: true, fields: true, channel: true, route: true, bot: true, interaction: true},
-		"edge without a body": {refusal: edgeBare, same: true, fields: true, channel: true, route: true, bot: true, interaction: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ok := answer(http.StatusOK, "{}", limitHeaders(roomLeft)...)
-				transport := newTransport(t, newScript(ok, c.refusal, ok))
-				const channel = "/api/v10/channels/1"
-				patch := func(path, body string) *http.Request { return newRequest(t, http.MethodPatch, path, body) }
-				assertStatus(t, http.StatusOK, send(transport, patch(channel, `{"topic":"a"}`)))
-				refused := send(transport, patch(channel, `{"name":"a"}`))
-				synctest.Wait()
-				require.False(t, refused.over())
-
-				otherBot := newRequest(t, http.MethodGet, otherRoute, "")
-				otherBot.Header.Set("Authorization", "Bot other")
-				interaction := newRequest(t, http.MethodPost, callback, `{"type":1}`)
-				interaction.Header.Del("Authorization")
-				for _, other := range []struct {
-					what  string
-					call  *call
-					waits bool
-				}{
-					{"the same again", send(transport, patch(channel, `{"name":"b"}`)), c.same},
-					{"other fields", send(transport, patch(channel, `{"topic":"b"}`)), c.fields},
-					{"another channel", send(transport, patch(channel+"2", `{"name":"a"}`)), c.channel},
-					{"another route", send(transport, newRequest(t, http.MethodGet, otherRoute, "")), c.route},
-					{"another bot", send(transport, otherBot), c.bot},
-					{"an interaction", send(transport, interaction), c.interaction},
-				} {
-					assertStatus(t, http.StatusOK, other.call)
-					if other.waits {
-						assert.GreaterOrEqual(t, other.call.took, 5*time.Second, other.what)
-					} else {
-						assert.Less(t, other.call.took, slack, other.what)
-					}
-				}
-				assertStatus(t, http.StatusOK, refused)
-				assertTook(t, 5*time.Second, refused.took)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(c.refusal, answer(http.StatusOK, "{}"))
+			transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Hour))
+			sent := send(transport, newMessage(t))
+			assertStatus(t, http.StatusOK, sent)
+			assertTook(t, c.want, sent.took)
+			assert.Len(t, below.requests(), 2)
 		})
 	}
 }
@@ -156,55 +93,27 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 			class:   ratelimits.ClassEdge, global: true,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(c.refusal, answer(http.StatusOK, "{}"))
-				below.takes = time.Second
-				transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
-				first := send(transport, newMessage(t))
-				synctest.Wait()
-				queued := send(transport, newMessage(t)) // behind it, when nobody knew of the refusal
-				for _, c2 := range []*call{first, queued} {
-					var tooLong *ratelimits.TooLongError
-					require.ErrorAs(t, c2.wait().err, &tooLong)
-					assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
-					assert.Equal(t, c.class, tooLong.Class)
-					assert.Equal(t, c.global, tooLong.Global)
-					assert.InDelta(t, 4, (tooLong.Wait - tooLong.Waited).Seconds(), 0.01)
-					assert.Equal(t, time.Second, c2.took, "at once, when it is known")
-				}
-				assert.Len(t, below.requests(), 1)
-				time.Sleep(4 * time.Second)
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(c.refusal, answer(http.StatusOK, "{}"))
+			below.takes = time.Second
+			transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
+			first := send(transport, newMessage(t))
+			synctest.Wait()
+			queued := send(transport, newMessage(t)) // behind it, when nobody knew of the refusal
+			for _, c2 := range []*call{first, queued} {
+				var tooLong *ratelimits.TooLongError
+				require.ErrorAs(t, c2.wait().err, &tooLong)
+				assert.Equal(t, "POST /channels/{channel_id}/messages", tooLong.Route)
+				assert.Equal(t, c.class, tooLong.Class)
+				assert.Equal(t, c.global, tooLong.Global)
+				assert.InDelta(t, 4, (tooLong.Wait - tooLong.Waited).Seconds(), 0.01)
+				assert.Equal(t, time.Second, c2.took, "at once, when it is known")
+			}
+			assert.Len(t, below.requests(), 1)
+			time.Sleep(4 * time.Second)
+			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		})
 	}
-}
-
-func TestAGlobalRefusalHoldsEverybodyForItsTimeAndNoLonger(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Blocks: []discordsim.GlobalBlock{{From: 0, Until: 2 * time.Second}}})
-		transport := newTransport(t, server.RoundTripper())
-		first := send(transport, newMessage(t))
-		time.Sleep(100 * time.Millisecond)
-		others := []*call{send(transport, newRequest(t, http.MethodGet, otherRoute, "")), send(transport, newMessage(t))}
-		interaction := newRequest(t, http.MethodPost, callback, `{"type":1}`)
-		interaction.Header.Del("Authorization")
-		exempt := send(transport, interaction)
-
-		assertStatus(t, http.StatusOK, exempt, first)
-		assert.Less(t, exempt.took, slack)
-		assertTook(t, 2*time.Second, first.took)
-		assertStatus(t, http.StatusOK, others...)
-		for _, c := range others {
-			assertTook(t, 1900*time.Millisecond, c.took)
-		}
-		report := server.Report()
-		assert.Equal(t, 1, report.Refused.Total(), "one was enough to know")
-		assert.EqualValues(t, 1, transport.Manager().Stats().Responses[ratelimits.ClassGlobal])
-	})
 }
 
 // A 429 that says "wait nothing" again and again is asked less and less often. Answered at once each time it would be
@@ -220,18 +129,15 @@ func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 		"edge, JSON": answer(http.StatusTooManyRequests, `{"code":0}`, "Retry-After: 0"),
 	} {
 		for _, route := range []string{messages, callback} {
-			t.Run(name+", "+route, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					below := newScript(refusal)
-					below.takes = 10 * time.Millisecond
-					transport := newTransport(t, below)
-					ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-					defer cancel()
-					r := newRequest(t, http.MethodPost, route, `{"content":"hello"}`).WithContext(ctx)
-					assert.Error(t, send(transport, r).wait().err)
-					assert.LessOrEqual(t, len(below.requests()), 30, "more often than once in a second")
-				})
+			inBubble(t, name+", "+route, func(t *testing.T) {
+				below := newScript(refusal)
+				below.takes = 10 * time.Millisecond
+				transport := newTransport(t, below)
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				r := newRequest(t, http.MethodPost, route, `{"content":"hello"}`).WithContext(ctx)
+				assert.Error(t, send(transport, r).wait().err)
+				assert.LessOrEqual(t, len(below.requests()), 30, "more often than once in a second")
 			})
 		}
 	}
@@ -248,52 +154,27 @@ func newCallback(t *testing.T, i int) *http.Request {
 func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) {
 	t.Parallel()
 	for name, page := range map[string]discordsim.Page{"HTML": discordsim.PageHTML, "JSON": discordsim.PageJSON} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, discordsim.Config{
-					Edge: []discordsim.EdgeBan{{From: 0, Until: 500 * time.Millisecond, Page: page, Silent: true}},
-				})
-				transport := newTransport(t, server.RoundTripper())
-				first := send(transport, newMessage(t)).wait()
-				var edge *ratelimits.EdgeError
-				require.ErrorAs(t, first.err, &edge)
-				assert.Equal(t, "POST /channels/{channel_id}/messages", edge.Route)
-				assert.Less(t, first.took, slack, "it was not repeated")
-				assert.InDelta(t, 2, edge.Hold.Seconds(), 1)
-				assert.Equal(t, edge.Hold, transport.Manager().EdgeWait(""))
-
-				otherBot := newRequest(t, http.MethodGet, otherRoute, "")
-				otherBot.Header.Set("Authorization", "Bot other")
-				others := []*call{send(transport, newMessage(t)), send(transport, otherBot), send(transport, newCallback(t, 1))}
-				assertStatus(t, http.StatusOK, others...)
-				for _, c := range others {
-					assertTook(t, edge.Hold, c.took)
-				}
-				assert.Equal(t, 1, server.Report().Refused.Edge)
+		inBubble(t, name, func(t *testing.T) {
+			server := newDiscord(t, discordsim.Config{
+				Edge: []discordsim.EdgeBan{{From: 0, Until: 500 * time.Millisecond, Page: page, Silent: true}},
 			})
-		})
-	}
-}
+			transport := newTransport(t, server.RoundTripper())
+			first := send(transport, newMessage(t)).wait()
+			var edge *ratelimits.EdgeError
+			require.ErrorAs(t, first.err, &edge)
+			assert.Equal(t, "POST /channels/{channel_id}/messages", edge.Route)
+			assert.Less(t, first.took, slack, "it was not repeated")
+			assert.InDelta(t, 2, edge.Hold.Seconds(), 1)
+			assert.Equal(t, edge.Hold, transport.Manager().EdgeWait(""))
 
-func TestARefusalOfTheEdgeWithATimeIsWaitedForByAll(t *testing.T) {
-	t.Parallel()
-	for name, page := range map[string]discordsim.Page{"HTML": discordsim.PageHTML, "JSON": discordsim.PageJSON} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, discordsim.Config{Edge: []discordsim.EdgeBan{{From: 0, Until: 20 * time.Second, Page: page}}})
-				transport := newTransport(t, server.RoundTripper())
-				calls := []*call{send(transport, newMessage(t))}
-				time.Sleep(time.Second)
-				for i := range 3 {
-					calls = append(calls, send(transport, newCallback(t, i)), send(transport, newRequest(t, http.MethodGet, otherRoute, "")))
-				}
-				start := time.Now()
-				assertStatus(t, http.StatusOK, calls...)
-				assertTook(t, 19*time.Second, time.Since(start))
-				assert.Equal(t, 1, server.Report().Refused.Edge, "nobody asked before the time was over")
-			})
+			otherBot := newRequest(t, http.MethodGet, otherRoute, "")
+			otherBot.Header.Set("Authorization", "Bot other")
+			others := []*call{send(transport, newMessage(t)), send(transport, otherBot), send(transport, newCallback(t, 1))}
+			assertStatus(t, http.StatusOK, others...)
+			for _, c := range others {
+				assertTook(t, edge.Hold, c.took)
+			}
+			assert.Equal(t, 1, server.Report().Refused.Edge)
 		})
 	}
 }
@@ -301,8 +182,7 @@ func TestARefusalOfTheEdgeWithATimeIsWaitedForByAll(t *testing.T) {
 // The edge refuses a callback again and again and never says for how long. Whoever keeps on asking does so less and
 // less often, and everybody else waits.
 func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Edge: []discordsim.EdgeBan{{From: 0, Until: time.Hour, Silent: true}}})
 		transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(2*time.Hour))
 		start, attempts := time.Now(), 0
@@ -322,24 +202,5 @@ func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 		assert.Greater(t, last, 5*time.Minute, "the hold did not grow")
 		time.Sleep(10*time.Minute + time.Second)
 		assertStatus(t, http.StatusOK, send(transport, newCallback(t, 0)))
-	})
-}
-
-// After a refusal one request tries, and if it is refused too the others do not follow it.
-func TestAfterTheEdgeRefusedOneRequestGoesFirst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{
-			Edge: []discordsim.EdgeBan{{From: 0, Until: 10 * time.Second}, {From: 10 * time.Second, Until: 15 * time.Second}},
-		})
-		transport := newTransport(t, server.RoundTripper())
-		calls := []*call{send(transport, newMessage(t))}
-		time.Sleep(time.Second)
-		for i := range 10 {
-			calls = append(calls, send(transport, newCallback(t, i)))
-		}
-		assertStatus(t, http.StatusOK, calls...)
-		assert.Equal(t, 2, server.Report().Refused.Edge)
-		assert.Zero(t, server.Report().Avoidable.Total())
 	})
 }

@@ -1,7 +1,6 @@
 package httpclient_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,8 +16,7 @@ import (
 )
 
 func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{
 			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute), Faults: []discordsim.Fault{{Delay: 5 * time.Second}}},
 		})
@@ -44,24 +42,6 @@ func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestCloseEndsThoseInTheWindowsQueue(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
-		transport := newTransport(t, server.RoundTripper())
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-		waiting := []*call{send(transport, newMessage(t)), send(transport, newMessage(t))}
-		synctest.Wait()
-		require.Equal(t, 2, transport.Manager().Stats().Waiting)
-
-		require.NoError(t, transport.Close())
-		for _, c := range waiting {
-			assert.ErrorIs(t, c.wait().err, buckets.ErrClosed)
-		}
-		assert.Equal(t, 1, server.Report().Requests)
-	})
-}
-
 func TestAClosedTransportRefusesRequests(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, "{}"))
@@ -78,35 +58,14 @@ func TestAClosedTransportRefusesRequests(t *testing.T) {
 	assert.Empty(t, below.requests())
 }
 
-// The body would have to be kept in memory, and comes from a pipe whose other end falls silent.
-func TestCloseEndsTheReadingOfABody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below)
-		reader, writer := io.Pipe()
-		r := newMessage(t)
-		r.Body, r.GetBody, r.ContentLength = reader, nil, -1
-		c := send(transport, r)
-		synctest.Wait()
-		require.False(t, c.over())
-		require.NoError(t, transport.Close())
-		assert.ErrorIs(t, c.wait().err, buckets.ErrClosed)
-		_, err := writer.Write([]byte("more"))
-		assert.ErrorIs(t, err, io.ErrClosedPipe, "the body was not closed")
-		assert.Empty(t, below.requests())
-	})
-}
-
 func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
 		manager := buckets.NewRESTBucketManager()
 		require.NoError(t, manager.Start())
 		defer manager.Close()
-		one := newTransport(t, server.RoundTripper(), httpclient.WithManager(manager))
-		other := newTransport(t, server.RoundTripper(), httpclient.WithManager(manager))
+		one := newTransport(t, server.RoundTripper(), httpclient.WithLimiter(manager))
+		other := newTransport(t, server.RoundTripper(), httpclient.WithLimiter(manager))
 		assert.Same(t, manager, one.Manager())
 		assert.Same(t, manager, other.Manager())
 
@@ -125,7 +84,7 @@ func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
 
 func TestAManagerThatIsNotStartedIsToldOf(t *testing.T) {
 	t.Parallel()
-	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithManager(buckets.NewRESTBucketManager()))
+	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithLimiter(buckets.NewRESTBucketManager()))
 	_, err := transport.RoundTrip(newMessage(t))
 	assert.ErrorIs(t, err, buckets.ErrNotStarted)
 }

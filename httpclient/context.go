@@ -23,7 +23,7 @@ func requestConfigOf(ctx context.Context) requestConfig {
 	return t
 }
 
-// retryMode says which requests of a context are repeated after failures.
+// retryMode says which of a context's requests are repeated after failures.
 type retryMode int
 
 const (
@@ -33,8 +33,8 @@ const (
 )
 
 // ContextWithUnsafeRetries lets the requests made with the context be repeated after failures, whatever their method.
-// Use it where it does no harm if Discord processes them twice. If ContextWithoutRetries is used as well, the later one
-// counts.
+// Use it for requests that do no harm if Discord processes them twice. If ContextWithoutRetries is used as well, the
+// later call counts.
 func ContextWithUnsafeRetries(ctx context.Context) context.Context {
 	t := requestConfigOf(ctx)
 	t.retry = retryAlways
@@ -42,7 +42,7 @@ func ContextWithUnsafeRetries(ctx context.Context) context.Context {
 }
 
 // ContextWithoutRetries stops the requests made with the context from being repeated after failures. They are still
-// repeated after a 429; see buckets.ContextWithMaxWait for those.
+// repeated after a 429; to limit these repetitions, see buckets.ContextWithMaxWait.
 func ContextWithoutRetries(ctx context.Context) context.Context {
 	t := requestConfigOf(ctx)
 	t.retry = retryNever
@@ -57,27 +57,30 @@ func ContextWithAttemptTimeout(ctx context.Context, d time.Duration) context.Con
 	return context.WithValue(ctx, requestConfigKey{}, t)
 }
 
-// ContextWithLatest lets each request made with the context supersede an older one of the same credential, method and
-// path that still waits, such as an earlier edit of the same message. It takes the place of the older one, which fails
-// at once with a *ratelimits.SupersededError. It adds no wait. Use it where only the latest content matters, and not
-// for requests that create something. The path has all parameters, but not the query.
+// ContextWithLatest lets each request made with the context supersede an older request of the same credential, method
+// and path that still waits, such as an earlier edit of the same message. The newer request takes the place of the
+// older one, which fails at once with a *ratelimits.SupersededError. The option adds no wait. Use it for requests of
+// which only the latest content matters, and not for requests that create something. Paths are compared with all their
+// parameters, without the query.
 //
-// A request that has been sent already is not affected; the newer one is sent after it. The network may reorder them,
-// unless buckets.ContextWithOrdered is used as well. A request that is to be sent again, after a 429 or a failure,
-// fails with a *ratelimits.SupersededError if a newer one waits or was sent. It does not notice one that came and ended
-// during the pause after a failure, or while its body was received, see buckets.Request.Supersedes.
+// A request that has already been sent is not affected; the newer request is sent after it. The network may reorder the
+// two, unless buckets.ContextWithOrdered is used as well. A request that has to be sent again, after a 429 or a
+// failure, fails with a *ratelimits.SupersededError if a newer request waits or was sent. It does not notice a newer
+// request that came and ended during the pause after a failure, or while the body of the older one was received, see
+// buckets.Request.Supersedes.
 //
-// A key of buckets.ContextWithSupersedes counts instead of method and path. A limiter of WithLimiter may ignore both.
+// If buckets.ContextWithSupersedes is used, its key counts instead of method and path. A limiter of WithLimiter may
+// ignore both options.
 func ContextWithLatest(ctx context.Context) context.Context {
 	t := requestConfigOf(ctx)
 	t.latest = true
 	return context.WithValue(ctx, requestConfigKey{}, t)
 }
 
-// supersedes returns the key for what a request of the route supersedes, empty if it supersedes nothing.
+// supersedes returns the key by which a request of the route supersedes older ones, empty if it supersedes none.
 func supersedes(ctx context.Context, route routes.CompiledRoute) string {
-	if key := buckets.Supersedes(ctx); key != "" || !requestConfigOf(ctx).latest {
+	if key := buckets.OptionsOf(ctx).Supersedes; key != "" || !requestConfigOf(ctx).latest {
 		return key
 	}
-	return route.Path() // the limiter compares it among requests of the same route
+	return route.Path() // the limiter compares the path among requests of the same route
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -62,44 +61,41 @@ func (l *printingLimiter) AcquireRequest(ctx context.Context, r *buckets.Request
 func TestNoContextIsPrintedWithAToken(t *testing.T) {
 	t.Parallel()
 	for kind := range secretRequests(t) {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				for _, with := range []func(context.Context) context.Context{
-					func(ctx context.Context) context.Context { return ctx },
-					func(context.Context) context.Context { return context.Background() },
-					func(ctx context.Context) context.Context {
-						ctx = httpclient.ContextWithAttemptTimeout(httpclient.ContextWithUnsafeRetries(ctx), time.Minute)
-						ctx = buckets.ContextWithMaxWait(buckets.ContextWithPriority(ctx), time.Minute)
-						return buckets.ContextWithGroup(ctx, "guild")
-					},
-				} {
-					limiter := &printingLimiter{}
-					see := func(value any) { limiter.text = append(limiter.text, printedInside(value)) }
-					base := roundTripper(func(r *http.Request) (*http.Response, error) {
-						see(r.Context())
-						return answer(http.StatusOK, "{}")(r)
-					})
-					hooks := httpclient.Hooks{
-						Request:  func(ctx context.Context, e httpclient.RequestEvent) { see(ctx); see(e) },
-						Response: func(ctx context.Context, e httpclient.ResponseEvent) { see(ctx); see(e) },
-						Done:     func(ctx context.Context, e httpclient.DoneEvent) { see(ctx); see(e) },
-					}
-					transport := httpclient.NewTransport(
-						httpclient.WithLimiter(limiter), httpclient.WithBase(base), httpclient.WithHooks(hooks),
-					)
-					r := secretRequests(t)[kind]
-					response, err := transport.RoundTrip(r.WithContext(with(t.Context())))
-					require.NoError(t, err)
-					limiter.text = append(limiter.text, printedEverywhere(response.Body))
-					require.NoError(t, response.Body.Close())
-					require.NoError(t, transport.Close())
-					require.NotEmpty(t, limiter.text)
-					for _, text := range limiter.text {
-						assertNoSecret(t, text)
-					}
+		inBubble(t, kind, func(t *testing.T) {
+			for _, with := range []func(context.Context) context.Context{
+				func(ctx context.Context) context.Context { return ctx },
+				func(context.Context) context.Context { return context.Background() },
+				func(ctx context.Context) context.Context {
+					ctx = httpclient.ContextWithAttemptTimeout(httpclient.ContextWithUnsafeRetries(ctx), time.Minute)
+					ctx = buckets.ContextWithMaxWait(buckets.ContextWithPriority(ctx), time.Minute)
+					return buckets.ContextWithGroup(ctx, "guild")
+				},
+			} {
+				limiter := &printingLimiter{}
+				see := func(value any) { limiter.text = append(limiter.text, printedInside(value)) }
+				base := roundTripper(func(r *http.Request) (*http.Response, error) {
+					see(r.Context())
+					return answer(http.StatusOK, "{}")(r)
+				})
+				hooks := httpclient.Hooks{
+					Request:  func(ctx context.Context, e httpclient.RequestEvent) { see(ctx); see(e) },
+					Response: func(ctx context.Context, e httpclient.ResponseEvent) { see(ctx); see(e) },
+					Done:     func(ctx context.Context, e httpclient.DoneEvent) { see(ctx); see(e) },
 				}
-			})
+				transport := httpclient.NewTransport(
+					httpclient.WithLimiter(limiter), httpclient.WithBase(base), httpclient.WithHooks(hooks),
+				)
+				r := secretRequests(t)[kind]
+				response, err := transport.RoundTrip(r.WithContext(with(t.Context())))
+				require.NoError(t, err)
+				limiter.text = append(limiter.text, printedEverywhere(response.Body))
+				require.NoError(t, response.Body.Close())
+				require.NoError(t, transport.Close())
+				require.NotEmpty(t, limiter.text)
+				for _, text := range limiter.text {
+					assertNoSecret(t, text)
+				}
+			}
 		})
 	}
 }
@@ -108,8 +104,7 @@ func TestNoContextIsPrintedWithAToken(t *testing.T) {
 func TestNothingIsPrintedWithTheStateKey(t *testing.T) {
 	t.Parallel()
 	const secret = "a state key that nobody may see"
-	transport := httpclient.NewTransport(httpclient.WithStateKey([]byte(secret)), httpclient.WithBase(newScript()))
-	defer transport.Close()
+	transport := newTransport(t, newScript(), httpclient.WithStateKey([]byte(secret)))
 	bytes := strings.Trim(fmt.Sprint([]byte(secret)), "[]")
 	for _, value := range []any{transport, transport.Manager(), httpclient.WithStateKey([]byte(secret))} {
 		text := printedInside(value)

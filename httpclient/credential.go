@@ -36,8 +36,8 @@ func (k CredentialKind) String() string {
 	return names[k]
 }
 
-// CredentialError says that a request was not sent because Discord has refused its credential before. More requests
-// with it would use up the invalid request budget of the IP address, and Discord might revoke the token.
+// CredentialError says that a request was not sent because Discord has refused its credential before. Further requests
+// with the credential would use up the invalid request budget of the IP address, and Discord might revoke the token.
 type CredentialError struct {
 	// Route is the method and template of this request, without parameters.
 	Route string
@@ -45,10 +45,10 @@ type CredentialError struct {
 	Kind CredentialKind
 	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
 	Status int
-	// Everywhere reports whether an Authorization is not used for any request. If false, it is not used on this route
-	// with this channel, guild or webhook.
+	// Everywhere reports whether an Authorization is not used for any request. If it is false, the Authorization is not
+	// used on this route with this channel, guild or webhook.
 	Everywhere bool
-	// RetryAfter is how long the credential still rests. See Transport.ResetCredential and Transport.LiftCredential.
+	// RetryAfter is how much longer the credential rests. See Transport.ResetCredential and Transport.LiftCredential.
 	RetryAfter time.Duration
 }
 
@@ -61,17 +61,17 @@ func (e *CredentialError) Error() string {
 		e.Route, e.Kind, e.Status, where, e.RetryAfter.Round(time.Second))
 }
 
-// RestingCredential is a credential that is not used for now, because Discord has refused it.
+// RestingCredential is a credential that the transport does not use for some time, because Discord has refused it.
 type RestingCredential struct {
 	Kind CredentialKind
-	// Hash identifies the credential: a part of a keyed hash. For an Authorization it is
+	// Hash identifies the credential. It is a part of a keyed hash. For an Authorization it is the same as
 	// buckets.BucketSnapshot.Authentication.
 	Hash string
 	// Route is the method and template of the route on which an Authorization rests, "" if it rests everywhere.
 	Route string
 	// Status is the status of the refusal: 401, or 404 for a deleted webhook.
 	Status int
-	// RetryAfter is how long the credential still rests.
+	// RetryAfter is how much longer the credential rests.
 	RetryAfter time.Duration
 }
 
@@ -89,20 +89,20 @@ func (r RestingCredential) MarshalJSON() ([]byte, error) {
 // mostResting bounds how many rests RestingCredentials returns.
 const mostResting = 100
 
-// RestingCredentials returns the credentials that are not used for now, at most a hundred, the longest rests first.
+// RestingCredentials returns the credentials that rest now, at most a hundred, those with the longest rests first.
 func (t *Transport) RestingCredentials() []RestingCredential {
 	return t.credentials.resting(mostResting)
 }
 
-// LiftCredential lets the credentials with this RestingCredential.Hash be used again at once, on all routes, and
-// returns their number. Responses to requests in flight do not make them rest again.
+// LiftCredential lets the credentials with this RestingCredential.Hash be used again at once, on all routes. It returns
+// the number of these credentials. Responses to requests in flight do not make them rest again.
 func (t *Transport) LiftCredential(hash string) int { return t.credentials.lift(hash) }
 
 // credential is the credential of one request.
 type credential struct {
 	*credentials
 	ask *buckets.Request
-	id  credentialID // the zero value if there is none, or if the server is not Discord
+	id  credentialID // zero if there is no credential, or the server is not Discord
 }
 
 // of returns the credential of a request: the token in its path, or else its Authorization.
@@ -128,7 +128,7 @@ func (c *credential) shown() string {
 	return "#" + strconv.FormatUint(c.id.hash&0xffffff, 16)
 }
 
-// unproven reports whether a request to Discord has no credential with a success within provenFor.
+// unproven reports whether a request goes to Discord and its credential has had no success within provenFor.
 func (c *credential) unproven() bool { return c.ask.Server == "" && !c.proven(c.id) }
 
 // check returns a *CredentialError if the credential rests, nil otherwise.
@@ -152,7 +152,7 @@ func (c *credential) untilStopped(request context.Context) context.Context {
 	}
 	ctx, stop := context.WithCancelCause(request)
 	c.waiting.Store(c, stop)
-	if err := c.check(); err != nil { // the credential rested before Store
+	if err := c.check(); err != nil { // the credential may have begun to rest before Store
 		stop(err)
 	}
 	return ctx
@@ -165,7 +165,7 @@ func (c *credential) endWait() {
 	}
 }
 
-// whyStopped returns the *CredentialError that ended a wait, if one did, and err otherwise.
+// whyStopped returns the *CredentialError that ended a wait, if there is one, and err otherwise.
 func whyStopped(waiting context.Context, err error) error {
 	if stopped, ok := context.Cause(waiting).(*CredentialError); ok && err != nil {
 		return stopped
@@ -174,7 +174,7 @@ func whyStopped(waiting context.Context, err error) error {
 }
 
 // answered records what a response says about the credential. It does not wait for the body: an error code in the body
-// is recorded when it arrives.
+// is recorded when the code arrives.
 func (c *credential) answered(response *http.Response, at time.Time) {
 	if c.id == (credentialID{}) {
 		return
@@ -201,7 +201,8 @@ func (c *credential) answered(response *http.Response, at time.Time) {
 	}
 }
 
-// cameByDiscord reports whether the header shows that a response is Discord's. Other proxies that set Via send HTML.
+// cameByDiscord reports whether the header shows that a response is Discord's. Other proxies that set Via respond in
+// HTML.
 func cameByDiscord(header http.Header) bool {
 	return header.Get("Via") != "" && !strings.Contains(strings.ToLower(header.Get("Content-Type")), "html")
 }
@@ -227,7 +228,7 @@ var public = map[routes.Route]bool{
 }
 
 // proves reports whether a success of the request shows that its credential is valid. Tokens of interactions do not
-// count, because each is used for a few requests only.
+// count, because each of them is used for a few requests only.
 func (c *credential) proves() bool {
 	r := c.ask.Route.Route()
 	return c.id.kind == CredentialWebhook || c.id.kind == CredentialAuthorization && r.Name() != "" && !public[r]

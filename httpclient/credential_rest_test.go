@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"net/http"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,76 +11,10 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// One wrong 401 must not end a bot, whatever the route.
-func TestOneWrong401RestsItsRouteForTenMinutesAndNothingElse(t *testing.T) {
-	t.Parallel()
-	for _, path := range []string{"/users/@me", "/gateway/bot", "/guilds/1"} {
-		t.Run(path, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(unauthorized, answer(http.StatusOK, "{}"))
-				transport := newTransport(t, below)
-				assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, path)))
-				assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
-				stopped := httpclient.CredentialError{Route: "GET " + routeOf(path), Status: 401}
-				stopped.RetryAfter = 10 * time.Minute
-				assertStopped(t, transport, below, getting(t, path), stopped)
-				time.Sleep(10 * time.Minute)
-				assertStatus(t, http.StatusOK, send(transport, getting(t, path)))
-			})
-		})
-	}
-}
-
 // toHook is a message to a webhook, without an Authorization.
 func toHook(t *testing.T) *http.Request {
 	t.Helper()
 	return as(newRequest(t, http.MethodPost, webhook, "{}"), "")
-}
-
-func routeOf(path string) string {
-	if path == "/guilds/1" {
-		return "/guilds/{guild_id}"
-	}
-	return path
-}
-
-// A token that is revoked rests everywhere, is tried again, and works when Discord accepts it again.
-func TestNoCredentialIsStoppedForEver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")))
-		time.Sleep(time.Second)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/gateway/bot")))
-		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
-		stopped.RetryAfter = 10 * time.Minute
-		assertStopped(t, transport, below, posting(t, 1), stopped)
-		time.Sleep(10 * time.Minute)
-		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)))
-	})
-}
-
-func TestOnlyTheCodeOfAnUnknownWebhookStopsPosting(t *testing.T) {
-	t.Parallel()
-	const page = "<html>the upstream is being deployed"
-	const other = `{"message":"404: Not Found","code":0}`
-	for name, body := range map[string]string{"a page": page, "nothing": "", "another code": other} {
-		for _, method := range []string{"GET", "PATCH", "DELETE", "POST"} {
-			t.Run(method+", "+name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					below := newScript(answer(http.StatusNotFound, body), answer(http.StatusOK, "{}"))
-					transport := newTransport(t, below)
-					first := send(transport, as(newRequest(t, method, webhook, ""), ""))
-					assertStatus(t, http.StatusNotFound, first)
-					assert.Equal(t, body, first.body)
-					assertStatus(t, http.StatusOK, send(transport, toHook(t)))
-				})
-			})
-		}
-	}
 }
 
 func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {
@@ -112,21 +44,18 @@ func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {
 		for kind, request := range map[string]func(*testing.T) *http.Request{
 			"Authorization": func(t *testing.T) *http.Request { return posting(t, 1) }, "webhook": toHook,
 		} {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					refusing := answer(http.StatusUnauthorized, c.body, c.header...)
-					transport := newTransport(t, newScript(refusing, answer(http.StatusOK, "{}")))
-					first := send(transport, request(t))
-					assertStatus(t, http.StatusUnauthorized, first)
-					assert.Equal(t, c.body, first.body)
-					again := send(transport, request(t)).wait()
-					if c.counts {
-						require.ErrorAs(t, again.err, new(*httpclient.CredentialError))
-					} else {
-						assertStatus(t, http.StatusOK, again)
-					}
-				})
+			inBubble(t, name+", "+kind, func(t *testing.T) {
+				refusing := answer(http.StatusUnauthorized, c.body, c.header...)
+				transport := newTransport(t, newScript(refusing, answer(http.StatusOK, "{}")))
+				first := send(transport, request(t))
+				assertStatus(t, http.StatusUnauthorized, first)
+				assert.Equal(t, c.body, first.body)
+				again := send(transport, request(t)).wait()
+				if c.counts {
+					require.ErrorAs(t, again.err, new(*httpclient.CredentialError))
+				} else {
+					assertStatus(t, http.StatusOK, again)
+				}
 			})
 		}
 	}
@@ -134,8 +63,7 @@ func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {
 
 // What another server thinks of a token is no more than that server's business.
 func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(unauthorized),
 			httpclient.WithHosts(func(host string) (string, bool) { return host, true }))
 		for range 2 {
@@ -149,8 +77,7 @@ func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
 }
 
 func TestWhatIsStoppedIsNotSaved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		first := newTransport(t, newScript(unauthorized))
 		all := func(transport *httpclient.Transport) (calls []*call) {
 			for _, r := range []*http.Request{getting(t, "/users/@me"), getting(t, "/guilds/1"), toHook(t)} {

@@ -2,97 +2,68 @@ package httpclient
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/ratelight/ratelight/buckets"
 )
-
-// deriving is a limiter that waits by a context of its own making.
-type deriving struct{ Limiter }
-
-func (d deriving) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Hour)
-	defer cancel()
-	return d.Limiter.AcquireRequest(ctx, r)
-}
 
 type answering func(r *http.Request) *http.Response
 
 func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// Whoever waits is granted, cancelled, stopped or let go when its credential is used again, all at the same time.
+// Whoever waits is granted, cancelled, stopped with its credential, or cut off, and is not remembered after that.
 func TestNobodyIsRememberedWhoDoesNotWaitAnyMore(t *testing.T) {
 	t.Parallel()
-	for name, derive := range map[string]bool{"manager": false, "derived contexts": true} {
+	base := answering(func(r *http.Request) *http.Response {
+		response := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r, Header: http.Header{
+			"X-Ratelimit-Bucket": {"b"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"60"},
+		}}
+		if !strings.Contains(r.URL.Path, "/channels/") {
+			response.StatusCode, response.Header = http.StatusUnauthorized, http.Header{"Via": {"1.1 google"}}
+		}
+		return response
+	})
+	get := func(ctx context.Context, transport *Transport, path string) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://discord.com/api/v10"+path, nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bot 1")
+		_, err = transport.RoundTrip(r)
+		return err
+	}
+	for name, end := range map[string]func(t *testing.T, transport *Transport, cancel context.CancelFunc){
+		"granted":   func(*testing.T, *Transport, context.CancelFunc) { time.Sleep(time.Hour) },
+		"cancelled": func(_ *testing.T, _ *Transport, cancel context.CancelFunc) { cancel() },
+		"closed":    func(_ *testing.T, transport *Transport, _ context.CancelFunc) { transport.Close() },
+		"stopped": func(t *testing.T, transport *Transport, _ context.CancelFunc) {
+			time.Sleep(time.Second)
+			for _, path := range []string{"/users/@me", "/guilds/1"} {
+				require.NoError(t, get(t.Context(), transport, path))
+			}
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				manager := buckets.NewRESTBucketManager()
-				require.NoError(t, manager.Start())
-				defer manager.Close()
-				limiter := WithManager(manager)
-				if derive {
-					limiter = WithLimiter(deriving{manager})
-				}
-				transport := NewTransport(limiter, WithBase(answering(func(r *http.Request) *http.Response {
-					time.Sleep(10 * time.Millisecond)
-					response := &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"code":0}`)), Request: r, Header: http.Header{
-						"X-Ratelimit-Bucket": {"b"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"1"}}}
-					if strings.Contains(r.URL.Path, "/guilds/") || r.Header.Get("Authorization") == "Bot 3" {
-						response.StatusCode = http.StatusUnauthorized
-					}
-					return response
-				})))
+				transport := NewTransport(WithBase(base))
 				defer transport.Close()
-				random := rand.New(rand.NewPCG(1, 2))
-				var all sync.WaitGroup
-				var mu sync.Mutex
-				ends := make(map[string]int)
-				for i := range 400 {
-					path := []string{"/channels/1/messages", "/channels/2/messages", "/guilds/1/roles", "/webhooks/1/token", "/users/@me"}[random.IntN(5)]
-					ctx, cancel := context.WithCancel(t.Context())
-					r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://discord.com/api/v10"+path, nil)
-					require.NoError(t, err)
-					r.Header.Set("Authorization", fmt.Sprintf("Bot %d", random.IntN(4)))
-					if random.IntN(4) == 0 {
-						time.AfterFunc(time.Duration(random.IntN(2000))*time.Millisecond, cancel)
-					}
-					all.Go(func() {
-						defer cancel()
-						response, err := transport.RoundTrip(r)
-						kind := fmt.Sprintf("%T", err)
-						if err == nil {
-							_, _ = io.Copy(io.Discard, response.Body)
-							response.Body.Close()
-						}
-						mu.Lock()
-						defer mu.Unlock()
-						ends[kind]++
-					})
-					time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond)
-					if i%50 == 0 {
-						transport.LiftHolds()
-					}
-				}
-				all.Wait()
+				require.NoError(t, get(t.Context(), transport, "/channels/1"))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				over := make(chan error, 1)
+				go func() { over <- get(ctx, transport, "/channels/1") }()
+				synctest.Wait()
+				require.Equal(t, 1, transport.credentials.waiting.Size())
+				end(t, transport, cancel)
+				synctest.Wait()
+				require.Len(t, over, 1)
+				assert.Equal(t, name == "granted", <-over == nil)
 				assert.Zero(t, transport.credentials.waiting.Size())
-				stats := manager.Stats()
-				assert.Zero(t, stats.Waiting)
-				assert.Zero(t, stats.InFlight)
-				for _, kind := range []string{"<nil>", "*httpclient.CredentialError", "*errors.errorString"} {
-					assert.NotZero(t, ends[kind], "%s of %v", kind, ends)
-				}
+				assert.Zero(t, transport.Manager().Stats().Waiting)
 			})
 		})
 	}

@@ -22,79 +22,60 @@ var usedUp = answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-L
 func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 	t.Parallel()
 	const late = 5 * time.Second
+	message := func(t *testing.T) *http.Request { return posting(t, 1) }
+	toSlack := func(t *testing.T) *http.Request {
+		return as(newRequest(t, http.MethodPost, webhook+"/slack", "{}"), "")
+	} // of another family
+	type request = func(t *testing.T) *http.Request
 	for name, c := range map[string]struct {
-		request func(t *testing.T) *http.Request
-		stops   func(t *testing.T) []*http.Request
+		request request
+		refused []request // under way while others use up the bucket
 		status  int
 		body    string
 		kind    httpclient.CredentialKind
 	}{
-		"everywhere, by two routes": {func(t *testing.T) *http.Request { return posting(t, 1) },
-			func(t *testing.T) []*http.Request {
-				return []*http.Request{getting(t, "/guilds/2"), getting(t, "/channels/2")}
-			}, 401, `{"code":0}`, httpclient.CredentialAuthorization},
-		"in its place": {func(t *testing.T) *http.Request { return posting(t, 1) },
-			func(t *testing.T) []*http.Request { return []*http.Request{posting(t, 1)} }, 401, `{"code":0}`, httpclient.CredentialAuthorization},
-		"a token in the path": {func(t *testing.T) *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") },
-			func(t *testing.T) []*http.Request {
-				return []*http.Request{as(newRequest(t, http.MethodPost, webhook+"/slack", "{}"), "")} // of another family
-			}, 401, `{"code":50027}`, httpclient.CredentialWebhook},
-		"a webhook that is gone": {func(t *testing.T) *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") },
-			func(t *testing.T) []*http.Request {
-				return []*http.Request{as(newRequest(t, http.MethodPost, webhook+"/slack", "{}"), "")} // of another family
-			}, 404, `{"code":10015}`, httpclient.CredentialWebhook},
+		"everywhere, by two routes": {message, []request{
+			func(t *testing.T) *http.Request { return getting(t, "/guilds/2") },
+			func(t *testing.T) *http.Request { return getting(t, "/channels/2") },
+		}, 401, `{"code":0}`, httpclient.CredentialAuthorization},
+		"in its place":           {message, []request{message}, 401, `{"code":0}`, httpclient.CredentialAuthorization},
+		"a token in the path":    {toHook, []request{toSlack}, 401, `{"code":50027}`, httpclient.CredentialWebhook},
+		"a webhook that is gone": {toHook, []request{toSlack}, 404, `{"code":10015}`, httpclient.CredentialWebhook},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := roundTripper(func(r *http.Request) (*http.Response, error) {
-					if r.Header.Get("Refuse") != "" {
-						time.Sleep(late)
-						return answer(c.status, c.body, "Content-Type: application/json")(r)
-					}
-					return usedUp(r)
-				})
-				transport := newTransport(t, below)
-				stopping := c.stops(t)
-				for _, r := range stopping {
-					r.Header.Set("Refuse", "yes")
+		inBubble(t, name, func(t *testing.T) {
+			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
+				if r.Header.Get("Refuse") != "" {
+					time.Sleep(late)
+					return answer(c.status, c.body, "Content-Type: application/json")(r)
 				}
-				first := c.request(t)
-				var early []*call
-				if name == "in its place" { // under way while the other one uses up the bucket
-					assertStatus(t, http.StatusOK, send(transport, c.request(t)))
-					time.Sleep(2 * time.Minute)
-					early = append(early, send(transport, stopping[0]))
-				} else {
-					assertStatus(t, http.StatusOK, send(transport, first))
-					time.Sleep(time.Millisecond)
-					for _, r := range stopping {
-						early = append(early, send(transport, r))
-					}
-				}
-				time.Sleep(time.Second)
-				queued, other := send(transport, c.request(t)), send(transport, as(posting(t, 7), "Bot another"))
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				left := send(transport, c.request(t).WithContext(ctx))
-				time.Sleep(time.Second)
-				cancel()
-				assert.ErrorIs(t, left.wait().err, context.Canceled)
-				assertStatus(t, c.status, early...)
-				var stopped *httpclient.CredentialError
-				require.ErrorAs(t, queued.wait().err, &stopped)
-				assert.Equal(t, c.kind, stopped.Kind)
-				assert.Less(t, queued.took, 2*late)
-				assertStatus(t, http.StatusOK, other)
-			})
+				return usedUp(r)
+			}))
+			assertStatus(t, http.StatusOK, send(transport, c.request(t)))
+			time.Sleep(time.Millisecond)
+			if name == "in its place" {
+				time.Sleep(2 * time.Minute) // until there is a place again
+			}
+			var early []*call
+			for _, refused := range c.refused {
+				r := refused(t)
+				r.Header.Set("Refuse", "yes")
+				early = append(early, send(transport, r))
+			}
+			time.Sleep(time.Second)
+			queued, other := send(transport, c.request(t)), send(transport, as(posting(t, 7), "Bot another"))
+			assertStatus(t, c.status, early...)
+			var stopped *httpclient.CredentialError
+			require.ErrorAs(t, queued.wait().err, &stopped)
+			assert.Equal(t, c.kind, stopped.Kind)
+			assert.Less(t, queued.took, 2*late)
+			assertStatus(t, http.StatusOK, other)
 		})
 	}
 }
 
 // Whose credential is not stopped keeps its place and its time.
 func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if strings.Contains(r.URL.Path, "/guilds/") {
 				return unauthorized(r)
@@ -117,26 +98,21 @@ func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 	for name, first := range map[string]func(*http.Request) (*http.Response, error){
 		"failure": answer(http.StatusBadGateway, "", "Retry-After: 16"), "429": refuse("user", "16"),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(first, unauthorized)
-				transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiting{}))
-				defer transport.Close()
-				pausing := send(transport, getting(t, "/guilds/1"))
-				time.Sleep(100 * time.Millisecond)
-				assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
-				assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
-				assert.Less(t, pausing.took, time.Second)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(first, unauthorized)
+			transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
+			pausing := send(transport, getting(t, "/guilds/1"))
+			time.Sleep(100 * time.Millisecond)
+			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+			assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
+			assert.Less(t, pausing.took, time.Second)
 		})
 	}
 }
 
 // It is known already when the pause would begin.
 func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		failing := answer(http.StatusBadGateway, "", "Retry-After: 16")
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			if !strings.Contains(r.URL.Path, "/guilds/") {
@@ -162,8 +138,7 @@ func TestTheContextOfAWaitEndsWithIt(t *testing.T) {
 			assert.NoError(t, ctx.Err())
 			return buckets.Unlimited{}.AcquireRequest(ctx, r)
 		})
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))))
-		defer transport.Close()
+		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithLimiter(limiter))
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t).WithContext(parent)))
 		assert.ErrorIs(t, kept.Err(), context.Canceled)
 	})

@@ -18,12 +18,13 @@ import (
 )
 
 const (
-	// restTime is how long a credential rests after Discord has refused it. A rest ends because the refusal may be
-	// about a permission, or a mistake.
+	// restTime is how long a credential rests after Discord has refused it. A rest ends by itself, because the refusal
+	// may be due to a missing permission, or a mistake of Discord.
 	restTime = 10 * time.Minute
-	// provenFor is how long a credential counts as valid after a success. Some bots work on only one day of the week.
+	// provenFor is how long a credential counts as valid after a success. Some bots send requests on only one day of
+	// the week.
 	provenFor = 7 * 24 * time.Hour
-	// maxCredentials bounds how many credentials have a state, and maxPlaces in how many places one of them rests.
+	// maxCredentials bounds how many credentials have a state, and maxPlaces in how many places one credential rests.
 	maxCredentials = 20_000
 	maxPlaces      = 1_000
 )
@@ -31,51 +32,52 @@ const (
 // never is the time of an event that has not happened.
 const never time.Duration = math.MinInt64
 
-// credentials remembers which credentials Discord has refused and accepted. It keeps only hashes of them.
+// credentials remembers which credentials Discord has refused and accepted. It keeps only hashes of credentials.
 //
-// A success of a request that needs a credential proves it. All others count as unproven.
+// A credential is proven by a successful request that needs a credential. All other credentials count as unproven.
 //
 // A refused Authorization rests on the route with its major parameter. After refusals on two routes without a success
-// between them it rests everywhere. A refused token in a path rests everywhere. A rest ends the waits of its requests.
+// between them the Authorization rests everywhere. A refused token in a path rests everywhere. When a credential begins
+// to rest, requests with it stop waiting.
 type credentials struct {
 	epoch   time.Time
 	secret  wire.Secret                // from WithStateKey
 	key     atomic.Pointer[wire.Key]   // hashes credentials
-	manager *buckets.RESTBucketManager // hashes an Authorization to show it; nil: none
+	manager *buckets.RESTBucketManager // hashes an Authorization for display; nil if there is no manager
 	seed    maphash.Seed               // hashes major parameters
 	known   *xsync.Map[credentialID, *credentialState]
-	waiting *xsync.Map[*credential, context.CancelCauseFunc] // end the waits of requests
+	waiting *xsync.Map[*credential, context.CancelCauseFunc] // functions that end the waits of requests
 
-	mu sync.Mutex // guards the fields of all states that are not atomic, and additions to known
+	mu sync.Mutex // guards all non-atomic fields of states, and additions to known
 }
 
-// credentialID identifies a credential by a keyed hash. The zero value is no credential.
+// credentialID identifies a credential by a keyed hash. The zero value means no credential.
 type credentialID struct {
 	kind CredentialKind
 	hash uint64
 }
 
-// place is where an Authorization rests. Tokens in paths have the zero value.
+// place is where an Authorization rests. For tokens in paths it is the zero value.
 type place struct {
 	route routes.Route
 	major uint64
 }
 
 // credentialState records the outcomes of one credential's requests. They are ordered by when the requests were sent,
-// as time since the epoch: a refusal does not count if a request that was sent later has succeeded.
+// as the time since the epoch: a refusal does not count if a request that was sent later has succeeded.
 type credentialState struct {
 	accepted atomic.Int64 // when the latest successful request was sent, or never
-	doubtful atomic.Bool  // it may have been refused; otherwise mu is not needed
-	shown    string       // its RestingCredential.Hash, "" until it is refused
+	doubtful atomic.Bool  // the credential may have been refused; if not, mu is not needed
+	shown    string       // the credential's RestingCredential.Hash, "" until the credential is refused
 
 	refused map[place]rest
 	rests   time.Duration // when the latest rest ends
 
-	latest     time.Duration // when the latest refused request was sent; outdated if before accepted
-	route      routes.Route  // of the request of latest
-	everywhere rest          // its sent is the earlier one of the refusals on two routes
+	latest     time.Duration // when the latest refused request was sent; outdated if accepted is later
+	route      routes.Route  // route of the latest refused request
+	everywhere rest          // sent is that of the earlier one of the refusals on two routes
 
-	since time.Duration // the latest reset; refusals of requests sent before are ignored
+	since time.Duration // time of the latest reset; refusals of requests that were sent before it are ignored
 }
 
 // rest is a period in which a credential is not used.
@@ -103,7 +105,8 @@ func (c *credentials) idOf(kind CredentialKind, text string) credentialID {
 	return credentialID{kind, c.key.Load().Sum(text)}
 }
 
-// rest returns a credential's rest in a place, whether it applies everywhere, and the time left, 0 without a rest.
+// rest returns a credential's rest in a place, whether the rest applies everywhere, and the time left, 0 if there is no
+// rest.
 func (c *credentials) rest(id credentialID, p place) (r rest, everywhere bool, left time.Duration) {
 	s, ok := c.known.Load(id)
 	if !ok || !s.doubtful.Load() {
@@ -144,7 +147,7 @@ func (c *credentials) succeed(id credentialID, p place, sent time.Duration) {
 	s.settle(c.now())
 }
 
-// raise sets at to the given time if that is later.
+// raise sets at to the time to if that is later.
 func raise(at *atomic.Int64, to time.Duration) {
 	for before := at.Load(); before < int64(to); before = at.Load() {
 		if at.CompareAndSwap(before, int64(to)) {
@@ -154,7 +157,7 @@ func raise(at *atomic.Int64, to time.Duration) {
 }
 
 // refuse records that Discord refused the credential of a request that was sent at the given time. It ends the waits of
-// requests that are rejected from now on.
+// requests that the refusal affects.
 func (c *credentials) refuse(id credentialID, shown string, p place, status int, sent time.Duration) {
 	s := c.state(id)
 	c.mu.Lock()
@@ -182,7 +185,7 @@ func (s *credentialState) refuse(p place, r rest) {
 	if r.sent <= accepted || p == (place{}) {
 		return
 	}
-	// After a rest everywhere without a success since then, one refusal begins it again.
+	// After a rest everywhere and no success since then, a single refusal begins the rest again.
 	again := s.everywhere.until > 0 && s.everywhere.sent > accepted
 	if again || s.latest > accepted && s.route != p.route {
 		s.everywhere = rest{r.status, min(r.sent, s.latest), r.until}
@@ -192,7 +195,7 @@ func (s *credentialState) refuse(p place, r rest) {
 	}
 }
 
-// wake ends the waits of a credential's requests that are rejected from now on.
+// wake ends the waits of a credential's requests for which check returns an error.
 func (c *credentials) wake(id credentialID) {
 	for waiting, stop := range c.waiting.All() {
 		if waiting.id != id {
@@ -235,7 +238,7 @@ func (c *credentials) resetAll() {
 	}
 }
 
-// resting returns at most that many rests of credentials, the longest first.
+// resting returns at most most rests of credentials, the longest first.
 func (c *credentials) resting(most int) (all []RestingCredential) {
 	now := c.now()
 	for id, s := range c.known.All() {
@@ -278,14 +281,14 @@ func (c *credentials) lift(shown string) (lifted int) {
 	return lifted
 }
 
-// state returns the state of a credential, and adds it if necessary.
+// state returns the state of a credential. It adds the state if there is none.
 func (c *credentials) state(id credentialID) *credentialState {
 	if s, ok := c.known.Load(id); ok {
 		return s
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s, ok := c.known.Load(id); ok { // another goroutine has added it
+	if s, ok := c.known.Load(id); ok { // another goroutine may have added it
 		return s
 	}
 	if c.known.Size() >= maxCredentials {
@@ -302,7 +305,7 @@ func (c *credentials) add(id credentialID, accepted time.Duration) *credentialSt
 	return s
 }
 
-// makeRoom removes some states: first those without an outcome, then those without a success, then any.
+// makeRoom removes some states: first states without an outcome, then states without a success, then any.
 func (c *credentials) makeRoom() {
 	for least := 1; least <= 3; least++ {
 		for id, s := range c.known.All() {
@@ -316,7 +319,7 @@ func (c *credentials) makeRoom() {
 	}
 }
 
-// worth ranks a state by how much is lost without it.
+// worth ranks a state by its use: 2 if the credential has succeeded, 1 if it may have been refused, 0 otherwise.
 func (s *credentialState) worth() int {
 	switch {
 	case s.accepted.Load() != int64(never):

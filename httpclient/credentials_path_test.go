@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -26,49 +25,36 @@ func TestA401OfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 		"webhook": {
 			webhook, webhook + "/messages/5", "/api/v10/webhooks/1/another",
 			httpclient.CredentialError{Route: "PATCH /webhooks/{webhook_id}/{webhook_token}/messages/{message_id}",
-				Kind: httpclient.CredentialWebhook, RetryAfter: 10 * time.Minute},
+				Kind: httpclient.CredentialWebhook, Status: 401},
 		},
 		"interaction": {
 			followUp, followUp + "/messages/@original", "/api/v10/webhooks/1/aW50ZXJhY3Rpb246another",
 			httpclient.CredentialError{Route: "PATCH /webhooks/{webhook_id}/{webhook_token}/messages/@original (interaction)",
-				Kind: httpclient.CredentialInteraction, RetryAfter: 10 * time.Minute},
+				Kind: httpclient.CredentialInteraction, Status: 401},
 		},
 	} {
 		for _, authorization := range []string{"", "Bot " + botSecret} {
-			c := c // it is changed
-			t.Run(name+", "+authorization, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					post := func(path string) *http.Request {
-						return as(newRequest(t, http.MethodPost, path, "{}"), authorization)
-					}
-					edit := func() *http.Request { return as(newRequest(t, http.MethodPatch, c.same, "{}"), authorization) }
-					below := byCredential(http.StatusUnauthorized, `{"message":"Invalid Webhook Token","code":50027}`, withPath(webhookSecret, replySecret))
-					transport := newTransport(t, below)
-					assertStatus(t, http.StatusUnauthorized, send(transport, post(c.path)))
-					c.stopped.Status = http.StatusUnauthorized
-					assertStopped(t, transport, below, edit(), c.stopped)
+			inBubble(t, name+", "+authorization, func(t *testing.T) {
+				post := func(path string) *http.Request {
+					return as(newRequest(t, http.MethodPost, path, "{}"), authorization)
+				}
+				edit := func() *http.Request { return as(newRequest(t, http.MethodPatch, c.same, "{}"), authorization) }
+				below := byCredential(http.StatusUnauthorized, `{"message":"Invalid Webhook Token","code":50027}`, withPath(webhookSecret, replySecret))
+				transport := newTransport(t, below)
+				assertStatus(t, http.StatusUnauthorized, send(transport, post(c.path)))
+				assertStatus(t, http.StatusOK, send(transport, post(c.other)))
+				assertStatus(t, http.StatusOK, send(transport, as(newMessage(t), "Bot "+botSecret)))
 
-					assertStatus(t, http.StatusOK, send(transport, post(c.other)))
-					assertStatus(t, http.StatusOK, send(transport, as(newMessage(t), "Bot "+botSecret)))
-
-					life := c.stopped.RetryAfter
-					time.Sleep(life - time.Second)
-					c.stopped.RetryAfter = time.Second
-					assertStopped(t, transport, below, edit(), c.stopped)
-					time.Sleep(time.Second)
-					assertStatus(t, http.StatusUnauthorized, send(transport, post(c.path))) // and again
-					c.stopped.RetryAfter = life
-					assertStopped(t, transport, below, edit(), c.stopped)
-				})
+				assertRests(t, transport, below, edit, c.stopped)
+				assertStatus(t, http.StatusUnauthorized, send(transport, post(c.path)))
+				assertRests(t, transport, below, edit, c.stopped)
 			})
 		}
 	}
 }
 
 func TestRestingCredentialsAreTheHundredThatRestLongest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusUnauthorized, `{"code":50027}`)))
 		for i := range 120 {
 			assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodPost, "/api/v10/webhooks/1/token"+strconv.Itoa(i), "{}")))
@@ -84,8 +70,7 @@ func TestRestingCredentialsAreTheHundredThatRestLongest(t *testing.T) {
 
 // The id alone is no secret: it is the bot's Authorization that was refused.
 func TestA401OfAWebhookByItsIdIsAboutTheAuthorization(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := byCredential(http.StatusUnauthorized, `{"code":0}`, func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodGet, "/api/v10/webhooks/1", "")))
@@ -116,8 +101,7 @@ func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 // net/http sends a header whatever the case of its name, and so this token is one: its buckets, its global limit and
 // its 401s are its own.
 func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"),
 			answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"), unauthorized)
 		transport := newTransport(t, below)
@@ -181,36 +165,30 @@ func TestA404StopsAWebhookThatIsGone(t *testing.T) {
 		"a thread of it":                  {"POST", webhook + "?thread_id=3", `{"code":10003}`, false},
 		"deleting a message of it":        {"DELETE", webhook + "/messages/2", "", false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var bodies ledger
-				below := newScript(answerWith(http.StatusNotFound, func() io.ReadCloser { return bodies.open(strings.NewReader(c.body)) }))
-				transport := newTransport(t, below)
-				request := func() *http.Request { return as(newRequest(t, c.method, c.path, ""), "") }
-				first := send(transport, request())
-				assertStatus(t, http.StatusNotFound, first)
-				assert.True(t, first.body == c.body, "the body is not whole: %d of %d bytes", len(first.body), len(c.body))
-				bodies.assertClosed(t)
+		inBubble(t, name, func(t *testing.T) {
+			var bodies ledger
+			below := newScript(answerWith(http.StatusNotFound, func() io.ReadCloser { return bodies.open(strings.NewReader(c.body)) }))
+			transport := newTransport(t, below)
+			request := func() *http.Request { return as(newRequest(t, c.method, c.path, ""), "") }
+			first := send(transport, request())
+			assertStatus(t, http.StatusNotFound, first)
+			assert.True(t, first.body == c.body, "the body is not whole: %d of %d bytes", len(first.body), len(c.body))
+			bodies.assertClosed(t)
 
-				if c.stops {
-					post := func() *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "Bot fine") }
-					stopped := httpclient.CredentialError{Route: "POST /webhooks/{webhook_id}/{webhook_token}",
-						Kind: httpclient.CredentialWebhook, Status: 404, RetryAfter: 10 * time.Minute}
-					assertStopped(t, transport, below, post(), stopped)
-					time.Sleep(10*time.Minute - time.Second)
-					stopped.RetryAfter = time.Second
-					assertStopped(t, transport, below, post(), stopped)
-					below.answers = answers(answer(http.StatusOK, ""))
-					assertStatus(t, http.StatusOK, send(transport, as(newRequest(t, http.MethodPost, "/api/v10/webhooks/1/another", "{}"), "Bot fine")))
-					assertStatus(t, http.StatusOK, send(transport, as(newRequest(t, http.MethodPost, "/api/v10/webhooks/2/"+webhookSecret, "{}"), "Bot fine")))
-					time.Sleep(time.Second)
-					assertStatus(t, http.StatusOK, send(transport, post()))
-					return
+			if c.stops {
+				post := func() *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "Bot fine") }
+				below.answers = answers(answer(http.StatusOK, ""))
+				for _, other := range []string{"/api/v10/webhooks/1/another", "/api/v10/webhooks/2/" + webhookSecret} {
+					assertStatus(t, http.StatusOK, send(transport, as(newRequest(t, http.MethodPost, other, "{}"), "Bot fine")))
 				}
-				assertStatus(t, http.StatusNotFound, send(transport, request()))
-				assert.Len(t, below.requests(), 2)
-			})
+				assertRests(t, transport, below, post, httpclient.CredentialError{
+					Route: "POST /webhooks/{webhook_id}/{webhook_token}", Kind: httpclient.CredentialWebhook, Status: 404,
+				})
+				assertStatus(t, http.StatusOK, send(transport, post()))
+				return
+			}
+			assertStatus(t, http.StatusNotFound, send(transport, request()))
+			assert.Len(t, below.requests(), 2)
 		})
 	}
 }
@@ -219,22 +197,18 @@ func TestA404OfAnInteractionStopsNothing(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{followUp, followUp + "/messages/@original", callback} {
 		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodPatch, http.MethodDelete} {
-			t.Run(method+" "+path, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					transport := newTransport(t, newScript(answer(http.StatusNotFound, `{"code":10015}`)))
-					for range 3 { // a follow-up comes too early, before the callback has been taken in
-						assertStatus(t, http.StatusNotFound, send(transport, newRequest(t, method, path, "")))
-					}
-				})
+			inBubble(t, method+" "+path, func(t *testing.T) {
+				transport := newTransport(t, newScript(answer(http.StatusNotFound, `{"code":10015}`)))
+				for range 3 { // a follow-up comes too early, before the callback has been taken in
+					assertStatus(t, http.StatusNotFound, send(transport, newRequest(t, method, path, "")))
+				}
 			})
 		}
 	}
 }
 
 func TestTheBodyOfA404ThatBreaksOffBreaksOffForTheCaller(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		lost := lostConnection()
 		below := newScript(answerWith(http.StatusNotFound, func() io.ReadCloser {
 			return io.NopCloser(io.MultiReader(strings.NewReader(`{"code":`), &breaking{lost}))

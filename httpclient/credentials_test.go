@@ -71,6 +71,17 @@ func assertStopped(t *testing.T, transport *httpclient.Transport, below *script,
 	assertNoSecretIn(t, stopped, stopped.Error())
 }
 
+// assertRests asserts that the requests are stopped for ten minutes from now on, and returns when these are over.
+func assertRests(t *testing.T, transport *httpclient.Transport, below *script, request func() *http.Request, stopped httpclient.CredentialError) {
+	t.Helper()
+	stopped.RetryAfter = 10 * time.Minute
+	assertStopped(t, transport, below, request(), stopped)
+	time.Sleep(10*time.Minute - time.Second)
+	stopped.RetryAfter = time.Second
+	assertStopped(t, transport, below, request(), stopped)
+	time.Sleep(time.Second)
+}
+
 // unauthorized answers as Discord does to a token that is not valid.
 func unauthorized(r *http.Request) (*http.Response, error) {
 	return answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json", "Via: 1.1 google")(r)
@@ -90,12 +101,10 @@ func getting(t *testing.T, path string) *http.Request {
 
 const bad = "Bot " + botSecret
 
-// The places of these requests have two routes.
-const postingRoute, rolesRoute = "POST /channels/{channel_id}/messages", "GET /guilds/{guild_id}/roles"
+const postingRoute = "POST /channels/{channel_id}/messages" // of those requests
 
 func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`,
 			func(r *http.Request) bool { return r.Header.Get("Authorization") == bad && withPath("/channels/1/")(r) })
 		transport := newTransport(t, below)
@@ -103,66 +112,16 @@ func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
 		assertStatus(t, http.StatusUnauthorized, first)
 		assert.JSONEq(t, `{"message":"401: Unauthorized","code":0}`, first.body)
 
-		stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, RetryAfter: 10 * time.Minute}
-		assertStopped(t, transport, below, posting(t, 1), stopped)
 		for _, r := range []*http.Request{posting(t, 2), getting(t, "/guilds/1/roles"), getting(t, "/users/@me")} {
 			assertStatus(t, http.StatusOK, send(transport, r))
 		}
 		for _, authorization := range []string{"Bot replacement", "Bearer " + botSecret, ""} {
 			assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
 		}
-		time.Sleep(10*time.Minute - time.Second)
-		stopped.RetryAfter = time.Second
-		assertStopped(t, transport, below, posting(t, 1), stopped)
-		time.Sleep(time.Second)
-		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1))) // and again
-		stopped.RetryAfter = 10 * time.Minute
-		assertStopped(t, transport, below, posting(t, 1), stopped)
-	})
-}
-
-// GET /oauth2/@me answers 401 to every bot.
-func TestA401ThatEveryBotGetsDoesNotStopTheBot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, withPath("/oauth2/@me"))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/oauth2/@me")))
-		for channel := range 20 {
-			assertStatus(t, http.StatusOK, send(transport, posting(t, channel)))
-		}
-		assertStopped(t, transport, below, getting(t, "/oauth2/@me"),
-			httpclient.CredentialError{Route: "GET /oauth2/@me", Status: 401, RetryAfter: 10 * time.Minute})
-	})
-}
-
-// Servers that are compatible with Discord answer 401 where a permission is missing.
-func TestAMissingPermissionInOneChannelStopsThatChannelOnly(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"message":"Missing Permissions","code":50013}`, withPath("/channels/42/"))
-		below.takes = 50 * time.Millisecond
-		transport := newTransport(t, below)
-		for range 10 {
-			var calls []*call
-			for channel := range 100 {
-				calls = append(calls, send(transport, posting(t, channel)))
-			}
-			for channel, c := range calls {
-				if c.wait(); channel != 42 {
-					require.NoError(t, c.err)
-					require.Equal(t, http.StatusOK, c.status)
-				}
-			}
-			time.Sleep(time.Minute)
-		}
-		refused := 0
-		for _, s := range below.requests() {
-			if withPath("/channels/42/")(s.request) {
-				refused++
-			}
-		}
-		assert.LessOrEqual(t, refused, 2, "one in ten minutes")
+		again := func() *http.Request { return posting(t, 1) }
+		assertRests(t, transport, below, again, httpclient.CredentialError{Route: postingRoute, Status: 401})
+		assertStatus(t, http.StatusUnauthorized, send(transport, again()))
+		assertRests(t, transport, below, again, httpclient.CredentialError{Route: postingRoute, Status: 401})
 	})
 }
 
@@ -179,44 +138,37 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 		"two routes":             {[]any{posting1, roles}, true},
 		"two routes, no channel": {[]any{"/oauth2/@me", "/users/@me"}, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(unauthorized)
-				transport := newTransport(t, below)
-				for _, place := range c.refused {
-					if channel, ok := place.(int); ok {
-						assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, channel)))
-					} else {
-						assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, place.(string))))
-					}
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(unauthorized)
+			transport := newTransport(t, below)
+			for _, place := range c.refused {
+				if channel, ok := place.(int); ok {
+					assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, channel)))
+				} else {
+					assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, place.(string))))
 				}
-				if !c.stops {
-					assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9)))
-					return
-				}
-				stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true, RetryAfter: 10 * time.Minute}
-				assertStopped(t, transport, below, posting(t, 9), stopped)
-				time.Sleep(10*time.Minute - time.Second)
-				stopped.RetryAfter = time.Second
-				assertStopped(t, transport, below, posting(t, 9), stopped)
-				time.Sleep(time.Second)
-				assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9))) // nothing has got better: one is enough now
-				stopped.RetryAfter = 10 * time.Minute
-				assertStopped(t, transport, below, posting(t, 10), stopped)
-				for _, authorization := range []string{"Bot replacement", ""} {
-					below.answers = answers(answer(http.StatusOK, "{}"))
-					assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
-				}
-			})
+			}
+			if !c.stops {
+				assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 9)))
+				return
+			}
+			elsewhere := func() *http.Request { return posting(t, 9) }
+			stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
+			assertRests(t, transport, below, elsewhere, stopped)
+			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10))) // nothing has got better: one is enough now
+			below.answers = answers(answer(http.StatusOK, "{}"))
+			for _, authorization := range []string{"Bot replacement", ""} {
+				assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
+			}
+			assertRests(t, transport, below, elsewhere, stopped)
+			assertStatus(t, http.StatusOK, send(transport, elsewhere()))
 		})
 	}
 }
 
 // Discord limits the deletion of messages by their age, but a missing permission is one.
 func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		time.Sleep(26 * 365 * 24 * time.Hour) // until there are snowflakes
 		now := time.Now()
 		below := newScript(unauthorized)
@@ -247,62 +199,37 @@ func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 		"together, in buckets": {true, 2000, []string{"Content-Type: application/json", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 5",
 			"X-RateLimit-Remaining: 4", "X-RateLimit-Reset-After: 5"}, 51}, // what the global limit lets go before the first answer
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, c.header...))
-				below.takes = 100 * time.Millisecond
-				transport := newTransport(t, below)
-				var calls []*call
-				for n := range c.requests {
-					r := posting(t, n)
-					if n%2 == 1 {
-						r = getting(t, fmt.Sprintf("/guilds/%d/roles", n))
-					}
-					calls = append(calls, send(transport, r))
-					if !c.together {
-						calls[n].wait()
-					}
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, c.header...))
+			below.takes = 100 * time.Millisecond
+			transport := newTransport(t, below)
+			var calls []*call
+			for n := range c.requests {
+				r := posting(t, n)
+				if n%2 == 1 {
+					r = getting(t, fmt.Sprintf("/guilds/%d/roles", n))
 				}
-				refused := 0
-				for _, call := range calls {
-					if call.wait().err != nil {
-						assert.ErrorAs(t, call.err, new(*httpclient.CredentialError))
-						refused++
-					}
+				calls = append(calls, send(transport, r))
+				if !c.together {
+					calls[n].wait()
 				}
-				assert.LessOrEqual(t, len(below.requests()), c.most)
-				assert.Equal(t, c.requests, refused+len(below.requests()))
-			})
+			}
+			refused := 0
+			for _, call := range calls {
+				if call.wait().err != nil {
+					assert.ErrorAs(t, call.err, new(*httpclient.CredentialError))
+					refused++
+				}
+			}
+			assert.LessOrEqual(t, len(below.requests()), c.most)
+			assert.Equal(t, c.requests, refused+len(below.requests()))
 		})
 	}
 }
 
-// Those that wait when the credential is refused would all be refused as well.
-func TestA401StopsThoseInTheQueueToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(unauthorized)
-		below.takes = 100 * time.Millisecond
-		transport := newTransport(t, below)
-		first := send(transport, newMessage(t)) // the probe, for whose outcome the others wait
-		synctest.Wait()
-		var queued []*call
-		for range 20 {
-			queued = append(queued, send(transport, newMessage(t)))
-		}
-		assertStatus(t, http.StatusUnauthorized, first)
-		for _, c := range queued {
-			assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
-		}
-		assert.Len(t, below.requests(), 1)
-	})
-}
-
 // A proxy on the way wants credentials of its own, and has passed on nothing.
 func TestA407IsNoAnswerOfTheServers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		proxy := answer(http.StatusProxyAuthRequired, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")
 		below := newScript(unauthorized, proxy, proxy, unauthorized)
 		transport := newTransport(t, below)
@@ -322,28 +249,19 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 	})
 }
 
+// A 401 without a credential is the caller's to judge: there is nothing that could be stopped.
 func TestOnlyA401StopsAnAuthorization(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{200, 204, 400, 402, 403, 404, 407, 410, 500, 502} {
-		t.Run(fmt.Sprint(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, newScript(answer(status, `{"code":10015}`)), httpclient.WithRetries(0))
-				for range 3 {
-					assertStatus(t, status, send(transport, newMessage(t)))
-				}
-			})
+	stopsNothing := func(status int, authorization string) {
+		inBubble(t, fmt.Sprintf("%d %q", status, authorization), func(t *testing.T) {
+			transport := newTransport(t, newScript(answer(status, `{"code":10015}`)), httpclient.WithRetries(0))
+			for range 3 {
+				assertStatus(t, status, send(transport, as(newMessage(t), authorization)))
+			}
 		})
 	}
-}
-
-// There is nothing that could be stopped; each request is the caller's to judge.
-func TestA401WithoutACredentialStopsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		transport := newTransport(t, newScript(answer(http.StatusUnauthorized, "")))
-		for range 3 {
-			assertStatus(t, http.StatusUnauthorized, send(transport, as(newMessage(t), "")))
-		}
-	})
+	for _, status := range []int{200, 204, 400, 402, 403, 404, 407, 410, 500, 502} {
+		stopsNothing(status, authorization)
+	}
+	stopsNothing(401, "")
 }

@@ -55,14 +55,6 @@ func newHTTP2(t *testing.T, handler http.HandlerFunc) *http2Network {
 	return n
 }
 
-// stallGets answers each POST after two seconds, and no GET.
-func stallGets(_ http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
-		<-r.Context().Done()
-	}
-	time.Sleep(2 * time.Second)
-}
-
 func (n *http2Network) dials() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -117,8 +109,7 @@ func TestADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 
 // A response may also stop halfway.
 func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet {
 				_, _ = w.Write([]byte("begin"))
@@ -136,31 +127,77 @@ func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T)
 	})
 }
 
-// A server that is slow with one request breaks no others on the same connection, as long as they go on.
-func TestASlowAnswerDoesNotBreakOthersOnItsHTTP2Connection(t *testing.T) {
+// A server that is slow with one request breaks no others on the same connection: neither those that go on, nor those
+// that have not waited for long themselves.
+func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/api/v10/gateway" {
-				<-r.Context().Done()
-				return
+	for name, c := range map[string]struct {
+		dial     time.Duration // how long a connection takes to come about, which is no silence
+		unused   bool          // nothing was sent on the connection before
+		idle     time.Duration // before the first request
+		before   time.Duration // a message is sent so long before the slow request, 0: none
+		after    time.Duration // messages are sent so long after it
+		messages int           // one in each second
+		takes    time.Duration // a message
+		deadline time.Duration // of each message, 0: none
+		own      time.Duration // time of the slow request's attempt, 0: the default
+	}{
+		"others go on":               {messages: 20, takes: 2 * time.Second},
+		"others have a deadline":     {messages: 15, takes: 2 * time.Second, deadline: 10 * time.Second},
+		"a recent one":               {idle: time.Minute, after: 14 * time.Second, messages: 1, takes: 2 * time.Second},
+		"a new connection":           {dial: 14 * time.Second, unused: true, idle: time.Minute, after: 13 * time.Second, messages: 1, takes: 2 * time.Second},
+		"a short time that ends now": {idle: time.Minute, before: 3 * time.Second, takes: 5 * time.Second, own: time.Second},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					<-r.Context().Done()
+					return
+				}
+				time.Sleep(c.takes)
+			})
+			dial := n.base.DialContext
+			n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				time.Sleep(c.dial)
+				return dial(ctx, network, address)
 			}
-			time.Sleep(2 * time.Second)
+			transport := newTransport(t, n.base, httpclient.WithRetries(0))
+			post := func() *call {
+				ctx, cancel := context.WithCancel(t.Context())
+				if c.deadline > 0 {
+					ctx, cancel = context.WithTimeout(ctx, c.deadline)
+				}
+				t.Cleanup(cancel)
+				return send(transport, http2Request(t, http.MethodPost).WithContext(ctx))
+			}
+			if !c.unused {
+				assertStatus(t, http.StatusOK, post())
+			}
+			time.Sleep(c.idle)
+			var messages []*call
+			if c.before > 0 {
+				messages = append(messages, post())
+				time.Sleep(c.before)
+			}
+			slow := http2Request(t, http.MethodGet)
+			slow.URL.Path = "/api/v10/gateway"
+			if c.own > 0 {
+				slow = slow.WithContext(httpclient.ContextWithAttemptTimeout(t.Context(), c.own))
+			}
+			late := send(transport, slow)
+			time.Sleep(c.after)
+			for range c.messages {
+				messages = append(messages, post())
+				time.Sleep(time.Second)
+			}
+			assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
+			assertStatus(t, http.StatusOK, messages...)
+			time.Sleep(time.Minute) // in which a second dial would end
+			if !c.unused {
+				assert.Equal(t, 1, n.dials())
+			}
 		})
-		transport := newTransport(t, n.base, httpclient.WithRetries(0))
-		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
-		slow := http2Request(t, http.MethodGet)
-		slow.URL.Path = "/api/v10/gateway"
-		late := send(transport, slow)
-		for range 20 {
-			go func() { assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost))) }()
-			time.Sleep(time.Second)
-		}
-		var timeout *httpclient.AttemptTimeoutError
-		assert.ErrorAs(t, late.wait().err, &timeout)
-		time.Sleep(time.Minute)
-		assert.Equal(t, 1, n.dials())
-	})
+	}
 }
 
 // The default base finds out by itself, also when an attempt may take any time. It is made of http.DefaultTransport, so
@@ -184,70 +221,9 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 	})
 }
 
-// A connection that took long to come about has not been silent for long.
-func TestATimeoutDoesNotBreakOthersOnANewHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newHTTP2(t, stallGets)
-		dial := n.base.DialContext
-		n.base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			time.Sleep(14 * time.Second)
-			return dial(ctx, network, address)
-		}
-		transport := newTransport(t, n.base, httpclient.WithRetries(0))
-		time.Sleep(time.Minute)
-		slow := http2Request(t, http.MethodGet)
-		slow.URL.Path = "/api/v10/gateway"
-		late := send(transport, slow)
-		time.Sleep(13 * time.Second)
-		message := send(transport, http2Request(t, http.MethodPost))
-		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
-		assertStatus(t, http.StatusOK, message)
-		time.Sleep(time.Minute) // in which the dial of the second one ends
-	})
-}
-
-// A request with a short time of its own says little about a connection on which others may wait for longer.
-func TestAShortTimeoutDoesNotBreakOthersOnItsHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newHTTP2(t, func(_ http.ResponseWriter, r *http.Request) { time.Sleep(5 * time.Second) })
-		transport := newTransport(t, n.base, httpclient.WithRetries(0))
-		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
-		time.Sleep(time.Minute)
-		message := send(transport, http2Request(t, http.MethodPost))
-		time.Sleep(3 * time.Second)
-		hurried := http2Request(t, http.MethodGet)
-		hurried.URL.Path = "/api/v10/gateway"
-		late := send(transport, hurried.WithContext(httpclient.ContextWithAttemptTimeout(t.Context(), time.Second)))
-		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
-		assertStatus(t, http.StatusOK, message)
-		assert.Equal(t, 1, n.dials())
-	})
-}
-
-// One request that stalls does not fail another that has only just been sent.
-func TestAStalledStreamDoesNotBreakARecentOneOnItsHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newHTTP2(t, stallGets)
-		transport := newTransport(t, n.base, httpclient.WithRetries(0))
-		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
-		time.Sleep(time.Minute)
-		slow := http2Request(t, http.MethodGet)
-		slow.URL.Path = "/api/v10/gateway"
-		late := send(transport, slow)
-		time.Sleep(14 * time.Second)
-		message := send(transport, http2Request(t, http.MethodPost))
-		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
-		assertStatus(t, http.StatusOK, message)
-	})
-}
-
 // All of them together find that a connection is dead, however many there are, and however soon one follows another.
 func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
 		transport := newTransport(t, n.base)
 		var all []*call
@@ -289,8 +265,7 @@ func (c *stuckConn) Close() error {
 
 // net/http tells the server that a response is closed, and waits for that.
 func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write([]byte("begin"))
 			_ = http.NewResponseController(w).Flush()
@@ -316,37 +291,13 @@ func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 	})
 }
 
-// A request whose own deadline is earlier than the end of its attempt uses a connection like all others.
-func TestATimeoutDoesNotBreakRequestsWithADeadlineOnItsHTTP2Connection(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newHTTP2(t, stallGets)
-		transport := newTransport(t, n.base, httpclient.WithRetries(0))
-		assertStatus(t, http.StatusOK, send(transport, http2Request(t, http.MethodPost)))
-		slow := http2Request(t, http.MethodGet)
-		slow.URL.Path = "/api/v10/gateway"
-		late := send(transport, slow)
-		var messages []*call
-		for range 15 {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			messages = append(messages, send(transport, http2Request(t, http.MethodPost).WithContext(ctx)))
-			time.Sleep(time.Second)
-		}
-		assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
-		assertStatus(t, http.StatusOK, messages...)
-		assert.Equal(t, 1, n.dials())
-	})
-}
-
 // The connections in the traces of HTTP/3 clients of quic-go panic when they are closed, which httptrace forbids.
 type forbidden struct{ net.Conn }
 
 func (forbidden) Close() error { panic("connection operation prohibited") }
 
 func TestAConnectionThatMustNotBeClosedDoesNotEndTheProgram(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 			trace := httptrace.ContextClientTrace(r.Context())
 			trace.GotConn(httptrace.GotConnInfo{Conn: &forbidden{}})

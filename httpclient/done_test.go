@@ -3,11 +3,9 @@ package httpclient_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -25,31 +23,16 @@ func (d *requestsDone) hooks() httpclient.Hooks {
 	return httpclient.Hooks{Done: func(_ context.Context, e httpclient.DoneEvent) { d.list = append(d.list, e) }}
 }
 
-// bodyThatTakesTime is a body that takes its time, and can be read once.
-type bodyThatTakesTime struct {
-	io.Reader
-	takes time.Duration
-}
-
-func (s *bodyThatTakesTime) Read(p []byte) (int, error) {
-	time.Sleep(s.takes)
-	s.takes = 0
-	return s.Reader.Read(p)
-}
-
-func (s *bodyThatTakesTime) Close() error { return nil }
-
 func TestDoneSaysWhereTheTimeWent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(300*time.Millisecond, `{"retry_after":2}`) },
+	bubble(t, func(t *testing.T) {
+		refusal := answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*time.Millisecond,
 			"X-RateLimit-Scope: shared", "Retry-After: 2", "Via: 1.1 google")
 		below := newScript(refusal, answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
 		below.takes = 100 * time.Millisecond
 		var done requestsDone
 		transport := newTransport(t, below, httpclient.WithHooks(done.hooks()), httpclient.WithBackoff(time.Second, time.Second))
 		r := newRequest(t, http.MethodPut, "/api/v10/channels/1/pins/2", "")
-		r.Body, r.ContentLength, r.GetBody = &bodyThatTakesTime{strings.NewReader("{}"), 700 * time.Millisecond}, 2, nil
+		r.Body, r.ContentLength, r.GetBody = stall(700*time.Millisecond, strings.NewReader("{}")), 2, nil
 		c := send(transport, r)
 		assertStatus(t, http.StatusOK, c)
 		require.Len(t, done.list, 1)
@@ -68,8 +51,7 @@ func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 }
 
 func TestOverheadIsTheTimeThatNobodyWaitedFor(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}"))
 		below.takes = 100 * time.Millisecond
 		var done requestsDone
@@ -84,16 +66,14 @@ func TestOverheadIsTheTimeThatNobodyWaitedFor(t *testing.T) {
 
 // A limiter around a manager passes on how long that has let the request wait; it must not count twice.
 func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		manager := buckets.NewRESTBucketManager()
 		require.NoError(t, manager.Start())
 		defer manager.Close()
 		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
 		var done requestsDone
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithHooks(done.hooks()),
-			httpclient.WithLimiter(struct{ httpclient.Limiter }{manager}))
-		defer transport.Close()
+		transport := newTransport(t, below,
+			httpclient.WithHooks(done.hooks()), httpclient.WithLimiter(struct{ httpclient.Limiter }{manager}))
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		require.Len(t, done.list, 2)
@@ -103,8 +83,7 @@ func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
 }
 
 func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const token = "canary-5f0c2e"
 		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 50"),
 			fail(errors.New("cannot reach /api/webhooks/77/"+token)))
@@ -128,8 +107,7 @@ func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
 }
 
 func TestAttemptsSayWhyTheyAreMadeAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(
 			answer(http.StatusServiceUnavailable, ""), func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
 			fail(lostConnection()), refusal429(`{"retry_after":1}`, "X-RateLimit-Scope: user"), answer(http.StatusOK, "{}"))
@@ -144,21 +122,8 @@ func TestAttemptsSayWhyTheyAreMadeAgain(t *testing.T) {
 	})
 }
 
-func TestAPanicWhenARequestIsDoneClosesItsResponse(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var responses ledger
-		below := newScript(answerWith(http.StatusOK, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) }))
-		transport := newTransport(t, below)
-		transport.AddHooks(httpclient.Hooks{Done: func(context.Context, httpclient.DoneEvent) { panic("boom") }})
-		assert.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(newMessage(t)) })
-		responses.assertClosed(t)
-	})
-}
-
 func TestAddedHooksAreCalledAfterThoseOfTheOptions(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var called []string
 		hooks := func(name string) httpclient.Hooks {
 			return httpclient.Hooks{

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -45,17 +44,14 @@ func (unencoded) Close() error { return nil }
 func inEncodings(t *testing.T, test func(t *testing.T, encoded func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string))) {
 	t.Helper()
 	for _, e := range encodings {
-		t.Run(e.header, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				test(t, func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string) {
-					var b bytes.Buffer
-					w := e.writer(&b)
-					_, err := io.WriteString(w, text)
-					require.NoError(t, err)
-					require.NoError(t, w.Close())
-					return answer(status, b.String(), append(header, "Content-Type: application/json", "Content-Encoding: "+e.header)...), b.String()
-				})
+		inBubble(t, e.header, func(t *testing.T) {
+			test(t, func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string) {
+				var b bytes.Buffer
+				w := e.writer(&b)
+				_, err := io.WriteString(w, text)
+				require.NoError(t, err)
+				require.NoError(t, w.Close())
+				return answer(status, b.String(), append(header, "Content-Type: application/json", "Content-Encoding: "+e.header)...), b.String()
 			})
 		})
 	}
@@ -75,21 +71,6 @@ func TestA401CountsWhenItsBodyIsEncoded(t *testing.T) {
 	})
 }
 
-func TestAnEncoded401IsLookedAtAlsoIfNobodyReadsIt(t *testing.T) {
-	t.Parallel()
-	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
-		for _, read := range []int{0, 1, 5} {
-			refusing, _ := encoded(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`)
-			transport := newTransport(t, newScript(refusing))
-			response, err := transport.RoundTrip(getting(t, "/users/@me"))
-			require.NoError(t, err)
-			_, _ = io.ReadFull(response.Body, make([]byte, read))
-			require.NoError(t, response.Body.Close())
-			assert.Equal(t, 401, lookup(t, transport, http.MethodGet, "/api/v10/users/@me").Status)
-		}
-	})
-}
-
 func TestAnEncodedPageOfAProxyStopsNothing(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"<html>", strings.Repeat("<p>", 1<<20), "{" + strings.Repeat(" ", 1<<20)} {
@@ -103,17 +84,6 @@ func TestAnEncodedPageOfAProxyStopsNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestAWebhookThatIsGoneIsStoppedWhenTheBodyIsEncoded(t *testing.T) {
-	t.Parallel()
-	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
-		gone, _ := encoded(http.StatusNotFound, `{"message":"Unknown Webhook","code":10015}`)
-		transport := newTransport(t, newScript(gone))
-		post := func() *http.Request { return as(newRequest(t, http.MethodPost, webhook, "{}"), "") }
-		assertStatus(t, http.StatusNotFound, send(transport, post()))
-		assert.ErrorAs(t, send(transport, post()).wait().err, new(*httpclient.CredentialError))
-	})
 }
 
 func TestTheBodyOfA429CountsWhenItIsEncoded(t *testing.T) {
@@ -146,8 +116,7 @@ func TestAnEncoded429ThatIsReturnedIsAsItCame(t *testing.T) {
 
 // What cannot be decoded here is judged by the status and the header.
 func TestAnErrorInAnEncodingThatIsNotKnownIsJudgedByItsHeader(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const raw = "\x8b\x00\x80{}\x03"
 		header := []string{"Content-Type: application/json", "Content-Encoding: br", "Via: 1.1 google"}
 		below := newScript(answer(http.StatusUnauthorized, raw, header...), answer(http.StatusNotFound, raw, header...),

@@ -13,9 +13,9 @@ import (
 // maxExamined bounds how many bytes of an error's body are inspected.
 const maxExamined = 4 << 10
 
-// inspect calls judge in another goroutine, as soon as the beginning of the body has come, with the code in it and
-// whether there is one. The response is not delayed. Its reader gets the inspected bytes, too, and its Close waits up
-// to briefWait for bytes that are about to come.
+// inspect calls judge in another goroutine, once the beginning of the body has arrived, with the code in the body and
+// whether there is one. It does not delay the response. The reader of the response gets the inspected bytes, too. Close
+// of the body waits up to briefWait for bytes that are about to arrive.
 func inspect(response *http.Response, judge func(code int, ok bool)) {
 	body := response.Body
 	encoding, known := message.EncodingOf(response.Header)
@@ -43,7 +43,7 @@ func (b *inspectedBody) Close() error {
 	return b.Closer.Close()
 }
 
-// codeIn returns the code in the JSON object at the beginning of a text, and whether there is one.
+// codeIn returns the code in the JSON object at the beginning of a text. ok is false if there is none.
 func codeIn(text []byte) (code int, ok bool) {
 	var object struct {
 		Code json.RawMessage `json:"code"`

@@ -2,11 +2,9 @@ package httpclient_test
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,36 +14,6 @@ import (
 
 	"github.com/ratelight/ratelight/httpclient"
 )
-
-// stalling is a body that comes after a delay. Closing it ends a read that waits.
-type stalling struct {
-	io.Reader
-	delay  time.Duration
-	once   sync.Once
-	closed chan struct{}
-	end    error // of a read when it is closed
-}
-
-func stall(delay time.Duration, content string) *stalling {
-	return &stalling{Reader: strings.NewReader(content), delay: delay, closed: make(chan struct{}), end: errClosedBody}
-}
-
-var errClosedBody = errors.New("read on closed body")
-
-func (s *stalling) Read(p []byte) (int, error) {
-	select {
-	case <-time.After(s.delay):
-		s.delay = 0
-		return s.Reader.Read(p)
-	case <-s.closed:
-		return 0, s.end
-	}
-}
-
-func (s *stalling) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return nil
-}
 
 // lateErrors are errors whose body says whose credential is refused.
 var lateErrors = map[string]struct {
@@ -62,24 +30,21 @@ var lateErrors = map[string]struct {
 func TestALateBodyOfAnErrorDelaysNoResponse(t *testing.T) {
 	t.Parallel()
 	for name, c := range lateErrors {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answerWith(c.status, func() io.ReadCloser { return stall(5*time.Second, c.body) }, "Content-Type: application/json"))
-				transport := newTransport(t, below)
-				start := time.Now()
-				response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
-				require.NoError(t, err)
-				assert.Zero(t, time.Since(start))
-				content, err := io.ReadAll(response.Body)
-				require.NoError(t, err)
-				require.NoError(t, response.Body.Close())
-				assert.Equal(t, c.body, string(content))
-				assert.Equal(t, 5*time.Second, time.Since(start))
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answerSlowly(c.status, c.body, 5*time.Second, "Content-Type: application/json"))
+			transport := newTransport(t, below)
+			start := time.Now()
+			response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
+			require.NoError(t, err)
+			assert.Zero(t, time.Since(start))
+			content, err := io.ReadAll(response.Body)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, c.body, string(content))
+			assert.Equal(t, 5*time.Second, time.Since(start))
 
-				stopped := lookup(t, transport, c.method, c.path)
-				assert.Equal(t, c.kind, stopped.Kind)
-			})
+			stopped := lookup(t, transport, c.method, c.path)
+			assert.Equal(t, c.kind, stopped.Kind)
 		})
 	}
 }
@@ -103,27 +68,23 @@ func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 				assert.NoError(t, body.Close())
 			},
 		} {
-			t.Run(name+", "+how, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					transport := newTransport(t, newScript(answer(c.status, c.body+strings.Repeat(" ", 10_000), "Content-Type: application/json")))
-					response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
-					require.NoError(t, err)
-					read(response.Body)
-					start := time.Now()
-					require.NoError(t, response.Body.Close())
-					assert.Zero(t, time.Since(start))
-					assert.Equal(t, c.kind, lookup(t, transport, c.method, c.path).Kind)
-				})
+			inBubble(t, name+", "+how, func(t *testing.T) {
+				transport := newTransport(t, newScript(answer(c.status, c.body+strings.Repeat(" ", 10_000), "Content-Type: application/json")))
+				response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
+				require.NoError(t, err)
+				read(response.Body)
+				start := time.Now()
+				require.NoError(t, response.Body.Close())
+				assert.Zero(t, time.Since(start))
+				assert.Equal(t, c.kind, lookup(t, transport, c.method, c.path).Kind)
 			})
 		}
 	}
 }
 
 func TestClosingABodyEndsAReadOfIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answerWith(http.StatusUnauthorized, func() io.ReadCloser { return stall(time.Hour, "{}") }))
+	bubble(t, func(t *testing.T) {
+		below := newScript(answerSlowly(http.StatusUnauthorized, "{}", time.Hour))
 		response, err := newTransport(t, below, httpclient.WithAttemptTimeout(0)).RoundTrip(posting(t, 1))
 		require.NoError(t, err)
 		ended := make(chan error, 1)
@@ -136,29 +97,5 @@ func TestClosingABodyEndsAReadOfIt(t *testing.T) {
 		require.NoError(t, response.Body.Close())
 		require.ErrorIs(t, <-ended, errClosedBody)
 		assert.LessOrEqual(t, time.Since(start), 100*time.Millisecond)
-	})
-}
-
-// slowly answers some time later.
-func slowly(d time.Duration, f func(*http.Request) (*http.Response, error)) func(*http.Request) (*http.Response, error) {
-	return func(r *http.Request) (*http.Response, error) {
-		time.Sleep(d)
-		return f(r)
-	}
-}
-
-func TestASuccessThatLeftBeforeA401LiftsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		fine := answer(http.StatusOK, "{}")
-		transport := newTransport(t, newScript(fine, slowly(300*time.Millisecond, fine), slowly(100*time.Millisecond, unauthorized), fine))
-		assertStatus(t, http.StatusOK, send(transport, posting(t, 1))) // the route is known then
-		time.Sleep(time.Millisecond)
-		first := send(transport, posting(t, 1))
-		time.Sleep(time.Millisecond)
-		second := send(transport, posting(t, 1))
-		assertStatus(t, http.StatusUnauthorized, second)
-		assertStatus(t, http.StatusOK, first)
-		assert.ErrorAs(t, send(transport, posting(t, 1)).wait().err, new(*httpclient.CredentialError))
 	})
 }

@@ -98,7 +98,7 @@ func ExampleTransport_Shutdown() {
 }
 
 // Two transports that use the same token share a manager, so that together they keep to its limits.
-func ExampleWithManager() {
+func ExampleWithLimiter() {
 	server := discord()
 	defer server.Close()
 	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Minute))
@@ -108,9 +108,9 @@ func ExampleWithManager() {
 	}
 	defer manager.Close()
 
-	direct := &http.Client{Transport: httpclient.NewTransport(httpclient.WithManager(manager), standIn(server))}
+	direct := &http.Client{Transport: httpclient.NewTransport(httpclient.WithLimiter(manager), standIn(server))}
 	proxied := &http.Client{Transport: httpclient.NewTransport(
-		httpclient.WithManager(manager),
+		httpclient.WithLimiter(manager),
 		httpclient.WithBase(&http.Transport{Proxy: http.ProxyFromEnvironment}),
 	)}
 
@@ -197,8 +197,9 @@ func ExampleRedact() {
 	// true
 }
 
-// A program that only posts to a webhook needs nothing but the transport in its client. That obeys a Retry-After, also where Discord sends
-// no other header about limits, and once Discord has said that the webhook is gone, nothing is sent to it for ten minutes.
+// A program that only posts to a webhook needs nothing but the transport in its client. That obeys a Retry-After, also
+// where Discord sends no other header about limits, and once Discord has said that the webhook is gone, nothing is sent
+// to it for ten minutes.
 func Example_webhook() {
 	server := discordtest.NewServer(nil,
 		discordtest.Unlimited("execute_webhook"),

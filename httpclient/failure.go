@@ -13,18 +13,18 @@ import (
 )
 
 // permanentFailure reports whether the next attempt would fail with the same error. A host that does not exist is not
-// permanent, because Discord's hosts exist and resolvers report this while a network comes up. A TLS alert is not
+// permanent: Discord's hosts exist, and resolvers report this error while a network starts. A TLS alert is not
 // permanent either, because net/http does not export its type.
 func (x *roundTrip) permanentFailure(err error) bool {
 	return err != nil && (untrusted(err) || misconfigured(err) || x.unsendable(err) || ofWrongLength(err))
 }
 
-// untrusted reports whether the server did not prove its identity, or does not speak TLS. No request was sent to it.
+// untrusted reports whether the server did not prove its identity, or does not use TLS. No request was sent to it.
 func untrusted(err error) bool {
 	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return record.Conn != nil // not TLS; if nil, the connection broke
+		return record.Conn != nil // the server does not use TLS; if Conn is nil, the connection broke
 	}
-	return errors.Is(err, http.ErrSchemeMismatch) || // http.Client returns this instead
+	return errors.Is(err, http.ErrSchemeMismatch) || // http.Client returns this error instead
 		is[*tls.CertificateVerificationError](err) || is[*tls.ECHRejectionError](err) ||
 		is[x509.UnknownAuthorityError](err) || is[x509.HostnameError](err) || is[x509.CertificateInvalidError](err) ||
 		is[x509.ConstraintViolationError](err) || is[x509.UnhandledCriticalExtension](err) ||
@@ -43,9 +43,9 @@ func misconfigured(err error) bool {
 		is[*net.AddrError](err) || is[*net.ParseError](err) || is[net.UnknownNetworkError](err) || is[net.InvalidAddrError](err)
 }
 
-// unsendable reports whether http.Transport rejects the request before it sends anything. Its errors have no types, so
-// unsendable makes the same checks. It reads the text of errors that depend on the scheme, which may be registered, or
-// on the protocol of the connection.
+// unsendable reports whether http.Transport rejects the request before it sends anything. The errors of http.Transport
+// have no types, so unsendable makes the same checks. For errors that depend on the scheme, which may be registered, or
+// on the protocol of the connection, it reads the text of the error.
 func (x *roundTrip) unsendable(err error) bool {
 	r := x.request
 	if r.URL == nil || r.URL.Host == "" || x.header == nil || r.Method != "" && !message.IsHeaderName(r.Method) ||
@@ -56,14 +56,14 @@ func (x *roundTrip) unsendable(err error) bool {
 		return strings.Contains(err.Error(), "unsupported protocol scheme")
 	}
 	trailer := r.Trailer
-	if !x.body.repeatable() { // the reader of the body may be setting them
+	if !x.body.repeatable() { // the reader of the body may be setting trailers now
 		trailer = nil
 	}
 	return !isHeader(x.header) || !isHeader(trailer) ||
 		strings.Contains(err.Error(), "http2: invalid ") || strings.Contains(err.Error(), "http2: request header list larger than")
 }
 
-// ofWrongLength reports whether a body is not as long as its request says. net/http notices this after sending a part.
+// ofWrongLength reports whether a body differs from its request's length. net/http notices this after sending a part.
 func ofWrongLength(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "http: ContentLength=") && strings.Contains(text, " with Body length ") ||
@@ -84,7 +84,7 @@ func isHeader(header http.Header) bool {
 	return true
 }
 
-// is reports whether there is an error of type E in an error's tree.
+// is reports whether an error's tree contains an error of type E.
 func is[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
@@ -99,7 +99,7 @@ func temporaryStatus(status int) bool {
 	return 520 <= status && status <= 524
 }
 
-// neverSent reports whether the request was not sent: no connection was made, or the server is untrusted.
+// neverSent reports whether the request was certainly not sent: no connection was made, or the server is untrusted.
 func neverSent(err error) bool {
 	var operation *net.OpError
 	return errors.As(err, &operation) && (operation.Op == "dial" || operation.Op == "proxyconnect") || untrusted(err)

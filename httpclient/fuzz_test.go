@@ -86,28 +86,21 @@ func (a *fuzzedAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		response.Header[name] = append(response.Header[name], value)
 	}
-	parts, end := []io.Reader{bytes.NewReader(a.body)}, func() {}
+	parts := []io.Reader{bytes.NewReader(a.body)}
 	if a.has(bodyBreaksOff) {
 		parts = append(parts, iotest.ErrReader(io.ErrUnexpectedEOF))
 	}
+	closers := closers{a.responses.open(nil)}
 	if a.has(bodyNeverEnds) {
-		closed, cancel := context.WithCancel(context.Background())
-		end = cancel
-		parts = append(parts, &slowBody{Reader: strings.NewReader(""), context: r.Context(), delay: 24 * time.Hour, closed: closed, close: cancel})
+		endless := stall(24*time.Hour, strings.NewReader(""))
+		endless.context = r.Context()
+		parts, closers = append(parts, endless), append(closers, endless)
 	}
-	response.Body = &closing{a.responses.open(io.MultiReader(parts...)), end}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(parts...), closers}
 	return response, nil
-}
-
-// closing is a body that ends what is being read from it when it is closed.
-type closing struct {
-	io.ReadCloser
-	end func()
-}
-
-func (c *closing) Close() error {
-	c.end()
-	return c.ReadCloser.Close()
 }
 
 // check sends a request, and another one after it.

@@ -10,16 +10,16 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// secretHeaders must not reach another host. They are the headers that net/http removes on redirects, Discord's second
-// factor, and the Referer, which may contain a token. Headers that only describe the client, like X-Super-Properties,
-// are not secret.
+// secretHeaders must not reach another host. They are the headers that net/http removes on redirects, the header of
+// Discord's second factor, and the Referer, which may contain a token. Headers that only describe the client, like
+// X-Super-Properties, are not secret.
 var secretHeaders = []string{
 	"Authorization", "Cookie", "Cookie2", "Proxy-Authenticate", "Proxy-Authorization", "Referer", "Www-Authenticate", "X-Discord-Mfa-Authorization",
 }
 
-// withheld returns the names of the headers that are not sent. A token in the path is Discord's credential. With an
-// Authorization as well, the request would count for the bot's global limit, and be refused while that is used up
-// (discord-api-docs issues 4142 and 5800; JDA issue 1898).
+// withheld returns the names of the headers that are not sent. If the path has a token, that token is the credential
+// for Discord. With an Authorization as well, the request would count for the bot's global limit, and would be refused
+// while that limit is used up (discord-api-docs issues 4142 and 5800; JDA issue 1898).
 func (x *roundTrip) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):
@@ -30,14 +30,15 @@ func (x *roundTrip) withheld(route routes.CompiledRoute) []string {
 	return nil
 }
 
-// isToken reports whether an Authorization may be one of Discord's. Basic is for a proxy: http.Client makes it of a URL
-// with a name and a password.
+// isToken reports whether an Authorization may be a token of Discord's. Basic is for a proxy: http.Client makes such a
+// header from a URL with a name and a password.
 func isToken(authorization string) bool {
 	scheme, _, _ := strings.Cut(authorization, " ")
 	return authorization != "" && !strings.EqualFold(scheme, "Basic")
 }
 
-// without returns a copy of a header without these names in any spelling: net/http sends each spelling as it is.
+// without returns a copy of a header without these names, whatever their case: net/http sends names in the case that
+// they have.
 func without(header http.Header, names []string) http.Header {
 	rest := header.Clone()
 	maps.DeleteFunc(rest, func(name string, _ []string) bool { return slices.Contains(names, http.CanonicalHeaderKey(name)) })
@@ -45,9 +46,9 @@ func without(header http.Header, names []string) http.Header {
 }
 
 // leavesServer reports whether a limited host redirected the request to another host, directly or not. http.Client
-// copies the headers of the first request to all redirects, so every host since the first one counts. The same host
-// without encryption is another one. If the first host is not limited, its secrets are not Discord's, and cookies of a
-// jar may be needed.
+// copies the headers of the first request to all redirects, so every host since the first request counts. The same host
+// without encryption counts as another host. If the first host is not limited, its secrets are not Discord's, and
+// cookies of a jar may be needed.
 func (t *Transport) leavesServer(request *http.Request) bool {
 	crosses, first := false, request
 	for from := request.Response; from != nil && from.Request != nil && from.Request.URL != nil; from = from.Request.Response {
@@ -62,7 +63,8 @@ func (t *Transport) leavesServer(request *http.Request) bool {
 	return limited
 }
 
-// withoutSecrets returns the request for a host that is not limited, without secrets if a limited host redirected it.
+// withoutSecrets returns the request for a host that is not limited. If a limited host redirected the request, secrets
+// are removed.
 func (t *Transport) withoutSecrets(request *http.Request) *http.Request {
 	if request.URL == nil || !t.leavesServer(request) {
 		return request

@@ -16,7 +16,7 @@ import (
 
 // Hooks are functions that are called for each request and each attempt. All are optional. They run on the goroutine of
 // the request, which they delay, with no lock held. The context is the request's. Waits and holds are reported to the
-// hooks of the manager, see buckets.Hooks. Their context has the request's values and ends with its wait.
+// hooks of the manager, see buckets.Hooks. The context of those hooks has the request's values and ends with its wait.
 type Hooks struct {
 	// Request is called before each attempt, after the limiter has granted it.
 	Request func(context.Context, RequestEvent)
@@ -29,9 +29,9 @@ type Hooks struct {
 
 // RequestEvent describes an attempt that is about to be sent.
 type RequestEvent struct {
-	// Route is the method and template, Major its major parameter as routes.Major.String returns it.
+	// Route is the method and template, and Major is the major parameter in the form of routes.Major.String.
 	Route, Major string
-	// Attempt counts the request's attempts, refusals included, from 1.
+	// Attempt is the number of this attempt of the request, from 1. Refused attempts count.
 	Attempt int
 	// Queued is how long this attempt waited for the limiter.
 	Queued time.Duration
@@ -41,9 +41,9 @@ type RequestEvent struct {
 
 // ResponseEvent is the outcome of one attempt.
 type ResponseEvent struct {
-	// Route is the method and template, Major its major parameter as routes.Major.String returns it.
+	// Route is the method and template, and Major is the major parameter in the form of routes.Major.String.
 	Route, Major string
-	// Attempt counts the request's attempts, refusals included, from 1.
+	// Attempt is the number of this attempt of the request, from 1. Refused attempts count.
 	Attempt int
 	// Took is the time from sending the request until the headers of the response.
 	Took time.Duration
@@ -64,13 +64,13 @@ const (
 	RetryNone        RetryReason = ""             // the first attempt
 	RetryRateLimited RetryReason = "rate_limited" // after a 429
 	RetryServerError RetryReason = "server_error" // after a status of a temporary failure, see WithRetries
-	RetryTimeout     RetryReason = "timeout"      // after too long without progress
+	RetryTimeout     RetryReason = "timeout"      // after no progress for the attempt timeout
 	RetryConnection  RetryReason = "connection"   // after another failure without a response
 )
 
 // DoneEvent is the outcome of one request, with all its attempts.
 type DoneEvent struct {
-	// Route is the method and template, Major its major parameter as routes.Major.String returns it.
+	// Route is the method and template, and Major is the major parameter in the form of routes.Major.String.
 	Route, Major string
 	// TokenHash is a hash of the token in the path, with a key of this process; 0 if there is no token. It
 	// distinguishes requests that Discord counts separately although their Major is the same, such as follow-ups to
@@ -78,8 +78,8 @@ type DoneEvent struct {
 	TokenHash uint64
 	// Attempts is how often the request was sent, 0 if never.
 	Attempts int
-	// Status is the status of the returned response, 0 if there is none. Err is then the reason, without the token and
-	// the credential of the request, see Redact.
+	// Status is the status of the returned response, 0 if there is none. In that case Err is the reason, without the
+	// token and the credential of the request, see Redact.
 	Status int
 	Err    error
 	// Took is the time from the call of RoundTrip. Waited is the part of it in which the request waited: for limits,
@@ -96,9 +96,9 @@ func WithHooks(hooks Hooks) Option {
 	return func(s *settings) { s.hooks = hooks }
 }
 
-// AddHooks adds hooks to the existing ones. It is for packages that observe a transport of another package, such as
-// httpclient/metrics. For requests that begin from now on, all hooks are called in the order in which they were added.
-// They cannot be removed. AddHooks does not block, and is safe for concurrent use.
+// AddHooks adds hooks to the existing ones. Use it in packages that observe a transport of another package, as
+// httpclient/metrics does. For requests that begin from now on, all hooks are called in the order in which they were
+// added. Hooks cannot be removed. AddHooks does not block, and is safe for concurrent use.
 func (t *Transport) AddHooks(hooks Hooks) {
 	for {
 		before := t.hooks.Load()
@@ -113,7 +113,7 @@ func (t *Transport) AddHooks(hooks Hooks) {
 	}
 }
 
-// inTurn returns a function that calls both, either of which may be nil.
+// inTurn returns a function that calls first and then second. Either of them may be nil.
 func inTurn[T any](first, second func(context.Context, T)) func(context.Context, T) {
 	switch {
 	case first == nil:
@@ -126,8 +126,8 @@ func inTurn[T any](first, second func(context.Context, T)) func(context.Context,
 
 // WithLogger sets where the transport and its own manager log. The transport itself logs failed attempts, at debug
 // level, and warns if it returns a 429 because the request's body can be sent only once. Nil turns logging off. See
-// buckets.WithLogger for the attributes, and how often a line is logged. The transport has no garbage collector, so it
-// logs omitted lines with a later line or in Close.
+// buckets.WithLogger for the attributes, and for how often a line is logged. The transport has no garbage collector, so
+// it logs how many lines it omitted together with a later line, or in Close.
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) {
 		s.log = nil
@@ -139,7 +139,7 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // callRequestHook reports an attempt that is about to be sent. asked is when the request asked for its lease. If the
-// hook panics, nothing is sent and the lease is returned.
+// hook panics, nothing is sent, and callRequestHook returns the lease.
 func (x *roundTrip) callRequestHook(asked time.Time, lease buckets.Lease) {
 	if x.hooks.Request == nil {
 		return
@@ -161,7 +161,7 @@ type times struct {
 	waited, sent time.Duration
 }
 
-// measure adds to sum the time until over is called.
+// measure adds to sum the time from now until over is called.
 func measure(sum *time.Duration) (over func()) {
 	began := time.Now()
 	return func() { *sum += time.Since(began) }
@@ -169,7 +169,8 @@ func measure(sum *time.Duration) (over func()) {
 
 var tokenSeed = maphash.MakeSeed()
 
-// callDoneHook reports the outcome of the request. If the hook panics, no caller gets the response, so it is closed.
+// callDoneHook reports the outcome of the request. If the hook panics, no caller gets the response, so callDoneHook
+// closes it.
 func (x *roundTrip) callDoneHook(response *http.Response, err error) {
 	if x.hooks.Done == nil {
 		return
@@ -207,7 +208,7 @@ func (x *roundTrip) callResponseHook(took time.Duration, response *http.Response
 	}
 }
 
-// logFailure logs a failed attempt, with the pause before the next one or the reason why there is none.
+// logFailure logs a failed attempt, with the pause before the next attempt or the reason why there is none.
 func (x *roundTrip) logFailure(
 	level slog.Level, response *http.Response, err error, pause time.Duration, reason error,
 ) {
@@ -245,7 +246,7 @@ func (x *roundTrip) redacted(err error) error {
 
 func (x *roundTrip) route() string { return x.ask.Route.Route().String() }
 
-// major keeps the redacted parameter, because hooks ask for it more than once.
+// major remembers the redacted parameter, because hooks ask for it more than once.
 func (x *roundTrip) major() string {
 	if x.redactedMajor == "" {
 		x.redactedMajor = x.ask.Route.Major().String()

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -25,11 +24,10 @@ import (
 )
 
 func TestHooksAreToldOfEveryAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		below := newScript(
-			refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"),
+			answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*time.Millisecond, "X-RateLimit-Scope: shared", "Retry-After: 2"),
 			func(*http.Request) (*http.Response, error) { return nil, broken },
 			answer(http.StatusOK, "{}"),
 		)
@@ -48,7 +46,7 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 		assert.Equal(t, httpclient.RequestEvent{Route: route, Major: "1", Attempt: 1}, requests[0])
 		assert.Equal(t, 2, requests[1].Attempt)
 		assert.Equal(t, httpclient.RetryRateLimited, requests[1].Retry)
-		assert.InDelta(t, 2*time.Second, requests[1].Queued, float64(slack), "held by the 429")
+		assert.InDelta(t, 1700*time.Millisecond, requests[1].Queued, float64(slack), "held by the 429, from its header on")
 		assert.Zero(t, requests[2].Queued, "a pause between attempts is none of the limiter's")
 		assert.Equal(t, []httpclient.ResponseEvent{
 			{Route: route, Major: "1", Attempt: 1, Took: 100 * time.Millisecond, Status: 429, Class: ratelimits.ClassShared},
@@ -58,23 +56,8 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 	})
 }
 
-func TestTheTimeThatA429TookIsThatUntilItsHeader(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var took []time.Duration
-		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(_ context.Context, e httpclient.ResponseEvent) { took = append(took, e.Took) }})
-		late := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(3*time.Second, `{"retry_after":1}`) },
-			"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
-		below := newScript(late, answer(http.StatusOK, "{}"))
-		below.takes = 10 * time.Millisecond
-		assertStatus(t, http.StatusOK, send(newTransport(t, below, hooks), newMessage(t)))
-		assert.Equal(t, []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, took)
-	})
-}
-
 func TestFailuresAreLoggedForDebugging(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"), answer(http.StatusBadGateway, ""))
 		var log bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -90,8 +73,7 @@ func TestFailuresAreLoggedForDebugging(t *testing.T) {
 
 // Who reports errors into a channel uses the very bucket that the error came from.
 func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
 		var transport *httpclient.Transport
 		reported := 0
@@ -120,33 +102,31 @@ func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 	}{
 		"request hook":  {httpclient.Hooks{Request: func(context.Context, httpclient.RequestEvent) { boom() }}, nil, 0, 0},
 		"response hook": {httpclient.Hooks{Response: func(context.Context, httpclient.ResponseEvent) { boom() }}, nil, 1, 0},
+		"done hook":     {httpclient.Hooks{Done: func(context.Context, httpclient.DoneEvent) { boom() }}, nil, 1, 0},
 		"GetBody":       {httpclient.Hooks{}, func() (io.ReadCloser, error) { panic("boom") }, 1, 0},
 	} {
 		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
-			if name == "GetBody" && status == http.StatusOK {
-				continue // it is asked for only when the request is repeated
+			if name == "GetBody" && status == http.StatusOK || name == "done hook" && status != http.StatusOK {
+				continue // it is asked for only when the request is repeated; the hook is called when it is not
 			}
-			t.Run(name+" "+http.StatusText(status), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					var requests, responses ledger
-					below := newScript(answerWith(status, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) },
-						"X-RateLimit-Scope: user", "Retry-After: 1"))
-					transport := newTransport(t, below, httpclient.WithHooks(c.hooks)) // which looks at what is held in the end
-					r := newMessage(t)
-					r.Body = requests.open(r.Body)
-					if c.getBody != nil {
-						r.GetBody = c.getBody
-					}
-					assert.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(r) })
-					assert.Len(t, below.requests(), c.sent)
-					assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
-					if c.sent == 0 {
-						requests.assertClosed(t)
-					} else {
-						responses.assertClosed(t)
-					}
-				})
+			inBubble(t, name+" "+http.StatusText(status), func(t *testing.T) {
+				var requests, responses ledger
+				below := newScript(answerWith(status, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) },
+					"X-RateLimit-Scope: user", "Retry-After: 1"))
+				transport := newTransport(t, below, httpclient.WithHooks(c.hooks)) // which looks at what is held in the end
+				r := newMessage(t)
+				r.Body = requests.open(r.Body)
+				if c.getBody != nil {
+					r.GetBody = c.getBody
+				}
+				assert.PanicsWithValue(t, "boom", func() { _, _ = transport.RoundTrip(r) })
+				assert.Len(t, below.requests(), c.sent)
+				assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
+				if c.sent == 0 {
+					requests.assertClosed(t)
+				} else {
+					responses.assertClosed(t)
+				}
 			})
 		}
 	}
@@ -177,8 +157,7 @@ func (c *contexts) tell(what string, ctx context.Context) {
 
 // Also those of the manager, although it has a context of its own for each wait.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"), answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
 		var c contexts
 		transport := newTransport(t, below, httpclient.WithLogger(slog.New(&c)),
@@ -206,8 +185,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 }
 
 func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const canary = "canary-5f0c2e"
 		below := newScript(fail(fmt.Errorf("post %s: %w", canary, lostConnection())))
 		var log bytes.Buffer
@@ -222,23 +200,6 @@ func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
 		assert.Equal(t, 2, strings.Count(log.String(), `msg="request failed"`))
 		assert.Contains(t, log.String(), "repeated=598")
 		assert.NotContains(t, log.String(), canary)
-	})
-}
-
-func TestCallbacksOfDifferentInteractionsGoTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Status: http.StatusNoContent}}})
-		transport := newTransport(t, server.RoundTripper())
-		var calls []*call
-		for i := range 100 { // more than the global limit lets through in a second
-			calls = append(calls, send(transport, newCallback(t, i)))
-		}
-		assertStatus(t, http.StatusNoContent, calls...)
-		for _, c := range calls {
-			assert.Less(t, c.took, slack)
-		}
-		assert.Equal(t, 100, server.Report().MaxInFlight)
 	})
 }
 
@@ -264,50 +225,21 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 			status: http.StatusOK, took: 3 * time.Second,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
-				transport := newTransport(t, server.RoundTripper())
-				troubled := send(transport, newCallback(t, 0))
-				time.Sleep(2 * time.Millisecond)
-				for i := range 20 {
-					if i == 10 {
-						time.Sleep(100 * time.Millisecond) // when the trouble is known
-					}
-					other := send(transport, newCallback(t, i+1))
-					assertStatus(t, http.StatusOK, other)
-					assert.Less(t, other.took, slack)
+		inBubble(t, name, func(t *testing.T) {
+			server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
+			transport := newTransport(t, server.RoundTripper())
+			troubled := send(transport, newCallback(t, 0))
+			time.Sleep(2 * time.Millisecond)
+			for i := range 20 {
+				if i == 10 {
+					time.Sleep(100 * time.Millisecond) // when the trouble is known
 				}
-				assertStatus(t, c.status, troubled)
-				assertTook(t, c.took, troubled.took)
-			})
+				other := send(transport, newCallback(t, i+1))
+				assertStatus(t, http.StatusOK, other)
+				assert.Less(t, other.took, slack)
+			}
+			assertStatus(t, c.status, troubled)
+			assertTook(t, c.took, troubled.took)
 		})
 	}
-}
-
-// The same interaction is answered once; what follows it goes to a bucket of its own.
-func TestFollowUpsAreCountedPerInteraction(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{
-			{Path: "/webhooks/{id}/{token}/**", Quota: discordsim.Fixed(1, 5*time.Second), Hash: "followup"},
-		}})
-		transport := newTransport(t, server.RoundTripper())
-		followUp := func(token string) *call {
-			r := newRequest(t, http.MethodPost, "/api/v10/webhooks/1/aW50ZXJhY3Rpb246"+token, `{"content":"hello"}`)
-			r.Header.Del("Authorization")
-			return send(transport, r)
-		}
-		assertStatus(t, http.StatusOK, followUp("a"))
-		others := []*call{followUp("b"), followUp("c")}
-		again := followUp("a")
-		assertStatus(t, http.StatusOK, others...)
-		for _, c := range others {
-			assert.Less(t, c.took, slack)
-		}
-		assertStatus(t, http.StatusOK, again)
-		assertTook(t, 5*time.Second, again.took)
-		assert.Zero(t, server.Report().Refused.Total())
-	})
 }

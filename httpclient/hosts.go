@@ -12,24 +12,24 @@ import (
 
 // WithHosts adds limited hosts to those of Discord: a proxy in front of Discord, a test, a server that is compatible
 // with Discord. The function reports whether a host is limited, and returns the server behind it. Hosts of one server
-// share all limits and holds; different servers share nothing. The name of Discord itself is "": return it for a proxy
+// share all limits and holds; different servers share nothing. The name of Discord itself is "": return "" for a proxy
 // that only forwards to Discord, and the host for a separate server. Only refusals by Discord make a credential rest.
 //
-// Requests to all other hosts are sent unchanged. The function is called for each request, with two exceptions: hosts
-// of Discord, whose API is always limited and whose media hosts (routes.IsMediaHost) never are, and hosts of an API of
-// WithAPI. Nil adds no hosts.
+// Requests to all other hosts are sent unchanged. The function is called for each request, except for hosts of Discord
+// and hosts of an API of WithAPI. Discord's API is always limited, and its media hosts (routes.IsMediaHost) never are.
+// Nil adds no hosts.
 //
-// The host is the one of the request's URL, not of its Host header. It is in lower case, without a trailing dot, with
-// the port unless it is the scheme's default, such as "localhost:8080", "example.com" or "[::1]:8080". A non-ASCII host
-// is passed as it is in the URL. The function must be safe for concurrent use, and should be fast.
+// The host is that of the request's URL, not that of its Host header. It is in lower case, without a trailing dot, and
+// with the port unless that is the scheme's default, such as "localhost:8080", "example.com" or "[::1]:8080". A
+// non-ASCII host is passed unchanged. The function must be safe for concurrent use, and should be fast.
 func WithHosts(server func(host string) (server string, limited bool)) Option {
 	return func(s *settings) { s.hosts.server = server }
 }
 
 // WithAPI adds the base URL of another limited API, such as a proxy that is mounted below a path. Its host is limited
-// like those of WithHosts. The route of a request is matched to the rest of its path after that of the base URL. server
-// is the server behind the API, spelled as a host: "" for Discord, base.Host for a separate server. If several APIs
-// have the same host, the server of the last one counts. A nil base, or one without a host, adds nothing.
+// like those of WithHosts. The route of a request is determined from the part of its path after that of the base URL.
+// server is the server behind the API, spelled as a host: "" for Discord, base.Host for a separate server. If several
+// APIs have the same host, the server of the last API counts. A nil base, or a base without a host, adds nothing.
 func WithAPI(base *url.URL, server string) Option {
 	return func(s *settings) {
 		if base != nil && hostOf(base) != "" {
@@ -58,7 +58,7 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 		return "", false
 	}
 	host := hostOf(u)
-	if host == "" { // the function might return "" for it, which is Discord
+	if host == "" { // the function might return "" for an empty host, which means Discord
 		return "", false
 	}
 	for _, a := range slices.Backward(h.apis) {
@@ -72,7 +72,8 @@ func (h *hosts) find(u *url.URL) (server string, limited bool) {
 	return h.server(host)
 }
 
-// belowAPI returns the path of a URL without the path of its API. If several APIs match, the longest path counts.
+// belowAPI returns the path of a URL without the path of its API. If several APIs match, the one with the longest path
+// counts.
 func (h *hosts) belowAPI(u *url.URL) string {
 	path := message.Path(u)
 	rest := path
@@ -101,7 +102,7 @@ func (t *Transport) serverOf(request *http.Request, u *url.URL) (server string, 
 	return server, limited
 }
 
-// hostOf returns a URL's host as WithHosts passes it, empty if the URL has none.
+// hostOf returns a URL's host in the form of WithHosts, empty if the URL has no host.
 func hostOf(u *url.URL) string {
 	name, port := strings.ToLower(u.Host), ""
 	if colon := strings.LastIndexByte(name, ':'); colon > strings.LastIndexByte(name, ']') {

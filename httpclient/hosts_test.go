@@ -2,8 +2,8 @@ package httpclient_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -168,8 +168,7 @@ func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))
-			transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(heard))
-			defer transport.Close()
+			transport := newTransport(t, below, httpclient.WithLimiter(heard))
 			c.url.Scheme, c.url.Host = "https", "discord.com"
 			r := newRequest(t, http.MethodPut, "/", "")
 			r.URL = &c.url
@@ -189,8 +188,7 @@ func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 }
 
 func TestMethodsThatAreNotKnownAreLimitedLikeOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
 		transport := newTransport(t, below)
 		var calls []*call
@@ -212,94 +210,39 @@ var foreign = []string{
 	"https://cdn.discordapp.com", "https://api.github.com", "https://uploads.example:8443", "http://127.0.0.1:8080", "http://[::1]",
 }
 
-func TestA429OfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
+func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 	t.Parallel()
 	for _, address := range foreign {
-		t.Run(address, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+		for _, status := range []int{http.StatusTooManyRequests, http.StatusUnauthorized} {
+			inBubble(t, fmt.Sprint(address, " ", status), func(t *testing.T) {
+				refusal := answer(status, `{"code":0}`, "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")
 				below := roundTripper(func(r *http.Request) (*http.Response, error) {
-					if strings.HasPrefix(address, r.URL.Scheme+"://"+r.URL.Host) {
-						return answer(http.StatusTooManyRequests, "<html>", "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")(r)
+					if r.URL.Host != "discord.com" {
+						return refusal(r)
 					}
 					return answer(http.StatusOK, "{}")(r)
 				})
 				transport := newTransport(t, below, httpclient.WithoutRateLimitHeaders())
-				response, err := transport.RoundTrip(to(t, address, newMessage(t)))
-				require.NoError(t, err)
-				require.NoError(t, response.Body.Close())
-				assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
-				assert.Equal(t, "86400", response.Header.Get("Retry-After"), "nothing is hidden")
-				assert.Equal(t, "global", response.Header.Get("X-RateLimit-Scope"))
+				for _, r := range []*http.Request{newMessage(t), newRequest(t, http.MethodGet, "/api/v10/users/@me", ""), newMessage(t)} {
+					response, err := transport.RoundTrip(to(t, address, r))
+					require.NoError(t, err)
+					require.NoError(t, response.Body.Close())
+					assert.Equal(t, status, response.StatusCode)
+					assert.Equal(t, "86400", response.Header.Get("Retry-After"), "nothing is hidden")
+					assert.Equal(t, "global", response.Header.Get("X-RateLimit-Scope"))
+				}
 				assert.Zero(t, transport.Manager().EdgeWait(""))
 				message := send(transport, newMessage(t))
 				assertStatus(t, http.StatusOK, message)
 				assert.Zero(t, message.took)
 			})
-		})
-	}
-}
-
-func TestARedirectTargetThatRefusesHoldsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := roundTripper(func(r *http.Request) (*http.Response, error) {
-			switch r.URL.Host {
-			case "storage.example":
-				return answer(http.StatusTooManyRequests, "<html>", "Retry-After: 86400")(r)
-			case "discord.com":
-				if r.Method == http.MethodGet {
-					return answer(http.StatusFound, "", "Location: https://storage.example/api/v10/channels/1")(r)
-				}
-			}
-			return answer(http.StatusOK, "{}")(r)
-		})
-		transport := newTransport(t, below)
-		response, err := (&http.Client{Transport: transport}).Do(getChannel(t))
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
-		message := send(transport, newMessage(t))
-		assertStatus(t, http.StatusOK, message)
-		assert.Zero(t, message.took)
-	})
-}
-
-func TestARequestToAnotherHostDoesNotWaitForDiscord(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
-		transport := newTransport(t, below)
-		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		waiting := send(transport, getChannel(t))
-		synctest.Wait()
-		require.False(t, waiting.over())
-		elsewhere := send(transport, to(t, "https://api.github.com", getChannel(t)))
-		assertStatus(t, http.StatusOK, elsewhere)
-		assert.Zero(t, elsewhere.took)
-		assertStatus(t, http.StatusOK, waiting)
-	})
-}
-
-func TestA401OfAnotherHostStopsNoCredential(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, func(r *http.Request) bool { return r.URL.Host != "discord.com" })
-		transport := newTransport(t, below)
-		for range 3 {
-			for _, address := range foreign {
-				assertStatus(t, http.StatusUnauthorized, send(transport, to(t, address, newMessage(t))),
-					send(transport, to(t, address, newRequest(t, http.MethodGet, "/api/v10/users/@me", ""))))
-			}
 		}
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-	})
+	}
 }
 
 // Attachments are large and slow, and what fails is the caller's to judge.
 func TestRequestsToOtherHostsAreNeitherTimedNorRepeated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "{}"))
 		below.takes = 24 * time.Hour
 		transport := newTransport(t, below)
@@ -354,22 +297,6 @@ func TestAPanicOfTheCallersFunctionsLeavesNothingTaken(t *testing.T) {
 			assert.Zero(t, transport.Manager().Stats().Granted)
 			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		})
-	}
-}
-
-// Over real connections: what a server on this machine answers counts only if the caller says so.
-func TestATestServerIsLimitedWhenTheCallerSaysSo(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
-	defer server.Close()
-	for _, limited := range []bool{false, true} {
-		below := &http.Transport{}
-		transport := newTransport(t, below, httpclient.WithHosts(func(host string) (string, bool) {
-			return host, limited && "http://"+host == server.URL
-		}))
-		assertStatus(t, http.StatusOK, send(transport, to(t, server.URL, newMessage(t))))
-		below.CloseIdleConnections()
-		assert.Equal(t, limited, transport.Manager().Stats().Granted == 1)
 	}
 }
 

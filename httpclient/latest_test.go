@@ -41,8 +41,7 @@ func assertSuperseded(t *testing.T, c *call, again bool) {
 
 // A thousand edits of one message in ten seconds, of which Discord accepts five in five seconds.
 func TestOfAThousandEditsTheReaderSeesTheLatest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const edits, pace, window, roundTrip = 1000, 10 * time.Millisecond, 5 * time.Second, 20 * time.Millisecond
 		server := discordtest.NewServer(t, discordtest.Window("PATCH /channels/{id}/messages/{id}", 5, window),
 			discordtest.Latency(roundTrip))
@@ -92,8 +91,7 @@ func TestOfAThousandEditsTheReaderSeesTheLatest(t *testing.T) {
 // Requests of another method or path, and requests without the option, are left alone. A key of the caller's counts
 // instead of the path.
 func TestLatestComparesMethodAndPath(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")))
 		transport.Manager().Throttle(time.Minute)
 		latest := httpclient.ContextWithLatest(t.Context())
@@ -119,8 +117,7 @@ func TestLatestComparesMethodAndPath(t *testing.T) {
 
 // After a 429 the request waits again, and can be superseded. It is not sent a second time.
 func TestARefusedEditIsSuperseded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "5"), answer(http.StatusOK, "{}"))
 		transport := newTransport(t, below)
 		older := send(transport, newEdit(t, "old"))
@@ -134,8 +131,7 @@ func TestARefusedEditIsSuperseded(t *testing.T) {
 
 // A request that pauses after a failure does not wait in the manager. It is superseded when it comes back.
 func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "<html>", "Retry-After: 3"), answer(http.StatusOK, "{}"))
 		transport := newTransport(t, below, httpclient.WithUnsafeRetries())
 		older := send(transport, newEdit(t, "old"))
@@ -153,8 +149,7 @@ func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
 
 // The prediction is for the place that the request would take.
 func TestPredictKnowsWhatIsSuperseded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}", limitHeaders(
 			"X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 10")...)))
 		all := []*call{send(transport, newEdit(t, "first")).wait(), send(transport, newEdit(t, "older"))}

@@ -3,6 +3,7 @@ package httpclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
@@ -24,66 +24,39 @@ var hiddenFromAbove = []string{
 	"X-RateLimit-Global", "X-RateLimit-Scope",
 }
 
-func TestRateLimitHeadersThatAreRemovedAreObeyed(t *testing.T) {
+// WithoutRateLimitHeaders promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no
+// limit, and nobody else tells the caller how long to stay away.
+func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 	t.Parallel()
-	for _, hidden := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second)))
-			var options []httpclient.Option
-			if hidden {
-				options = append(options, httpclient.WithoutRateLimitHeaders())
-			}
-			transport := newTransport(t, server.RoundTripper(), options...)
-			var all sync.WaitGroup
-			for range 50 {
-				all.Go(func() {
-					response, err := transport.RoundTrip(newMessage(t))
-					if !assert.NoError(t, err) {
-						return
-					}
-					defer response.Body.Close()
-					assert.Equal(t, http.StatusOK, response.StatusCode)
-					assert.Equal(t, !hidden, response.Header.Get("X-RateLimit-Bucket") != "")
-					if hidden {
-						for _, name := range hiddenFromAbove {
-							assert.Empty(t, response.Header.Values(name), name)
-						}
-					}
-					assert.NotEmpty(t, response.Header.Get("Via"), "the rest stays")
-				})
-			}
-			all.Wait()
-			assert.Zero(t, server.Report().Refused.Total())
-		})
-	}
-}
-
-func TestARefusalThatIsReturnedIsHiddenToo(t *testing.T) {
-	t.Parallel()
-	for _, hidden := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true", "X-RateLimit-Reset: 1", "Retry-After: 2", "Anything: else")
-			options := []httpclient.Option{httpclient.WithMaxBufferedBody(0)}
-			if hidden {
-				options = append(options, httpclient.WithoutRateLimitHeaders())
-			}
-			r := newMessage(t)
-			r.GetBody = nil
-			response, err := newTransport(t, newScript(refusal429(`{"retry_after":2}`, lines...)), options...).RoundTrip(r)
-			require.NoError(t, err)
-			require.NoError(t, response.Body.Close())
-			assert.Equal(t, http.StatusTooManyRequests, response.StatusCode)
-			for _, name := range append(hiddenFromAbove, "Retry-After") {
-				assert.Equal(t, hidden, response.Header.Get(name) == "", name)
-			}
-			assert.Equal(t, "else", response.Header.Get("Anything"))
-		})
+	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true", "X-RateLimit-Reset: 1",
+		"Retry-After: 2", "Anything: else")
+	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		for _, hidden := range []bool{false, true} {
+			inBubble(t, fmt.Sprint(status, ", hidden ", hidden), func(t *testing.T) {
+				options := []httpclient.Option{httpclient.WithMaxBufferedBody(0)}
+				if hidden {
+					options = append(options, httpclient.WithoutRateLimitHeaders())
+				}
+				r := newMessage(t)
+				r.GetBody = nil
+				transport := newTransport(t, newScript(answer(status, "{}", lines...)), options...)
+				response, err := transport.RoundTrip(r)
+				require.NoError(t, err)
+				require.NoError(t, response.Body.Close())
+				assert.Equal(t, status, response.StatusCode)
+				for _, name := range hiddenFromAbove {
+					assert.Equal(t, hidden, response.Header.Get(name) == "", name)
+				}
+				assert.Equal(t, hidden && status == http.StatusTooManyRequests, response.Header.Get("Retry-After") == "")
+				assert.Equal(t, "else", response.Header.Get("Anything"))
+				assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "they are obeyed")
+			})
+		}
 	}
 }
 
 func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")...)
 		transport := httpclient.NewTransport(httpclient.WithBase(newScript(full)), httpclient.WithLimiter(buckets.Unlimited{}))
 		assert.Nil(t, transport.Manager())
@@ -102,9 +75,8 @@ func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
 
 func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
 	t.Parallel()
-	transport := httpclient.NewTransport(httpclient.WithBase(newScript(answer(http.StatusTooManyRequests, "<html>"))),
+	transport := newTransport(t, newScript(answer(http.StatusTooManyRequests, "<html>")),
 		httpclient.WithLimiter(buckets.Unlimited{}))
-	defer transport.Close()
 	_, err := transport.RoundTrip(newMessage(t))
 	var edge *ratelimits.EdgeError
 	require.ErrorAs(t, err, &edge)
@@ -140,12 +112,10 @@ func (l *turnstile) AcquireRequest(ctx context.Context, r *buckets.Request) (buc
 func (l *turnstile) End(sent bool, r ratelimits.Response) { l.ended = append(l.ended, ending{sent, r}) }
 
 func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("shared", "1"), answer(http.StatusBadGateway, ""), fail(lostConnection()), fail(noConnection()), answer(http.StatusOK, "{}"))
 		limiter := new(turnstile)
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter), httpclient.WithRetries(9))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter), httpclient.WithRetries(9))
 		assert.Nil(t, transport.Manager())
 		sent := send(transport, newRequest(t, http.MethodPut, channel, `{"name":"a","topic":"b"}`))
 		assertStatus(t, http.StatusOK, sent)
@@ -174,12 +144,10 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 
 // The time of the server's clock, by which others who share a limit can tell which answer is the latest.
 func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))
 		limiter := new(turnstile)
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
 		require.Len(t, limiter.ended, 1)
 		assert.EqualValues(t, 1470173023123, limiter.ended[0].response.Stamp)
@@ -197,7 +165,7 @@ func TestTheManagerOfATransportIsTheLimiterIfThatIsOne(t *testing.T) {
 
 	for name, options := range map[string][]httpclient.Option{
 		"as a limiter": {httpclient.WithLimiter(manager)},
-		"nil":          {httpclient.WithManager(manager), httpclient.WithLimiter(nil)},
+		"nil":          {httpclient.WithLimiter(manager), httpclient.WithLimiter(nil)},
 	} {
 		transport := httpclient.NewTransport(options...)
 		assert.Same(t, manager, transport.Manager(), name)
@@ -217,26 +185,11 @@ func mustMatch(t *testing.T) routes.CompiledRoute {
 	return route
 }
 
-// WithoutRateLimitHeaders promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no
-// limit, and nobody else tells the caller how long to stay away.
-func TestTheRetryAfterOfA503IsNotHidden(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusServiceUnavailable, "", "Retry-After: 60"))
-		response, err := newTransport(t, below, httpclient.WithoutRateLimitHeaders(), httpclient.WithRetries(0)).RoundTrip(getChannel(t))
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		assert.Equal(t, "60", response.Header.Get("Retry-After"))
-	})
-}
-
 // A limiter that does nothing must not turn a refusal into a loop: Discord bans an address for ten thousand of them.
 func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"))
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(buckets.Unlimited{}))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(buckets.Unlimited{}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := transport.RoundTrip(newMessage(t).WithContext(ctx))
@@ -248,13 +201,6 @@ func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 		_, err = transport.RoundTrip(newMessage(t).WithContext(buckets.ContextWithMaxWait(t.Context(), 0)))
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
 	})
-}
-
-func TestAManagerThatIsNilIsNoLimiter(t *testing.T) {
-	t.Parallel()
-	transport := httpclient.NewTransport(httpclient.WithLimiter((*buckets.RESTBucketManager)(nil)))
-	defer transport.Close()
-	assert.NotNil(t, transport.Manager())
 }
 
 // inert is a limiter that lets messages wait for a second, and then either leave or wait for the end of their context.
@@ -275,8 +221,7 @@ func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *tes
 	for _, leaves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json"))
-			transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(inert{leaves}))
-			defer transport.Close()
+			transport := newTransport(t, below, httpclient.WithLimiter(inert{leaves}))
 			waiting := send(transport, newMessage(t))
 			synctest.Wait()
 			for _, path := range []string{"/users/@me", "/gateway/bot"} {

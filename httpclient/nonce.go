@@ -29,7 +29,7 @@ func (b *body) addNonce(request *http.Request) {
 	if !ok || !b.reservation.takeAll(max(int64(len(text))-b.reservation.taken, 0)) {
 		return
 	}
-	closeSoon(b.next) // get returns the new text instead
+	closeSoon(b.next) // get returns the new text instead of next
 	b.next, b.length, b.measured = nil, int64(len(text)), true
 	b.get = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
 }
@@ -37,8 +37,8 @@ func (b *body) addNonce(request *http.Request) {
 // nonceLength is the longest nonce that Discord allows, in characters (its documentation).
 const nonceLength = 25
 
-// withNonce adds a nonce that is enforced to a JSON object. It reports whether the text is a JSON object that has
-// neither nonce nor enforce_nonce.
+// withNonce adds a nonce and enforce_nonce to a JSON object. It returns false if the text is not a JSON object, or if
+// the object has a nonce or enforce_nonce already.
 func withNonce(text []byte) ([]byte, bool) {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(text, &object) != nil || object == nil || object["nonce"] != nil || object["enforce_nonce"] != nil {

@@ -6,12 +6,9 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -45,36 +42,33 @@ func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 		"content type in full": {hello, func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }},
 		"said to be plain":     {hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "identity") }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"), answer(http.StatusOK, ""))
-				r := newRequest(t, http.MethodPost, messages, c.body)
-				c.change(r)
-				var bodies ledger
-				r.Body = bodies.open(r.Body)
-				length, header := r.ContentLength, r.Header.Clone()
-				assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithNonce()), r))
-				sent := below.requests()
-				require.Len(t, sent, 4)
-				nonce, rest := nonceOf(t, sent[0].body)
-				assert.Len(t, nonce, 25)
-				var want map[string]any
-				require.NoError(t, json.Unmarshal([]byte(c.body), &want))
-				assert.Equal(t, want, rest)
-				for i, a := range sent {
-					assert.Equal(t, sent[0].body, a.body, "attempt %d", i)
-					assert.Equal(t, int64(len(a.body)), a.request.ContentLength, "attempt %d", i)
-					again, err := a.request.GetBody()
-					require.NoError(t, err)
-					text, err := io.ReadAll(again)
-					require.NoError(t, err)
-					assert.Equal(t, a.body, string(text), "a connection that turns out to be dead")
-				}
-				bodies.assertClosed(t)
-				assert.Equal(t, length, r.ContentLength, "the caller's request is the caller's")
-				assert.Equal(t, header, r.Header)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"), answer(http.StatusOK, ""))
+			r := newRequest(t, http.MethodPost, messages, c.body)
+			c.change(r)
+			var bodies ledger
+			r.Body = bodies.open(r.Body)
+			length, header := r.ContentLength, r.Header.Clone()
+			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithNonce()), r))
+			sent := below.requests()
+			require.Len(t, sent, 4)
+			nonce, rest := nonceOf(t, sent[0].body)
+			assert.Len(t, nonce, 25)
+			var want map[string]any
+			require.NoError(t, json.Unmarshal([]byte(c.body), &want))
+			assert.Equal(t, want, rest)
+			for i, a := range sent {
+				assert.Equal(t, sent[0].body, a.body, "attempt %d", i)
+				assert.Equal(t, int64(len(a.body)), a.request.ContentLength, "attempt %d", i)
+				again, err := a.request.GetBody()
+				require.NoError(t, err)
+				text, err := io.ReadAll(again)
+				require.NoError(t, err)
+				assert.Equal(t, a.body, string(text), "a connection that turns out to be dead")
+			}
+			bodies.assertClosed(t)
+			assert.Equal(t, length, r.ContentLength, "the caller's request is the caller's")
+			assert.Equal(t, header, r.Header)
 		})
 	}
 }
@@ -128,52 +122,24 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 		"a webhook":           {"/api/v10/webhooks/1/" + webhookSecret, hello, nil, nonce},
 		"a callback":          {callback, hello, nil, nonce},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusOK, ""))
-				r := newRequest(t, http.MethodPost, c.path, c.body)
-				if c.change != nil {
-					c.change(r)
-				}
-				length := r.ContentLength
-				assertStatus(t, http.StatusOK, send(newTransport(t, below, c.options...), r))
-				require.Len(t, below.requests(), 1)
-				assert.Equal(t, c.body, below.requests()[0].body)
-				assert.Equal(t, length, below.requests()[0].request.ContentLength)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, ""))
+			r := newRequest(t, http.MethodPost, c.path, c.body)
+			if c.change != nil {
+				c.change(r)
+			}
+			length := r.ContentLength
+			assertStatus(t, http.StatusOK, send(newTransport(t, below, c.options...), r))
+			require.Len(t, below.requests(), 1)
+			assert.Equal(t, c.body, below.requests()[0].body)
+			assert.Equal(t, length, below.requests()[0].request.ContentLength)
 		})
 	}
 }
 
-func TestAMessageWithANonceGoesOverAConnection(t *testing.T) {
-	t.Parallel()
-	bodies := make(chan string, 2)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, err := io.ReadAll(r.Body)
-		assert.NoError(t, err)
-		assert.Equal(t, r.ContentLength, int64(len(text)))
-		bodies <- string(text)
-		if len(bodies) == 1 {
-			w.WriteHeader(http.StatusBadGateway)
-		}
-	}))
-	defer server.Close()
-	transport := newTransport(t, server.Client().Transport, append(anyHost, httpclient.WithNonce(), httpclient.WithBackoff(time.Millisecond, time.Millisecond))...)
-	response, err := (&http.Client{Transport: transport}).Post(server.URL+messages, "application/json", strings.NewReader(`{"content":"hello"}`))
-	require.NoError(t, err)
-	response.Body.Close()
-	assert.Equal(t, http.StatusOK, response.StatusCode)
-	first, second := <-bodies, <-bodies
-	assert.Equal(t, first, second)
-	nonce, _ := nonceOf(t, first)
-	assert.Len(t, nonce, 25)
-}
-
 // What a limit has refused was not created, however long it waited for that.
 func TestTheTimeForRetriesBeginsWhenAMessageMayHaveBeenCreated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "150"), fail(lostConnection()), answer(http.StatusOK, "{}"))
 		transport := newTransport(t, below, httpclient.WithNonce())
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))

@@ -14,8 +14,8 @@ import (
 // unless WithMaxBufferedBody sets another size.
 const DefaultMaxBufferedBody = 1 << 20
 
-// DefaultMaxBufferedTotal is the largest total size, in bytes, of such bodies of all requests, unless
-// WithMaxBufferedTotal sets another size.
+// DefaultMaxBufferedTotal is the largest total size, in bytes, of the bodies of all requests that are kept in memory,
+// unless WithMaxBufferedTotal sets another size.
 const DefaultMaxBufferedTotal = 64 << 20
 
 // ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, have no effect or
@@ -27,7 +27,6 @@ type Option func(*settings)
 
 type settings struct {
 	base     http.RoundTripper
-	manager  *buckets.RESTBucketManager
 	limiter  Limiter
 	buckets  []buckets.Option
 	stateKey wire.Secret
@@ -39,6 +38,7 @@ type settings struct {
 // behaviour is the part of the settings that a transport keeps.
 type behaviour struct {
 	hosts               hosts
+	dialects            map[string]Dialect // by server, in lower case; without an entry: Discord's
 	maxBufferedBody     int64
 	maxBufferedTotal    int64
 	withoutLimitHeaders bool
@@ -49,16 +49,10 @@ type behaviour struct {
 
 // conflict returns the error for options that exclude each other, nil if none do.
 func (s *settings) conflict() error {
-	limited := !isNil(s.limiter)
-	switch {
-	case limited && s.manager != nil:
-		return fmt.Errorf("%w: WithLimiter and WithManager exclude each other: expected one of them", ErrOptions)
-	case limited && s.ofOwn != "":
-		return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected a limiter that is configured already", ErrOptions, s.ofOwn)
-	case s.manager != nil && s.ofOwn != "":
-		return fmt.Errorf("%w: %s and WithManager exclude each other: expected the option in NewRESTBucketManager", ErrOptions, s.ofOwn)
+	if s.limiter == nil || s.ofOwn == "" {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected the option in NewRESTBucketManager", ErrOptions, s.ofOwn)
 }
 
 func defaults() settings {
@@ -74,25 +68,26 @@ func defaults() settings {
 }
 
 // WithBase sets the transport that sends the requests. The default, also for nil, is a copy of http.DefaultTransport.
-// It pings an HTTP/2 connection on which nothing has come for 15 s, and closes it if no answer comes within 5 s.
-// Another base is used unchanged: for the same pings set the field HTTP2 of an http.Transport to
+// It pings an HTTP/2 connection on which nothing has arrived for 15 s, and closes the connection if no reply arrives
+// within 5 s. Another base is used unchanged: for the same pings set the field HTTP2 of an http.Transport to
 // &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}. Without pings a dead connection
-// is found when an attempt times out on it, or after twice that time if other attempts use it, too.
+// is found when an attempt on it times out, or after twice that time if other attempts use it, too.
 func WithBase(base http.RoundTripper) Option {
 	return func(s *settings) { s.base = base }
 }
 
-// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. If both are used,
-// the later one counts. Zero or less means that no request ever waits. The default is buckets.DefaultMaxRateLimit.
-// WithManager and WithLimiter have their own bound: together with them every request fails with ErrOptions.
+// WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. If both options are
+// used, the later one counts. Zero or less means that no request ever waits. The default is
+// buckets.DefaultMaxRateLimit. A limiter of WithLimiter has its own bound: with one, every
+// request fails with ErrOptions.
 func WithMaxRateLimit(d time.Duration) Option {
 	return func(s *settings) {
 		s.buckets, s.ofOwn = append(s.buckets, buckets.WithMaxRateLimit(d)), "WithMaxRateLimit"
 	}
 }
 
-// WithBuckets passes options to the transport's own bucket manager. With WithManager or WithLimiter the transport has
-// no manager of its own, and every request fails with ErrOptions.
+// WithBuckets passes options to the transport's own bucket manager. With WithLimiter the transport has no manager of
+// its own, and every request fails with ErrOptions.
 func WithBuckets(options ...buckets.Option) Option {
 	return func(s *settings) {
 		if len(options) > 0 {
@@ -101,37 +96,35 @@ func WithBuckets(options ...buckets.Option) Option {
 	}
 }
 
-// WithManager makes the transport use a manager that the caller starts and closes, so that several transports can share
-// their limits. Nil is ignored. Together with WithLimiter every request fails with ErrOptions.
-func WithManager(manager *buckets.RESTBucketManager) Option {
-	return func(s *settings) { s.manager = manager }
-}
-
-// WithLimiter makes the transport use a limiter other than a bucket manager. Nil is ignored. Together with WithManager
-// every request fails with ErrOptions.
+// WithLimiter makes the transport use a limiter that the caller owns: a bucket manager that the caller starts and
+// closes, so that several transports can share its limits, or another Limiter. Nil is ignored.
 func WithLimiter(limiter Limiter) Option {
-	return func(s *settings) { s.limiter = limiter }
+	return func(s *settings) {
+		if !isNil(limiter) {
+			s.limiter = limiter
+		}
+	}
 }
 
 // WithoutRateLimitHeaders removes the rate limit headers from the responses that the transport returns, so that a
-// limiter in the library above does not act on them: X-RateLimit-*, and the Retry-After of a 429 that could not be
-// repeated.
+// limiter in the library above the transport does not act on them: X-RateLimit-*, and the Retry-After of a 429 that
+// could not be repeated.
 func WithoutRateLimitHeaders() Option {
 	return func(s *settings) { s.withoutLimitHeaders = true }
 }
 
 // WithMaxBufferedBody sets the largest size, in bytes, of a body without GetBody that is kept in memory so that its
-// request can be repeated. A larger body is sent once. Zero or less keeps none. The default is DefaultMaxBufferedBody.
-// See also WithMaxBufferedTotal.
+// request can be repeated. A larger body is sent once. With zero or less, no body is kept. The default is
+// DefaultMaxBufferedBody. See also WithMaxBufferedTotal.
 func WithMaxBufferedBody(bytes int64) Option {
 	return func(s *settings) { s.maxBufferedBody = max(bytes, 0) }
 }
 
-// WithMaxBufferedTotal bounds the memory, in bytes, of the bodies of WithMaxBufferedBody for all requests together. It
-// counts requests that wait, and requests whose response has not been read or closed yet. A body for which there is no
-// room is not kept. Its request is neither refused nor delayed, but its body is sent once. If it would have to be
-// repeated, a 429 is returned as it came, and any other failure is a *RetryError with ErrNotRepeatable. Zero or less
-// keeps none. The default is DefaultMaxBufferedTotal.
+// WithMaxBufferedTotal bounds the memory, in bytes, of the bodies of WithMaxBufferedBody for all requests together. The
+// bound includes requests that wait, and requests whose response has not been read or closed yet. A body for which
+// there is no room is not kept. Its request is neither refused nor delayed, but its body can be sent only once: a 429
+// is then returned unchanged, and any other failure that would be retried is a *RetryError with ErrNotRepeatable. With
+// zero or less, no body is kept. The default is DefaultMaxBufferedTotal.
 func WithMaxBufferedTotal(bytes int64) Option {
 	return func(s *settings) { s.maxBufferedTotal = max(bytes, 0) }
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-func TestEveryRequestFailsWithOptionsThatExcludeEachOther(t *testing.T) {
+func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	manager := buckets.NewRESTBucketManager()
 	require.NoError(t, manager.Start())
@@ -27,16 +26,19 @@ func TestEveryRequestFailsWithOptionsThatExcludeEachOther(t *testing.T) {
 		options []httpclient.Option
 		want    []string
 	}{
-		"max rate limit and manager": {[]httpclient.Option{httpclient.WithMaxRateLimit(time.Second), httpclient.WithManager(manager)}, []string{"WithMaxRateLimit", "WithManager"}},
-		"manager and buckets":        {[]httpclient.Option{httpclient.WithManager(manager), httpclient.WithBuckets(buckets.WithOrdered())}, []string{"WithBuckets", "WithManager"}},
+		"max rate limit and manager": {[]httpclient.Option{httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter(manager)}, []string{"WithMaxRateLimit", "WithLimiter"}},
+		"manager and buckets":        {[]httpclient.Option{httpclient.WithLimiter(manager), httpclient.WithBuckets(buckets.WithOrdered())}, []string{"WithBuckets", "WithLimiter"}},
 		"max rate limit and limiter": {[]httpclient.Option{httpclient.WithMaxRateLimit(0), httpclient.WithLimiter(buckets.Unlimited{})}, []string{"WithMaxRateLimit", "WithLimiter"}},
 		"buckets and limiter":        {[]httpclient.Option{httpclient.WithBuckets(nil), httpclient.WithLimiter(manager)}, []string{"WithBuckets", "WithLimiter"}},
-		"manager and limiter":        {[]httpclient.Option{httpclient.WithLimiter(buckets.Unlimited{}), httpclient.WithManager(manager)}, []string{"WithManager", "WithLimiter"}},
+		"a limit of nothing": {
+			[]httpclient.Option{httpclient.WithBuckets(buckets.WithLimit(buckets.ForAll(), 0, time.Second))},
+			[]string{"WithLimit(all requests 0 per 1s): a limit of 0: expected 1"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "{}"))
 			transport := httpclient.NewTransport(append(c.options, httpclient.WithBase(below))...)
-			for _, r := range []*http.Request{newMessage(t), to(t, "https://example.com", newMessage(t))} {
+			for _, r := range []*http.Request{newMessage(t), to(t, "https://example.com", newMessage(t)), newMessage(t)} {
 				var bodies ledger
 				r.Body = bodies.open(r.Body)
 				_, err := transport.RoundTrip(r)
@@ -45,33 +47,6 @@ func TestEveryRequestFailsWithOptionsThatExcludeEachOther(t *testing.T) {
 					assert.ErrorContains(t, err, option)
 				}
 				assert.ErrorContains(t, err, "expected")
-				bodies.assertClosed(t)
-			}
-			assert.Empty(t, below.requests())
-			assert.NoError(t, transport.Close())
-		})
-	}
-}
-
-// A limit that cannot be declared is told to every request, whether the manager is the transport's own or not.
-func TestEveryRequestFailsWithALimitThatCannotBeDeclared(t *testing.T) {
-	t.Parallel()
-	limit := buckets.WithLimit(buckets.ForAll(), 0, time.Second)
-	for name, option := range map[string]httpclient.Option{
-		"its own manager": httpclient.WithBuckets(limit),
-		"another manager": httpclient.WithManager(buckets.NewRESTBucketManager(limit)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			below := newScript(answer(http.StatusOK, "{}"))
-			transport := httpclient.NewTransport(option, httpclient.WithBase(below))
-			for range 2 {
-				var bodies ledger
-				r := newMessage(t)
-				r.Body = bodies.open(r.Body)
-				_, err := transport.RoundTrip(r)
-				require.ErrorIs(t, err, httpclient.ErrOptions)
-				assert.ErrorContains(t, err, "WithLimit(all requests 0 per 1s): a limit of 0: expected 1")
 				bodies.assertClosed(t)
 			}
 			assert.Empty(t, below.requests())
@@ -87,9 +62,9 @@ func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 	require.NoError(t, manager.Start())
 	defer manager.Close()
 	for name, options := range map[string][]httpclient.Option{
-		"manager":     {httpclient.WithMaxRateLimit(time.Second), httpclient.WithManager(nil), httpclient.WithLimiter(nil)},
+		"manager":     {httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter(nil)},
 		"nil manager": {httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter((*buckets.RESTBucketManager)(nil))},
-		"buckets":     {httpclient.WithBuckets(), httpclient.WithManager(manager), httpclient.WithLogger(nil)},
+		"buckets":     {httpclient.WithBuckets(), httpclient.WithLimiter(manager), httpclient.WithLogger(nil)},
 		"API":         {httpclient.WithAPI(address(t, "https://discord.com/api"), "")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +78,7 @@ func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	t.Parallel()
 	options := map[string]httpclient.Option{
-		"no base": httpclient.WithBase(nil), "no limiter": httpclient.WithLimiter(nil), "no manager": httpclient.WithManager(nil),
+		"no base": httpclient.WithBase(nil), "no limiter": httpclient.WithLimiter(nil),
 		"no logger": httpclient.WithLogger(nil), "no hosts": httpclient.WithHosts(nil),
 		"no hooks": httpclient.WithHooks(httpclient.Hooks{}), "nothing": nil,
 	}
@@ -120,24 +95,20 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 		options["retries "+strconv.FormatInt(n, 10)] = httpclient.WithRetries(int(n))
 	}
 	for name, option := range options {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(fail(io.ErrUnexpectedEOF), refuse("user", "1"), answer(http.StatusOK, "done"))
-				transport := httpclient.NewTransport(option, httpclient.WithBase(below))
-				defer transport.Close()
-				for range 2 {
-					ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-					r := unreplayable(newRequest(t, http.MethodPut, messages, "hello").WithContext(ctx), strings.NewReader("hello"), -1)
-					c := send(transport, r).wait()
-					cancel()
-					assert.Less(t, c.took, time.Hour)
-					if c.err == nil {
-						assert.Contains(t, []int{http.StatusOK, http.StatusTooManyRequests}, c.status)
-					}
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(fail(io.ErrUnexpectedEOF), refuse("user", "1"), answer(http.StatusOK, "done"))
+			transport := newTransport(t, below, option)
+			for range 2 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+				r := unreplayable(newRequest(t, http.MethodPut, messages, "hello").WithContext(ctx), strings.NewReader("hello"), -1)
+				c := send(transport, r).wait()
+				cancel()
+				assert.Less(t, c.took, time.Hour)
+				if c.err == nil {
+					assert.Contains(t, []int{http.StatusOK, http.StatusTooManyRequests}, c.status)
 				}
-				assertNothingHeld(t, transport)
-			})
+			}
+			assertNothingHeld(t, transport)
 		})
 	}
 }

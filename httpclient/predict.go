@@ -25,13 +25,13 @@ type Prediction struct {
 	Hint string
 }
 
-// Predict returns how long a request that came now would wait, and why, without sending it. It counts the requests that
-// wait already; later ones with priority may still go ahead. It applies the max rate limit, the request's max wait and
-// the deadline of its context, but not the bounds of queues.
+// Predict returns how long a request that came now would wait, and why, without sending it. It takes into account the
+// requests that already wait; later requests with priority may still be sent earlier. It applies the max rate limit,
+// the request's max wait and the deadline of its context, but not the bounds of queues.
 //
 // Predict does not change the request or close its body. It finds limits on fields of the body only if the request has
-// a GetBody. A limiter of WithLimiter predicts if it has the method Predict of a buckets.RESTBucketManager. Predict
-// waits only for a GetBody that reads from elsewhere, up to 100 ms.
+// a GetBody. If GetBody returns a body that is not in memory, Predict may block for up to 100 ms; otherwise it does not
+// block. A limiter of WithLimiter predicts if it has the method Predict of a buckets.RESTBucketManager.
 func (t *Transport) Predict(request *http.Request) Prediction {
 	if t.invalid != nil {
 		return Prediction{Err: t.invalid}
@@ -47,7 +47,7 @@ func (t *Transport) Predict(request *http.Request) Prediction {
 	x := &roundTrip{Transport: t, request: request}
 	x.ask = buckets.Request{
 		Server: server, Route: route, Authorization: message.HeaderValue(request.Header, "Authorization"),
-		Group: buckets.Group(request.Context()), Supersedes: supersedes(request.Context(), route),
+		Group: buckets.OptionsOf(request.Context()).Group, Supersedes: supersedes(request.Context(), route),
 	}
 	if request.Body != nil && request.Body != http.NoBody {
 		x.body.get, x.ask.Fields = request.GetBody, x.fields

@@ -18,8 +18,7 @@ import (
 )
 
 func TestPredictSaysWhyARequestWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const bot = "Bot canary"
 		var sent atomic.Int32
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -67,8 +66,7 @@ func TestPredictSaysWhyARequestWaits(t *testing.T) {
 }
 
 func TestPredictSaysWhatIsWrongWithARequest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, roundTripper(unauthorized))
 		p := transport.Predict(as(getting(t, "/users/@me"), "canary.canary.canary"))
 		assert.NoError(t, p.Err)
@@ -98,8 +96,7 @@ func TestPredictSaysWhatIsWrongWithARequest(t *testing.T) {
 }
 
 func TestPredictFindsLimitsOnFieldsAndLeavesTheBody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, roundTripper(answer(http.StatusOK, "{}")),
 			httpclient.WithBuckets(buckets.WithKnownLimits(buckets.ChannelNameAndTopic)))
 		rename := func(body string) *http.Request {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// progress ends the context of an attempt when its caller has waited for the attempt timeout and no bytes have been
+// progress ends the context of an attempt if its caller has waited for the attempt timeout and no bytes have been
 // transferred in that time.
 //
 // The caller waits for the headers of the response, then in each read of its body, and in its Close. The time between
-// two reads does not count. Bytes of an upload that are sent during a wait start its time anew. The context's Deadline
-// is the request's, because the attempt's own end can be put off.
+// two reads does not count. If bytes of an upload are sent during a wait, the timeout of the wait starts again. The
+// context's Deadline is the request's: progress postpones the end of the attempt, so that is no deadline.
 type progress struct {
 	roundTrip *roundTrip
 	cancel    context.CancelCauseFunc // nil if the attempt has no timeout
@@ -42,7 +42,7 @@ func (p *progress) begin(ctx context.Context, now time.Time) context.Context {
 // patience returns how long a wait may last without progress.
 func (p *progress) patience() time.Duration { return p.roundTrip.attemptTimeout }
 
-// await starts the time of a wait, unless the attempt has no timeout any more.
+// await starts a wait, unless the attempt has no timeout or its timeout is turned off.
 func (p *progress) await() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,8 +56,8 @@ func (p *progress) awaitLocked() {
 	p.timer.Reset(p.patience())
 }
 
-// transferred records that bytes have been transferred. They end the wait if the caller waits for them (awaited), and
-// start its time anew otherwise.
+// transferred records that bytes have been transferred. If the caller waits for these bytes (awaited), the wait ends.
+// Otherwise the timeout of a current wait starts again.
 func (p *progress) transferred(awaited bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *progress) transferred(awaited bool) {
 	}
 }
 
-// expire is the function of the timer. If bytes came when the timer fired, the wait is over or has a later end.
+// expire is the function of the timer. If bytes were transferred while the timer fired, the wait is over or ends later.
 func (p *progress) expire() {
 	p.mu.Lock()
 	if !p.waiting || time.Now().Before(p.until) {
@@ -99,7 +99,8 @@ func (p *progress) end() {
 	}
 }
 
-// release turns off the timeout, so that only the request's context ends the attempt. It reports whether it was on.
+// release turns off the timeout, so that only the request's context ends the attempt. It reports whether the timeout
+// was on.
 func (p *progress) release() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +120,8 @@ func (p *progress) releaseLocked() *connection {
 	return c
 }
 
-// use records which connection the attempt uses now. An earlier one was found to be broken.
+// use records which connection the attempt uses now. If the attempt used another connection, that was found to be
+// broken.
 func (p *progress) use(got httptrace.GotConnInfo) {
 	if got.Conn == nil || !reflect.ValueOf(got.Conn).Comparable() {
 		return
@@ -133,8 +135,8 @@ func (p *progress) use(got httptrace.GotConnInfo) {
 	p.connection = p.roundTrip.connections.use(got.Conn, p.roundTrip.sinceMade())
 }
 
-// connections counts the attempts on each connection. Over HTTP/2 many attempts share one, which stays in use after one
-// of them has timed out. If it is dead, each further attempt on it would time out, too.
+// connections counts the attempts on each connection. Over HTTP/2 many attempts share a connection, which stays in use
+// after one of the attempts has timed out. If the connection is dead, each further attempt on it would time out, too.
 type connections struct {
 	mu    sync.Mutex // guards all fields below
 	inUse map[net.Conn]*connection
@@ -142,13 +144,13 @@ type connections struct {
 
 type connection struct {
 	net.Conn
-	attempts int          // number of attempts that use it; guarded by connections.mu
-	used     atomic.Int64 // when bytes were last transferred, or its use began, as of Transport.sinceMade
+	attempts int          // number of attempts that use the connection; guarded by connections.mu
+	used     atomic.Int64 // when bytes were last transferred, or when the use began, in the time of Transport.sinceMade
 }
 
-// timedOut closes a connection that an attempt has left because it timed out, if it was the last one, or if nothing was
-// transferred for twice the time that an attempt has. Others that use it would fail; so they first have that time, too:
-// the server may only be slow with one request.
+// timedOut closes a connection that an attempt has left because the attempt timed out. If other attempts use the
+// connection, it is closed only if nothing was transferred for twice the attempt timeout: those attempts would fail,
+// and the server may only be slow with one request.
 func (c *connections) timedOut(left *connection, now, patience time.Duration) {
 	c.mu.Lock()
 	shared := left.attempts > 0
@@ -156,7 +158,7 @@ func (c *connections) timedOut(left *connection, now, patience time.Duration) {
 	if silence := now - time.Duration(left.used.Load()); shared && silence/2 < patience {
 		return
 	}
-	defer func() { _ = recover() }() // the Close of quic-go's HTTP/3 connections panics
+	defer func() { _ = recover() }() // Close of quic-go's HTTP/3 connections panics
 	left.Close()
 }
 

@@ -21,35 +21,32 @@ import (
 func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 	t.Parallel()
 	for pause, ok := range map[time.Duration]bool{14 * time.Second: true, 16 * time.Second: false} {
-		t.Run(pause.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-					for range 10 {
-						_, _ = io.WriteString(w, "a")
-						w.(http.Flusher).Flush()
-						select {
-						case <-time.After(pause):
-						case <-r.Context().Done():
-							return
-						}
+		inBubble(t, pause.String(), func(t *testing.T) {
+			below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+				for range 10 {
+					_, _ = io.WriteString(w, "a")
+					w.(http.Flusher).Flush()
+					select {
+					case <-time.After(pause):
+					case <-r.Context().Done():
+						return
 					}
-				})
-				start := time.Now()
-				response, err := newTransport(t, below).RoundTrip(newMessage(t))
-				require.NoError(t, err)
-				content, err := io.ReadAll(response.Body)
-				require.NoError(t, response.Body.Close())
-				if ok {
-					require.NoError(t, err)
-					assert.Equal(t, strings.Repeat("a", 10), string(content))
-					assert.Equal(t, 10*pause, time.Since(start))
-					return
 				}
-				assertAttemptTimeout(t, 15*time.Second, err)
-				assert.Equal(t, "a", string(content))
-				assert.Equal(t, 15*time.Second, time.Since(start))
 			})
+			start := time.Now()
+			response, err := newTransport(t, below).RoundTrip(newMessage(t))
+			require.NoError(t, err)
+			content, err := io.ReadAll(response.Body)
+			require.NoError(t, response.Body.Close())
+			if ok {
+				require.NoError(t, err)
+				assert.Equal(t, strings.Repeat("a", 10), string(content))
+				assert.Equal(t, 10*pause, time.Since(start))
+				return
+			}
+			assertAttemptTimeout(t, 15*time.Second, err)
+			assert.Equal(t, "a", string(content))
+			assert.Equal(t, 15*time.Second, time.Since(start))
 		})
 	}
 }
@@ -60,38 +57,35 @@ func TestAResponseThatNobodyReadsIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	pauses := []time.Duration{0, time.Second, 14 * time.Second, 15 * time.Second, 16 * time.Second, 31 * time.Second, 20 * time.Minute}
 	for parent, ctx := range parents {
-		t.Run(parent, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				for _, pause := range pauses {
-					if parent == "with a deadline" && pause > time.Minute {
-						continue
-					}
-					ctx := ctx(t)
-					below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-						_, _ = io.WriteString(w, "begin")
-						w.(http.Flusher).Flush()
-						_, _ = io.WriteString(w, "end")
-						w.(http.Flusher).Flush()
-						<-r.Context().Done()
-					})
-					response, err := newTransport(t, below).RoundTrip(newMessage(t).WithContext(ctx))
-					require.NoError(t, err)
-					for _, want := range []string{"begin", "end"} {
-						time.Sleep(pause)
-						p := make([]byte, len(want))
-						_, err = io.ReadFull(response.Body, p)
-						require.NoError(t, err, "after %v", pause)
-						assert.Equal(t, want, string(p))
-					}
-					time.Sleep(pause)
-					start := time.Now()
-					_, err = response.Body.Read(make([]byte, 1)) // which does not come
-					assertAttemptTimeout(t, 15*time.Second, err)
-					assert.Equal(t, 15*time.Second, time.Since(start), "after %v", pause)
-					require.NoError(t, response.Body.Close())
+		inBubble(t, parent, func(t *testing.T) {
+			for _, pause := range pauses {
+				if parent == "with a deadline" && pause > time.Minute {
+					continue
 				}
-			})
+				ctx := ctx(t)
+				below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+					_, _ = io.WriteString(w, "begin")
+					w.(http.Flusher).Flush()
+					_, _ = io.WriteString(w, "end")
+					w.(http.Flusher).Flush()
+					<-r.Context().Done()
+				})
+				response, err := newTransport(t, below).RoundTrip(newMessage(t).WithContext(ctx))
+				require.NoError(t, err)
+				for _, want := range []string{"begin", "end"} {
+					time.Sleep(pause)
+					p := make([]byte, len(want))
+					_, err = io.ReadFull(response.Body, p)
+					require.NoError(t, err, "after %v", pause)
+					assert.Equal(t, want, string(p))
+				}
+				time.Sleep(pause)
+				start := time.Now()
+				_, err = response.Body.Read(make([]byte, 1)) // which does not come
+				assertAttemptTimeout(t, 15*time.Second, err)
+				assert.Equal(t, 15*time.Second, time.Since(start), "after %v", pause)
+				require.NoError(t, response.Body.Close())
+			}
 		})
 	}
 }
@@ -127,23 +121,9 @@ func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 	})
 }
 
-func TestClosingAResponseThatNobodyHasReadForLongLeavesNothing(t *testing.T) {
-	forEachParent(t, func(t *testing.T, parent context.Context) {
-		below := newScript(answerSlowly(http.StatusOK, "done", time.Hour))
-		response, err := newTransport(t, below).RoundTrip(newMessage(t).WithContext(parent))
-		require.NoError(t, err)
-		attempt := below.requests()[0].request.Context()
-		time.Sleep(time.Minute)
-		assert.NoError(t, attempt.Err())
-		require.NoError(t, response.Body.Close())
-		assert.ErrorIs(t, attempt.Err(), context.Canceled)
-	})
-}
-
 // One read and Close come from different goroutines, at any moment.
 func TestClosingAResponseEndsItsReading(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()

@@ -6,8 +6,8 @@ import (
 	"github.com/ratelight/ratelight/internal/librarytest"
 )
 
-// TestWebhookProgramOfTheREADMECompiles compiles that program; those with a library are compiled by the libraries'
-// modules.
-func TestWebhookProgramOfTheREADMECompiles(t *testing.T) {
-	librarytest.CompileREADME(t, "../README.md", "strings")
+// TestProgramOfTheREADMECompiles compiles the program that needs no library; the other one is compiled by its library's
+// module.
+func TestProgramOfTheREADMECompiles(t *testing.T) {
+	librarytest.CompileREADME(t, "../README.md", "github.com/ratelight/ratelight/buckets")
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -66,32 +65,29 @@ func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 		"a bad redirect": {answer: answer(http.StatusFound, "", "Location: https://discord.com:x/webhooks/1/"+webhookSecret)},
 	} {
 		for kind := range secretRequests(t) {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					transport := newTransport(t, newScript(c.answer))
-					r := secretRequests(t)[kind]
-					r.URL.User = url.UserPassword("user-SeCrEt", "password-SeCrEt")
-					r.URL.RawQuery = "wait=true&signature=SeCrEt"
-					_, err := (&http.Client{Transport: transport}).Do(r)
-					require.Error(t, err)
-					redacted := httpclient.Redact(err)
-					assertRedacted(t, redacted)
-					assert.Contains(t, redacted.Error(), "discord.com", "it says where")
-					if c.want != nil {
-						assert.True(t, c.want(redacted))
-					}
-					if c.is != nil {
-						assert.ErrorIs(t, redacted, c.is)
-					}
-					var before, after *url.Error
-					require.ErrorAs(t, err, &before)
-					require.ErrorAs(t, redacted, &after)
-					assert.Equal(t, before.Op, after.Op)
-					assert.Equal(t, before.Timeout(), after.Timeout())
-					assertRedacted(t, after)
-					assert.Equal(t, redacted.Error(), httpclient.Redact(redacted).Error(), "again")
-				})
+			inBubble(t, name+", "+kind, func(t *testing.T) {
+				transport := newTransport(t, newScript(c.answer))
+				r := secretRequests(t)[kind]
+				r.URL.User = url.UserPassword("user-SeCrEt", "password-SeCrEt")
+				r.URL.RawQuery = "wait=true&signature=SeCrEt"
+				_, err := (&http.Client{Transport: transport}).Do(r)
+				require.Error(t, err)
+				redacted := httpclient.Redact(err)
+				assertRedacted(t, redacted)
+				assert.Contains(t, redacted.Error(), "discord.com", "it says where")
+				if c.want != nil {
+					assert.True(t, c.want(redacted))
+				}
+				if c.is != nil {
+					assert.ErrorIs(t, redacted, c.is)
+				}
+				var before, after *url.Error
+				require.ErrorAs(t, err, &before)
+				require.ErrorAs(t, redacted, &after)
+				assert.Equal(t, before.Op, after.Op)
+				assert.Equal(t, before.Timeout(), after.Timeout())
+				assertRedacted(t, after)
+				assert.Equal(t, redacted.Error(), httpclient.Redact(redacted).Error(), "again")
 			})
 		}
 	}

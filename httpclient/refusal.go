@@ -16,26 +16,30 @@ import (
 )
 
 const (
-	// maxRefusal bounds how many bytes of a 429's body are read. Discord's are a few hundred.
+	// maxRefusal is how many bytes of a 429's body are read at most. Discord's bodies have a few hundred.
 	maxRefusal = 64 << 10
-	// refusalPatience bounds how long that read takes.
+	// refusalPatience is how long the read of a 429's body may take.
 	refusalPatience = 5 * time.Second
 )
 
-// refusalState is what 429s ask for. It is kept only for a limiter that is no manager, because that may not wait.
+// refusalState says how long 429s ask the request to wait. It exists only for a limiter that is no manager, because
+// such a limiter may not wait after a 429.
 type refusalState struct {
-	at         time.Time           // when the headers of the latest 429 came
+	at         time.Time           // when the headers of the latest 429 arrived
 	retryAfter time.Duration       // of the latest 429
-	inRow      ratelimits.Refusals // 429s in a row
+	inRow      ratelimits.Refusals // counts 429s in a row
 	lifted     <-chan struct{}     // closed by a LiftHolds after the latest 429
 }
 
-// handleRefusal reports a 429 to the lease: its headers at once, and then what its body adds. The attempt is the last
-// one if an edge refusal does not say when to retry, or if the body can be sent only once.
+// handleRefusal reports a refusal to the lease: its headers at once, and the rest when the body has been read. The
+// attempt is the last one if an edge refusal does not say when to retry, if the request's body can be sent only once,
+// or if the response turns out to be no refusal.
 func (x *roundTrip) handleRefusal(
-	took time.Duration, response *http.Response, lease buckets.Lease,
+	took time.Duration, response *http.Response, headers ratelimits.Response, lease buckets.Lease,
 ) (*http.Response, outcome, error) {
-	lease.Refused(x.parse(response, nil))
+	if headers.Class != ratelimits.ClassOK {
+		lease.Refused(headers)
+	}
 	if x.manager == nil {
 		if x.refusalState == nil {
 			x.refusalState = new(refusalState)
@@ -43,7 +47,8 @@ func (x *roundTrip) handleRefusal(
 		x.refusalState.at, x.refusalState.lifted = time.Now(), x.liftSignal.next()
 	}
 	read := measure(&x.times.sent)
-	refusal, whole, err := readRefusal(x.request.Context(), response.Body, !x.body.repeatable())
+	keep := !x.body.repeatable() || x.dialectOf(x.ask.Server) != nil // the body may show that it is no refusal
+	refusal, whole, err := readRefusal(x.request.Context(), response.Body, keep)
 	read()
 	limits := x.parse(response, message.Decoded(response.Header, refusal, maxRefusal))
 	lease.Update(limits)
@@ -52,6 +57,9 @@ func (x *roundTrip) handleRefusal(
 	case err != nil && x.request.Context().Err() != nil:
 		response.Body.Close()
 		return nil, done, err
+	case limits.Class == ratelimits.ClassOK:
+		response.Body = whole
+		return response, done, nil
 	case limits.Class == ratelimits.ClassEdge && !limits.HasRetryAfter:
 		response.Body.Close()
 		return nil, done, &ratelimits.EdgeError{Route: x.route(), Hold: edgeWait(x.limiter, x.ask.Server)}
@@ -67,8 +75,9 @@ func (x *roundTrip) handleRefusal(
 	return nil, refused, nil
 }
 
-// waitAfterRefusal waits as long as a 429 asked for, and longer after several. With a manager it does nothing, because
-// the manager waits. Another limiter might let the request be sent again at once, and again.
+// waitAfterRefusal waits as long as the latest 429 asked for, and longer after several 429s in a row. With a manager it
+// does nothing, because the manager waits. Another limiter might let the request be sent again at once, any number of
+// times.
 func (x *roundTrip) waitAfterRefusal() error {
 	d := x.refusalState
 	if d == nil {
@@ -87,9 +96,10 @@ func (x *roundTrip) waitAfterRefusal() error {
 	return err
 }
 
-// readRefusal reads the body of a 429, or the part that comes within refusalPatience and before the context ends. err
-// is the end of the context or of a broken body; the end of refusalPatience is no error. A late body is closed. With
-// keep it is closed only if the context ends, and whole is all of it, however late it comes.
+// readRefusal reads the body of a 429, or the part that arrives within refusalPatience and before the context ends. err
+// says that the context ended or the body broke off; the end of refusalPatience is no error. A body that arrives too
+// late is closed. If keep is set, the body is closed only if the context ends, and whole returns all of it, however
+// late it arrives.
 func readRefusal(ctx context.Context, body io.ReadCloser, keep bool) (text []byte, whole io.ReadCloser, err error) {
 	reading := start(func() (h head) {
 		h.text, h.err = io.ReadAll(io.LimitReader(body, maxRefusal))
@@ -130,7 +140,8 @@ type head struct {
 	err   error
 }
 
-// discard closes a body. First it reads a small rest that comes within briefWait, so that the connection can be reused.
+// discard closes a body. Before that it reads a small rest that arrives within briefWait, so that the connection can be
+// reused.
 func discard(body io.ReadCloser) {
 	defer body.Close()
 	reading := start(func() error {
@@ -142,7 +153,7 @@ func discard(body io.ReadCloser) {
 	}
 }
 
-// withHead returns a body that begins with head, which was read from rest before.
+// withHead returns a body that begins with head, which has already been read from rest.
 func withHead(head []byte, rest io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader

@@ -45,16 +45,6 @@ func (l *watcher) tell(what string, r ratelimits.Response) {
 func (l *watcher) Refused(r ratelimits.Response)     { l.tell("refused", r) }
 func (l *watcher) End(_ bool, r ratelimits.Response) { l.tell("ended", r) }
 
-// lateBody comes after some time, in which nothing but its Close can end a read.
-func lateBody(delay time.Duration, content io.Reader) io.ReadCloser {
-	reader, writer := io.Pipe()
-	time.AfterFunc(delay, func() {
-		_, err := io.Copy(writer, content)
-		writer.CloseWithError(err)
-	})
-	return reader
-}
-
 func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	t.Parallel()
 	const precise = `{"retry_after":2.5,"global":false}`
@@ -73,39 +63,33 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 		"nothing but trouble":   {time.Second, iotest.ErrReader(broken), time.Minute, time.Second, 3 * time.Second},
 		"until it was too late": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return lateBody(c.delay, c.content) },
-					"X-RateLimit-Scope: shared", "Retry-After: 3")
-				limiter := &watcher{start: time.Now()}
-				transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(refusal, answer(http.StatusOK, ""))))
-				defer transport.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), c.life)
-				defer cancel()
-				sent := send(transport, newMessage(t).WithContext(ctx)).wait()
-				if c.life < time.Minute {
-					assert.ErrorIs(t, sent.err, context.DeadlineExceeded)
-					assert.Equal(t, c.life, sent.took)
-				} else {
-					assertStatus(t, http.StatusOK, sent)
-				}
-				require.GreaterOrEqual(t, len(limiter.told), 2)
-				first, last := limiter.told[0], limiter.told[1]
-				assert.Equal(t, telling{"refused", 0, ratelimits.ClassShared, 3 * time.Second, true, first.response}, first)
-				assert.Equal(t, telling{"ended", c.ended, ratelimits.ClassShared, c.wait, true, last.response}, last)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.content) },
+				"X-RateLimit-Scope: shared", "Retry-After: 3")
+			limiter := &watcher{start: time.Now()}
+			transport := newTransport(t, newScript(refusal, answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
+			ctx, cancel := context.WithTimeout(t.Context(), c.life)
+			defer cancel()
+			sent := send(transport, newMessage(t).WithContext(ctx)).wait()
+			if c.life < time.Minute {
+				assert.ErrorIs(t, sent.err, context.DeadlineExceeded)
+				assert.Equal(t, c.life, sent.took)
+			} else {
+				assertStatus(t, http.StatusOK, sent)
+			}
+			require.GreaterOrEqual(t, len(limiter.told), 2)
+			first, last := limiter.told[0], limiter.told[1]
+			assert.Equal(t, telling{"refused", 0, ratelimits.ClassShared, 3 * time.Second, true, first.response}, first)
+			assert.Equal(t, telling{"ended", c.ended, ratelimits.ClassShared, c.wait, true, last.response}, last)
 		})
 	}
 }
 
 func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		limiter := &watcher{start: time.Now()}
 		below := newScript(answer(http.StatusBadGateway, ""), fail(io.EOF), answer(http.StatusNotFound, ""))
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(below))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
 		assertStatus(t, http.StatusNotFound, send(transport, getChannel(t)))
 		require.Len(t, limiter.told, 3)
 		for _, told := range limiter.told {
@@ -128,18 +112,15 @@ func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 		"large":          {0, strings.Repeat("a", 200<<10)},
 		"large and late": {6 * time.Second, strings.Repeat("a", 200<<10)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.text) },
-					"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
-				r := newMessage(t)
-				r.GetBody = nil // it can be sent only once
-				sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r)
-				assertStatus(t, http.StatusTooManyRequests, sent)
-				assert.Equal(t, c.text, sent.body)
-				assert.Equal(t, min(c.delay, 5*time.Second), sent.took)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answerSlowly(http.StatusTooManyRequests, c.text, c.delay,
+				"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
+			r := newMessage(t)
+			r.GetBody = nil // it can be sent only once
+			sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r)
+			assertStatus(t, http.StatusTooManyRequests, sent)
+			assert.Equal(t, c.text, sent.body)
+			assert.Equal(t, min(c.delay, 5*time.Second), sent.took)
 		})
 	}
 }
@@ -149,7 +130,7 @@ func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return lateBody(time.Hour, strings.NewReader("{}")) },
+			below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(time.Hour, strings.NewReader("{}")) },
 				"X-RateLimit-Scope: user", "Retry-After: 9"))
 			r := newMessage(t)
 			r.GetBody = nil
@@ -175,8 +156,7 @@ func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 }
 
 func TestAResetLiftsAPlaceToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(unauthorized, unauthorized, answer(http.StatusOK, "{}"))
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1)))
@@ -211,8 +191,7 @@ type lifted struct {
 func (l *lifted) LiftHolds() { l.times++ }
 
 func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		limiter := &lifted{}
 		bad := true
 		below := newScript(func(r *http.Request) (*http.Response, error) {
@@ -221,8 +200,7 @@ func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
 			}
 			return answer(http.StatusOK, "{}")(r)
 		})
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
 		all := func() (calls []*call) {
 			for _, path := range []string{"/guilds/1", "/users/@me"} {
 				calls = append(calls, send(transport, getting(t, path)).wait())
@@ -248,11 +226,9 @@ func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
 type limiting struct{ buckets.Unlimited }
 
 func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "120"), refuse("user", "3"), answer(http.StatusOK, "{}"))
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiting{}), httpclient.WithBase(below))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
 		transport.LiftHolds() // of nobody
 		waiting := send(transport, newMessage(t))
 		time.Sleep(time.Second)
@@ -264,12 +240,10 @@ func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 
 // What was refused before holds were lifted is in no row with what is refused afterwards.
 func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		again := refuse("user", "0")
 		below := newScript(again, again, again, again, refuse("user", "120"), again, answer(http.StatusOK, "{}"))
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiting{}), httpclient.WithBase(below))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
 		waiting := send(transport, newMessage(t))
 		time.Sleep(2 * time.Second)
 		transport.LiftHolds()
@@ -282,17 +256,14 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]httpclient.Option{"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				late := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(3*time.Second, `{"retry_after":8}`) },
-					"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
-				transport := httpclient.NewTransport(append(options, httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
-				defer transport.Close()
-				c := send(transport, newMessage(t))
-				assertStatus(t, http.StatusOK, c)
-				assert.InDelta(t, 8*time.Second, c.took, float64(slack))
-			})
+		inBubble(t, name, func(t *testing.T) {
+			late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":8}`, 3*time.Second,
+				"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
+			transport := httpclient.NewTransport(append(options, httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
+			defer transport.Close()
+			c := send(transport, newMessage(t))
+			assertStatus(t, http.StatusOK, c)
+			assert.InDelta(t, 8*time.Second, c.took, float64(slack))
 		})
 	}
 }

@@ -19,12 +19,12 @@ const (
 	// (hikari's default).
 	DefaultRetries = 3
 	// DefaultBackoff and DefaultMaxBackoff are the first and the longest pause between attempts, unless WithBackoff
-	// sets others.
+	// sets other pauses.
 	DefaultBackoff    = 500 * time.Millisecond
 	DefaultMaxBackoff = 16 * time.Second
 
-	// retryTime bounds the time from the first failed attempt to the start of the last one. Discord remembers the nonce
-	// of a message for "a few minutes" (its documentation), and the last attempt must arrive within them.
+	// retryTime bounds the time from the first failed attempt to the start of the last attempt. Discord remembers the
+	// nonce of a message for "a few minutes" (its documentation), and the last attempt must arrive within them.
 	retryTime = 2 * time.Minute
 )
 
@@ -34,7 +34,7 @@ type retrySettings struct {
 	unit    time.Duration
 	maximum time.Duration
 	unsafe  bool
-	nonce   bool // messages without a nonce get one
+	nonce   bool // whether messages without a nonce get one
 }
 
 // WithRetries sets how often a request is repeated after a temporary failure: a broken connection, an attempt without
@@ -47,15 +47,16 @@ type retrySettings struct {
 // DefaultRetries.
 //
 // The http.Transport below also repeats a GET, HEAD or OPTIONS by itself when a kept HTTP/1.1 connection turns out to
-// be broken; that counts here as one attempt, and as one request for the limits. Over HTTP/2 it does so only for
-// requests that the server has not processed.
+// be broken. Such a repetition counts as the same attempt, and not as a further request for the limits. Over HTTP/2 the
+// http.Transport repeats only requests that the server has not processed.
 func WithRetries(n int) Option {
 	return func(s *settings) { s.retrySettings.times = max(n, 0) }
 }
 
-// WithBackoff sets the first pause before another attempt; it doubles each time, up to maximum, and varies by a
-// quarter of the first. A longer Retry-After of a server error is obeyed up to the maximum. Zero or less means the
-// default, which is DefaultBackoff and DefaultMaxBackoff; a maximum below the first pause means the first pause.
+// WithBackoff sets the first pause before another attempt. The pause doubles each time, up to maximum, and varies at
+// random by a quarter of the first pause. A longer Retry-After of a server error is obeyed up to the maximum. Zero or
+// less means the default, which is DefaultBackoff and DefaultMaxBackoff; a maximum below the first pause means the
+// first pause.
 func WithBackoff(first, maximum time.Duration) Option {
 	return func(s *settings) {
 		if first <= 0 {
@@ -69,25 +70,26 @@ func WithBackoff(first, maximum time.Duration) Option {
 }
 
 // WithNonce gives each message that is created in a channel (POST /channels/{channel_id}/messages) a random nonce of 25
-// characters and enforce_nonce, so that it can be repeated after failures, see WithRetries, without being sent twice:
-// for a few minutes Discord responds to the second request with the message of the first (Discord's documentation). All
-// attempts have the same nonce; so do the message in Discord's response and in its gateway event.
+// characters and enforce_nonce. The message can then be repeated after failures, see WithRetries, without appearing
+// twice: for a few minutes Discord responds to the second request with the message of the first one (Discord's
+// documentation). All attempts have the same nonce; so do the message in Discord's response and in its gateway event.
 //
 // A body is sent unchanged if its Content-Type or content is not a JSON object (such as a form with files), if it has a
-// "nonce" or "enforce_nonce" already, is encoded, is larger than 1 MiB, can be sent only once, has trailers, or if
+// "nonce" or "enforce_nonce" already, is encoded, is larger than 1 MiB, can be sent only once, or has trailers, or if
 // there is no room for a copy, see WithMaxBufferedTotal. Webhooks and interactions have no such nonces.
 func WithNonce() Option {
 	return func(s *settings) { s.retrySettings.nonce = true }
 }
 
-// WithUnsafeRetries lets POST and PATCH be repeated after failures like all other methods. Discord may then process
-// them twice: a message may appear twice.
+// WithUnsafeRetries lets POST and PATCH be repeated after failures like all other methods. Discord may then process a
+// request twice, so that a message appears twice.
 func WithUnsafeRetries() Option {
 	return func(s *settings) { s.retrySettings.unsafe = true }
 }
 
 // RetryError is the error of a request that got no response after all retries, or whose body can be sent only once. It
-// wraps the cause. A response is returned as it came, whatever its status, and not as a RetryError.
+// wraps the cause. A request that got a response returns that response unchanged, whatever its status, instead of a
+// RetryError.
 type RetryError struct {
 	// Route is the method and template, without parameters.
 	Route string
@@ -114,12 +116,11 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// Reasons why a request is not repeated, see RetryError.
+// These are the reasons why a request is not repeated, see RetryError.
 var (
 	// ErrRetriesUsedUp means that the request was repeated as often as WithRetries allows.
 	ErrRetriesUsedUp = errors.New("all retries are used up")
-	// ErrMaxRetryDuration means that the next attempt would begin more than two minutes after the first one that
-	// failed.
+	// ErrMaxRetryDuration means that the next attempt would begin more than two minutes after the first failed attempt.
 	ErrMaxRetryDuration = errors.New("the time for retries has passed")
 	// ErrNotRepeatable means that the request's body can be sent only once. Set GetBody, or raise WithMaxBufferedBody
 	// or WithMaxBufferedTotal.
@@ -133,14 +134,14 @@ var (
 
 // retry counts the attempts of one request.
 type retry struct {
-	first    time.Time // when the first attempt that failed was sent
+	first    time.Time // when the first failed attempt was sent
 	latest   time.Time // when the latest attempt was sent
 	attempts int
 	failures int
 	backoff  *ratelimits.Backoff
 	again    bool // the next attempt follows a failure
 	reason   RetryReason
-	doubtful bool // Discord may have created the message, and repeats are safe only because it has a nonce
+	doubtful bool // Discord may have created the message; only its nonce makes repetitions safe
 }
 
 // nextRetry returns the pause before the next attempt, or the reason why there is none.
@@ -167,11 +168,11 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 		r.first = r.latest
 	}
 	if r.backoff == nil {
-		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // WithBackoff excludes errors
+		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // WithBackoff prevents errors
 	}
 	pause := r.backoff.Next()
 	if response != nil {
-		if limits := ratelimits.ParseResponse(response.StatusCode, response.Header, nil); limits.HasRetryAfter {
+		if limits := x.parse(response, nil); limits.HasRetryAfter {
 			pause = max(pause, min(limits.RetryAfter, s.maximum))
 		}
 	}
@@ -179,7 +180,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 		return 0, ErrMaxRetryDuration
 	}
 	if deadline, ok := x.request.Context().Deadline(); ok && time.Until(deadline) < pause {
-		return 0, errOver // it would end during the pause
+		return 0, errOver // the context would end during the pause
 	}
 	r.failures++
 	r.again = true
@@ -197,8 +198,8 @@ func retryReason(response *http.Response, err error) RetryReason {
 	return RetryConnection
 }
 
-// finish returns the outcome of the last attempt: its response unchanged, or its error, with the number of attempts and
-// the reason if the request was or could have been repeated.
+// finish returns the outcome of the last attempt: its response unchanged, or its error. If the request was repeated, or
+// could have been, the error is a *RetryError with the number of attempts and the reason.
 func (x *roundTrip) finish(response *http.Response, reason, err error) (*http.Response, error) {
 	if err == nil {
 		return response, nil
@@ -217,8 +218,8 @@ func (x *roundTrip) newRetryError(reason, err error) error {
 // acquireForRetry is acquireLease for an attempt after a failure. The attempt must begin within retryTime.
 func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) {
 	longest := x.maxRateLimit()
-	if own, ok := buckets.MaxWait(ctx); ok {
-		longest = own
+	if o := buckets.OptionsOf(ctx); o.HasMaxWait {
+		longest = o.MaxWait
 	}
 	left := retryTime - time.Since(x.retry.first)
 	if left < longest {
@@ -229,14 +230,14 @@ func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) 
 	switch {
 	case errors.As(err, &tooLong) && !tooLong.Deadline && left < longest:
 		return lease, x.newRetryError(ErrMaxRetryDuration, err)
-	case err == nil && time.Since(x.retry.first) > retryTime: // its wait could not be predicted
+	case err == nil && time.Since(x.retry.first) > retryTime: // the wait could not be predicted
 		lease.Return()
 		return lease, x.newRetryError(ErrMaxRetryDuration, errTooLate)
 	}
 	return lease, err
 }
 
-// safeToRepeat reports whether the server may process the request twice, without harm or because an option allows it.
+// safeToRepeat reports whether the server may process the request twice: that does no harm, or an option allows it.
 func (x *roundTrip) safeToRepeat(err error) bool {
 	switch requestConfigOf(x.request.Context()).retry {
 	case retryNever:
@@ -253,7 +254,7 @@ func (x *roundTrip) safeToRepeat(err error) bool {
 }
 
 // repeatedBelow reports whether the base transport may have sent the request before the attempt that its error
-// describes: net/http repeats some requests by itself when an idle connection turns out to be dead.
+// describes. net/http repeats such requests by itself when an idle connection turns out to be dead.
 func (x *roundTrip) repeatedBelow() bool {
 	switch methodOf(x.request) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
@@ -262,13 +263,13 @@ func (x *roundTrip) repeatedBelow() bool {
 	return x.request.Header.Get("Idempotency-Key") != "" || x.request.Header.Get("X-Idempotency-Key") != ""
 }
 
-// enforcesNonce reports whether Discord creates the message only once because of its nonce (Discord's documentation; it
-// does not for webhooks and interactions).
+// enforcesNonce reports whether a nonce makes Discord create the message only once (Discord's documentation; nonces of
+// webhooks and interactions have no such effect).
 func (x *roundTrip) enforcesNonce() bool {
 	if x.ask.Route.Route() != routes.CreateMessage {
 		return false
 	}
-	fields, ok := decode[map[string]json.RawMessage](&x.body) // for a struct the case of names would not matter
+	fields, ok := decode[map[string]json.RawMessage](&x.body) // a struct would ignore the case of names
 	nonce := string(fields["nonce"])
 	return ok && string(fields["enforce_nonce"]) == "true" && nonce != "" && nonce != "null" && nonce != `""`
 }

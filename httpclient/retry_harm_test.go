@@ -142,8 +142,7 @@ func TestAnUploadIsNotRepeatedForItsNonce(t *testing.T) {
 }
 
 func TestContextWithoutRetryHoldsForConnectionsThatDidNotComeAbout(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		refused := noConnection()
 		below := newScript(fail(refused))
 		r := newMessage(t)
@@ -154,8 +153,7 @@ func TestContextWithoutRetryHoldsForConnectionsThatDidNotComeAbout(t *testing.T)
 }
 
 func TestRefusalsAreRepeatedWithoutRetries(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"), refuse("shared", "1"), refuse("global", "1"), answer(http.StatusOK, ""))
 		r := newMessage(t)
 		sent := send(newTransport(t, below, httpclient.WithRetries(0)), r.WithContext(httpclient.ContextWithoutRetries(r.Context())))
@@ -171,34 +169,33 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 		change func(*http.Request)
 		want   string
 	}{
-		"by GetBody":        {func(*http.Request) {}, content},
-		"kept in memory":    {func(r *http.Request) { unreplayable(r, strings.NewReader(content), 1000) }, content},
-		"of unknown length": {func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(content)), -1) }, content},
-		"none":              {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }, ""},
-		"said to be none":   {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, ""},
+		"by GetBody":                {func(*http.Request) {}, content},
+		"by GetBody, however large": {func(r *http.Request) { r.ContentLength = 1 << 40 }, content},
+		"kept in memory":            {func(r *http.Request) { unreplayable(r, strings.NewReader(content), 1000) }, content},
+		"of unknown length":         {func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(content)), -1) }, content},
+		"empty, of unknown length":  {func(r *http.Request) { unreplayable(r, strings.NewReader(""), -1) }, ""},
+		"none":                      {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }, ""},
+		"said to be none":           {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"), answer(http.StatusOK, ""))
-				r := newRequest(t, http.MethodPut, channel+"/pins/2", content)
-				c.change(r)
-				var bodies ledger
-				if r.Body != nil && r.Body != http.NoBody {
-					r.Body = bodies.open(r.Body)
-				}
-				length := r.ContentLength
-				if length < 0 { // it is known once the body has been read
-					length = int64(len(c.want))
-				}
-				assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r))
-				require.Len(t, below.requests(), 4)
-				for i, a := range below.requests() {
-					assert.Equal(t, c.want, a.body, "attempt %d", i)
-					assert.Equal(t, length, a.request.ContentLength, "attempt %d", i)
-				}
-				assert.Equal(t, bodies.opened.Load(), bodies.closed.Load())
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"), answer(http.StatusOK, ""))
+			r := newRequest(t, http.MethodPut, channel+"/pins/2", content)
+			c.change(r)
+			var bodies ledger
+			if r.Body != nil && r.Body != http.NoBody {
+				r.Body = bodies.open(r.Body)
+			}
+			length := r.ContentLength
+			if length < 0 { // it is known once the body has been read
+				length = int64(len(c.want))
+			}
+			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r)) // exactly as long
+			require.Len(t, below.requests(), 4)
+			for i, a := range below.requests() {
+				assert.Equal(t, c.want, a.body, "attempt %d", i)
+				assert.Equal(t, length, a.request.ContentLength, "attempt %d", i)
+			}
+			assert.Equal(t, bodies.opened.Load(), bodies.closed.Load())
 		})
 	}
 }
@@ -213,28 +210,25 @@ func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAFailure(t *testing.T) {
 		"lost":          {fail(io.ErrUnexpectedEOF), io.ErrUnexpectedEOF},
 		"no connection": {fail(errors.Join(noConnection(), io.ErrNoProgress)), io.ErrNoProgress},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var bodies ledger
-				below := newScript(c.failure, answer(http.StatusOK, ""))
-				r := unreplayable(newRequest(t, http.MethodPut, channel, "{}"), strings.NewReader("too long"), -1)
-				r.Body = bodies.open(r.Body)
-				sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(7)), r).wait()
-				assert.Len(t, below.requests(), 1)
-				bodies.assertClosed(t)
-				if c.is == nil {
-					assertStatus(t, http.StatusServiceUnavailable, sent)
-					assert.Equal(t, "down", sent.body)
-					return
-				}
-				var vain *httpclient.RetryError
-				require.ErrorAs(t, sent.err, &vain)
-				assert.Equal(t, httpclient.ErrNotRepeatable, vain.Reason)
-				assert.Equal(t, 1, vain.Attempts)
-				assert.ErrorIs(t, sent.err, c.is)
-				assert.ErrorContains(t, sent.err, "sent only once")
-			})
+		inBubble(t, name, func(t *testing.T) {
+			var bodies ledger
+			below := newScript(c.failure, answer(http.StatusOK, ""))
+			r := unreplayable(newRequest(t, http.MethodPut, channel, "{}"), strings.NewReader("too long"), -1)
+			r.Body = bodies.open(r.Body)
+			sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(7)), r).wait()
+			assert.Len(t, below.requests(), 1)
+			bodies.assertClosed(t)
+			if c.is == nil {
+				assertStatus(t, http.StatusServiceUnavailable, sent)
+				assert.Equal(t, "down", sent.body)
+				return
+			}
+			var vain *httpclient.RetryError
+			require.ErrorAs(t, sent.err, &vain)
+			assert.Equal(t, httpclient.ErrNotRepeatable, vain.Reason)
+			assert.Equal(t, 1, vain.Attempts)
+			assert.ErrorIs(t, sent.err, c.is)
+			assert.ErrorContains(t, sent.err, "sent only once")
 		})
 	}
 }
@@ -246,25 +240,22 @@ func TestABodyThatCannotBeLookedAtIsNotWaitedFor(t *testing.T) {
 		"it does not come": func() io.ReadCloser { r, _ := io.Pipe(); return r },
 		"it does not end":  func() io.ReadCloser { return io.NopCloser(endless{}) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(fail(lostConnection()))
-				r := newMessage(t)
-				var bodies ledger
-				r.GetBody = func() (io.ReadCloser, error) {
-					body := source()
-					return struct {
-						io.Reader
-						io.Closer
-					}{body, closers{bodies.open(nil), body}}, nil
-				}
-				sent := send(newTransport(t, below), r).wait()
-				assert.Error(t, sent.err)
-				assert.Less(t, sent.took, time.Second)
-				assert.Len(t, below.requests(), 1)
-				bodies.assertClosed(t)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(fail(lostConnection()))
+			r := newMessage(t)
+			var bodies ledger
+			r.GetBody = func() (io.ReadCloser, error) {
+				body := source()
+				return struct {
+					io.Reader
+					io.Closer
+				}{body, closers{bodies.open(nil), body}}, nil
+			}
+			sent := send(newTransport(t, below), r).wait()
+			assert.Error(t, sent.err)
+			assert.Less(t, sent.took, time.Second)
+			assert.Len(t, below.requests(), 1)
+			bodies.assertClosed(t)
 		})
 	}
 }

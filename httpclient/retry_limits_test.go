@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient"
-	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // oneLeft names a bucket of two a minute, of which one is left.
@@ -37,120 +36,53 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 		"lost":                 {fail(lostConnection()), 59 * time.Second, 61 * time.Second, 1, http.MethodGet},
 		"server error":         {answer(http.StatusBadGateway, ""), 59 * time.Second, 61 * time.Second, 0, http.MethodGet},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(oneLeft(), c.failure, answer(http.StatusOK, "done"))
-				transport := newTransport(t, below)
-				first := getChannel(t)
-				first.Method = c.method
-				assertStatus(t, http.StatusOK, send(transport, first))
-				// Not a GET: net/http may have sent one of those before the error that it reports.
-				again := getChannel(t)
-				again.Method = c.method
-				sent := send(transport, again.WithContext(httpclient.ContextWithUnsafeRetries(t.Context())))
-				assertStatus(t, http.StatusOK, sent)
-				assert.GreaterOrEqual(t, sent.took, c.least)
-				assert.LessOrEqual(t, sent.took, c.most)
-				assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(oneLeft(), c.failure, answer(http.StatusOK, "done"))
+			transport := newTransport(t, below)
+			first := getChannel(t)
+			first.Method = c.method
+			assertStatus(t, http.StatusOK, send(transport, first))
+			// Not a GET: net/http may have sent one of those before the error that it reports.
+			again := getChannel(t)
+			again.Method = c.method
+			sent := send(transport, again.WithContext(httpclient.ContextWithUnsafeRetries(t.Context())))
+			assertStatus(t, http.StatusOK, sent)
+			assert.GreaterOrEqual(t, sent.took, c.least)
+			assert.LessOrEqual(t, sent.took, c.most)
+			assert.Equal(t, c.lost, transport.Manager().Stats().Lost)
 		})
 	}
 }
 
-func TestAServerErrorLeavesTheBucketAsItWas(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{500, 501, 502, 503, 504, 520, 524, 529} {
-		for kind, quota := range map[string]discordsim.Quota{"fixed": discordsim.Fixed(5, 10*time.Second), "sliding": discordsim.Sliding(5, 10*time.Second)} {
-			t.Run(strconv.Itoa(status)+", "+kind, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					failing := false
-					server := newDiscord(t, everything(quota, discordsim.Fault{Status: status, When: func(discordsim.Call) bool { return failing }}))
-					transport := newTransport(t, server.RoundTripper(), httpclient.WithRetries(0))
-					snapshot := func() (limit, remaining int, hash string) {
-						for b := range transport.Manager().Buckets() {
-							if b.Hash == "messages" {
-								return b.Limit, b.Remaining, b.Hash
-							}
-						}
-						return 0, 0, ""
-					}
-					assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-					limit, remaining, hash := snapshot()
-					require.Equal(t, 5, limit)
-					failing = true
-					assertStatus(t, status, send(transport, getChannel(t)))
-					failing = false
-					after, left, sameHash := snapshot()
-					assert.Equal(t, limit, after)
-					assert.Equal(t, hash, sameHash)
-					assert.Equal(t, remaining-1, left, "no more than its own charge")
-
-					start := time.Now()
-					for range 3 { // the rest of the window
-						assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-					}
-					assert.Less(t, time.Since(start), time.Second)
-					for range 6 {
-						assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-					}
-					assert.Zero(t, server.Report().Refused.Total())
-				})
-			})
-		}
-	}
-}
-
-func TestAnOutageOfManyEndsWellForAll(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), discordsim.Fault{From: time.Second, Until: 4 * time.Second, Status: 503}))
-		transport := newTransport(t, server.RoundTripper())
-		start := time.Now()
-		var calls []*call
-		for range 50 {
-			calls = append(calls, send(transport, getChannel(t)))
-		}
-		assertStatus(t, http.StatusOK, calls...)
-		assert.Less(t, time.Since(start), 20*time.Second)
-		assert.Zero(t, server.Report().Avoidable.Total())
-	})
-}
-
-// A bucket of one in ten seconds. The second request fails and has to wait for the next window like the others, but
-// ahead of those that came after it.
+// A bucket of one in ten seconds. The second request fails, or is refused, and has to wait for the next window like the
+// others, but ahead of those that came after it.
 func TestARequestThatFailedKeepsItsPlaceInTheQueue(t *testing.T) {
 	t.Parallel()
 	full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")...)
 	for name, failure := range map[string]func(*http.Request) (*http.Response, error){
-		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "half": fail(io.ErrUnexpectedEOF),
+		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "refused": refuse("user", "10"),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(full, failure, full)
-				below.takes = 10 * time.Millisecond
-				transport := newTransport(t, below)
-				var calls []*call
-				for i := range 6 {
-					calls = append(calls, send(transport, newRequest(t, http.MethodPut, channel, strconv.Itoa(i+1))))
-					synctest.Wait()
-				}
-				assertStatus(t, http.StatusOK, calls...)
-				order := ""
-				for _, s := range below.requests() {
-					order += s.body
-				}
-				assert.Equal(t, "1223456", order)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(full, failure, full)
+			below.takes = 10 * time.Millisecond
+			transport := newTransport(t, below)
+			var calls []*call
+			for i := range 6 {
+				calls = append(calls, send(transport, newRequest(t, http.MethodPut, channel, strconv.Itoa(i+1))))
+				synctest.Wait()
+			}
+			assertStatus(t, http.StatusOK, calls...)
+			order := ""
+			for _, s := range below.requests() {
+				order += s.body
+			}
+			assert.Equal(t, "1223456", order)
 		})
 	}
 }
 
 func TestRefusalsAreNotCountedAsRetries(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		no, bad := refuse("user", "1"), answer(http.StatusBadGateway, "")
 		below := newScript(no, no, no, bad, no, no, fail(errors.New("lost")), no, no, answer(http.StatusOK, "done"))
 		transport := newTransport(t, below, httpclient.WithRetries(2))
@@ -162,8 +94,7 @@ func TestRefusalsAreNotCountedAsRetries(t *testing.T) {
 }
 
 func TestNothingIsHeldDuringAPause(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		failed := newRequest(t, http.MethodPut, channel, "failed")
 		below := roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodPut {
@@ -183,8 +114,7 @@ func TestNothingIsHeldDuringAPause(t *testing.T) {
 }
 
 func TestAGetBodyThatFailsLaterEndsTheRequest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))
 		gone := errors.New("the file was removed")
 		r := newRequest(t, http.MethodPut, channel, "hello")
@@ -197,8 +127,7 @@ func TestAGetBodyThatFailsLaterEndsTheRequest(t *testing.T) {
 }
 
 func TestADeadlineWhileConnectingIsTheCallers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		below := roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -215,8 +144,7 @@ func TestADeadlineWhileConnectingIsTheCallers(t *testing.T) {
 
 // RoundTrip promises a *RetryError "if the request was repeated".
 func TestAnErrorAfterARepetitionSaysSo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		lost := lostConnection()
 		below := newScript(fail(noConnection()), fail(lost))
 		err := send(newTransport(t, below), newMessage(t)).wait().err
@@ -233,16 +161,13 @@ func TestAFailureWhoseBodyNeverComesIsRepeatedAllTheSame(t *testing.T) {
 	for name, options := range map[string][]httpclient.Option{
 		"by default": nil, "without a bound for attempts": {httpclient.WithAttemptTimeout(0)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				below := newScript(answerSlowly(http.StatusBadGateway, "", time.Hour), answer(http.StatusOK, "done"))
-				sent := send(newTransport(t, below, options...), getChannel(t).WithContext(ctx)).wait()
-				assertStatus(t, http.StatusOK, sent)
-				assert.LessOrEqual(t, sent.took, 16*time.Second)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			below := newScript(answerSlowly(http.StatusBadGateway, "", time.Hour), answer(http.StatusOK, "done"))
+			sent := send(newTransport(t, below, options...), getChannel(t).WithContext(ctx)).wait()
+			assertStatus(t, http.StatusOK, sent)
+			assert.LessOrEqual(t, sent.took, 16*time.Second)
 		})
 	}
 }

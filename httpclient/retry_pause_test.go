@@ -51,24 +51,20 @@ func TestPausesDoubleUpToTheMaximum(t *testing.T) {
 		"only the longest":      {[]httpclient.Option{httpclient.WithBackoff(0, s)}, []time.Duration{s / 2, s, s}, s / 8},
 		"the longest too short": {[]httpclient.Option{httpclient.WithBackoff(20*s, s)}, []time.Duration{20 * s, 20 * s, 20 * s}, 5 * s},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusBadGateway, ""))
-				assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
-				assertPauses(t, c.want, c.jitter, below)
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusBadGateway, ""))
+			assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
+			assertPauses(t, c.want, c.jitter, below)
 
-				below = newScript(fail(lostConnection()))
-				assert.Error(t, send(newTransport(t, below, c.options...), getChannel(t)).wait().err)
-				assertPauses(t, c.want, c.jitter, below)
-			})
+			below = newScript(fail(lostConnection()))
+			assert.Error(t, send(newTransport(t, below, c.options...), getChannel(t)).wait().err)
+			assertPauses(t, c.want, c.jitter, below)
 		})
 	}
 }
 
 func TestPausesVarySoThatNotEverybodyComesBackAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		firsts := make(map[time.Duration]bool)
 		shortest, longest := time.Hour, time.Duration(0)
 		for range 200 {
@@ -88,26 +84,24 @@ func TestRetryAfterOfAFailureIsObeyedUpToTheLongestPause(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		status      int
-		header      string
+		after, date string // Retry-After and Date
 		least, most time.Duration
 	}{
-		"some seconds":        {503, "5", 5 * time.Second, 5 * time.Second},
-		"of another status":   {502, "5", 5 * time.Second, 5 * time.Second},
-		"an hour":             {503, "3600", 16 * time.Second, 16 * time.Second},
-		"a billion":           {503, "1000000000", 16 * time.Second, 16 * time.Second},
-		"less than the pause": {503, "0", 375 * time.Millisecond, 625 * time.Millisecond},
-		"negative":            {503, "-3", 375 * time.Millisecond, 625 * time.Millisecond},
-		"a date":              {503, "Wed, 21 Oct 2026 07:28:00 GMT", 375 * time.Millisecond, 625 * time.Millisecond},
+		"some seconds":          {503, "5", "", 5 * time.Second, 5 * time.Second},
+		"of another status":     {502, "5", "", 5 * time.Second, 5 * time.Second},
+		"an hour":               {503, "3600", "", 16 * time.Second, 16 * time.Second},
+		"a billion":             {503, "1000000000", "", 16 * time.Second, 16 * time.Second},
+		"less than the pause":   {503, "0", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"negative":              {503, "-3", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"a date, but whose now": {503, "Wed, 21 Oct 2026 07:28:00 GMT", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"a date":                {503, "Tue, 02 Aug 2016 21:23:46 GMT", "Tue, 02 Aug 2016 21:23:43 GMT", 4 * time.Second, 4 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(c.status, "", "Retry-After: "+c.header), answer(http.StatusOK, ""))
-				sent := send(newTransport(t, below), getChannel(t))
-				assertStatus(t, http.StatusOK, sent)
-				assert.GreaterOrEqual(t, sent.took, c.least)
-				assert.LessOrEqual(t, sent.took, c.most)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(c.status, "", "Retry-After: "+c.after, "Date: "+c.date), answer(http.StatusOK, ""))
+			sent := send(newTransport(t, below), getChannel(t))
+			assertStatus(t, http.StatusOK, sent)
+			assert.GreaterOrEqual(t, sent.took, c.least)
+			assert.LessOrEqual(t, sent.took, c.most)
 		})
 	}
 }
@@ -128,23 +122,19 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 			httpclient.WithBackoff(time.Second, time.Second), httpclient.WithAttemptTimeout(0),
 		}, 118 * time.Second, 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusBadGateway, "last"))
-				below.takes = c.takes
-				sent := send(newTransport(t, below, append(c.options, httpclient.WithRetries(20))...), getChannel(t))
-				assertStatus(t, http.StatusBadGateway, sent)
-				assert.Equal(t, "last", sent.body)
-				assert.Len(t, below.requests(), c.sent)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusBadGateway, "last"))
+			below.takes = c.takes
+			sent := send(newTransport(t, below, append(c.options, httpclient.WithRetries(20))...), getChannel(t))
+			assertStatus(t, http.StatusBadGateway, sent)
+			assert.Equal(t, "last", sent.body)
+			assert.Len(t, below.requests(), c.sent)
 		})
 	}
 }
 
 func TestTheTimeForRetriesBeginsWithTheFirstAttemptThatFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 180")...),
 			answer(http.StatusBadGateway, ""), answer(http.StatusOK, "done"))
 		transport := newTransport(t, below)
@@ -157,8 +147,7 @@ func TestTheTimeForRetriesBeginsWithTheFirstAttemptThatFails(t *testing.T) {
 }
 
 func TestAPauseThatEndsAfterTheDeadlineIsNotBegun(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "sorry"))
 		transport := newTransport(t, below, httpclient.WithBackoff(10*time.Second, 0))
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -206,8 +195,7 @@ func TestAPauseEndsWithTheContextAndWithTheTransport(t *testing.T) {
 
 // A failure that the caller or the end brought about is not worth another attempt.
 func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, ""))
 		below.takes = 10 * time.Second
 		transport := newTransport(t, below)
@@ -230,8 +218,7 @@ func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 
 // The time in the queue before another attempt counts.
 func TestNoAttemptIsBegunAfterTheTimeForRetries(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 180")...)
 		below := newScript(full, answer(http.StatusBadGateway, ""), full)
 		transport := newTransport(t, below)

@@ -78,32 +78,29 @@ func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
 		http.MethodPost: false, http.MethodPatch: false,
 	} {
 		for name, failure := range failures {
-			t.Run(method+" after "+name, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					below := newScript(failure, answer(http.StatusOK, "done"))
-					transport := newTransport(t, below)
-					r := newRequest(t, method, channel, "")
-					r.Method = method
-					c := send(transport, r).wait()
-					if safe || neverSent[name] {
-						assertStatus(t, http.StatusOK, c)
-						assert.Equal(t, "done", c.body)
-						assert.Len(t, below.requests(), 2)
-						assert.InDelta(t, 0.5, c.took.Seconds(), 0.126)
-						return
-					}
-					assert.Len(t, below.requests(), 1)
-					assert.Zero(t, c.took)
-					if c.err != nil { // the very error, as nothing was tried
-						assert.NotErrorAs(t, c.err, new(*httpclient.RetryError))
-						_, want := failure(r)
-						assert.ErrorContains(t, c.err, want.Error())
-						return
-					}
-					assertStatus(t, http.StatusBadGateway, c)
-					assert.Equal(t, "<html>", c.body)
-				})
+			inBubble(t, method+" after "+name, func(t *testing.T) {
+				below := newScript(failure, answer(http.StatusOK, "done"))
+				transport := newTransport(t, below)
+				r := newRequest(t, method, channel, "")
+				r.Method = method
+				c := send(transport, r).wait()
+				if safe || neverSent[name] {
+					assertStatus(t, http.StatusOK, c)
+					assert.Equal(t, "done", c.body)
+					assert.Len(t, below.requests(), 2)
+					assert.InDelta(t, 0.5, c.took.Seconds(), 0.126)
+					return
+				}
+				assert.Len(t, below.requests(), 1)
+				assert.Zero(t, c.took)
+				if c.err != nil { // the very error, as nothing was tried
+					assert.NotErrorAs(t, c.err, new(*httpclient.RetryError))
+					_, want := failure(r)
+					assert.ErrorContains(t, c.err, want.Error())
+					return
+				}
+				assertStatus(t, http.StatusBadGateway, c)
+				assert.Equal(t, "<html>", c.body)
 			})
 		}
 	}
@@ -121,33 +118,29 @@ func TestARequestIsRepeatedSoManyTimes(t *testing.T) {
 		"once":                 {[]httpclient.Option{httpclient.WithRetries(1)}, 2},
 		"more than by default": {[]httpclient.Option{httpclient.WithRetries(6)}, 7},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusBadGateway, "gateway"))
-				assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
-				assert.Len(t, below.requests(), c.sent)
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusBadGateway, "gateway"))
+			assertStatus(t, http.StatusBadGateway, send(newTransport(t, below, c.options...), getChannel(t)))
+			assert.Len(t, below.requests(), c.sent)
 
-				lost := lostConnection()
-				below = newScript(fail(lost))
-				err := send(newTransport(t, below, c.options...), getChannel(t)).wait().err
-				require.ErrorIs(t, err, lost)
-				assert.Len(t, below.requests(), c.sent)
-				var vain *httpclient.RetryError
-				if c.sent == 1 {
-					assert.False(t, errors.As(err, &vain), "there is nothing to tell")
-					return
-				}
-				require.ErrorAs(t, err, &vain)
-				assert.Equal(t, c.sent, vain.Attempts)
-			})
+			lost := lostConnection()
+			below = newScript(fail(lost))
+			err := send(newTransport(t, below, c.options...), getChannel(t)).wait().err
+			require.ErrorIs(t, err, lost)
+			assert.Len(t, below.requests(), c.sent)
+			var vain *httpclient.RetryError
+			if c.sent == 1 {
+				assert.False(t, errors.As(err, &vain), "there is nothing to tell")
+				return
+			}
+			require.ErrorAs(t, err, &vain)
+			assert.Equal(t, c.sent, vain.Attempts)
 		})
 	}
 }
 
 func TestTheLastResponseIsReturnedWhole(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var bodies ledger
 		page := strings.Repeat("bad gateway ", 10_000)
 		below := newScript(answerWith(http.StatusBadGateway, func() io.ReadCloser { return bodies.open(strings.NewReader(page)) },
@@ -186,40 +179,37 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 		},
 		"not repeatable": {options: []httpclient.Option{httpclient.WithMaxBufferedBody(0)}, change: once, attempts: 1, reason: httpclient.ErrNotRepeatable},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(fail(lost))
-				below.takes = c.takes
-				transport := newTransport(t, below, c.options...)
-				r := newRequest(t, http.MethodPut, channel+"/pins/2", "hello")
-				if c.change != nil {
-					c.change(r)
-				}
-				err := send(transport, r).wait().err
-				var vain *httpclient.RetryError
-				require.ErrorAs(t, err, &vain)
-				assert.Equal(t, "PUT /channels/{channel_id}/pins/{message_id}", vain.Route)
-				assert.Equal(t, c.attempts, vain.Attempts)
-				assert.Len(t, below.requests(), c.attempts)
-				assert.Equal(t, c.reason, vain.Reason)
-				assert.Equal(t, c.timeout, vain.Timeout())
-				assert.ErrorIs(t, err, c.reason)
-				assert.ErrorIs(t, err, vain.Err)
-				if c.timeout {
-					assert.ErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
-				} else {
-					assert.ErrorIs(t, err, lost)
-				}
-				for _, part := range []string{vain.Route, c.reason.Error(), vain.Err.Error()} {
-					assert.ErrorContains(t, err, part)
-				}
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(fail(lost))
+			below.takes = c.takes
+			transport := newTransport(t, below, c.options...)
+			r := newRequest(t, http.MethodPut, channel+"/pins/2", "hello")
+			if c.change != nil {
+				c.change(r)
+			}
+			err := send(transport, r).wait().err
+			var vain *httpclient.RetryError
+			require.ErrorAs(t, err, &vain)
+			assert.Equal(t, "PUT /channels/{channel_id}/pins/{message_id}", vain.Route)
+			assert.Equal(t, c.attempts, vain.Attempts)
+			assert.Len(t, below.requests(), c.attempts)
+			assert.Equal(t, c.reason, vain.Reason)
+			assert.Equal(t, c.timeout, vain.Timeout())
+			assert.ErrorIs(t, err, c.reason)
+			assert.ErrorIs(t, err, vain.Err)
+			if c.timeout {
+				assert.ErrorAs(t, err, new(*httpclient.AttemptTimeoutError))
+			} else {
+				assert.ErrorIs(t, err, lost)
+			}
+			for _, part := range []string{vain.Route, c.reason.Error(), vain.Err.Error()} {
+				assert.ErrorContains(t, err, part)
+			}
 
-				_, err = (&http.Client{Transport: transport}).Do(getChannel(t))
-				var outer *url.Error
-				require.ErrorAs(t, err, &outer)
-				assert.Equal(t, c.timeout, outer.Timeout())
-			})
+			_, err = (&http.Client{Transport: transport}).Do(getChannel(t))
+			var outer *url.Error
+			require.ErrorAs(t, err, &outer)
+			assert.Equal(t, c.timeout, outer.Timeout())
 		})
 	}
 }
@@ -248,8 +238,7 @@ func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 
 // The time that is left for retries is no reason to wait longer than is allowed.
 func TestARetryWaitsNoLongerThanTheMaxRateLimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
 		below := newScript(full, answer(http.StatusBadGateway, ""), full)
 		transport := newTransport(t, below, httpclient.WithMaxRateLimit(10*time.Second))
@@ -263,8 +252,7 @@ func TestARetryWaitsNoLongerThanTheMaxRateLimit(t *testing.T) {
 
 // Refusals are always repeated within the max rate limit; a failure before one changes nothing about that.
 func TestARefusalAfterAFailureIsRepeatedWheneverItSays(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""), refuse("user", "150"), answer(http.StatusOK, "done"))
 		sent := send(newTransport(t, below), getChannel(t)) // two minutes for retries, five for limits
 		assertStatus(t, http.StatusOK, sent)
@@ -274,8 +262,7 @@ func TestARefusalAfterAFailureIsRepeatedWheneverItSays(t *testing.T) {
 
 // A caller who does not want to wait is told so, and not that the time for retries is over.
 func TestARetryThatWouldWaitTooLongForTheCallerIsNotOutOfTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(oneLeft(), answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
@@ -292,8 +279,7 @@ func TestARetryThatWouldWaitTooLongForTheCallerIsNotOutOfTime(t *testing.T) {
 
 // Discord remembers a nonce for minutes only: after that the same message would be a second one.
 func TestANonceIsNotReliedOnForLong(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""), refuse("shared", "150"), answer(http.StatusOK, "twice"))
 		r := newRequest(t, http.MethodPost, messages, `{"content":"hello","nonce":"1","enforce_nonce":true}`)
 		err := send(newTransport(t, below), r).wait().err
@@ -314,13 +300,11 @@ func (l *slow) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.
 }
 
 func TestALeaseThatComesAfterTheTimeForRetriesIsGivenBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var bodies ledger
 		limiter := new(slow)
 		below := newScript(answer(http.StatusBadGateway, ""))
-		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithLimiter(limiter))
-		defer transport.Close()
+		transport := newTransport(t, below, httpclient.WithLimiter(limiter))
 		r := newRequest(t, http.MethodPut, channel, "")
 		r.GetBody = func() (io.ReadCloser, error) { return bodies.open(strings.NewReader("{}")), nil }
 		r.Body, _ = r.GetBody()

@@ -14,18 +14,18 @@ import (
 // roundTrip is one request with all its attempts. It ends with a response or an error.
 //
 //	wait for a lease ── send ──┬── done
-//	     ▲                     ├── refused by a limit: again, as soon as the limiter says
+//	     ▲                     ├── refused by a limit: again when the limiter allows it
 //	     └─────────────────────┴── failed: again after a pause, if that does no harm
 type roundTrip struct {
 	*Transport
-	hooks   *Hooks // the hooks at the start of the request
+	hooks   *Hooks // the transport's hooks when the request began
 	request *http.Request
 	ask     buckets.Request
-	header  http.Header // the headers that are sent, without withheld ones
+	header  http.Header // the headers that are sent, without the withheld ones
 
 	credential credential
 
-	attemptTimeout time.Duration // the request's own, or the transport's
+	attemptTimeout time.Duration // the request's own timeout, or the transport's
 
 	body  body
 	retry retry
@@ -42,7 +42,7 @@ type outcome int
 
 const (
 	done    outcome = iota
-	refused         // a 429 after which the request is sent again
+	refused         // a refusal by a limit, after which the request is sent again
 	failed          // a temporary server error, or no response
 )
 
@@ -108,14 +108,15 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 		x.callResponseHook(took, nil, ratelimits.ClassOK, err)
 		return nil, failed, err
 	}
-	switch response.StatusCode {
-	case http.StatusTooManyRequests:
-		return x.handleRefusal(took, response, lease)
-	case http.StatusProxyAuthRequired: // from a proxy: the server has not seen the request
+	if response.StatusCode == http.StatusProxyAuthRequired { // a proxy's response: the server has not seen the request
 		lease.Return()
-	default:
-		x.credential.answered(response, now) // before Update lets waiting requests be sent
-		lease.Update(x.parse(response, nil))
+	} else {
+		limits := x.parse(response, nil)
+		if limits.Class != ratelimits.ClassOK || x.mayRefuse(response.StatusCode) {
+			return x.handleRefusal(took, response, limits, lease)
+		}
+		x.credential.answered(response, now) // before Update, which lets waiting requests be sent
+		lease.Update(limits)
 	}
 	x.callResponseHook(took, response, ratelimits.ClassOK, nil)
 	if temporaryStatus(response.StatusCode) {
@@ -128,7 +129,7 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 func (x *roundTrip) acquire() (buckets.Lease, error) {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()
-	if x.manager == nil { // all time in another limiter counts as waiting
+	if x.manager == nil { // a limiter without Waited: all time in it counts as waiting
 		defer measure(&x.times.waited)()
 	}
 	acquire := x.acquireLease
@@ -152,14 +153,15 @@ func (x *roundTrip) acquireLease(ctx context.Context) (buckets.Lease, error) {
 	if err != nil {
 		return buckets.Lease{}, err
 	}
-	if err := x.credential.check(); err != nil { // it may have been refused during the wait
+	if err := x.credential.check(); err != nil { // Discord may have refused it during the wait
 		lease.Return()
 		return buckets.Lease{}, err
 	}
 	return lease, nil
 }
 
-// closeInPanic is deferred where hooks are called. If one panics, it closes the response and lets the panic continue.
+// closeInPanic must be deferred in functions that call hooks. If a hook panics, it closes the response and lets the
+// panic continue.
 func closeInPanic(response *http.Response) {
 	if problem := recover(); problem != nil {
 		if response != nil {
@@ -169,16 +171,8 @@ func closeInPanic(response *http.Response) {
 	}
 }
 
-func (x *roundTrip) parse(response *http.Response, refusal []byte) ratelimits.Response {
-	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
-	if x.manager == nil || x.manager.Shares() { // other limiters and processes need it
-		limits.Stamp = ratelimits.ParseStamp(response.Header)
-	}
-	return limits
-}
-
-// sleep waits for d or until early is closed. It returns an error if the request or the transport ends before, or if
-// the credential starts to rest.
+// sleep waits for d or until early is closed. It returns an error if the request or the transport ends first, or if the
+// credential starts to rest.
 func (x *roundTrip) sleep(d time.Duration, early <-chan struct{}) error {
 	ctx := x.credential.untilStopped(x.request.Context())
 	defer x.credential.endWait()

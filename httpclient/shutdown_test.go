@@ -41,8 +41,7 @@ func (s *shutdown) assertOver(t *testing.T, err error) {
 }
 
 func TestShutdownSendsWhatWaitsAndNothingElse(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
 		transport := newTransport(t, server.RoundTripper())
 		var waiting []*call
@@ -80,40 +79,36 @@ func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 		"refused": refusal429(`{"retry_after":20}`, "X-RateLimit-Scope: shared"),
 	} {
 		for _, limiter := range []string{"manager", "own manager", "other limiter"} {
-			t.Run(name+" "+limiter, func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					options := []httpclient.Option{
-						httpclient.WithBase(newScript(first, answer(http.StatusOK, "{}"))), httpclient.WithBackoff(20*time.Second, 20*time.Second),
-					}
-					m := buckets.NewRESTBucketManager()
-					require.NoError(t, m.Start())
-					defer m.Close()
-					switch limiter {
-					case "own manager":
-						options = append(options, httpclient.WithManager(m))
-					case "other limiter":
-						options = append(options, httpclient.WithLimiter(buckets.Unlimited{}))
-					}
-					transport := httpclient.NewTransport(options...)
-					c := send(transport, newRequest(t, http.MethodGet, messages, ""))
-					time.Sleep(5 * time.Second)
-					s := shutDown(context.Background(), transport)
-					time.Sleep(5 * time.Second)
-					require.False(t, c.over())
-					require.False(t, s.over.Load())
-					assertStatus(t, http.StatusOK, c)
-					s.assertOver(t, nil)
-					assert.True(t, m.IsAlive(), "it is somebody else's")
-				})
+			inBubble(t, name+" "+limiter, func(t *testing.T) {
+				options := []httpclient.Option{
+					httpclient.WithBase(newScript(first, answer(http.StatusOK, "{}"))), httpclient.WithBackoff(20*time.Second, 20*time.Second),
+				}
+				m := buckets.NewRESTBucketManager()
+				require.NoError(t, m.Start())
+				defer m.Close()
+				switch limiter {
+				case "own manager":
+					options = append(options, httpclient.WithLimiter(m))
+				case "other limiter":
+					options = append(options, httpclient.WithLimiter(buckets.Unlimited{}))
+				}
+				transport := httpclient.NewTransport(options...)
+				c := send(transport, newRequest(t, http.MethodGet, messages, ""))
+				time.Sleep(5 * time.Second)
+				s := shutDown(context.Background(), transport)
+				time.Sleep(5 * time.Second)
+				require.False(t, c.over())
+				require.False(t, s.over.Load())
+				assertStatus(t, http.StatusOK, c)
+				s.assertOver(t, nil)
+				assert.True(t, m.IsAlive(), "it is somebody else's")
 			})
 		}
 	}
 }
 
 func TestShutdownWhoseContextEndsCutsOffWhatWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""))
 		transport := newTransport(t, below, httpclient.WithBackoff(time.Minute, time.Minute))
 		c := send(transport, newRequest(t, http.MethodGet, messages, ""))
@@ -131,13 +126,12 @@ func TestShutdownWhoseContextEndsCutsOffWhatWaits(t *testing.T) {
 }
 
 func TestCloseEndsAShutdown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager()
 		require.NoError(t, m.Start())
 		defer m.Close()
 		for range 40 { // whoever of those that it wakes is first
-			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithManager(m), httpclient.WithBackoff(time.Minute, time.Minute))
+			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithLimiter(m), httpclient.WithBackoff(time.Minute, time.Minute))
 			c := send(transport, newRequest(t, http.MethodGet, messages, ""))
 			synctest.Wait()
 			s := shutDown(context.Background(), transport)
@@ -162,8 +156,7 @@ func TestShutdownOfATransportWithNothingToDoReturnsAtOnce(t *testing.T) {
 
 // A panic of the caller's own function leaves nobody inside.
 func TestShutdownDoesNotWaitForARequestThatPanicked(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithHooks(httpclient.Hooks{
 			Request: func(context.Context, httpclient.RequestEvent) { panic("boom") },
 		}))

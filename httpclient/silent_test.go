@@ -53,52 +53,78 @@ func (s *deafSource) Close() error {
 
 func swallow(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 
-func TestAnUploadFromASilentSourceThatNothingWakesEndsAndHoldsNobody(t *testing.T) {
+// The source of an upload that falls silent moves nothing. net/http waits for the read from it when a context ends, so
+// that has to be ended, or left alone if nothing ends it.
+func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 	t.Parallel()
+	const never = time.Duration(0)
 	for name, c := range map[string]struct {
-		bytes, length int
-		getBody       bool
-		life          time.Duration // of the context
-		ends          time.Duration
+		bytes, length      int
+		getBody            bool
+		timeout            time.Duration
+		deadline, cancelAt time.Duration // of the context
+		ends               time.Duration
 	}{
-		"a stream, by its context":             {2 << 20, -1, false, 5 * time.Second, 5 * time.Second},
-		"a stream, by the attempt's time":      {2 << 20, -1, false, time.Hour, 15 * time.Second},
-		"a small body, by its context":         {0, 100, true, 5 * time.Second, 5 * time.Second},
-		"a small body, by the attempt's time":  {0, 100, true, time.Hour, 15 * time.Second},
-		"a stream, without an end of its own":  {2 << 20, -1, false, 0, 15 * time.Second},
-		"a large body that could be sent once": {2 << 20, 3 << 20, false, 5 * time.Second, 5 * time.Second},
+		"a stream, at its deadline":                  {2 << 20, -1, false, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
+		"a stream, at its deadline, without timeout": {2 << 20, -1, false, never, 5 * time.Second, never, 5 * time.Second},
+		"a stream, when it is cancelled":             {2 << 20, -1, false, 15 * time.Second, never, 5 * time.Second, 5 * time.Second},
+		"a stream, by the attempt's time":            {2 << 20, -1, false, 15 * time.Second, time.Hour, never, 15 * time.Second},
+		"a stream, without an end of its own":        {2 << 20, -1, false, 15 * time.Second, never, never, 15 * time.Second},
+		"a small body, at its deadline":              {0, 100, true, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
+		"a small body, by the attempt's time":        {0, 100, true, 15 * time.Second, time.Hour, never, 15 * time.Second},
+		"a large body that could be sent once":       {2 << 20, 3 << 20, false, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
 	} {
-		for _, blocks := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0))
-					ctx := context.Background()
-					if c.life > 0 {
-						var cancel context.CancelFunc
-						ctx, cancel = context.WithTimeout(ctx, c.life)
-						defer cancel()
+		for _, kind := range []string{"that Close wakes", "that nothing wakes", "whose Close blocks"} {
+			inBubble(t, name+", "+kind, func(t *testing.T) {
+				var bodies ledger
+				deaf := newDeaf(t)
+				source := func() io.ReadCloser {
+					switch kind {
+					case "that nothing wakes":
+						return io.NopCloser(deaf.after(c.bytes))
+					case "whose Close blocks":
+						return deaf.after(c.bytes)
 					}
-					sources := newDeaf(t)
-					r := unreplayable(newMessage(t), sources.after(c.bytes), int64(c.length)).WithContext(ctx)
-					if c.getBody {
-						r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(sources.after(c.bytes)), nil }
-					}
-					if blocks {
-						r.Body = sources.after(c.bytes)
-					}
-					silent := send(transport, r)
-					time.Sleep(time.Second)
-					next := send(transport, newMessage(t)) // on the same route, for whose first answer it waits
-					assertStatus(t, http.StatusOK, next)
-					if c.ends < 15*time.Second {
-						assert.ErrorIs(t, silent.wait().err, context.DeadlineExceeded)
-					} else {
-						assertAttemptTimeout(t, c.ends, silent.wait().err)
-					}
-					assert.GreaterOrEqual(t, silent.took, c.ends)
-					assert.Less(t, silent.took, c.ends+time.Second)
-				})
+					reader, writer := io.Pipe()
+					go func() { _, _ = writer.Write(make([]byte, c.bytes)) }()
+					return struct {
+						io.Reader
+						io.Closer
+					}{reader, closers{bodies.open(nil), reader}}
+				}
+				ctx, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				if c.cancelAt > 0 {
+					time.AfterFunc(c.cancelAt, cancel)
+				}
+				if c.deadline > 0 {
+					ctx, cancel = context.WithTimeout(ctx, c.deadline)
+					defer cancel()
+				}
+				transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0), httpclient.WithAttemptTimeout(c.timeout))
+				r := unreplayable(newMessage(t), nil, int64(c.length)).WithContext(ctx)
+				r.Body = source()
+				if c.getBody {
+					r.GetBody = func() (io.ReadCloser, error) { return source(), nil }
+				}
+				silent := send(transport, r)
+				time.Sleep(time.Second)
+				assertStatus(t, http.StatusOK, send(transport, newMessage(t))) // on the same route, for whose first answer it waits
+				silent.wait()
+				assert.GreaterOrEqual(t, silent.took, c.ends)
+				assert.Less(t, silent.took, c.ends+time.Second)
+				switch {
+				case c.cancelAt > 0:
+					assert.ErrorIs(t, silent.err, context.Canceled)
+				case c.ends == 15*time.Second:
+					assertAttemptTimeout(t, c.ends, silent.err)
+				default:
+					assert.ErrorIs(t, silent.err, context.DeadlineExceeded)
+				}
+				if kind == "that Close wakes" {
+					synctest.Wait()
+					bodies.assertClosed(t)
+				}
 			})
 		}
 	}
@@ -106,8 +132,7 @@ func TestAnUploadFromASilentSourceThatNothingWakesEndsAndHoldsNobody(t *testing.
 
 // A proxy's client stalls in the middle of its upload.
 func TestAnUploadThatStallsBeforeAReverseProxyHoldsNobody(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newServer(t, swallow))
 		proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "discord.com"
@@ -126,30 +151,6 @@ func TestAnUploadThatStallsBeforeAReverseProxyHoldsNobody(t *testing.T) {
 	})
 }
 
-func TestASmallUploadIsClosedWhenItsContextEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var bodies ledger
-		silent := func() io.ReadCloser { // whose Close ends a read
-			reader, _ := io.Pipe()
-			return struct {
-				io.Reader
-				io.Closer
-			}{reader, closers{bodies.open(nil), reader}}
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		r := unreplayable(newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", ""), nil, 100).WithContext(ctx)
-		r.Body = silent()
-		r.GetBody = func() (io.ReadCloser, error) { return silent(), nil }
-		c := send(newTransport(t, newServer(t, swallow)), r).wait()
-		assert.ErrorIs(t, c.err, context.DeadlineExceeded)
-		assert.Equal(t, time.Second, c.took)
-		synctest.Wait()
-		bodies.assertClosed(t)
-	})
-}
-
 // A body is read before the queue if it is to be kept. What it takes is given back when its source lets go of it.
 func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *testing.T) {
 	t.Parallel()
@@ -164,34 +165,30 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 		"transport, of a known length": {time.Hour, buckets.ErrClosed, 1000},
 	} {
 		for _, blocks := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					limiter := new(gate)
-					transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithMaxBufferedTotal(1000),
-						httpclient.WithBase(newScript(answer(http.StatusOK, ""))))
-					defer transport.Close()
-					ctx, cancel := context.WithTimeout(context.Background(), c.life)
-					defer cancel()
-					if c.err == buckets.ErrClosed {
-						time.AfterFunc(time.Second, func() { transport.Close() })
-					}
-					sources := &deaf{make(chan struct{})}
-					r := unreplayable(newMessage(t), sources.after(100), c.length).WithContext(ctx)
-					if blocks {
-						r.Body = sources.after(100)
-					}
-					sent := send(transport, r).wait()
-					assert.ErrorIs(t, sent.err, c.err)
-					assert.GreaterOrEqual(t, sent.took, time.Second)
-					assert.Less(t, sent.took, 2*time.Second)
-					close(sources.end)
-					synctest.Wait()
-					if c.err != buckets.ErrClosed {
-						limiter.shut.Store(true)
-						assertRoom(t, transport, 1000)
-					}
-				})
+			inBubble(t, fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
+				limiter := new(gate)
+				transport := newTransport(t, newScript(answer(http.StatusOK, "")),
+					httpclient.WithLimiter(limiter), httpclient.WithMaxBufferedTotal(1000))
+				ctx, cancel := context.WithTimeout(context.Background(), c.life)
+				defer cancel()
+				if c.err == buckets.ErrClosed {
+					time.AfterFunc(time.Second, func() { transport.Close() })
+				}
+				sources := &deaf{make(chan struct{})}
+				r := unreplayable(newMessage(t), sources.after(100), c.length).WithContext(ctx)
+				if blocks {
+					r.Body = sources.after(100)
+				}
+				sent := send(transport, r).wait()
+				assert.ErrorIs(t, sent.err, c.err)
+				assert.GreaterOrEqual(t, sent.took, time.Second)
+				assert.Less(t, sent.took, 2*time.Second)
+				close(sources.end)
+				synctest.Wait()
+				if c.err != buckets.ErrClosed {
+					limiter.shut.Store(true)
+					assertRoom(t, transport, 1000)
+				}
 			})
 		}
 	}
@@ -199,12 +196,10 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 
 // It is not read then, but closed.
 func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		limiter := new(gate)
 		limiter.shut.Store(true)
-		transport := httpclient.NewTransport(httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(answer(http.StatusOK, ""))))
-		defer transport.Close()
+		transport := newTransport(t, newScript(answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
 		sources := newDeaf(t)
 		for name, change := range map[string]func(*http.Request){
 			"large":                     func(r *http.Request) { r.ContentLength = 2 << 20 },
@@ -227,8 +222,7 @@ func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 
 // Other transports than net/http's may return at any time, and do anything.
 func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		var responses ledger
 		var count atomic.Int32
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -259,8 +253,7 @@ func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 }
 
 func TestAPanicBelowReachesTheCallerOfAnUpload(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) { panic("below") }))
 		r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
 		assert.PanicsWithValue(t, "below", func() { _, _ = transport.RoundTrip(r) })

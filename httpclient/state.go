@@ -20,8 +20,8 @@ const (
 	stateVersion = 2
 )
 
-// WithStateKey sets a secret that WriteState uses to hash credentials and tokens, see buckets.WithStateKey. The
-// transport's own manager gets it, too.
+// WithStateKey sets a secret with which WriteState hashes credentials and tokens, see buckets.WithStateKey. It also
+// sets the secret of the transport's own manager.
 func WithStateKey(secret []byte) Option {
 	kept := wire.NewSecret(secret)
 	return func(s *settings) {
@@ -30,15 +30,16 @@ func WithStateKey(secret []byte) Option {
 	}
 }
 
-// WriteState writes everything that the next transport needs to continue. It includes the state of the transport's own
-// manager, see buckets.RESTBucketManager.WriteState, but not of one of WithManager. It includes the credentials that
-// have worked within a week, so that invented ones do not use up their budget, but not those that Discord has refused.
-// RestoreState reads the state. Package statefile keeps it in a file.
+// WriteState writes everything that the next transport needs to continue. That includes the state of the transport's
+// own manager, see buckets.RESTBucketManager.WriteState, but not the state of a manager of WithLimiter. It includes the
+// credentials that have worked within a week, so that invented ones do not use up their budget, but not the credentials
+// that Discord has refused. RestoreState reads the state. Package statefile keeps it in a file.
 //
-// Write the state after Close or Shutdown: then the next transport continues exactly there. Write it now and then
-// before that, too. Only then does the manager keep its state at Close; and the last state written is used if the
-// transport is never closed, though more requests may have been sent since. The state contains no credential and no
-// token, only keyed hashes, see WithStateKey. The errors are those of w, and buckets.ErrClosed.
+// Write the state after Close or Shutdown: then the next transport continues exactly there. Write it at intervals
+// before that, too. The manager keeps its state at Close only if the state was written or restored before. If the
+// transport is never closed, the last written state is used; it may lack requests that were sent later. The state
+// contains no credential and no token, only keyed hashes, see WithStateKey. The errors are those of w, and
+// buckets.ErrClosed.
 func (t *Transport) WriteState(w io.Writer) error {
 	b := bytes.NewBuffer(t.credentials.encode(t.owned))
 	if t.owned {
@@ -52,9 +53,9 @@ func (t *Transport) WriteState(w io.Writer) error {
 	return nil
 }
 
-// RestoreState continues from a state of WriteState. Call it before the first request. The errors are those of r,
-// buckets.ErrState if the state cannot be used, buckets.ErrClosed, and one for a transport that is in use. After an
-// error nothing has changed.
+// RestoreState continues from a state that WriteState wrote. Call it before the first request. The errors are those of
+// r, buckets.ErrState if the state cannot be used, buckets.ErrClosed, and an error for a transport that is already in
+// use. After an error nothing has changed.
 func (t *Transport) RestoreState(r io.Reader) error {
 	data, err := wire.ReadBlock(r, stateKind, stateVersion)
 	if err != nil {

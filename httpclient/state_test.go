@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -32,33 +31,26 @@ func stateOf(t *testing.T, transport *httpclient.Transport, clean bool) []byte {
 }
 
 func TestStateOfATransportIsThatOfItsManagerToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "**", Quota: discordsim.Fixed(5, time.Minute)}}})
+	bubble(t, func(t *testing.T) {
+		server := newDiscord(t, everything(discordsim.Fixed(5, time.Minute)))
 		key := httpclient.WithStateKey([]byte("secret"))
 		first := newTransport(t, server.RoundTripper(), key)
 		for range 5 {
-			response, err := first.RoundTrip(newRequest(t, "GET", messages, ""))
-			require.NoError(t, err)
-			require.NoError(t, response.Body.Close())
+			assertStatus(t, http.StatusOK, send(first, getChannel(t)))
 		}
 		state := stateOf(t, first, true)
-		assert.ErrorIs(t, newTransport(t, server.RoundTripper()).RestoreState(bytes.NewReader(state)), buckets.ErrState)
-		assert.ErrorIs(t, newTransport(t, server.RoundTripper(), key).RestoreState(bytes.NewReader(state[:len(state)-1])), buckets.ErrState)
-		lent := buckets.NewRESTBucketManager()
-		require.NoError(t, lent.Start())
-		defer lent.Close()
-		require.NoError(t, newTransport(t, server.RoundTripper(), key, httpclient.WithManager(lent)).RestoreState(bytes.NewReader(state)))
-		assert.Zero(t, lent.Stats().Buckets, "it is somebody else's")
+		for name, option := range map[string]httpclient.Option{"none": nil, "another": httpclient.WithStateKey([]byte("wrong"))} {
+			err := newTransport(t, server.RoundTripper(), option).RestoreState(bytes.NewReader(state))
+			assert.ErrorIs(t, err, buckets.ErrState, "%s key", name)
+		}
+		damaged := newTransport(t, server.RoundTripper(), key).RestoreState(bytes.NewReader(state[:len(state)-1]))
+		assert.ErrorIs(t, damaged, buckets.ErrState)
 		second := newTransport(t, server.RoundTripper(), key)
 		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
 		assert.NotZero(t, second.Manager().Stats().Buckets)
-		start := time.Now()
-		response, err := second.RoundTrip(newRequest(t, "GET", messages, ""))
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		assert.Equal(t, http.StatusOK, response.StatusCode)
-		assert.InDelta(t, time.Minute, time.Since(start), float64(time.Second))
+		waited := send(second, getChannel(t))
+		assertStatus(t, http.StatusOK, waited)
+		assert.InDelta(t, time.Minute, waited.took, float64(time.Second))
 		assert.Error(t, second.RestoreState(bytes.NewReader(state)), "it is in use")
 	})
 }

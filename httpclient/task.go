@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// briefWait bounds waits for calls that return at once or not at all.
+// briefWait bounds waits for calls that return either at once or never.
 const briefWait = 100 * time.Millisecond
 
-// task is a call in a separate goroutine, so that its caller can stop waiting. It is used for calls of other code that
-// may not return when their body is closed or their context ends: reads and round trips.
+// task is a call in a separate goroutine, so that its caller can stop waiting. It is used for reads and round trips,
+// whose code may not return when their body is closed or their context ends.
 type task[T any] struct {
 	over     chan struct{}
 	returned bool
 	result   T
-	problem  any // the value of its panic
+	problem  any // the value of the call's panic
 }
 
 func start[T any](call func() T) *task[T] {
@@ -33,7 +33,7 @@ func start[T any](call func() T) *task[T] {
 	return t
 }
 
-// wait waits for the end of the call until the context ends, and reports whether the call has ended.
+// wait waits until the call or the context ends, and reports whether the call has ended.
 func (t *task[T]) wait(ctx context.Context) bool {
 	select {
 	case <-t.over:
@@ -43,7 +43,7 @@ func (t *task[T]) wait(ctx context.Context) bool {
 	}
 }
 
-// waitBriefly is wait for at most briefWait.
+// waitBriefly is wait for at most briefWait instead of a context.
 func (t *task[T]) waitBriefly() bool {
 	select {
 	case <-t.over:
@@ -66,7 +66,8 @@ func (t *task[T]) get() T {
 	return t.result
 }
 
-// leave lets the call go on without a waiter. late is called with its result, the zero value after a panic.
+// leave lets the call go on without waiting for it. late is called with the result of the call, the zero value after a
+// panic.
 func (t *task[T]) leave(late func(T)) {
 	go func() {
 		<-t.over

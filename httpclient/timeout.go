@@ -11,33 +11,34 @@ const DefaultAttemptTimeout = 15 * time.Second
 // WithAttemptTimeout sets how long one attempt may make no progress; then it ends with an *AttemptTimeoutError. Zero or
 // less means no timeout. The default is DefaultAttemptTimeout. ContextWithAttemptTimeout overrides it for one request.
 //
-// Progress means that bytes are transferred: the base transport reads a part of the request's body; the headers of the
-// response arrive; a read of its body returns. So large uploads and downloads have no timeout while they make progress.
-// These times count:
-//   - from the start of sending, or the latest part of the body, until the headers of the response: connecting, waiting
-//     for 100-continue or for the server to process the request, and waiting for the source of the body. A body in
-//     memory (see below) of a known length up to 32 KiB is one part
-//   - each read of the response's body, and its Close. While the body is not being read, there is no timeout
+// Progress means that bytes are transferred: the base transport reads a part of the request's body, the headers of the
+// response arrive, or a read of the response's body returns. Large uploads and downloads therefore have no timeout
+// while they make progress. These times count:
+//   - the time from the start of sending, or from the latest part of the body, until the headers of the response:
+//     connecting, waiting for 100-continue or for the server to process the request, and waiting for the source of the
+//     body. A body in memory (see below) of a known length up to 32 KiB is one part
+//   - the time of each read of the response's body, and of its Close. While the body is not being read, there is no
+//     timeout
 //
-// A body that is not in memory must give its first byte within the same time, in each attempt; a body that is read into
-// memory first (see WithMaxBufferedBody), each of its parts. Its request waits for its limits after that.
+// A body that is not in memory must give its first byte within the attempt timeout, in each attempt. If the body is
+// read into memory first (see WithMaxBufferedBody), each of its parts must arrive within that time. The request waits
+// for its limits after that.
 //
 // The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no
 // timeout.
 //
 // Closing a body may not end a blocked read of its source. A request whose body is not known to be in memory is
-// therefore sent by a separate goroutine, which stays blocked in such a read after the timeout. Bodies in memory are
-// those that http.NewRequest makes of a bytes.Buffer, bytes.Reader or strings.Reader, and those that the transport
-// keeps.
+// therefore sent by a separate goroutine, which stays blocked in such a read after the timeout. Bodies are in memory if
+// http.NewRequest makes them of a bytes.Buffer, bytes.Reader or strings.Reader, or if the transport keeps them.
 //
-// The timeout only finds broken connections: a server that sends a byte now and then keeps an attempt going. To bound
+// The timeout only finds broken connections: a server that sends a byte from time to time prolongs an attempt. To bound
 // the whole time of a request, give its context a deadline.
 func WithAttemptTimeout(d time.Duration) Option {
 	return func(s *settings) { s.attemptTimeout = max(d, 0) }
 }
 
 // AttemptTimeoutError is the error of an attempt that made no progress for too long. It does not match
-// context.DeadlineExceeded, because it is not the caller's deadline; its Timeout method returns true.
+// context.DeadlineExceeded, because no deadline of the caller has passed; its Timeout method returns true.
 type AttemptTimeoutError struct {
 	// Route is the method and template, without parameters.
 	Route string

@@ -13,9 +13,9 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster. Get one
-// from NewTransport; the zero value cannot be used. It is safe for concurrent use. In tests with testing/synctest make
-// one in each bubble, because its manager has timers.
+// Transport is an http.RoundTripper that sends requests to Discord as fast as Discord allows and never faster.
+// NewTransport returns a Transport; the zero value cannot be used. It is safe for concurrent use. In tests with
+// testing/synctest make a Transport in each bubble, because its manager has timers.
 type Transport struct {
 	base     http.RoundTripper
 	ownsBase bool
@@ -25,7 +25,7 @@ type Transport struct {
 	behaviour
 	hooks        atomic.Pointer[Hooks] // never nil
 	credentials  *credentials
-	epoch        time.Time // when it was made
+	epoch        time.Time // when the transport was made
 	connections  connections
 	memoryBudget memoryBudget
 	liftSignal   liftSignal
@@ -38,8 +38,8 @@ type Transport struct {
 }
 
 // NewTransport returns a transport that is ready for use. Close it when you no longer need it: until then its manager
-// runs a goroutine that evicts idle buckets. Options are applied in order; a later one of the same name replaces an
-// earlier one, except WithBuckets, WithMaxRateLimit and WithAPI, which add to it.
+// runs a goroutine that evicts idle buckets. Options are applied in order. A later option of the same name replaces an
+// earlier one; only WithBuckets, WithMaxRateLimit and WithAPI add to the earlier ones.
 //
 // NewTransport does not fail. With options that exclude each other or that the manager cannot use, every request fails
 // with ErrOptions.
@@ -51,7 +51,7 @@ func NewTransport(options ...Option) *Transport {
 		}
 	}
 	t := &Transport{
-		base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour,
+		base: s.base, limiter: s.limiter, behaviour: s.behaviour,
 		invalid: s.conflict(), requests: drain.New(),
 	}
 	t.hooks.Store(&s.hooks)
@@ -61,29 +61,27 @@ func NewTransport(options ...Option) *Transport {
 	if t.base == nil {
 		t.base, t.ownsBase = newBase()
 	}
-	if !isNil(t.limiter) {
+	if t.limiter != nil {
 		t.manager, _ = t.limiter.(*buckets.RESTBucketManager)
 	} else {
-		if t.manager == nil {
-			t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
-			if err := t.manager.Start(); err != nil { // its options are invalid
-				t.invalid = errors.Join(t.invalid, err)
-			}
-		}
+		t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
 		t.limiter = t.manager
+		if err := t.manager.Start(); err != nil { // an option is invalid
+			t.invalid = errors.Join(t.invalid, err)
+		}
 	}
 	t.credentials = newCredentials(s.stateKey, t.manager)
 	return t
 }
 
-// Pings find a dead HTTP/2 connection before the next request is lost on it.
+// Pings find a dead HTTP/2 connection before a request is lost on it.
 const (
-	pingAfter   = 15 * time.Second // without anything from the server
+	pingAfter   = 15 * time.Second // the time without anything from the server
 	pingTimeout = 5 * time.Second
 )
 
-// newBase returns a copy of http.DefaultTransport that finds dead connections, and true. If a program has replaced
-// http.DefaultTransport by another type, newBase returns that, and false.
+// newBase returns a copy of http.DefaultTransport that also pings idle HTTP/2 connections, and true. If a program has
+// replaced http.DefaultTransport by another type, newBase returns the replacement, and false.
 func newBase() (base http.RoundTripper, isOwn bool) {
 	usual, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -106,8 +104,8 @@ func isNil(l Limiter) bool {
 func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 
 // Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
-// manager of WithManager stays open, and requests that wait there go on waiting. Closing again does nothing; the error
-// is always nil.
+// manager of WithLimiter stays open, and requests that wait in that manager go on waiting. Closing again does nothing;
+// the error is always nil.
 func (t *Transport) Close() error {
 	t.requests.Closing()
 	t.end()
@@ -123,13 +121,13 @@ func (t *Transport) Close() error {
 
 // Shutdown rejects new requests, with an error that matches buckets.ErrClosed, waits until all earlier calls of
 // RoundTrip have returned, and closes the transport. Requests that wait, for a limit or for another attempt, may still
-// be sent. When the context ends first, Shutdown closes the transport at once, as Close does, and returns the context's
-// error. It does not wait for the bodies of responses; Close does not cut them off. Requests to hosts that are not
-// limited are neither rejected nor waited for. A redirect that http.Client follows is a new request.
+// be sent. If the context ends first, Shutdown closes the transport at once, as Close does, and returns the context's
+// error. Shutdown does not wait for the bodies of responses; Close does not cut them off. Shutdown neither rejects
+// requests to hosts that are not limited nor waits for them. A redirect that http.Client follows is a new request.
 //
-// Then Shutdown shuts down the manager, too, see buckets.RESTBucketManager.Shutdown, unless it is one of WithManager.
-// Shutdown can be called more than once, also at the same time. If Close or another call cuts off a waiting request,
-// Shutdown returns buckets.ErrClosed.
+// Then Shutdown shuts down the manager, too, see buckets.RESTBucketManager.Shutdown, unless it is the manager of
+// WithLimiter. Shutdown can be called more than once, also at the same time. If Close or another call of Shutdown cuts
+// off a waiting request, Shutdown returns buckets.ErrClosed.
 func (t *Transport) Shutdown(ctx context.Context) error {
 	err := t.requests.Wait(ctx, t.life.Done())
 	if err == nil && t.owned {
@@ -153,14 +151,15 @@ func (t *Transport) ResetCredential(authorization string) {
 }
 
 // HasSucceeded reports whether Discord has accepted this Authorization within a week, for a request that needs one, in
-// this process or in one whose state was restored. All others share a part of the budget of invalid requests: see
-// buckets.Request.Unproven.
+// this process or in a process whose state was restored. Authorizations without a success share a part of the budget of
+// invalid requests: see buckets.Request.Unproven.
 func (t *Transport) HasSucceeded(authorization string) bool {
 	return t.credentials.proven(t.credentials.idOf(CredentialAuthorization, authorization))
 }
 
-// LiftHolds ends all effects of earlier refusals: suspensions of credentials, waits after 429s, and the holds of the
-// limiter if it has a LiftHolds method. A manager has one, also a manager of WithManager. New responses count as usual.
+// LiftHolds ends all effects of earlier refusals: rests of credentials, waits after 429s, and the holds of the limiter
+// if it has a LiftHolds method. Every manager has this method, also a manager of WithLimiter. New responses count as
+// usual.
 func (t *Transport) LiftHolds() {
 	t.credentials.resetAll()
 	if l, ok := t.limiter.(interface{ LiftHolds() }); ok {
@@ -169,7 +168,7 @@ func (t *Transport) LiftHolds() {
 	t.liftSignal.lift()
 }
 
-// CloseIdleConnections calls the method of the same name of the base transport, if it has one. http.Client calls it.
+// CloseIdleConnections calls the base transport's method of the same name, if it has one. http.Client calls it.
 func (t *Transport) CloseIdleConnections() {
 	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -177,36 +176,36 @@ func (t *Transport) CloseIdleConnections() {
 }
 
 // RoundTrip waits until the request may be sent, sends it, and returns its response at once. After a 429 it waits and
-// sends the request again, which keeps its place in the queue. After a temporary failure it repeats the request if that
-// does no harm, see WithRetries.
+// sends the request again; the request keeps its place in the queue. After a temporary failure it repeats the request
+// if that does no harm, see WithRetries.
 //
 // This applies to limited hosts: Discord's own except its media hosts, and those of WithHosts and WithAPI. Requests to
 // other hosts, their responses and errors are passed on unchanged, also after Close, and do not affect what is known
 // about Discord. If a limited host redirected a request to another host, credentials, cookies and the Referer are
-// removed from it.
+// removed from the request.
 //
 // A 429 is returned only if the request cannot be repeated because its body can be sent only once. Every other response
 // is returned unchanged and without waiting for its body. The first 4 KiB of the body of a 401 without the header Via,
-// and of a webhook's 404, are inspected as they come, to learn whether Discord has refused the credential. If the body
-// is closed earlier, Close waits for what arrives within 100 ms. A caller that sets Accept-Encoding gets the body as it
-// came; only for the inspection gzip and deflate are decoded, and other encodings are not inspected. A 407 comes from a
-// proxy, and does not affect credentials.
+// and of a webhook's 404, are inspected as they arrive, to learn whether Discord has refused the credential. If the
+// caller closes the body earlier, Close waits at most 100 ms for these bytes. A caller that sets Accept-Encoding gets
+// the body unchanged; gzip and deflate are decoded only for the inspection, and bodies with other encodings are not
+// inspected. A 407 comes from a proxy, and does not affect credentials.
 //
 // The errors are those of the base transport, in a *RetryError if the request was repeated or should have been, and
 //   - those of buckets.RESTBucketManager.Acquire, for requests that wait too long
 //   - *ratelimits.SupersededError if a newer request took the place of this one, see ContextWithLatest
 //   - *ratelimits.EdgeError after a refusal that does not say when to retry
 //   - *AttemptTimeoutError if an attempt made no progress for too long
-//   - *CredentialError if Discord has refused the credential, at once also for requests that wait: after a 401 an
-//     Authorization rests for ten minutes on that route with that channel, guild or webhook; everywhere after 401s of
-//     two routes without a success between them. See ResetCredential
+//   - *CredentialError if Discord has refused the credential. Requests that wait get it at once, too. After a 401 an
+//     Authorization rests for ten minutes on that route with that channel, guild or webhook. After 401s of two routes
+//     without a success between them it rests everywhere. See ResetCredential
 //   - *routes.PathError for a malformed path or method
 //   - ErrOptions for options of NewTransport that exclude each other or cannot be used
 //
-// The request is not modified, and its body is always closed, even during a read if the context ends. If closing does
-// not end the read, RoundTrip returns before it ends, as the contract of http.RoundTripper allows. Only its context
-// ends a request that waits; the deprecated Request.Cancel is left to the base transport. A response with status 101,
-// and one whose body is an io.Writer, is returned as the base transport returned it.
+// The request is not modified, and its body is always closed, even during a read if the context ends. If closing the
+// body does not end the read, RoundTrip returns before the read ends, as the contract of http.RoundTripper allows. A
+// request that waits is ended only by its context; the deprecated Request.Cancel is left to the base transport. A
+// response with status 101, and a response whose body is an io.Writer, is returned as the base transport returned it.
 //
 // Requests whose bodies set the same fields share a hidden limit on those fields. The field names are read from bodies
 // whose Content-Type is JSON or missing.
@@ -239,7 +238,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		Server: server, Route: route, Authorization: authorization, Supersedes: supersedes(request.Context(), route),
 	}
 	if t.manager != nil {
-		t.manager.Begin(&x.ask) // the body may take long
+		t.manager.Begin(&x.ask) // reading the body may take long
 	}
 	x.body.reservation.of = &t.memoryBudget
 	defer x.body.close()
@@ -268,7 +267,7 @@ func (x *roundTrip) do() (*http.Response, error) {
 	return x.run()
 }
 
-// prepare sets what the limiter is asked for, the credential, and the headers that are sent.
+// prepare sets the limiter's request, the credential, and the headers that are sent.
 func (x *roundTrip) prepare() {
 	x.header = x.request.Header
 	if withheld := x.withheld(x.ask.Route); len(withheld) > 0 {
@@ -297,7 +296,7 @@ func (t *Transport) match(request *http.Request) (routes.CompiledRoute, error) {
 	return routes.Match(methodOf(request), path)
 }
 
-// methodOf returns the request's method. An empty one means GET, as in net/http.
+// methodOf returns the request's method. An empty method means GET, as in net/http.
 func methodOf(request *http.Request) string {
 	if request.Method == "" {
 		return http.MethodGet

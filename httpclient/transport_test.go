@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
@@ -16,10 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
@@ -39,27 +36,24 @@ func (u untouchable) Close() error {
 func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 201, 202, 204, 301, 304, 400, 403, 404, 405, 428, 430, 500, 501, 502, 503, 504, 524} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				header := http.Header{"X-Ratelimit-Bucket": {"abc"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
-					"X-Ratelimit-Reset-After": {"60"}, "Retry-After": {"60"}, "Anything": {"else"}}
-				given := &http.Response{StatusCode: status, Header: header.Clone(), Body: untouchable{t}}
-				calls := 0
-				transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) {
-					calls++
-					return given, nil
-				}), httpclient.WithRetries(0))
+		inBubble(t, strconv.Itoa(status), func(t *testing.T) {
+			header := http.Header{"X-Ratelimit-Bucket": {"abc"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
+				"X-Ratelimit-Reset-After": {"60"}, "Retry-After": {"60"}, "Anything": {"else"}}
+			given := &http.Response{StatusCode: status, Header: header.Clone(), Body: untouchable{t}}
+			calls := 0
+			transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) {
+				calls++
+				return given, nil
+			}), httpclient.WithRetries(0))
 
-				start := time.Now()
-				response, err := transport.RoundTrip(newRequest(t, http.MethodGet, messages, ""))
-				require.NoError(t, err)
-				assert.Same(t, given, response)
-				assert.Equal(t, status, response.StatusCode)
-				assert.Equal(t, header, response.Header)
-				assert.Equal(t, 1, calls)
-				assert.Zero(t, time.Since(start))
-			})
+			start := time.Now()
+			response, err := transport.RoundTrip(newRequest(t, http.MethodGet, messages, ""))
+			require.NoError(t, err)
+			assert.Same(t, given, response)
+			assert.Equal(t, status, response.StatusCode)
+			assert.Equal(t, header, response.Header)
+			assert.Equal(t, 1, calls)
+			assert.Zero(t, time.Since(start))
 		})
 	}
 }
@@ -87,40 +81,36 @@ func TestTheRequestIsNotModified(t *testing.T) {
 		"too long a wait":      {newScript(refuse("user", "4000")), nil},
 		"not a path":           {newScript(ok), func(r *http.Request) { r.URL.Path = "/channels/../1" }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, c.below)
-				r := newRequest(t, http.MethodPost, messages+"?wait=true", `{"content":"hello"}`)
-				r.Trailer, r.TransferEncoding = http.Header{"X-Trailer": nil}, []string{"identity"}
-				r.Host, r.Close = "discord.com", true
-				if c.change != nil {
-					c.change(r)
-				}
-				before, body, getBody, url := *r, r.Body, r.GetBody, *r.URL
-				header, trailer := r.Header.Clone(), r.Trailer.Clone()
+		inBubble(t, name, func(t *testing.T) {
+			transport := newTransport(t, c.below)
+			r := newRequest(t, http.MethodPost, messages+"?wait=true", `{"content":"hello"}`)
+			r.Trailer, r.TransferEncoding = http.Header{"X-Trailer": nil}, []string{"identity"}
+			r.Host, r.Close = "discord.com", true
+			if c.change != nil {
+				c.change(r)
+			}
+			before, body, getBody, url := *r, r.Body, r.GetBody, *r.URL
+			header, trailer := r.Header.Clone(), r.Trailer.Clone()
 
-				if response, err := transport.RoundTrip(r); err == nil {
-					response.Body.Close()
-				}
-				assert.True(t, r.Body == body, "another body")
-				assert.Equal(t, reflect.ValueOf(getBody).Pointer(), reflect.ValueOf(r.GetBody).Pointer(), "another GetBody")
-				assert.Same(t, before.URL, r.URL)
-				assert.Equal(t, url, *r.URL)
-				assert.Equal(t, header, r.Header)
-				assert.Equal(t, trailer, r.Trailer)
-				// Functions and bodies cannot be compared deeply, the rest can.
-				after := *r
-				before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
-				assert.True(t, reflect.DeepEqual(before, after))
-			})
+			if response, err := transport.RoundTrip(r); err == nil {
+				response.Body.Close()
+			}
+			assert.True(t, r.Body == body, "another body")
+			assert.Equal(t, reflect.ValueOf(getBody).Pointer(), reflect.ValueOf(r.GetBody).Pointer(), "another GetBody")
+			assert.Same(t, before.URL, r.URL)
+			assert.Equal(t, url, *r.URL)
+			assert.Equal(t, header, r.Header)
+			assert.Equal(t, trailer, r.Trailer)
+			// Functions and bodies cannot be compared deeply, the rest can.
+			after := *r
+			before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
+			assert.True(t, reflect.DeepEqual(before, after))
 		})
 	}
 }
 
 func TestTheTransportBelowGetsTheSameRequest(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"), answer(http.StatusOK, "{}"))
 		transport := newTransport(t, below)
 		type key struct{}
@@ -146,19 +136,16 @@ func TestTheTransportBelowGetsTheSameRequest(t *testing.T) {
 func TestARequestWithoutABodyHasNoneBelow(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]io.ReadCloser{"nil": nil, "http.NoBody": http.NoBody} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(refuse("user", "1"), answer(http.StatusOK, "{}"))
-				transport := newTransport(t, below)
-				r := newRequest(t, http.MethodGet, messages, "")
-				r.Body = body
-				assertStatus(t, http.StatusOK, send(transport, r))
-				require.Len(t, below.requests(), 2)
-				for _, a := range below.requests() {
-					assert.Equal(t, body, a.request.Body)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(refuse("user", "1"), answer(http.StatusOK, "{}"))
+			transport := newTransport(t, below)
+			r := newRequest(t, http.MethodGet, messages, "")
+			r.Body = body
+			assertStatus(t, http.StatusOK, send(transport, r))
+			require.Len(t, below.requests(), 2)
+			for _, a := range below.requests() {
+				assert.Equal(t, body, a.request.Body)
+			}
 		})
 	}
 }
@@ -186,8 +173,7 @@ func TestNoPathMeansTheRoot(t *testing.T) {
 }
 
 func TestErrorsOfTheTransportBelowArePassedOnAndTheNextRequestGoes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		broken := errors.New("http2: stream closed")
 		below := newScript(fail(broken), fail(broken), answer(http.StatusOK, "{}"))
 		below.takes = time.Second
@@ -238,59 +224,4 @@ func TestAPathThatIsNotDiscordsIsRefused(t *testing.T) {
 			assert.Zero(t, transport.Manager().Stats().Granted)
 		})
 	}
-}
-
-func TestFilesOfTheCDNArePassedOn(t *testing.T) {
-	t.Parallel()
-	for _, host := range []string{"cdn.discordapp.com", "media.discordapp.net:443", "images-ext-1.discordapp.net"} {
-		t.Run(host, func(t *testing.T) {
-			t.Parallel()
-			below := newScript(answer(http.StatusTooManyRequests, "later"))
-			transport := newTransport(t, below)
-			for range 2 {
-				r := newRequest(t, http.MethodGet, "/attachments/1/2/../file.png", "")
-				r.URL.Host = host
-				c := send(transport, r).wait()
-				assertStatus(t, http.StatusTooManyRequests, c)
-				assert.Equal(t, "later", c.body)
-			}
-			assert.Len(t, below.requests(), 2)
-			assert.Zero(t, transport.Manager().Stats().Granted)
-		})
-	}
-}
-
-func TestWithoutAMaxRateLimitNothingEverWaits(t *testing.T) {
-	t.Parallel()
-	for _, most := range []time.Duration{0, -time.Second} {
-		t.Run(most.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
-				transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(most))
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-
-				c := send(transport, newMessage(t)).wait()
-				var tooLong *ratelimits.TooLongError
-				require.ErrorAs(t, c.err, &tooLong)
-				assert.Zero(t, c.took)
-				time.Sleep(2 * time.Second)
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-			})
-		})
-	}
-}
-
-func TestOptionsThatAreNilChangeNothing(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.NotFoundHandler())
-	defer server.Close()
-	transport := newTransport(t, nil, append(anyHost, nil, httpclient.WithManager(nil), httpclient.WithBuckets(nil), httpclient.WithBuckets())...)
-	defer transport.CloseIdleConnections() // those of http.DefaultTransport
-	require.NotNil(t, transport.Manager())
-	assert.Equal(t, buckets.DefaultMaxRateLimit, transport.Manager().MaxRateLimit())
-	r, err := http.NewRequest(http.MethodGet, server.URL+"/api/v10/gateway", nil)
-	require.NoError(t, err)
-	assertStatus(t, http.StatusNotFound, send(transport, r))
-	assert.EqualValues(t, 1, transport.Manager().Stats().Granted)
 }

@@ -62,39 +62,21 @@ func TestInventedCredentialsStopNobodyWhoseOwnHasWorked(t *testing.T) {
 	t.Parallel()
 	for name := range inventions(t) {
 		for _, restart := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					transport := newTransport(t, roundTripper(knowing), small)
-					hook := func() *http.Request { return as(newRequest(t, "POST", webhook, "{}"), "") }
+			inBubble(t, fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
+				transport := newTransport(t, roundTripper(knowing), small)
+				hook := func() *http.Request { return as(newRequest(t, "POST", webhook, "{}"), "") }
+				assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, hook()))
+				if restart {
+					next := newTransport(t, roundTripper(knowing), small)
+					require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, transport, true))))
+					transport = next
+				}
+				assert.Equal(t, 50, invent(t, transport, inventions(t)[name]))
+				for range 20 {
 					assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, hook()))
-					if restart {
-						next := newTransport(t, roundTripper(knowing), small)
-						require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, transport, true))))
-						transport = next
-					}
-					assert.Equal(t, 50, invent(t, transport, inventions(t)[name]))
-					for range 20 {
-						assertStatus(t, http.StatusOK, send(transport, newMessage(t)), send(transport, hook()))
-					}
-				})
+				}
 			})
 		}
-	}
-}
-
-// Anybody can invent tokens in paths, so they leave room for a bot's first request, also where nothing has worked yet.
-func TestInventedTokensInPathsDoNotStopTheFirstRequestOfABot(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"interactions", "webhooks"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, roundTripper(knowing), small)
-				assert.Equal(t, 50, invent(t, transport, inventions(t)[name]))
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-			})
-		})
 	}
 }
 
@@ -112,45 +94,30 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 		"for everybody":  {"/gateway", 0, false},
 		"not documented": {"/something/new", 0, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				first := newTransport(t, roundTripper(knowing), small)
-				assertStatus(t, http.StatusOK, send(first, newRequest(t, "GET", "/api/v10"+c.path, "")))
-				for range 2 { // over two restarts, in one of which it is not used
+		for _, restart := range []bool{false, true} {
+			inBubble(t, fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
+				transport := newTransport(t, roundTripper(knowing), small)
+				assert.False(t, transport.HasSucceeded(authorization))
+				assertStatus(t, http.StatusOK, send(transport, newRequest(t, "GET", "/api/v10"+c.path, "")))
+				for range 2 { // restarts, in one of which it is not used
 					time.Sleep(c.age / 2)
-					next := newTransport(t, roundTripper(knowing), small)
-					require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, first, true))))
-					first = next
+					if restart {
+						next := newTransport(t, roundTripper(knowing), small)
+						require.NoError(t, next.RestoreState(bytes.NewReader(stateOf(t, transport, true))))
+						transport = next
+					}
 				}
-				assert.Equal(t, c.proven, first.HasSucceeded(authorization))
-				assert.Equal(t, 50, invent(t, first, inventions(t)["Authorizations"]))
-				own := send(first, newMessage(t)).wait()
+				assert.Equal(t, c.proven, transport.HasSucceeded(authorization))
+				assert.False(t, transport.HasSucceeded(""))
+				assert.Equal(t, 50, invent(t, transport, inventions(t)["Authorizations"]))
+				own := send(transport, newMessage(t)).wait()
 				assert.Equal(t, c.proven, own.err == nil, "unproven ones have one share")
 			})
-		})
+		}
 	}
 }
 
-func TestATransportTellsWhetherAnAuthorizationHasSucceededWithinAWeek(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")))
-		assert.False(t, transport.HasSucceeded(authorization))
-		assert.False(t, transport.HasSucceeded(""))
-		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
-		time.Sleep(6 * 24 * time.Hour)
-		assert.True(t, transport.HasSucceeded(authorization))
-		for _, other := range []string{"Bot another", ""} {
-			assertStatus(t, http.StatusOK, send(transport, as(newMessage(t), other)))
-		}
-		time.Sleep(2 * 24 * time.Hour)
-		assert.False(t, transport.HasSucceeded(authorization))
-		assert.True(t, transport.HasSucceeded("Bot another"))
-		assert.False(t, transport.HasSucceeded(""))
-	})
-}
-
+// A manager of somebody else's takes nothing over from a state, but the credentials are the transport's.
 func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,18 +128,13 @@ func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 		for _, secret := range []string{authorization, webhookSecret} {
 			assert.NotContains(t, string(state), secret)
 		}
-		wrong := httpclient.WithStateKey([]byte("wrong"))
-		for name, other := range map[string][]httpclient.Option{"none": nil, "another": {wrong}} {
-			transport := newTransport(t, roundTripper(knowing), append(other, small)...)
-			assert.ErrorIs(t, transport.RestoreState(bytes.NewReader(state)), buckets.ErrState, name)
-		}
 		lent := buckets.NewRESTBucketManager(buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		require.NoError(t, lent.Start())
 		defer lent.Close()
-		second := newTransport(t, roundTripper(knowing), key, httpclient.WithManager(lent))
+		second := newTransport(t, roundTripper(knowing), key, httpclient.WithLimiter(lent))
 		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
+		assert.Zero(t, lent.Stats().Buckets, "it is somebody else's")
 		assert.Equal(t, 50, invent(t, second, inventions(t)["interactions"]))
 		assertStatus(t, http.StatusOK, send(second, newMessage(t)))
-		assert.Error(t, second.RestoreState(bytes.NewReader(state)), "it is in use")
 	})
 }

@@ -25,27 +25,24 @@ func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 		"no room":      {httpclient.WithMaxBufferedTotal(0)},
 		"with GetBody": nil,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, newServer(t, swallow), options...)
-				source, writer := io.Pipe()
-				length := int64(1 << 20)
-				if name == "large" {
-					length = 3 << 20
-				}
-				r := unreplayable(newMessage(t), source, length)
-				if name == "with GetBody" {
-					r.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("it is not needed") }
-				}
-				upload := send(transport, r)
-				time.Sleep(time.Second)
-				next := send(transport, newMessage(t))
-				assertStatus(t, http.StatusOK, next)
-				assert.Less(t, next.took, time.Second)
-				go func() { _, _ = writer.Write(make([]byte, length)); writer.Close() }()
-				assertStatus(t, http.StatusOK, upload)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			transport := newTransport(t, newServer(t, swallow), options...)
+			source, writer := io.Pipe()
+			length := int64(1 << 20)
+			if name == "large" {
+				length = 3 << 20
+			}
+			r := unreplayable(newMessage(t), source, length)
+			if name == "with GetBody" {
+				r.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("it is not needed") }
+			}
+			upload := send(transport, r)
+			time.Sleep(time.Second)
+			next := send(transport, newMessage(t))
+			assertStatus(t, http.StatusOK, next)
+			assert.Less(t, next.took, time.Second)
+			go func() { _, _ = writer.Write(make([]byte, length)); writer.Close() }()
+			assertStatus(t, http.StatusOK, upload)
 		})
 	}
 }
@@ -56,50 +53,27 @@ func TestAnUploadThatHasNotBegunAgainHoldsNobody(t *testing.T) {
 	for name, first := range map[string]func(*http.Request) (*http.Response, error){
 		"after a 429": refuse("user", "1"), "after a failure": answer(http.StatusBadGateway, ""),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				transport := newTransport(t, newScript(first, answer(http.StatusOK, "")))
-				source, writer := io.Pipe()
-				r := newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", "")
-				r = unreplayable(r, io.LimitReader(endless{}, 3<<20), 3<<20)
-				r.Header.Set("Content-Type", "multipart/form-data") // it is not looked at
-				r.GetBody = func() (io.ReadCloser, error) { return source, nil }
-				upload := send(transport, r)
-				time.Sleep(5 * time.Second)
-				next := send(transport, newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/3", "{}"))
-				assertStatus(t, http.StatusOK, next)
-				assert.Less(t, next.took, time.Second)
-				go func() { _, _ = writer.Write(make([]byte, 3<<20)); writer.Close() }()
-				assertStatus(t, http.StatusOK, upload)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			transport := newTransport(t, newScript(first, answer(http.StatusOK, "")))
+			source, writer := io.Pipe()
+			r := newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", "")
+			r = unreplayable(r, io.LimitReader(endless{}, 3<<20), 3<<20)
+			r.Header.Set("Content-Type", "multipart/form-data") // it is not looked at
+			r.GetBody = func() (io.ReadCloser, error) { return source, nil }
+			upload := send(transport, r)
+			time.Sleep(5 * time.Second)
+			next := send(transport, newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/3", "{}"))
+			assertStatus(t, http.StatusOK, next)
+			assert.Less(t, next.took, time.Second)
+			go func() { _, _ = writer.Write(make([]byte, 3<<20)); writer.Close() }()
+			assertStatus(t, http.StatusOK, upload)
 		})
 	}
 }
 
-// A credential that is stopped meanwhile ends that wait, too.
-func TestTheWaitForAnUploadEndsWhenItsCredentialIsStopped(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		transport := newTransport(t, newScript(unauthorized))
-		source, writer := io.Pipe()
-		r := unreplayable(posting(t, 1), nil, 3<<20)
-		r.Body = source
-		upload := send(transport, r)
-		time.Sleep(time.Second)
-		me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
-		assertStatus(t, http.StatusUnauthorized, me, gateway)
-		assert.ErrorAs(t, upload.wait().err, new(*httpclient.CredentialError))
-		assert.Equal(t, time.Second, upload.took)
-		_, err := writer.Write([]byte("late"))
-		assert.ErrorIs(t, err, io.ErrClosedPipe)
-	})
-}
-
 // An upload that goes on slowly is the first request of its route. The others go without its outcome after 15 s.
 func TestAnUploadThatTricklesDelaysTheDiscoveryOfItsRouteABoundedTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, everything(discordsim.Fixed(5, 5*time.Second)))
 		below := &http.Transport{DialContext: server.DialContext}
 		defer below.CloseIdleConnections()
@@ -130,8 +104,7 @@ func TestAnUploadThatTricklesDelaysTheDiscoveryOfItsRouteABoundedTime(t *testing
 }
 
 func TestAnUploadThatNeverBeginsTimesOut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newServer(t, swallow))
 		source, _ := io.Pipe()
 		r := unreplayable(newMessage(t), nil, 3<<20)
@@ -147,64 +120,62 @@ func TestAnUploadThatNeverBeginsTimesOut(t *testing.T) {
 func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int64{"of a known length": 1000, "of unknown length": -1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newScript(answer(http.StatusOK, ""))
-				transport := newTransport(t, below)
-				source, writer := io.Pipe()
-				go func() {
-					for range 3 {
-						_, _ = writer.Write([]byte("piece"))
-						time.Sleep(10 * time.Second)
-					}
-				}()
-				r := unreplayable(newMessage(t), nil, length)
-				r.Body = source
-				c := send(transport, r)
-				time.Sleep(time.Hour)
-				if assert.True(t, c.over(), "it waits") {
-					assertAttemptTimeout(t, 15*time.Second, c.err)
-					assert.Equal(t, 35*time.Second, c.took)
+		inBubble(t, name, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, ""))
+			transport := newTransport(t, below)
+			source, writer := io.Pipe()
+			go func() {
+				for range 3 {
+					_, _ = writer.Write([]byte("piece"))
+					time.Sleep(10 * time.Second)
 				}
-				_, err := writer.Write([]byte("late"))
-				assert.ErrorIs(t, err, io.ErrClosedPipe)
-				assert.Empty(t, below.requests())
-			})
+			}()
+			r := unreplayable(newMessage(t), nil, length)
+			r.Body = source
+			c := send(transport, r)
+			time.Sleep(time.Hour)
+			if assert.True(t, c.over(), "it waits") {
+				assertAttemptTimeout(t, 15*time.Second, c.err)
+				assert.Equal(t, 35*time.Second, c.took)
+			}
+			_, err := writer.Write([]byte("late"))
+			assert.ErrorIs(t, err, io.ErrClosedPipe)
+			assert.Empty(t, below.requests())
 		})
 	}
 }
 
-// That is so for a body that is read into memory before, too. One whose credential rests already is not read.
-func TestTheReadingOfABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
+// A credential that is stopped meanwhile ends the wait for a body. One that rests already has it not read at all.
+func TestTheWaitForABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		transport := newTransport(t, newScript(unauthorized))
-		silent := func() (*call, *io.PipeWriter) {
-			source, writer := io.Pipe()
-			r := unreplayable(posting(t, 1), nil, -1)
-			r.Body = source
-			return send(transport, r), writer
-		}
-		during, writer := silent()
-		time.Sleep(time.Second)
-		me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
-		assertStatus(t, http.StatusUnauthorized, me, gateway)
-		after, _ := silent()
-		for _, c := range []*call{during, after} {
-			assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
-		}
-		assert.Equal(t, time.Second, during.took)
-		assert.Zero(t, after.took)
-		_, err := writer.Write([]byte("late"))
-		assert.ErrorIs(t, err, io.ErrClosedPipe)
-	})
+	for name, length := range map[string]int64{"sent as it comes": 3 << 20, "read into memory": -1} {
+		inBubble(t, name, func(t *testing.T) {
+			transport := newTransport(t, newScript(unauthorized))
+			silent := func() (*call, *io.PipeWriter) {
+				source, writer := io.Pipe()
+				r := unreplayable(posting(t, 1), nil, length)
+				r.Body = source
+				return send(transport, r), writer
+			}
+			during, writer := silent()
+			time.Sleep(time.Second)
+			me, gateway := send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot"))
+			assertStatus(t, http.StatusUnauthorized, me, gateway)
+			after, _ := silent()
+			for _, c := range []*call{during, after} {
+				assert.ErrorAs(t, c.wait().err, new(*httpclient.CredentialError))
+			}
+			assert.Equal(t, time.Second, during.took)
+			assert.Zero(t, after.took)
+			_, err := writer.Write([]byte("late"))
+			assert.ErrorIs(t, err, io.ErrClosedPipe)
+		})
+	}
 }
 
 // An urgent request may be sent although others would wait too long. Its body is kept like that of any other.
 func TestTheBodyOfAnUrgentRequestIsKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		full := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")
 		below := newScript(answer(http.StatusOK, "", full...), refuse("user", "1"), answer(http.StatusOK, "", full...))
 		transport := newTransport(t, below, httpclient.WithMaxRateLimit(time.Minute))

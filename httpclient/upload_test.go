@@ -73,16 +73,13 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 			r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(upload()), nil }
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := unreplayable(newMessage(t), upload(), size)
-				c.change(r)
-				sent := send(newTransport(t, c.below(t)), r).wait()
-				assertStatus(t, http.StatusOK, sent)
-				assert.Equal(t, fmt.Sprint(size), sent.body)
-				assert.Greater(t, sent.took, 20*time.Second)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			r := unreplayable(newMessage(t), upload(), size)
+			c.change(r)
+			sent := send(newTransport(t, c.below(t)), r).wait()
+			assertStatus(t, http.StatusOK, sent)
+			assert.Equal(t, fmt.Sprint(size), sent.body)
+			assert.Greater(t, sent.took, 20*time.Second)
 		})
 	}
 }
@@ -90,95 +87,25 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 func TestAnUploadThatStopsIsATimeout(t *testing.T) {
 	t.Parallel()
 	for name, stops := range map[string]time.Duration{"at once": 0, "in the middle": 30 * time.Second, "at the end": time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				start := time.Now()
-				var last atomic.Int64 // since then
-				below := newServer(t, func(_ http.ResponseWriter, r *http.Request) {
-					p := make([]byte, 64<<10)
-					for time.Since(start) < stops {
-						time.Sleep(10 * time.Second)
-						if _, err := io.ReadFull(r.Body, p); err != nil {
-							break
-						}
-						last.Store(int64(time.Since(start)))
+		inBubble(t, name, func(t *testing.T) {
+			start := time.Now()
+			var last atomic.Int64 // since then
+			below := newServer(t, func(_ http.ResponseWriter, r *http.Request) {
+				p := make([]byte, 64<<10)
+				for time.Since(start) < stops {
+					time.Sleep(10 * time.Second)
+					if _, err := io.ReadFull(r.Body, p); err != nil {
+						break
 					}
-					<-r.Context().Done()
-				})
-				r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
-				sent := send(newTransport(t, below), r).wait()
-				assertAttemptTimeout(t, 15*time.Second, sent.err)
-				assert.Equal(t, time.Duration(last.Load())+15*time.Second, sent.took)
+					last.Store(int64(time.Since(start)))
+				}
+				<-r.Context().Done()
 			})
+			r := unreplayable(newMessage(t), io.LimitReader(endless{}, 2<<20), 2<<20)
+			sent := send(newTransport(t, below), r).wait()
+			assertAttemptTimeout(t, 15*time.Second, sent.err)
+			assert.Equal(t, time.Duration(last.Load())+15*time.Second, sent.took)
 		})
-	}
-}
-
-// The source of an upload that falls silent moves nothing either. net/http waits for the read from it when a context
-// ends, so that has to be ended.
-func TestAnUploadFromASilentSourceEnds(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		timeout, deadline, cancel time.Duration
-		took                      time.Duration
-	}{
-		"when nothing moved for too long":           {timeout: 15 * time.Second, took: 65 * time.Second},
-		"at its deadline":                           {timeout: 15 * time.Second, deadline: 55 * time.Second, took: 55 * time.Second},
-		"at its deadline, without a timeout":        {deadline: 55 * time.Second, took: 55 * time.Second},
-		"at its deadline, before the timeout":       {timeout: time.Minute, deadline: 55 * time.Second, took: 55 * time.Second},
-		"when it is cancelled":                      {timeout: 15 * time.Second, cancel: 55 * time.Second, took: 55 * time.Second},
-		"when it is cancelled, without any timeout": {cancel: 55 * time.Second, took: 55 * time.Second},
-	} {
-		for _, repeatable := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, repeatable %v", name, repeatable), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					var bodies ledger
-					source := func() io.ReadCloser {
-						reader, writer := io.Pipe()
-						go func() {
-							for range 5 {
-								time.Sleep(10 * time.Second)
-								_, _ = writer.Write(make([]byte, 100))
-							}
-						}()
-						return struct {
-							io.Reader
-							io.Closer
-						}{reader, closers{bodies.open(nil), reader}}
-					}
-					ctx, cancel := context.WithCancel(context.Background())
-					defer cancel()
-					if c.cancel > 0 {
-						time.AfterFunc(c.cancel, cancel)
-					}
-					if c.deadline > 0 {
-						ctx, cancel = context.WithTimeout(ctx, c.deadline)
-						defer cancel()
-					}
-					r := newMessage(t).WithContext(ctx)
-					r.Body, r.GetBody, r.ContentLength = source(), nil, -1
-					if repeatable {
-						r.GetBody = func() (io.ReadCloser, error) { return source(), nil }
-					}
-					below := newServer(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-					sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(0), httpclient.WithAttemptTimeout(c.timeout)), r).wait()
-					assert.GreaterOrEqual(t, sent.took, c.took)
-					assert.Less(t, sent.took, c.took+time.Second)
-					switch {
-					case c.deadline > 0:
-						assert.ErrorIs(t, sent.err, context.DeadlineExceeded)
-					case c.cancel > 0:
-						assert.ErrorIs(t, sent.err, context.Canceled)
-					default:
-						assertAttemptTimeout(t, 15*time.Second, sent.err)
-					}
-					time.Sleep(time.Hour) // until the sources have seen it
-					bodies.assertClosed(t)
-				})
-			})
-		}
 	}
 }
 
@@ -204,8 +131,7 @@ func (o *onceOnly) Close() error {
 }
 
 func TestTheBodyOfAnUploadIsClosedOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		body := &onceOnly{Reader: io.LimitReader(endless{}, 1<<20)}
 		r := newMessage(t)
 		r.Body, r.GetBody, r.ContentLength = body, nil, -1
@@ -222,24 +148,21 @@ func TestTheBodyOfAnUploadIsClosedOnce(t *testing.T) {
 func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	t.Parallel()
 	for consent, ok := range map[time.Duration]bool{13 * time.Second: true, 16 * time.Second: false} {
-		t.Run(consent.String(), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-					time.Sleep(consent)
-					fmt.Fprint(w, readSlowly(r.Body, 64<<10, time.Second))
-				})
-				r := unreplayable(newMessage(t), io.LimitReader(endless{}, 1<<20), 1<<20)
-				r.Header.Set("Expect", "100-continue")
-				sent := send(newTransport(t, below), r).wait()
-				if ok {
-					assertStatus(t, http.StatusOK, sent)
-					assert.GreaterOrEqual(t, sent.took, 30*time.Second)
-					return
-				}
-				assertAttemptTimeout(t, 15*time.Second, sent.err)
-				assert.Equal(t, 15*time.Second, sent.took)
+		inBubble(t, consent.String(), func(t *testing.T) {
+			below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(consent)
+				fmt.Fprint(w, readSlowly(r.Body, 64<<10, time.Second))
 			})
+			r := unreplayable(newMessage(t), io.LimitReader(endless{}, 1<<20), 1<<20)
+			r.Header.Set("Expect", "100-continue")
+			sent := send(newTransport(t, below), r).wait()
+			if ok {
+				assertStatus(t, http.StatusOK, sent)
+				assert.GreaterOrEqual(t, sent.took, 30*time.Second)
+				return
+			}
+			assertAttemptTimeout(t, 15*time.Second, sent.err)
+			assert.Equal(t, 15*time.Second, sent.took)
 		})
 	}
 }
@@ -251,21 +174,18 @@ func TestASmallBodyIsSentTogetherWithItsHeaders(t *testing.T) {
 		"by GetBody":     func(*http.Request) {},
 		"kept in memory": func(r *http.Request) { unreplayable(r, r.Body, -1) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := newDiscord(t, everything(discordsim.Fixed(5, time.Second)))
-				var writes atomic.Int32
-				below := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-					c, err := server.DialContext(ctx, network, address)
-					return &countedConn{c, &writes}, err
-				}}
-				defer below.CloseIdleConnections()
-				r := newMessage(t)
-				change(r)
-				assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
-				assert.EqualValues(t, 1, writes.Load())
-			})
+		inBubble(t, name, func(t *testing.T) {
+			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second)))
+			var writes atomic.Int32
+			below := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := server.DialContext(ctx, network, address)
+				return &countedConn{c, &writes}, err
+			}}
+			defer below.CloseIdleConnections()
+			r := newMessage(t)
+			change(r)
+			assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
+			assert.EqualValues(t, 1, writes.Load())
 		})
 	}
 }

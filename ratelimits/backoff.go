@@ -21,7 +21,7 @@ type Backoff struct {
 }
 
 // NewBackoff returns a backoff whose delays begin with unit (which must be positive) and grow by the factor base
-// (finite, at least 1). They end at maximum (at least unit) and are shifted by up to ± jitter (not negative).
+// (finite, at least 1) up to maximum (at least unit). Each delay is shifted by up to ± jitter (not negative).
 func NewBackoff(unit time.Duration, base float64, maximum, jitter time.Duration) (*Backoff, error) {
 	switch {
 	case unit <= 0:
@@ -36,8 +36,8 @@ func NewBackoff(unit time.Duration, base float64, maximum, jitter time.Duration)
 	return &Backoff{unit: unit, base: base, maximum: maximum, jitter: jitter, random: rand.Float64}, nil
 }
 
-// Next returns the next delay. It is never negative and exceeds the maximum only by jitter. Delays that have reached
-// the maximum stay there.
+// Next returns the next delay. It is never negative and exceeds the maximum only by jitter. Once delays have reached
+// the maximum, they stay there.
 func (b *Backoff) Next() time.Duration {
 	delay := min(float64(b.unit)*math.Pow(b.base, float64(b.step)), float64(b.maximum))
 	b.step++

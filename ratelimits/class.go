@@ -10,8 +10,8 @@ const (
 	ClassOK Class = iota
 	// ClassUser means that this authentication has used up this bucket. The bucket waits.
 	ClassUser
-	// ClassShared means that the limit of the resource (a channel, a guild) is used up by all its users together. That
-	// resource waits; Discord does not count the response as invalid.
+	// ClassShared means that all users of a resource (a channel, a guild) together have used up its limit. Requests to
+	// that resource wait; Discord does not count the response as invalid.
 	ClassShared
 	// ClassSubLimit means a hidden limit on a field of the body (such as a channel's name). A 429 has this class if the
 	// bucket still has room, or will have room long before the 429's wait is over. Only requests with the same route,
@@ -19,8 +19,8 @@ const (
 	ClassSubLimit
 	// ClassGlobal means that the limit of the authentication is used up. All its requests wait, except interactions.
 	ClassGlobal
-	// ClassEdge means that the network in front of Discord (Cloudflare) refused. All requests from this IP address
-	// wait, interactions too.
+	// ClassEdge means that the network in front of Discord (Cloudflare) refused the request. All requests from this IP
+	// address wait, including interactions.
 	ClassEdge
 
 	// NumClasses is the number of classes, for arrays indexed by Class.
@@ -37,6 +37,6 @@ func (c Class) String() string {
 	return "class(" + strconv.Itoa(int(c)) + ")"
 }
 
-// Invalid reports whether Discord counts a 429 of this class as an invalid request: 10,000 of them in 10 minutes get an
-// IP address banned. Shared ones are exempt, according to Discord's documentation.
+// Invalid reports whether Discord counts a 429 of this class as an invalid request: an IP address with 10,000 of them
+// in 10 minutes is banned. 429s of ClassShared are exempt, according to Discord's documentation.
 func (c Class) Invalid() bool { return c != ClassOK && c != ClassShared }

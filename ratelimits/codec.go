@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// The first byte names the type and the format of what follows. It changes whenever the fields below do.
+// The first byte identifies the type and the format of what follows. It changes whenever the fields of the type change.
 const (
 	windowFormat = 0x18
 	permitFormat = 0x25
 )
 
-// farthest bounds the distance of an instant from the end of all charges and holds. Instants that are farther in the
-// past make no difference any more. Those farther in the future only say how long something unusual is remembered.
+// farthest bounds the distance of an instant from the end of all charges and holds. Instants farther in the past make
+// no difference any more. Instants farther in the future only say how long something unusual is remembered.
 const farthest = 2 * LongestTrust
 
 // Append appends a compact form of the window to b and returns the result; DecodeWindow makes an equal window from it.
-// Its times belong to the clock that the window is used with: see Shift. A time more than two days from the end of all
-// charges and holds is moved to that distance.
+// Its times are times of the clock with which the window is used: see Shift. A time more than two days from the end of
+// all charges and holds is moved to that distance.
 func (w *Window) Append(b []byte) []byte {
 	e := newWriter(b, windowFormat, w.Reset())
 	w.visit(e)
@@ -28,8 +28,8 @@ func (w *Window) Append(b []byte) []byte {
 }
 
 // DecodeWindow decodes the window at the beginning of data, as Append has written it. It also returns the data that
-// follow. If the data are damaged or in another format, it returns an error that wraps ErrFormat. It never takes more
-// memory than some dozen times the size of data.
+// follow the window. If the data are damaged or in another format, it returns an error that wraps ErrFormat. It never
+// uses more memory than some dozen times the size of data.
 func DecodeWindow(data []byte) (w Window, rest []byte, err error) {
 	d := newReader(data, windowFormat)
 	w.visit(d)
@@ -57,10 +57,11 @@ func DecodePermit(data []byte) (p Permit, rest []byte, err error) {
 	return p, d.data, nil
 }
 
-// ErrFormat means that the data were not written by Append of this version: they are damaged, or of another version.
+// ErrFormat means that the data were not written by Append of this version: they are damaged, or come from another
+// version.
 var ErrFormat = errors.New("not in the form of this version")
 
-// Values are written in groups of eight. The first byte of a group says which values are not zero; only those follow.
+// Values are written in groups of eight. The first byte of a group says which values are not zero; only these follow.
 
 // writer is the visitor that encodes fields.
 type writer struct {
@@ -104,7 +105,7 @@ func (e *writer) high(t *time.Duration, _ bool) { e.instant(*t) }
 func (e *writer) trip(ms *uint16)               { e.value(uint64(*ms)) }
 func (e *writer) require(bool, string)          {}
 
-// instant writes 0 for no instant, so that it remains none with any base.
+// instant writes 0 for no instant, so that it means none with any base.
 func (e *writer) instant(t time.Duration) {
 	if t == 0 {
 		e.value(0)
@@ -113,7 +114,7 @@ func (e *writer) instant(t time.Duration) {
 	e.value(zigzag(within(t-e.base, farthest)) + 1)
 }
 
-// reader is the visitor that decodes fields. After an error the values that it returns mean nothing.
+// reader is the visitor that decodes fields. The values that it returns after an error are meaningless.
 type reader struct {
 	data  []byte
 	group byte // bits of the current group that are left
@@ -159,7 +160,7 @@ func (d *reader) value() (x uint64) {
 	return x
 }
 
-// end returns the error of decoding, also if the last group has a value that was not read.
+// end returns the error of decoding. A value of the last group that was not read is an error, too.
 func (d *reader) end() error {
 	d.require(d.group == 0, "it has more values")
 	return d.err
@@ -201,7 +202,8 @@ func (d *reader) trip(ms *uint16) {
 	*ms = uint16(d.number(0, math.MaxUint16))
 }
 
-// length reads how many charges follow. Each takes at least two bytes, which bounds the memory of a decoded list.
+// length reads how many charges follow. Each charge takes at least two bytes, which bounds the memory of a decoded
+// list.
 func (d *reader) length(int) int {
 	x := d.value()
 	if d.require(x <= uint64(len(d.data)/2), "a list is longer than the data"); d.err != nil {

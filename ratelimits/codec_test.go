@@ -25,12 +25,15 @@ func everything() Window {
 		return l
 	}
 	w := Window{
-		limit: 11, inflight: 12, uncounted: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
-		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true, punctual: true, opening: tried, openedWithin: 18, returned: 19,
+		limit: 11, inflight: 12, uncounted: 13, passed: 14, returned: 19,
+		answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
+		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true,
+		punctual: true, opening: tried, openedWithin: 18,
 		longest: span(), recent: span(), recentSince: next(), outcome: next(), opened: next(), uncountedAt: next(),
 		ledger: list(3),
 		evidence: evidence{
-			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
+			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2,
+			reset: interval{next(), next()}, at: next(),
 			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, count: 22, until: next()},
 			leaky: leakyEvidence{interval{-span(), span()}}, next: nextEvidence{span()},
 		},
@@ -40,7 +43,10 @@ func everything() Window {
 			hidden:   hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
 			rounding: span(), unawaited: 2,
 			openBy: next(),
-			late:   lateness{by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7, tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2},
+			late: lateness{
+				by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7,
+				tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2,
+			},
 		},
 	}
 	return w
@@ -133,7 +139,7 @@ func TestWindowIsSmallOnTheServer(t *testing.T) {
 			p, ok := w.Take(now)
 			require.True(t, ok)
 			now += 23_456_789
-			w.Report(now, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - j, ResetAfter: 5*time.Second - time.Duration(j)*30*time.Millisecond})
+			w.Report(now, p, says(5, 4-j, 5*second-time.Duration(j)*30*ms))
 		}
 		if i < 4 {
 			now += 6 * time.Second
@@ -180,27 +186,20 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 		"an empty charge":           func(w *Window) { w.ledger.list()[0].n = 0 },
 		"a suspicion without end":   func(w *Window) { w.rare = nil },
 		"a probe that is nowhere":   func(w *Window) { w.inflight = 0 },
+		"open before it says":       func(w *Window) { w.rare.late.by = -time.Hour },
 	} {
 		w := everything()
 		change(&w)
 		_, _, err := DecodeWindow(w.Append(nil))
 		assert.ErrorIs(t, err, ErrFormat, name)
 	}
-	_, _, err := DecodeWindow(Permit{}.Append(nil))
+	more := new(Window).Append(nil) // it says that more follows than there is room for in a window
+	more[len(more)-1] |= 1 << 7     // the last group has fewer than eight values
+	_, _, err := DecodeWindow(append(more, 1))
+	assert.ErrorIs(t, err, ErrFormat)
+	_, _, err = DecodeWindow(Permit{}.Append(nil))
 	assert.ErrorIs(t, err, ErrFormat)
 	_, _, err = DecodePermit(data)
-	assert.ErrorIs(t, err, ErrFormat)
-}
-
-// What says that more follows than there is room for in a window was not written by Append.
-func TestValuesThatNobodyReadsAreAnError(t *testing.T) {
-	t.Parallel()
-	var w Window
-	data := w.Append(nil)
-	_, _, err := DecodeWindow(data)
-	require.NoError(t, err)
-	data[len(data)-1] |= 1 << 7 // the last group has fewer than eight values
-	_, _, err = DecodeWindow(append(data, 1))
 	assert.ErrorIs(t, err, ErrFormat)
 }
 
@@ -217,26 +216,27 @@ func TestLongListIsNotBelieved(t *testing.T) {
 	assert.ErrorContains(t, err, "longer than the data")
 }
 
-// What lies too far away is brought near, and nothing that still holds is.
-func TestHoldLongAfterTheLatestOutcomeTravels(t *testing.T) {
-	t.Parallel()
-	var w Window
-	p, _ := w.Take(time.Second)
-	w.Report(2*time.Second, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Second})
-	now := 1000 * time.Hour
-	w.Hold(now, time.Hour)
-	got, _, err := DecodeWindow(w.Append(nil))
-	require.NoError(t, err)
-	assert.Equal(t, time.Hour, got.HoldWait(now))
-	assert.Equal(t, 5, got.Remaining(now))
-}
-
 func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
 	t.Parallel()
 	var w Window
 	p, _ := w.Take(time.Second)
 	assert.Equal(t, 2*time.Second, p.SentAt(2*time.Second).Sent())
 	assert.Equal(t, p, p.SentAt(time.Millisecond))
+}
+
+// A state that somebody else has written lets nothing wait for more than a day: neither may its lateness.
+func TestResumedLatenessHoldsNothingForLongerThanADay(t *testing.T) {
+	t.Parallel()
+	var w Window
+	now := 100 * 24 * time.Hour
+	w.Report(now, takeAt(t, &w, now), says(1, 0, second))
+	w.writeRare().late = lateness{by: 47 * time.Hour, shown: measurement{least: 47 * time.Hour}, tryAt: now + 47*time.Hour}
+	w, _, err := DecodeWindow(w.Append(nil))
+	require.NoError(t, err)
+	w.Resume(now, true)
+	at, ok := w.Next(now)
+	require.True(t, ok)
+	assert.LessOrEqual(t, at-now, LongestTrust)
 }
 
 // FuzzDecodeWindow looks for data that makes a window which cannot be used, or which is another one after it was
@@ -287,7 +287,7 @@ func BenchmarkWindowTravels(b *testing.B) {
 	for i := range 3 {
 		p, _ := w.Take(now)
 		now += 20 * time.Millisecond
-		w.Report(now, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - i, ResetAfter: 5*time.Second - time.Duration(i)*20*time.Millisecond})
+		w.Report(now, p, says(5, 4-i, 5*second-time.Duration(i)*20*ms))
 	}
 	data := w.Append(nil)
 	b.ReportAllocs()

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// dateRounding bounds by how much a Date is earlier than the moment that it names: it is cut to whole seconds.
+// dateRounding bounds how much earlier a Date is than the instant for which it stands: it is cut to whole seconds.
 const dateRounding = time.Second
 
-// untilReset returns the longest time that can lie between a Date and a Reset of one clock, and by how much that may be
-// too long. A Reset in whole seconds may have been rounded down or up.
+// untilReset returns the longest time that can lie between a Date and a Reset of the same clock, and by how much that
+// result may be too long. A Reset in whole seconds may have been rounded down or up.
 func untilReset(reset, date string) (after, rounding time.Duration, ok bool) {
 	stamp := parseStamp(reset)
 	from, ok := parseDate(date)
@@ -24,8 +24,8 @@ func untilReset(reset, date string) (after, rounding time.Duration, ok bool) {
 	return max(after, 0), rounding, true
 }
 
-// untilDate returns the longest time that can lie between a Date and another date of the same clock, both cut to whole
-// seconds.
+// untilDate returns the longest time that can lie between a Date and another date of the same clock. Both are cut to
+// whole seconds.
 func untilDate(until, date string) (wait time.Duration, ok bool) {
 	to, okTo := parseDate(until)
 	from, okFrom := parseDate(date)

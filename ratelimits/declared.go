@@ -6,7 +6,7 @@ import (
 )
 
 // Declare sets a limit that responses do not name, for a new window: at most limit requests in any period. A request
-// counts from when it is sent until a period after its outcome. If a 429 refuses it, it stops counting then.
+// counts from the time of its sending until a period after its outcome. If a 429 refuses it, it stops counting at once.
 func (w *Window) Declare(limit int, period time.Duration) {
 	w.limit, w.longest, w.origin = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), declared
 	w.probing, w.probeOut = notProbing, false // there is nothing to learn
@@ -15,14 +15,14 @@ func (w *Window) Declare(limit int, period time.Duration) {
 // Declared reports whether Declare has set the limit.
 func (w *Window) Declared() bool { return w.origin == declared }
 
-// Remember raises the charges to those of another window of the same declared limit. It is for a window that has lost
-// its state, or has an older one. What it adds counts until the given time, and for a period at most.
+// Remember raises the charges to the charges of another window of the same declared limit. It is for a window that has
+// lost its state, or has an older state. The charges that it adds count until the given time, and for a period at most.
 func (w *Window) Remember(now time.Duration, other *Window, until time.Duration) {
 	w.advance(now)
 	other.advance(now)
 	until = min(until, now+w.longest)
 	missing := min(other.ledger.total, w.limit) - w.ledger.total
-	for _, c := range slices.Backward(other.ledger.list()) { // those that expire last
+	for _, c := range slices.Backward(other.ledger.list()) { // the charges that expire last
 		if missing <= 0 || until <= now {
 			return
 		}

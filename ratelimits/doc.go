@@ -7,22 +7,23 @@
 // which it sent the request and the moment at which it received the response. Everything here is interval arithmetic on
 // those two times: a request is charged to a limit until it is certain that the server has forgotten it. That allows
 // several requests in flight in one bucket without causing a 429. No header says how a bucket refills: every kind
-// counts as possible until a response has ruled it out. Each kind has a file of its own (fixed, log, next, leaky). A
-// reset that a response names is when a bucket opens at the earliest; late.go learns from 429s how much later it does.
+// counts as possible until a response has ruled it out. The code of each kind is in its own file (fixed, log, next,
+// leaky). The reset that a response names is the earliest time at which a bucket opens; late.go learns from 429s how
+// much later it opens.
 //
 // # Shape
 //
-// [ParseResponse] turns status, headers and a 429's body into a [Response] with a [Class]. [Window] computes when
-// requests of one bucket may be sent; [Global] does so for the limit per authentication. [Throttle] is a hold that can
-// only be extended, and [Backoff] is the growing delay between attempts.
+// [ParseResponse] turns the status, the headers and the body of a 429 into a [Response] with a [Class]. [Window]
+// computes when requests of one bucket may be sent, [Global] when requests of one authentication may. [Throttle] is a
+// hold that can only be extended, and [Backoff] is the growing delay between attempts.
 //
 // Window, Global and Throttle are pure: they take the time as an argument, hold no lock, start no goroutine and own no
 // timer, so they can be driven through any schedule without waiting. They are not safe for concurrent use; package
 // buckets puts a mutex, a queue and a timer around them.
 //
 // Times are monotonic: a time.Duration since an origin of the caller's choice, the same for all calls. Wall clocks are
-// not used, except for the difference between two of the server's times in one response without Reset-After.
+// used only for the difference between two times of the server in a response without Reset-After.
 //
-// A Window that several processes share travels as bytes ([Window.Append], [DecodeWindow]). [Window.Shift] moves it
-// from the clock of one process to that of another; the distance of the clocks need be known only roughly.
+// Processes that share a Window exchange it as bytes ([Window.Append], [DecodeWindow]). [Window.Shift] moves it from
+// the clock of one process to the clock of another; the difference between the clocks need be known only roughly.
 package ratelimits

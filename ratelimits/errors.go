@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// TooLongError says that a request was rejected because it would have had to wait too long. It was not sent, or, after
-// a 429, not sent again.
+// TooLongError says that a request was rejected because it would have had to wait too long. It was not sent; after a
+// 429 it was not sent again.
 //
 // errors.Is(err, context.DeadlineExceeded) is true if the context's deadline was the bound.
 type TooLongError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Class says which limit causes the wait. It is ClassOK if no 429 does, but a full window or a queue ahead.
+	// Class says which limit causes the wait. It is ClassOK if a full window or a queue causes it, not a 429.
 	Class Class
 	// Global reports whether the wait comes from the limit of the authentication or IP address, not from the bucket.
 	Global bool
-	// Wait is the predicted wait, counted like Max from when the request was made. It includes the queue ahead: the
-	// next window, and a whole period for each full window that the requests ahead need. It is 0 if nothing can be
+	// Wait is the predicted wait since the request was made, from which Max counts, too. It includes the queue ahead:
+	// the next window, and a whole period for each full window that the requests ahead need. It is 0 if no wait can be
 	// predicted.
 	Wait time.Duration
-	// Waited is the part of Wait that had passed already: 0 if the request was rejected at once. A new attempt would
-	// wait for the rest.
+	// Waited is the part of Wait that had already passed: 0 if the request was rejected at once. A new attempt would
+	// have to wait for the rest.
 	Waited time.Duration
 	// Max is the longest acceptable wait: the max rate limit, the request's max wait, or the time to the deadline.
 	Max time.Duration
-	// Deadline reports whether the context's deadline has given Max.
+	// Deadline reports whether Max is the time to the context's deadline.
 	Deadline bool
 	// Limit is the number of requests per window, 0 if not known.
 	Limit int
@@ -36,14 +36,14 @@ type TooLongError struct {
 	// Declared is the name of the declared limit (buckets.WithLimit) that causes the wait, empty if none does. Limit
 	// and Period then belong to it.
 	Declared string
-	// Bucket is the bucket hash, as in X-RateLimit-Bucket, empty if not known or if it may contain a token.
+	// Bucket is the bucket hash, as in X-RateLimit-Bucket, empty if it is not known or may contain a token.
 	Bucket string
-	// Key is the same for requests of one manager that wait for the same limit: of a bucket, of a credential, of the
-	// edge, a declared one. Callers that repeat such requests later can space them by Key. It contains no token, means
-	// nothing else, and can be empty.
+	// Key is the same for requests of one manager that wait for the same limit: that of a bucket, of a credential, of
+	// the edge, or a declared limit. Callers that repeat such requests later can space them by Key. It contains no
+	// token, has no other meaning, and can be empty.
 	Key string
 	// Cause is why the wait could not be predicted: the server of shared limits is unavailable. errors.Is and errors.As
-	// find it. It is nil if limits alone are the reason.
+	// find it. It is nil if only limits are the reason.
 	Cause error
 }
 
@@ -112,13 +112,14 @@ func (e *TooLongError) Unwrap() []error {
 	return all
 }
 
-// QueueFullError says that a request was rejected, and not sent, because the largest allowed number of requests wait.
+// QueueFullError says that a request was rejected, and not sent, because the largest allowed number of requests wait
+// already.
 type QueueFullError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Waiting is the number of requests that wait: all, or those of the credential if it leaves no more to others.
+	// Waiting is the number of waiting requests: of all, or of the credential if it may not use up more of the places.
 	Waiting int
-	// Max is the largest number of such requests that may wait now.
+	// Max is the largest number of these requests that may wait now.
 	Max int
 }
 
@@ -126,8 +127,8 @@ func (e *QueueFullError) Error() string {
 	return fmt.Sprintf("queue full: %s refused, %d of at most %d requests wait", e.Route, e.Waiting, e.Max)
 }
 
-// SupersededError says that a request was not sent, or not sent again, because a newer one with the same key took its
-// place, see buckets.Request.Supersedes. The newer one may still wait, and may fail itself.
+// SupersededError says that a request was not sent, or not sent again, because a newer request with the same key took
+// its place, see buckets.Request.Supersedes. The newer request may still wait, and may fail itself.
 type SupersededError struct {
 	// Route is the method and template, without parameters.
 	Route string

@@ -2,29 +2,29 @@ package ratelimits
 
 import "time"
 
-// evidence is what each kind has to remember of earlier responses, so that a later one can rule it out.
+// evidence is what each kind has to remember about earlier responses, so that a later response can rule it out.
 type evidence struct {
 	refuted   kinds
 	others    bool     // other clients seem to use the bucket
 	suspected bool     // KindNext is more likely than KindFixed, until rare.suspected
-	seen      uint8    // responses since all kinds were last possible, at most 255
-	leftOut   uint8    // responses in a row that were left out; dropped at rare.leftOutUntil
-	reset     interval // the latest reset that a response named; at is when that came
+	seen      uint8    // responses since all kinds were last possible again, at most 255
+	leftOut   uint8    // responses in a row that no kind can have given; dropped at rare.leftOutUntil
+	reset     interval // the latest reset that a response named; at is when that response came
 	at        time.Duration
 	fixed     fixedEvidence
 	leaky     leakyEvidence
 	next      nextEvidence
 }
 
-// kindOf returns the only kind that is left by a set of refuted ones. KindNext need not be refuted for KindFixed: its
-// responses look like those of a fixed window until a reset moves.
+// kindOf returns the only kind that remains when a set of kinds is refuted. For KindFixed, KindNext need not be
+// refuted: its responses look like those of a fixed window until a reset moves.
 var kindOf = [everyKind + 1]Kind{
 	everyKind &^ fixed: KindFixed, log | leaky: KindFixed, everyKind &^ log: KindLog, everyKind &^ leaky: KindLeaky, everyKind &^ next: KindNext,
 }
 
 func (e *evidence) kind() Kind { return kindOf[e.refuted&everyKind] }
 
-// windows reports whether all requests are taken to expire together, as in a fixed window.
+// windows reports whether the window treats all requests as expiring together, as in a fixed window.
 func (e *evidence) windows() bool {
 	return e.kind() == KindFixed && (!e.suspected || e.refuted&next != 0)
 }
@@ -34,8 +34,9 @@ func (e *evidence) mayBeNext() bool {
 	return e.refuted&next == 0 && (e.refuted&fixed != 0 || e.suspected)
 }
 
-// suspectedPeriods is for how many periods KindNext is preferred to KindFixed, after an event that no other kind
-// explains. Another client or a mistake of the server may explain it. It costs a part of a round trip each period.
+// suspectedPeriods is for how many periods KindNext is preferred to KindFixed after an event that no other kind
+// explains. The event may also come from another client or a mistake of the server. The preference costs part of a
+// round trip each period.
 const suspectedPeriods = 64
 
 // suspect records an event that fits KindNext and seems to fit no other kind.
@@ -51,16 +52,16 @@ type verdict uint8
 
 const (
 	consistent   verdict = iota
-	contradicted         // no kind can have given it: this response may be wrong, or an earlier one
-	believed             // contradicted several times within a short time: the bucket works in another way now
+	contradicted         // no kind can have given it: this response or an earlier one may be wrong
+	believed             // contradicted several times within a short time: the bucket now works in another way
 )
 
-// enoughLeftOut is how many responses that no kind can have given are believed, if they come soon after each other.
-// Fewer may be wrong, or follow a wrong one.
+// enoughLeftOut is how many responses that no kind can have given are believed if they come soon after each other.
+// Fewer such responses may be wrong, or may follow a wrong one.
 const enoughLeftOut = 3
 
-// judge updates the evidence with a response. If no kind can have given it, all kinds become possible again, and the
-// response itself is left out.
+// judge updates the evidence with a response. If no kind can have given the response, judge makes all kinds possible
+// again and leaves the response out.
 func (w *Window) judge(s *sample) verdict {
 	e := &w.evidence
 	e.suspected = e.suspected && s.received < w.rare.suspected
@@ -76,8 +77,8 @@ func (w *Window) judge(s *sample) verdict {
 	return v
 }
 
-// contradict makes all kinds possible again. If it has to do so often, the bucket works in another way now, and the
-// response is the first evidence of that.
+// contradict makes all kinds possible again. If that happens too often, the bucket now works in another way, and the
+// response is the first evidence of it.
 func (w *Window) contradict(s *sample) verdict {
 	e, rare := &w.evidence, w.writeRare()
 	if s.received >= rare.leftOutUntil {
@@ -101,7 +102,7 @@ func (w *Window) contradict(s *sample) verdict {
 	return contradicted
 }
 
-// refute rules out the kinds that cannot have given a response, and records it for the others.
+// refute rules out the kinds that cannot have given a response, and records the response for the other kinds.
 func (w *Window) refute(s *sample) {
 	e, l := &w.evidence, &w.ledger
 	if s.rounding > w.readRare().rounding {
@@ -133,12 +134,12 @@ func (w *Window) refute(s *sample) {
 // leastPeriod returns the shortest possible period according to the responses so far.
 func (w *Window) leastPeriod() time.Duration { return w.longest - w.readRare().rounding }
 
-// enough is how many responses must fit a sliding bucket to make that more likely than other clients: one is easily
-// refuted, unless resets are rounded.
+// enough is how many responses must fit a sliding bucket before it is a more likely explanation than other clients. One
+// response easily refutes it, unless resets are rounded.
 const enough = 4
 
-// slides reports whether only other clients could explain the count of a fixed window, while a sliding bucket explains
-// it without them.
+// slides reports whether, in a fixed window, only other clients could explain the count, while a sliding bucket
+// explains it without them.
 func (w *Window) slides(s *sample, expired int32) bool {
 	e, l := &w.evidence, &w.ledger
 	return e.seen > enough && w.readRare().rounding == 0 && !e.others && e.refuted&fixed == 0 &&

@@ -6,15 +6,15 @@ import (
 )
 
 // visitor is called for every field of a window or a permit, in the same order: to write it, to read it, or to move it
-// to another clock. An instant that is compared as a point, such as the time of a response, counts as low or high:
-// whichever makes every comparison err on the safe side.
+// to another clock. An instant that is compared as a point, such as the time of a response, is visited as low or high:
+// whichever puts every comparison on the safe side.
 type visitor interface {
 	low(t *time.Duration, known bool)  // an instant before which something has certainly not happened; known: it is set
 	high(t *time.Duration, known bool) // an instant by which something has certainly happened
-	trip(ms *uint16)                   // milliseconds from an instant of the second sort back to one of the first
+	trip(ms *uint16)                   // milliseconds back from an instant visited by high to one visited by low
 	span(d *time.Duration)
 	number(n, most int64) int64 // not negative
-	length(n int) int           // of a list that follows
+	length(n int) int           // length of a list that follows
 	require(holds bool, otherwise string)
 }
 

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// A fixed window forgets all that it has counted when it closes, and every response says when that is. So the ends of
-// two windows are at least a period apart, and within one window requests counted later get a shorter reset-after.
+// A fixed window forgets all requests that it has counted when it closes, and every response says when that is. So the
+// ends of two windows are at least a period apart, and within one window requests counted later get a shorter
+// reset-after.
 
-// fixedEvidence is what responses have said of the latest window that they named.
+// fixedEvidence is what responses have said about the latest window that they named.
 type fixedEvidence struct {
-	closes interval // when it closes, according to all responses that certainly named it
-	// The shortest reset-after of the latest window, and how many requests had been counted by then.
+	closes interval // when the window closes, according to all responses that certainly named it
+	// The shortest reset-after of the latest window, and how many requests had been counted when it was named.
 	least      time.Duration
 	leastSpent int32
-	// The largest count of the latest window, including requests sent since. They stay charged until the window has
-	// certainly closed, even if requests that seemed to explain the count turn out otherwise.
+	// The largest count of the latest window, including requests sent since. These requests stay charged until the
+	// window has certainly closed, even if other requests that seemed to explain the count turn out not to.
 	count int32
 	until time.Duration
 }
@@ -23,7 +24,7 @@ type fixedEvidence struct {
 // same reports whether two resets certainly belong to one fixed window.
 func same(a, b interval, longest time.Duration) bool { return a.farthest(b) < longest-tick }
 
-// denies reports whether a response names the window with this end, but cannot have been counted in it.
+// denies reports whether a response names the window that ends at closes, but cannot have been counted in it.
 func (s *sample) denies(closes interval, longest time.Duration) bool {
 	return same(closes, s.reset, longest) && (!closes.overlaps(s.reset) || s.sent >= closes.high)
 }
@@ -31,7 +32,7 @@ func (s *sample) denies(closes interval, longest time.Duration) bool {
 func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool) {
 	doubt := 2*tick + s.rounding
 	switch overlaps := e.closes.overlaps(s.reset); {
-	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // a 429 has left only count and until
+	case e.least == 0 && s.received < e.until && s.reset.low <= e.until: // after a 429 only count and until are set
 		e.begin(s, max(e.count, s.spent), max(e.until, s.reset.high))
 	case e.least == 0 || s.reset.low > e.closes.high: // a later window
 		refuted = e.least > 0 && s.denies(e.closes, longest)
@@ -49,7 +50,7 @@ func (e *fixedEvidence) refutes(s *sample, longest time.Duration) (refuted bool)
 			e.least, e.leastSpent = max(s.after, 1), s.spent
 		}
 		e.count = max(e.count, s.spent)
-	default: // this window, the one before or the next one
+	default: // this window, the previous window or the next window
 		if s.received >= e.until {
 			e.count = 0
 		}
@@ -64,10 +65,11 @@ func (e *fixedEvidence) begin(s *sample, count int32, until time.Duration) {
 	e.count, e.until = count, until
 }
 
-// over reports whether a response names a window that has certainly closed, because a later one has been named.
+// over reports whether a response names a window that has certainly closed, because a response has named a later one.
 func (e *fixedEvidence) over(s *sample) bool { return s.reset.high < e.closes.low }
 
-// window charges requests that a window has counted, joins all its charges, and removes those of earlier windows.
+// window charges requests that a window has counted, joins all charges of that window, and removes those of earlier
+// windows.
 func (l *ledger) window(c *charge, longest time.Duration) {
 	list := l.list()
 	if len(list) == 1 && same(list[0].reset, c.reset, longest) && list[0].reset.overlaps(c.reset) { // the usual case
@@ -92,23 +94,23 @@ func (l *ledger) window(c *charge, longest time.Duration) {
 }
 
 // isOutdated reports whether a response describes a window that should be over: it counts requests, but its reset-after
-// is 0. Compatible servers send one for the first request of a window, other servers if a window closes late. Neither
-// its count nor its reset can be used. A bucket of one request may really reset that fast.
+// is 0. Compatible servers send such a response for the first request of a window, other servers if a window closes
+// late. Neither its count nor its reset can be used. A bucket that allows one request may really reset that fast.
 func (w *Window) isOutdated(r *Response) bool {
 	return r.Class == ClassOK && r.ResetAfter == 0 && r.ResetRounding == 0 &&
 		(r.Remaining == 0 && (r.Limit > 1 || w.longest > 0) || w.longest > 0 && r.Limit-r.Remaining > 1)
 }
 
 // noteOutdated records an outdated response. Only a fixed window can have given it, unless the bucket may be full: then
-// a log whose next place becomes free at once may have, too.
+// a log whose next place becomes free at once can also have given it.
 func (w *Window) noteOutdated(r *Response) {
 	if r.Remaining == 0 && w.evidence.refuted&fixed == 0 && w.limit > 1 && int(w.ledger.total+w.inflight)+1 < r.Limit {
 		w.evidence.refuted |= everyKind &^ fixed
 	}
 }
 
-// settle sets the reset of requests that were counted, but answered without one before a window closes, unless they
-// expire earlier. The window that counted them is this one, or was an earlier one.
+// settle sets the reset of requests that were counted, but answered without a reset before a window closes, unless they
+// expire earlier. The window that counted them is this one or an earlier one.
 func (l *ledger) settle(closes interval) {
 	list, settled := l.list(), false
 	for i := range list {

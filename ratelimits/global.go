@@ -5,43 +5,44 @@ import "time"
 const (
 	// globalPeriod is the window of Discord's global limit (Discord's documentation: requests per second).
 	globalPeriod = time.Second
-	// GlobalPatience bounds how long one request can keep its slot of a Global, so that slow uploads do not use it up.
+	// GlobalPatience bounds how long one request can keep its slot of a Global, so that slow uploads do not use up the
+	// slots.
 	GlobalPatience = 2 * time.Second
 )
 
-// Global is the limit over all requests of one authentication: at most limit requests in any second, whatever the phase
-// of the server's seconds, which no header tells.
+// Global is the limit over all requests of one authentication: at most limit requests in any second, because no header
+// says when the server's seconds begin.
 //
-// A request takes a slot when it is sent. The slot becomes free when it is certain that the server processed the
-// request at least a second before it can process the next one:
+// A request takes a slot when it is sent. The slot becomes free when it is certain that the server processes the next
+// request at least a second after this one. A slot is
 //
-//	in flight until Report, which knows the round trip, or until two seconds have passed
+//	in flight until Report, which measures the round trip, or until two seconds have passed
 //	cooling   until one second after the latest moment at which the request can have been processed
 //	free      after that
 //
 // A request that was sent at s and answered at r was processed at r or earlier, so r + 1 s is certain. The response of
-// the old request and the sending of the new one take time as well. So three quarters of the smallest round trip are
-// subtracted, once enough round trips have been measured. The rest is kept, because the smallest latencies of the two
+// the old request and the sending of the new one take time as well. So Global subtracts three quarters of the smallest
+// round trip, once it has measured enough round trips. It keeps the rest, because the smallest latencies of the two
 // directions seldom occur in one round trip.
 //
 // Memory is used only for as many slots as have been in use at once, whatever the limit.
 type Global struct {
 	limit    int              // 0: there is none
-	sent     ring[globalSent] // in the order of sending; a slot here becomes free when GlobalPatience ends
+	sent     ring[globalSent] // requests in the order of sending; a slot here becomes free when GlobalPatience ends
 	cooling  ring[time.Duration]
 	waiting  int // requests in sent that keep their slots there
 	hold     Throttle
-	late     lateness      // of the server's seconds
-	opened   time.Duration // when the latest slot to become free did so, if seconds are punctual
+	late     lateness      // how much later the server's seconds begin
+	opened   time.Duration // when the latest slot became free, if the server's seconds begin on time
 	returned int           // slots that became free and were not taken again
 	smallest time.Duration // smallest round trip seen
 	samples  int           // round trips seen, counted until there are enough
 }
 
-// globalSent is a request that was sent at most two seconds ago.
+// globalSent is a request that was sent at most GlobalPatience ago.
 type globalSent struct {
 	at     time.Duration
-	opened time.Duration // when the slot that it took became free, if seconds are punctual; 0 if another slot was free
+	opened time.Duration // when the slot that it took became free, with seconds on time; 0: another slot was free
 	state  sentState
 }
 
@@ -68,17 +69,17 @@ func NewGlobal(limit int) *Global {
 // Limit returns the number of requests per second, 0 if there is no limit.
 func (g *Global) Limit() int { return g.limit }
 
-// Resize changes the limit for slots that are taken from now on. More than a billion is reduced to that.
+// Resize changes the limit for slots that are taken from now on. A limit above a billion is reduced to that.
 func (g *Global) Resize(limit int) { g.limit = min(max(limit, 0), largestSensible) }
 
-// InUse returns how many slots are not free: those in flight, and those that are cooling.
+// InUse returns how many slots are not free: slots in flight, and slots that are cooling.
 func (g *Global) InUse(now time.Duration) int {
 	g.expire(now)
 	return g.used()
 }
 
-// Take takes a slot for a request that is sent now. If none is free, or there is a hold, it returns how long to wait
-// before asking again.
+// Take takes a slot for a request that is sent now. If no slot is free, or there is a hold, it returns how long to wait
+// before the next call.
 func (g *Global) Take(now time.Duration) (slot Slot, wait time.Duration) {
 	if wait := g.Wait(now); wait > 0 {
 		return Slot{}, wait
@@ -103,7 +104,7 @@ func (g *Global) take(now time.Duration) Slot {
 	return Slot{g.sent.push(sent) + 1}
 }
 
-// Wait returns the time until Take can succeed, as far as is known: outcomes of requests in flight may shorten it.
+// Wait returns the time until Take can succeed, as far as is known. Outcomes of requests in flight may shorten it.
 func (g *Global) Wait(now time.Duration) time.Duration {
 	g.expire(now)
 	wait := g.hold.Wait(now)
@@ -119,7 +120,7 @@ func (g *Global) WaitBehind(now time.Duration, n int) time.Duration {
 	if g.limit == 0 || n <= 0 {
 		return wait
 	}
-	if n = g.used() + n - g.limit; n >= g.used() { // the request takes the slot of one of the n others
+	if n = g.used() + n - g.limit; n >= g.used() { // this request takes the slot of one of the n requests
 		return max(wait, globalPeriod)
 	}
 	return max(wait, g.nth(n)-now)
@@ -128,10 +129,10 @@ func (g *Global) WaitBehind(now time.Duration, n int) time.Duration {
 // used returns how many slots are not free.
 func (g *Global) used() int { return g.waiting + g.cooling.len() }
 
-// nth returns when n+1 slots have become free, 0 if n is negative. Both rings are in that order.
+// nth returns when n+1 slots have become free, 0 if n is negative. Slots become free in the order of both rings.
 func (g *Global) nth(n int) (back time.Duration) {
 	sent, cooling := g.sent.first, g.cooling.first
-	for ; n >= 0; n-- { // for Wait, more than once only if more slots are used than the limit has
+	for ; n >= 0; n-- { // repeated for Wait only if more slots are used than the limit has
 		for sent != g.sent.end && g.sent.at(sent).state == sentMoved {
 			sent++
 		}
@@ -151,7 +152,7 @@ func (g *Global) cooled(number uint64) time.Duration {
 	return g.late.opens(g.announced(number))
 }
 
-// announced returns when a cooling slot becomes free if the server's seconds are punctual.
+// announced returns when a cooling slot becomes free if the server's seconds begin on time.
 func (g *Global) announced(number uint64) time.Duration {
 	return *g.cooling.at(number) + globalPeriod - g.credit()
 }
@@ -194,13 +195,13 @@ func (g *Global) Report(now time.Duration, slot Slot) {
 	}
 	g.move(s)
 	number := g.cooling.push(now)
-	for ; number > g.cooling.first && *g.cooling.at(number - 1) > now; number-- { // answers may come out of order
+	for ; number > g.cooling.first && *g.cooling.at(number - 1) > now; number-- { // answers may arrive out of order
 		*g.cooling.at(number), *g.cooling.at(number - 1) = *g.cooling.at(number - 1), now
 	}
 }
 
-// Lost gives back the slot of a request that was sent and whose outcome will never be known. It may still be on its way
-// to the server, so the slot becomes free when the two seconds have passed.
+// Lost ends the request of a slot whose outcome will never be known. The request may still be on its way to the server,
+// so the slot becomes free only when GlobalPatience has passed.
 func (g *Global) Lost(slot Slot) {
 	if s := g.held(slot); s != nil {
 		s.state = sentOver
@@ -231,8 +232,8 @@ func (g *Global) held(slot Slot) *globalSent {
 	return nil
 }
 
-// Hold lets nothing be sent for d from now on, and reports whether that is longer than the existing hold. A shorter
-// hold never shortens a longer one. More than LongestTrust is reduced to it.
+// Hold lets nothing be sent for d from now on, and reports whether this is longer than the existing hold. A shorter
+// hold never shortens a longer one. A d above LongestTrust is reduced to it.
 func (g *Global) Hold(now, d time.Duration) bool { return g.hold.Extend(now, min(d, LongestTrust)) }
 
 // HoldWait returns how long the hold still lasts, 0 if there is none.
@@ -249,7 +250,7 @@ func (g *Global) Idle(now time.Duration) bool {
 }
 
 // credit returns by how much round trips certainly extend the time between two requests at the server. It is 0 until
-// enough are measured: the first ones open connections, take longer than all later ones, and would promise too much.
+// enough round trips are measured: the first ones open connections and take longer than all later ones.
 func (g *Global) credit() time.Duration {
 	if g.samples < g.enough() {
 		return 0
@@ -259,10 +260,10 @@ func (g *Global) credit() time.Duration {
 
 func (g *Global) enough() int { return max(2*g.limit, 100) }
 
-// ring is a queue in a slice that grows as needed. Its entries are numbered in their order, and keep their numbers.
+// ring is a queue in a slice that grows as needed. Its entries have consecutive numbers, which they keep.
 type ring[T any] struct {
 	entries    []T    // their number is a power of two
-	first, end uint64 // the numbers of the first entry and of the next one to be pushed
+	first, end uint64 // numbers of the first entry and of the next entry to be pushed
 }
 
 func (r *ring[T]) len() int { return int(r.end - r.first) }

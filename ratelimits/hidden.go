@@ -2,24 +2,26 @@ package ratelimits
 
 import "time"
 
-// hiddenLimit remembers how many requests a limit has accepted that no header names: a shared limit of a channel, say.
-// Only a 429 shows it, and a burst would run into it with all requests in flight. So as many requests leave as it
-// accepted last time, within the same time. One request alone tries if it accepts more, less often after each refusal.
+// hiddenLimit remembers how many requests were accepted by a limit that no header names, such as the shared limit of a
+// channel. Only a 429 shows the limit, and a burst would exceed it with all requests in flight. So as many requests
+// leave as it accepted last time, within the same time. Then one request alone tries if it accepts more; the tries
+// become rarer after each refusal.
 type hiddenLimit struct {
-	room   int32         // requests accepted last time; 0: not known
+	room   int32         // requests that the limit accepted last time; 0: not known
 	vain   uint8         // tries of one more request that were refused
 	span   time.Duration // how long an accepted request counts
 	passed ledger        // recently accepted requests; received is when they were sent
-	tryAt  time.Duration // when one more may be tried
+	tryAt  time.Duration // when one more request may be tried
 	met    time.Duration // when the latest 429 came
-	until  time.Duration // when the limit is forgotten: LongestTrust after the latest 429 at the latest
+	until  time.Duration // when the limit is forgotten: at most LongestTrust after the latest 429
 }
 
 const maxVain = 7
 
-// refuse records a 429 for a request sent at sent; passed were accepted since the last 429. Nothing may leave for wait.
+// refuse records a 429 for a request sent at sent; passed requests were accepted since the last 429. Nothing may leave
+// for wait.
 func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
-	if passed > 0 && sent >= h.met { // the first 429 of requests in flight together
+	if passed > 0 && sent >= h.met { // the first 429 among requests in flight together
 		since, n := sent, h.count(now)
 		if n > 0 {
 			since = h.passed.list()[0].sent()
@@ -30,9 +32,9 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 			h.room, h.span, h.vain = passed, 0, 0
 		case n == h.room:
 			h.vain = min(h.vain+1, maxVain)
-		case n < h.room/2: // it accepts fewer than before
+		case n < h.room/2: // the limit accepts fewer requests than before
 			h.room = max(n, 1)
-		case n < h.room: // requests count longer, or other clients use it
+		case n < h.room: // requests count longer, or other clients use the limit
 			h.span = min(h.span+wait, 2*h.span)
 		}
 		h.span = max(h.span, now+wait-since)
@@ -42,7 +44,7 @@ func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 	h.until = min(max(h.until, now+3*wait, h.tryAt+2*h.span), now+LongestTrust)
 }
 
-// accepted records that a request was accepted; the response came at received.
+// accepted records that a request was accepted, whose response came at received.
 func (h *hiddenLimit) accepted(now, received, sent time.Duration) {
 	if h.room == 0 || sent < h.met {
 		return
@@ -60,7 +62,7 @@ func (h *hiddenLimit) count(now time.Duration) int32 {
 	return h.passed.total
 }
 
-// next returns when one more request may leave, as Window.Next does.
+// next returns when one more request may leave. It has the results of Window.Next.
 func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if h.room == 0 || now >= h.until {
 		return now, true
@@ -77,7 +79,7 @@ func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.
 	return h.passed.next(), true
 }
 
-// predict returns when a request may leave that has ahead others before it, as far as that is known.
+// predict returns when a request with ahead requests before it may leave, as far as that is known.
 func (h *hiddenLimit) predict(now time.Duration, inflight int32, ahead int) time.Duration {
 	n := h.count(now)
 	late := int(n+inflight) + ahead - int(h.room)
@@ -87,7 +89,7 @@ func (h *hiddenLimit) predict(now time.Duration, inflight int32, ahead int) time
 		return now
 	case n > 0:
 		at = h.passed.next()
-	case h.vain == 0: // nothing has been tried yet: it may accept more
+	case h.vain == 0: // no request has been tried yet: the limit may accept more
 		return now
 	}
 	return at + times(late/int(h.room), h.span)

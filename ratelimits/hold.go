@@ -2,27 +2,27 @@ package ratelimits
 
 import "time"
 
-// defaultWait is the wait after a 429 that does not say how long.
+// defaultWait is the wait after a 429 that does not say how long to wait.
 const defaultWait = time.Second
 
-// rare is the state of a Window that most buckets never need: holds, refusals, responses that no kind can have given,
-// changed limits. It is kept apart so that other windows stay small.
+// rare is the state of a Window that most buckets never need: holds, 429s, responses that no kind can have given,
+// changed limits. It is separate so that other windows stay small.
 type rare struct {
 	hold         Throttle
-	holdClass    Class         // of the 429 that caused the hold
-	full         time.Duration // until then the bucket is full, according to its latest 429
+	holdClass    Class         // class of the 429 that caused the hold
+	full         time.Duration // the bucket is full until then, according to its latest 429
 	refusals     Refusals
 	suspected    time.Duration // when evidence.suspected ends
 	leftOutUntil time.Duration // when evidence.leftOut is dropped
 	raised       int32         // a higher limit that the latest response named; it applies a period after raisedAt
 	raisedTwice  bool          // the response before named it, too
-	loweredAt    time.Duration // when a lower limit was named; responses to requests sent before name the old one
+	loweredAt    time.Duration // when a lower limit was named; responses to requests sent earlier name the old limit
 	raisedAt     time.Duration
 	hidden       hiddenLimit
 	late         lateness
-	openBy       time.Duration // until then requests wait for the first one of an opening
-	unawaited    int32         // requests in flight for whose outcome nothing waits
-	rounding     time.Duration // by how much a reset-after, and so the period, may be too long
+	openBy       time.Duration // requests wait until then for the request that tries an opening
+	unawaited    int32         // requests in flight whose outcome no request waits for
+	rounding     time.Duration // how much too long a reset-after, and so the period, may be
 }
 
 // noRare is what readRare returns for a window without rare state. It must not be written.
@@ -52,7 +52,7 @@ func (r *rare) next(now time.Duration, inflight, awaited int32) (at time.Duratio
 	return r.hidden.next(now, inflight, awaited)
 }
 
-// advance applies a higher limit that two responses have named, when its time has come.
+// advance applies a higher limit that two responses have named, once it may apply.
 func (r *rare) advance(w *Window, now time.Duration) {
 	if r.raisedTwice && (w.ledger.total == 0 || now >= r.raisedAt+w.longest) {
 		w.limit = min(r.raised, 2*w.limit)
@@ -60,8 +60,8 @@ func (r *rare) advance(w *Window, now time.Duration) {
 	}
 }
 
-// accepted records that a request was not refused; its response came at received. If it succeeded, the bucket has
-// certainly accepted it.
+// accepted records that a request was not refused; its response came at received. succeeded says that the bucket has
+// certainly accepted the request.
 func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 	if succeeded {
 		r.refusals.Accepted(sent)
@@ -69,8 +69,8 @@ func (r *rare) accepted(now, received, sent time.Duration, succeeded bool) {
 	r.hidden.accepted(now, received, sent)
 }
 
-// refuse records a 429 of this bucket, which nothing predicted: another client uses the bucket, or a response was
-// misunderstood. The bucket is full now. When the hold ends, one request goes first. For a time KindNext is suspected.
+// refuse records a 429 of this bucket that was not predicted: another client uses the bucket, or a response was
+// misunderstood. The bucket is full now. After the hold one request is sent first. For some time KindNext is suspected.
 func (w *Window) refuse(now time.Duration, r *Response) {
 	w.evidence.others = true // another client may use the bucket
 	if w.evidence.kind() != KindNext {
@@ -86,7 +86,7 @@ func (w *Window) refuse(now time.Duration, r *Response) {
 	w.HoldFor(now, wait, ClassUser)
 }
 
-// returned charges another client's request in place of a returned permit if a 429 has found the bucket full since.
+// returned charges another client's request instead of a returned permit if a 429 has since found the bucket full.
 func (r *rare) returned(w *Window, now time.Duration, p Permit) {
 	if now < r.full && p.sent <= r.refusals.latest && w.ledger.total+w.inflight < w.limit {
 		w.ledger.add(&charge{received: now, reset: interval{now, r.full}, n: 1, counted: w.limit, others: true})
@@ -107,8 +107,8 @@ func (w *Window) again(now time.Duration) time.Duration {
 }
 
 // AskedWait returns how long a 429 asks to wait: RetryAfter, otherwise ResetAfter if the 429 is about the bucket or its
-// resource, otherwise a second. It is always positive, because the values are rounded and a retry must not loop without
-// a wait, and at most LongestTrust.
+// resource, otherwise a second. The result is always positive, because the values are rounded and a retry must not loop
+// without a wait. It is at most LongestTrust.
 func (r *Response) AskedWait() time.Duration {
 	clipped := r.Clip()
 	switch {
@@ -120,11 +120,12 @@ func (r *Response) AskedWait() time.Duration {
 	return defaultWait
 }
 
-// Hold lets nothing be sent for d from now on. Then one request goes first, unless the limit is declared. A shorter
-// hold never shortens a longer one. More than LongestTrust is reduced to it.
+// Hold lets nothing be sent for d from now on. Then one request is sent first, unless the limit is declared. A shorter
+// hold never shortens a longer one. A d above LongestTrust is reduced to it.
 func (w *Window) Hold(now, d time.Duration) { w.HoldFor(now, d, ClassOK) }
 
-// HoldRefused is Hold after a 429 of another limit that nothing else holds. Several 429s in a row make the hold longer.
+// HoldRefused is Hold after a 429 of another limit that has no hold of its own. Several 429s in a row make the hold
+// longer.
 func (w *Window) HoldRefused(now, d time.Duration) { w.HoldFor(now, max(d, w.again(now)), ClassOK) }
 
 // HoldFor is Hold for a 429 of the given class, which HoldClass then returns.

@@ -40,8 +40,8 @@ func refusal() http.Header {
 	return h
 }
 
-// withoutLimits is the header of an answer that says nothing.
-func withoutLimits() http.Header {
+// headerWithoutLimits is the header of an answer that says nothing.
+func headerWithoutLimits() http.Header {
 	h := ordinary()
 	for _, name := range []string{"Bucket", "Limit", "Remaining", "Reset", "Reset-After"} {
 		h.Del("X-RateLimit-" + name)
@@ -59,7 +59,7 @@ var parsings = []struct {
 }{
 	{"ordinary", http.StatusOK, ordinary(), nil},
 	{"429", http.StatusTooManyRequests, refusal(), refusalBody},
-	{"without limits", http.StatusOK, withoutLimits(), nil},
+	{"without limits", http.StatusOK, headerWithoutLimits(), nil},
 }
 
 var parsed ratelimits.Response // so that nothing is optimised away

@@ -15,8 +15,8 @@ const (
 	invalidParts = 60
 )
 
-// InvalidCounter counts invalid responses ([Response.Invalid]), so that their number can be kept below the one for
-// which Discord bans an IP address. The server's period may begin at any time, so each response counts for one period.
+// InvalidCounter counts invalid responses ([Response.Invalid]), so that a client can stay below the number for which
+// Discord bans an IP address. The server's period may begin at any time, so each response counts for one period.
 //
 // An InvalidCounter is not safe for concurrent use. Time must not run backwards.
 type InvalidCounter struct {
@@ -31,7 +31,8 @@ func NewInvalidCounter(period time.Duration) *InvalidCounter {
 	return &InvalidCounter{part: max(min(period, longest)/invalidParts, 1)}
 }
 
-// Add counts n invalid responses of the given time: one that has come now, or those that Counts of another yields.
+// Add counts n invalid responses of the given time: that of a response which has come now, or a time that Counts of
+// another counter yields.
 func (c *InvalidCounter) Add(at time.Duration, n int) {
 	c.forget(at)
 	n = min(n, mostCounted-c.total)
@@ -59,7 +60,7 @@ func (c *InvalidCounter) forget(now time.Duration) {
 	}
 }
 
-// Counts yields how long ago invalid responses came, to within half a part, and their number, the oldest ones first.
+// Counts yields the ages of invalid responses, to within half a part, and their numbers, the oldest first.
 func (c *InvalidCounter) Counts(now time.Duration) iter.Seq2[time.Duration, int] {
 	return func(yield func(time.Duration, int) bool) {
 		for part, n := range c.parts(now) {
@@ -78,7 +79,7 @@ func (c *InvalidCounter) ComesBack(now time.Duration) time.Duration {
 	return 0
 }
 
-// parts yields the number of each part with invalid responses, and how many it has, the oldest ones first.
+// parts yields the number of each part that has invalid responses, and how many it has, the oldest part first.
 func (c *InvalidCounter) parts(now time.Duration) iter.Seq2[int64, int] {
 	return func(yield func(int64, int) bool) {
 		c.forget(now)

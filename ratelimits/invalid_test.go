@@ -28,14 +28,6 @@ func TestInvalidResponsesComeBackAfterAPeriod(t *testing.T) {
 	assert.Zero(t, c.ComesBack(time.Hour))
 }
 
-func TestInvalidResponsesOfTheShortestPeriodAreCounted(t *testing.T) {
-	t.Parallel()
-	c := ratelimits.NewInvalidCounter(1)
-	c.Add(time.Hour, 1)
-	assert.Equal(t, 1, c.Used(time.Hour))
-	assert.Zero(t, c.Used(time.Hour+time.Millisecond))
-}
-
 // An invalid response counts for a period, and for a part of it more at most.
 func TestInvalidResponsesAreCountedForAPeriod(t *testing.T) {
 	t.Parallel()
@@ -112,4 +104,12 @@ func TestInvalidResponses(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, c.response.Invalid(), "%+v", c.response)
 	}
+}
+
+func TestInvalidResponsesOfTheShortestPeriodAreCounted(t *testing.T) {
+	t.Parallel()
+	c := ratelimits.NewInvalidCounter(1)
+	c.Add(time.Hour, 1)
+	assert.Equal(t, 1, c.Used(time.Hour))
+	assert.Zero(t, c.Used(time.Hour+time.Millisecond))
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Kind is the way in which a bucket refills. No header names it (most of Discord's buckets have been sliding since
-// November 2022, some stayed fixed), so it is inferred from what responses rule out.
+// Kind is the way in which a bucket refills. No header names it, so it is inferred from what responses rule out. (Most
+// of Discord's buckets have been sliding since November 2022; some are still fixed windows.)
 type Kind uint8
 
 const (
@@ -15,12 +15,12 @@ const (
 	KindUnproven Kind = iota
 	// KindFixed means that all places become free together when the window ends.
 	KindFixed
-	// KindLog means that each place becomes free a period after its request was processed; reset-after says when the
-	// last one does.
+	// KindLog means that each place becomes free a period after its request was processed; reset-after is the time
+	// until the last place becomes free.
 	KindLog
-	// KindLeaky means that one place becomes free at a time, at intervals of the period divided by the limit.
+	// KindLeaky means that the places become free one at a time, at intervals of the period divided by the limit.
 	KindLeaky
-	// KindNext is KindLog, but reset-after says when the first place becomes free.
+	// KindNext is KindLog, but reset-after is the time until the first place becomes free.
 	KindNext
 )
 
@@ -34,7 +34,7 @@ func (k Kind) String() string {
 	return "kind(" + strconv.Itoa(int(k)) + ")"
 }
 
-// tick is the precision of Discord's decimals: a value is at most one millisecond away from what the server meant.
+// tick is the precision of Discord's decimals: a value differs by at most one millisecond from what the server meant.
 const tick = time.Millisecond
 
 // interval is a span of time in which something certainly lies.
@@ -42,7 +42,7 @@ type interval struct{ low, high time.Duration }
 
 func (i interval) overlaps(o interval) bool { return i.low <= o.high && o.low <= i.high }
 
-// farthest returns how far apart an instant of i and one of o can be at most.
+// farthest returns the largest possible distance between an instant of i and an instant of o.
 func (i interval) farthest(o interval) time.Duration { return max(i.high-o.low, o.high-i.low) }
 
 func (i interval) intersect(o interval) interval {
@@ -56,14 +56,14 @@ func (i interval) union(o interval) interval {
 // sample is one successful response that carried limits.
 type sample struct {
 	after          time.Duration // the longest possible reset-after
-	rounding       time.Duration // by how much after may be too long: the largest of the responses so far
+	rounding       time.Duration // how much too long after may be: the largest value of the responses so far
 	spent          int32         // limit - remaining, at least 1, for its own request
-	sent, received time.Duration // the server processed it in between
+	sent, received time.Duration // the server processed the request between these two
 	reset          interval      // contains the instant that reset-after means
 }
 
-// read fills the sample from a response. (Here and where it is charged each field is set by itself, as copies of what
-// was just written are slow.)
+// read fills the sample from a response. (Each field is set by itself here and in observe, because copying what was
+// just written is slow.)
 func (s *sample) read(now, sent time.Duration, r *Response) {
 	s.after, s.spent = min(r.ResetAfter, LongestTrust), int32(min(max(r.Limit-r.Remaining, 1), mostCounted))
 	s.sent, s.received = sent, now

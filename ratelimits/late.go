@@ -5,37 +5,39 @@ import (
 	"time"
 )
 
-// The reset that a response names is when a bucket opens at the earliest: some of Discord's open up to 0.4 s later than
-// they say (measured in autumn 2026). Only a 429 shows it. From such a 429 a Window measures how much later requests
-// have to leave, and keeps the largest of these measurements. After some periods it tries the announced reset again,
-// with one request alone. Each refused try doubles the number of periods until the next one.
+// The reset that a response names is the earliest time at which a bucket opens: some of Discord's buckets open up to
+// 0.4 s later (measured in autumn 2026). Only a 429 shows that. From such a 429 a Window measures how much later
+// requests have to leave, and keeps the largest measurement. After some periods it tries the announced reset again,
+// with one request alone. Each refused try doubles the number of periods until the next try.
 
 const (
 	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced
 	// reset. A bucket that stays late draws one such 429 in its first 64 periods, and another one in the next 128.
 	patientPeriods = 64
-	// punctualTries is how many accepted tries in a row end a lateness. Fewer would often end one that varies.
+	// punctualTries is how many accepted tries in a row end a lateness. With fewer, a lateness that varies would often
+	// be ended too early.
 	punctualTries = 3
-	// A lateness that was exceeded varies. So one part in variation of the measurement is added to it.
+	// If a bucket opens later than its measured lateness, the lateness varies. So 1/variation of the new measurement is
+	// added to it.
 	variation = 16
-	// enoughTrips is how many round trips are measured before the shortest of them counts.
+	// enoughTrips is how many round trips are measured before the shortest of them is used.
 	enoughTrips = 16
 	// doubtfulPeriods is for how many periods the first lateness of a bucket may be an error: see doubtLateness.
 	doubtfulPeriods = 4
-	// plausible bounds the lateness that is expected of a bucket which has shown none. Up to 0.4 s was measured.
+	// plausible bounds the lateness that is expected of a bucket which has not shown any. Up to 0.4 s was measured.
 	plausible = time.Second / 2
 )
 
-// openingState says what is known of the latest opening.
+// openingState says whether a request has tried the latest opening.
 type openingState uint8
 
 const (
-	untried     openingState = iota // one place became free, and no request has tried it
-	untriedMany                     // several places became free at once, and no request has tried them
+	untried     openingState = iota // one place became free, and no request has tested it
+	untriedMany                     // several places became free at once, and no request has tested them
 	tried                           // a request that was sent after the opening was accepted
 )
 
-// lateness is how much later than announced a bucket opens. The zero value means that the bucket has shown none.
+// lateness is how much later than announced a bucket opens. The zero value means that the bucket has not shown any.
 type lateness struct {
 	by       time.Duration // delay of requests after the announced reset; 0: none
 	shown    measurement   // the largest measurement
@@ -48,13 +50,14 @@ type lateness struct {
 	punctual uint8         // accepted tries in a row
 }
 
-// measurement is the lateness that a 429 has shown: least, if the round trips of its request and of the response that
-// announced the reset took no time. trips is the length of both round trips. The server may have processed the requests
-// at any moment of them.
+// measurement is the lateness that a 429 has shown: between least, and least plus trips. trips is the sum of two round
+// trips: that of the refused request, and that of the request whose response announced the reset. The server may have
+// processed each of the two at any moment of its round trip.
 type measurement struct{ least, trips time.Duration }
 
-// expect returns how long after the announced reset requests must leave, to arrive when the bucket is certainly open.
-// Requests travel in any case: for each of the two round trips, three quarters of the shortest are subtracted.
+// expect returns how long after the announced reset requests must leave to arrive when the bucket is certainly open.
+// Requests always take some time to arrive: for each of the two round trips, three quarters of the shortest one are
+// subtracted.
 func (l *lateness) expect(m measurement) time.Duration {
 	if l.trips >= enoughTrips {
 		m.trips = max(m.trips-2*(l.trip/4*3), 0)
@@ -127,21 +130,21 @@ func (l *lateness) keep() (over bool) {
 }
 
 // doubtLateness makes the next try early if the lateness was shown shortly before a response that no kind can have
-// given: perhaps the bucket now counts in another way, and that looked like lateness.
+// given: perhaps the bucket now counts in another way, which looked like lateness.
 func (w *Window) doubtLateness(now time.Duration) {
 	if late := &w.rare.late; late.by > 0 && now < late.sureAt {
 		late.tryAt = min(late.tryAt, now+w.longest)
 	}
 }
 
-// Late returns how much later than announced the bucket opens. known is false until an opening has been tried; until
-// then the first request after an opening goes alone.
+// Late returns how much later than announced the bucket opens. known is false until a request has tried an opening;
+// until then the first request after an opening is sent alone.
 func (w *Window) Late() (by time.Duration, known bool) {
 	by = w.readRare().late.by
 	return by, by > 0 || w.punctual
 }
 
-// ExpectLate tells a new window how late other buckets of its kind open: what Late has returned for one of them.
+// ExpectLate tells a new window how late buckets of its limit open: by is what Late has returned for one of them.
 func (w *Window) ExpectLate(now, by time.Duration) {
 	if w.punctual = by <= 0; w.punctual {
 		if w.rare != nil {
@@ -171,7 +174,7 @@ func (w *Window) announced(now time.Duration) time.Duration {
 	return w.rare.late.announced(now)
 }
 
-// reopen records that n charges have expired. opened is the announced reset of the last of them.
+// reopen records that n charges have expired. opened is the announced reset of the last of these charges.
 func (w *Window) reopen(n int32, opened interval) {
 	if opened.high > w.opened+plausible { // earlier places have been free for long enough
 		w.returned = 0
@@ -191,7 +194,7 @@ func (w *Window) reopen(n int32, opened interval) {
 	w.returned = min(w.returned+n, w.limit)
 }
 
-// openedFrom returns the earliest time that the latest opening can have been announced for.
+// openedFrom returns the earliest time for which the latest opening can have been announced.
 func (w *Window) openedFrom() time.Duration {
 	return w.opened - time.Duration(w.openedWithin)*time.Millisecond
 }
@@ -205,7 +208,7 @@ func (w *Window) reliesOn(now time.Duration) time.Duration {
 	return w.opened
 }
 
-// tests reports whether the next request, which relies on an opening, goes alone: no request has tried that opening
+// tests reports whether the next request, which relies on an opening, is sent alone: no request has tried that opening
 // yet, and the bucket may open later than expected.
 func (w *Window) tests(now time.Duration) bool {
 	by, known := w.Late()
@@ -219,8 +222,8 @@ func (w *Window) tests(now time.Duration) bool {
 	return !known || by > 0
 }
 
-// surelyOpen returns when the bucket is certainly open, however late it is. Until then at most one request goes first
-// and is waited for: it may be a large upload.
+// surelyOpen returns when the bucket is certainly open, even if it opens late. Until then at most one request is sent
+// first. The other requests do not wait longer for it, because it may be a large upload.
 func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().late.by + plausible }
 
 // accept records that the bucket accepted a request, which shows that it was open.
@@ -243,8 +246,8 @@ func (w *Window) accept(now time.Duration, p Permit) {
 }
 
 // refusedLate measures by a 429 how late the bucket opens. ok reports whether lateness is the only explanation: the
-// request left after the announced reset, and another client's request would have taken the place for longer. Requests
-// that were in flight together with one that showed lateness show the same.
+// request left after the announced reset, and another client's request would have kept the place for longer. A 429 of
+// another request that was in flight at the time of such a 429 shows the same lateness.
 func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measurement, ok bool) {
 	wait := r.AskedWait()
 	if r.Limited && r.ResetAfter > 0 {
@@ -255,14 +258,14 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	rare := w.readRare()
 	switch {
 	case w.origin != learnt || p.opened == 0 || m.least <= 0 || !r.HasRetryAfter && !r.Limited || r.Code != 0:
-	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit: // another limit than the known one refused
+	case r.Limited && int32(min(r.Limit, mostCounted)) != w.limit: // a limit other than the known one refused the request
 	case r.Limited && r.Remaining > 0: // the bucket was open
 	case r.Limited && w.evidence.windows() && wait+tick < r.ResetAfter:
 		// A full window asks to wait until it closes.
 	case r.Limited && r.ResetAfter >= w.longest-tick && (m.least >= w.longest/2 || !w.movedReset(p, r)):
 		// The bucket counted this request, and another limit refused it.
 	case rare.late.shownAt > 0 && p.sent <= rare.late.shownAt && m.least <= rare.late.by+plausible:
-		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // the same lateness, unless it certainly shows more
+		m.trips = min(m.trips, max(rare.late.by-m.least, 0)) // the same lateness, unless this 429 certainly shows more
 		return m, true
 	case w.evidence.leftOut > 0 && now < rare.leftOutUntil:
 	case w.evidence.others || w.evidence.kind() == KindLeaky:
@@ -273,12 +276,12 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	return m, false
 }
 
-// movedReset reports whether another request of ours may have caused the reset that a 429 names.
+// movedReset reports whether another request of this client may have caused the reset that a 429 names.
 func (w *Window) movedReset(p Permit, r *Response) bool {
 	return w.inflight > 0 || w.ledger.last() >= p.sent+r.ResetAfter-tick
 }
 
-// shortestStay returns how long another client's request keeps its place at least.
+// shortestStay returns the shortest time for which another client's request keeps its place.
 func (w *Window) shortestStay() time.Duration {
 	if w.evidence.refuted&leaky == 0 {
 		return w.longest / time.Duration(w.limit)
@@ -286,7 +289,7 @@ func (w *Window) shortestStay() time.Duration {
 	return w.longest
 }
 
-// refuseLate records a 429 that shows how late the bucket opens, and nothing else.
+// refuseLate records a 429 that shows only how late the bucket opens.
 func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Response) {
 	late := &w.writeRare().late
 	try := late.tried(p.sent, p.opened)
@@ -298,13 +301,14 @@ func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Respo
 	w.HoldFor(now, max(r.AskedWait(), w.again(now)), ClassUser)
 }
 
-// mostLateSecond bounds how late a second of the global limit opens: longer waits mean that other clients use it.
+// mostLateSecond bounds how late a second of the global limit begins: longer waits mean that other clients use the
+// limit.
 const mostLateSecond = globalPeriod / 2
 
-// Late returns how much later the server's seconds open than they should, 0 if that is not known.
+// Late returns how much later than expected the server's seconds begin, 0 if that is not known.
 func (g *Global) Late() time.Duration { return g.late.by }
 
-// ExpectLate tells a new Global how late the server's seconds open.
+// ExpectLate tells a new Global how late the server's seconds begin.
 func (g *Global) ExpectLate(now, by time.Duration) {
 	if by > 0 {
 		g.late.by = min(by, mostLateSecond)
@@ -313,12 +317,13 @@ func (g *Global) ExpectLate(now, by time.Duration) {
 	}
 }
 
-// Tries reports whether the next request tries if the seconds are punctual again. It should go alone.
+// Tries reports whether the next request tries if the server's seconds begin on time again. Send that request alone.
 func (g *Global) Tries(now time.Duration) bool {
 	return g.late.by > 0 && now >= g.late.tryAt && g.reliesOn(now) > 0
 }
 
-// reopen records that a slot became free. opened is when it would have been free if the seconds were punctual.
+// reopen records that a slot became free. opened is when the slot would have been free if the server's seconds began on
+// time.
 func (g *Global) reopen(opened time.Duration) {
 	if opened > g.opened+mostLateSecond {
 		g.returned = 0
@@ -326,7 +331,7 @@ func (g *Global) reopen(opened time.Duration) {
 	g.opened, g.returned = opened, min(g.returned+1, g.limit)
 }
 
-// reliesOn returns when the slot that the next request takes became free, with punctual seconds; 0 if that is long ago.
+// reliesOn returns when the slot that the next request takes became free, with seconds on time; 0 if that is long ago.
 func (g *Global) reliesOn(now time.Duration) time.Duration {
 	g.expire(now)
 	if g.returned == 0 || g.returned+g.used() < g.limit || now >= g.opened+g.late.by+mostLateSecond {
@@ -335,7 +340,7 @@ func (g *Global) reliesOn(now time.Duration) time.Duration {
 	return g.opened
 }
 
-// Accepted records that the global limit accepted a request. Call it before Report.
+// Accepted records that the global limit accepted a request. Call Accepted before Report.
 func (g *Global) Accepted(slot Slot) {
 	if s := g.held(slot); s != nil && s.opened > 0 && g.late.tried(s.at, s.opened) {
 		g.late.keep()
@@ -343,7 +348,7 @@ func (g *Global) Accepted(slot Slot) {
 }
 
 // Refused records a 429 of the global limit that asks to wait. If the request took a slot that had just become free,
-// and the wait is short, the server's seconds open late. Call it before Report.
+// and the wait is short, the server's seconds begin late. Call Refused before Report.
 func (g *Global) Refused(now time.Duration, slot Slot, wait time.Duration) {
 	s := g.held(slot)
 	if s == nil || s.opened == 0 {

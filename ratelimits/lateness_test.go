@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
@@ -173,48 +174,77 @@ func TestWhatIsRefusedTogetherShowsTheSame(t *testing.T) {
 	b.burst(end+lateBy+rounding, 4)
 }
 
-// A refusal that asks to wait for a whole period is not one of a bucket that opens late.
-func TestALongRefusalIsNotLateness(t *testing.T) {
+// Lateness is a short wait of the bucket itself, for a place that had been announced to be free.
+func TestOtherRefusalsAreNotLateness(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		opened := k.fill(b, 10*round)
-		b.Report(opened, b.send(opened), refused(2, 10*second))
+		both := []ratelimits.Permit{b.send(opened), b.Adopt(opened, opened)}
+		b.Report(opened, both[0], shared(lateBy))
+		b.Report(opened, both[1], refused(2, 10*second)) // a whole period
+		by, _ := b.Late()
+		assert.Zero(t, by)
+	})
+	t.Run("with places left", func(t *testing.T) {
+		t.Parallel()
+		b := fixed(t, 5, 10*second)
+		b.Report(3*second, b.send(3*second), refused(5, lateBy))
+		by, _ := b.Late()
+		assert.Zero(t, by)
+	})
+	t.Run("by a limit that was not known to be lower", func(t *testing.T) {
+		t.Parallel()
+		b := fixed(t, 5, second)
+		for left := 2; left >= 0; left-- {
+			b.exchange(200*ms, ok(5, left, 800*ms))
+		}
+		permits := b.burst(firstEnd, 5)
+		for i, r := range []ratelimits.Response{
+			ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms),
+		} {
+			b.Report(firstEnd+time.Duration(i+1)*10*ms, permits[i], r)
+		}
+		by, _ := b.Late()
+		assert.Zero(t, by)
+	})
+	t.Run("although the bucket has room", func(t *testing.T) { // without a scope, so it is not of the class of sub-limits
+		t.Parallel()
+		b := fixed(t, 2, 60*second)
+		at := b.opens(6 * second)
+		room := refusedFor(2, 50*second, 55*second)
+		room.Remaining = 1
+		b.Report(at, b.send(at), room)
 		by, _ := b.Late()
 		assert.Zero(t, by)
 	})
 }
 
-// Nor is one of another limit.
-func TestARefusalOfAnotherLimitIsNotLateness(t *testing.T) {
-	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
-		opened := k.fill(b, 10*round)
-		b.Report(opened, b.send(opened), shared(lateBy))
-		by, _ := b.Late()
-		assert.Zero(t, by)
-	})
+// A request that was in flight when lateness was shown, and is refused a long time after, does not measure the same.
+func TestSlowUploadOfBeforeDoesNotRaiseLateness(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 2, 60*second)
+	opened := b.opens(6 * second)
+	both := b.many(opened, 2)
+	b.Report(opened+50*ms, both[0], refused(2, 200*ms))
+	by, _ := b.Late()
+	b.Report(opened+45*second, both[1], refused(2, 59*second)) // another client has filled it meanwhile
+	after, _ := b.Late()
+	assert.Less(t, after, by+second, "was %v", by)
 }
 
-// Nor are those of a limit that is lower, and was not known to be so yet.
-func TestRefusalsByALoweredLimitAreNotLateness(t *testing.T) {
+// One that goes first holds up the others only until the opening that it tries is certainly open, whatever opens after
+// it.
+func TestLaterOpeningsDoNotProlongTheWaitForTheFirst(t *testing.T) {
 	t.Parallel()
-	b := fixed(t, 5, second)
-	for left := 2; left >= 0; left-- {
-		b.exchange(200*ms, ok(5, left, 800*ms))
+	b, now := &bucket{t: t}, time.Duration(0)
+	for i := range 50 { // a log: one each 400 ms
+		b.exchange(now, ok(50, 49-i, 20*second))
+		now += 400 * ms
 	}
-	permits := b.burst(firstEnd, 5)
-	for i, r := range []ratelimits.Response{ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms)} {
-		b.Report(firstEnd+time.Duration(i+1)*10*ms, permits[i], r)
-	}
-	by, _ := b.Late()
-	assert.Zero(t, by)
-}
-
-// Nor is one while there were places that nobody had used.
-func TestARefusalWithPlacesLeftIsNotLateness(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, 10*second)
-	b.Report(3*second, b.send(3*second), refused(5, lateBy))
-	by, _ := b.Late()
-	assert.Zero(t, by)
+	require.Equal(t, ratelimits.KindLog, b.Kind())
+	opened := b.opens(now)
+	b.burst(opened, 1) // it goes first
+	// The second place came back 400 ms after the first: that is open for certain half a second after.
+	assert.LessOrEqual(t, b.opens(opened)-opened, 400*ms+second/2+10*ms)
 }
 
 // The announced reset is tried after 64 periods; three times in a row it has to be kept.
@@ -275,31 +305,6 @@ func TestLatenessGrows(t *testing.T) {
 	})
 }
 
-// What is known survives being written.
-func TestLatenessIsWritten(t *testing.T) {
-	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
-		k.refuseLate(b, 10*round)
-		by, _ := b.Late()
-		b.Window = written(t, &b.Window)
-		again, known := b.Late()
-		assert.Equal(t, by, again)
-		assert.True(t, known)
-		opened := k.fill(b, 12*round)
-		b.opensAt(12*round+second, opened+lateBy)
-	})
-}
-
-// Also before the bucket was used, which may be at any time by its clock.
-func TestExpectedLatenessIsWritten(t *testing.T) {
-	t.Parallel()
-	const now = 300_000 * time.Hour
-	b := &bucket{t: t}
-	b.ExpectLate(now, lateBy)
-	b.Window = written(t, &b.Window)
-	b.exchange(now, ok(1, 0, 10*second))
-	b.opensAt(now, now+10*second+lateBy)
-}
-
 // Of a bucket whose period is not known it is expected for as long as of others, and not tried after a minute.
 func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {
 	t.Parallel()
@@ -312,14 +317,101 @@ func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {
 	}
 }
 
-func TestExpectedPunctualityEndsLateness(t *testing.T) {
+// Nor is a refusal by another limit of a request that the bucket has counted: its reset is that of a request which has
+// just been counted, and the wait is shorter.
+func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
+	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
+		if k.kind != ratelimits.KindFixed && k.kind != ratelimits.KindLog {
+			return
+		}
+		now := 10 * round
+		b.exchange(now, ok(2, 1, 10*second))
+		b.exchange(now, ok(2, 0, 10*second))
+		opened := b.opens(now)
+		permits := b.burst(opened, 2)
+		b.Report(opened+20*ms, permits[0], ok(2, 1, 10*second))
+		b.Report(opened+20*ms, permits[1], refusedFor(2, 6*second, 10*second))
+		by, _ := b.Late()
+		assert.Zero(t, by)
+		assert.GreaterOrEqual(t, b.opens(opened+20*ms), opened+10*second)
+	})
+}
+
+// A single request of another client, which arrives less than a round trip before ours, may be taken for lateness, but
+// not for one of a whole period.
+func TestOneRequestOfAnotherClientIsNotLateness(t *testing.T) {
 	t.Parallel()
-	b := &bucket{t: t}
-	b.ExpectLate(0, lateBy)
-	b.ExpectLate(0, 0)
-	by, known := b.Late()
-	assert.Zero(t, by)
-	assert.True(t, known)
+	s := serve(t, always(discordsim.Fixed(1, time.Hour)), steady(100*ms))
+	s.SendOneByOne(20)
+	require.Empty(t, s.Refusals)
+	s.World.Consume(s.Start.Add(s.Accepted[19]+time.Hour+10*ms), message, 1)
+	s.SendOneByOne(1)
+	require.Len(t, s.Refusals, 1)
+	by, _ := s.Late()
+	assert.Less(t, by, second)
+	start := s.Now
+	s.SendOneByOne(60)
+	assert.Less(t, s.Now-start, 62*time.Hour, "60 requests of a bucket of one an hour")
+}
+
+// globally runs a Global against a server whose seconds are punctual, for a while, and returns how many it lets go.
+func globally(g *ratelimits.Global, now *time.Duration, d, trip time.Duration) (n int) {
+	type out struct {
+		slot ratelimits.Slot
+		at   time.Duration
+	}
+	var flying []out
+	for end := *now + d; *now < end; *now += 5 * ms {
+		for len(flying) > 0 && flying[0].at <= *now {
+			g.Accepted(flying[0].slot)
+			g.Report(*now, flying[0].slot)
+			flying = flying[1:]
+		}
+		for {
+			if g.Tries(*now) && len(flying) > 0 {
+				break
+			}
+			slot, wait := g.Take(*now)
+			if wait > 0 {
+				break
+			}
+			n++
+			flying = append(flying, out{slot, *now + trip})
+		}
+	}
+	for _, f := range flying {
+		g.Report(max(*now, f.at), f.slot)
+	}
+	return n
+}
+
+// A 429 to a large upload makes the global limit late by the upload's time, twice.
+func TestSlowRefusalDoesNotMakeSecondsOpenSecondsLate(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(50)
+	now := second
+	before := globally(g, &now, 60*second, 50*ms)
+	for g.Wait(now) > 0 {
+		now += 5 * ms
+	}
+	slot, wait := g.Take(now)
+	require.Zero(t, wait)
+	now += 1900 * ms
+	g.Refused(now, slot, 50*ms)
+	g.Report(now, slot)
+	t.Log("late by", g.Late())
+	after := globally(g, &now, 60*second, 50*ms)
+	assert.Greater(t, after, before/2, "before %d", before)
+	assert.LessOrEqual(t, g.Late(), second/2)
+}
+
+func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
+	t.Parallel()
+	for expected, want := range map[time.Duration]time.Duration{400 * ms: 400 * ms, second: 500 * ms} {
+		g := ratelimits.NewGlobal(50)
+		g.ExpectLate(second, expected)
+		assert.Equal(t, want, g.Late())
+	}
 }
 
 // A request may be refused by a late window because another one, which left after it or arrived before, took its place.
@@ -360,39 +452,12 @@ func TestARequestThatALateWindowLetThroughRefutesNothing(t *testing.T) {
 	assert.InDelta(t, lateBy, by, float64(80*ms))
 }
 
-// Nor is a refusal by another limit of a request that the bucket has counted: its reset is that of a request which has
-// just been counted, and the wait is shorter.
-func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
-	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
-		if k.kind != ratelimits.KindFixed && k.kind != ratelimits.KindLog {
-			return
-		}
-		now := 10 * round
-		b.exchange(now, ok(2, 1, 10*second))
-		b.exchange(now, ok(2, 0, 10*second))
-		opened := b.opens(now)
-		permits := b.burst(opened, 2)
-		b.Report(opened+20*ms, permits[0], ok(2, 1, 10*second))
-		b.Report(opened+20*ms, permits[1], refusedFor(2, 6*second, 10*second))
-		by, _ := b.Late()
-		assert.Zero(t, by)
-		assert.GreaterOrEqual(t, b.opens(opened+20*ms), opened+10*second)
-	})
-}
-
-// Of requests that one window has counted, the one whose announced reset is known best tells when the window should
-// open.
-func TestASlowRequestDoesNotBlurWhenAWindowShouldOpen(t *testing.T) {
+func TestExpectedPunctualityEndsLateness(t *testing.T) {
 	t.Parallel()
-	b := fixed(t, 2, 100*ms)
-	now := second
-	slow := b.send(now)
-	now += 500 * ms
-	quick := b.send(now)
-	b.Report(now+ms, quick, ok(2, 1, 100*ms))
-	b.Report(now+2*ms, slow, ok(2, 0, 100*ms))
-	opened := b.opens(now + 2*ms)
-	b.Report(opened+ms, b.send(opened), refused(2, 20*ms))
-	by, _ := b.Late()
-	assert.InDelta(t, 20*ms, by, float64(10*ms))
+	b := &bucket{t: t}
+	b.ExpectLate(0, lateBy)
+	b.ExpectLate(0, 0)
+	by, known := b.Late()
+	assert.Zero(t, by)
+	assert.True(t, known)
 }

@@ -2,10 +2,10 @@ package ratelimits
 
 import "time"
 
-// A leaky bucket (the generic cell rate algorithm) knows only when it will be empty, which is what reset-after says.
-// Each request delays that by one slot: with n requests spent, reset-after is more than n-1 slots and at most n.
+// A leaky bucket (the generic cell rate algorithm) knows only when it will be empty, and reset-after is that time. Each
+// request delays it by one slot: with n requests spent, reset-after is more than n-1 slots and at most n slots.
 
-// leakyEvidence is what responses have said of a leaky bucket: bounds of its slot. high is 0 if nothing is known.
+// leakyEvidence is what responses have said about a leaky bucket: bounds of its slot. high is 0 if nothing is known.
 type leakyEvidence struct{ slot interval }
 
 // refutes reports whether no leaky bucket can have given a response. It allows for a Remaining that lags behind the
@@ -25,7 +25,7 @@ func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) 
 }
 
 // fills returns when a leaky bucket has certainly freed the place of a request that no response has counted: the given
-// number of slots after everything else, and at most a full bucket's time from now.
+// number of slots after all other requests, but at most the time in which a full bucket empties from now.
 func (e *leakyEvidence) fills(now, last time.Duration, slots, limit int32) time.Duration {
 	return min(max(now, last)+times(int(slots), e.slot.high), now+times(int(limit), e.slot.high), now+LongestTrust)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// charge is a number of answered requests that the server may still count: until their reset has certainly passed.
+// charge is a number of answered requests that the server may still count until their reset has certainly passed.
 type charge struct {
 	received time.Duration // when the last of them was answered
 	reset    interval      // contains the instant that reset-after means in their responses
@@ -15,22 +15,22 @@ type charge struct {
 	sure     int32         // requests that were certainly counted
 	counted  int32         // the largest count that their responses named
 	others   bool          // other clients sent some of them
-	answer   answer        // what is known of when they expire
-	trip     uint16        // the first was sent at most so many milliseconds before received
+	answer   answer        // what their answers say about when they expire
+	trip     uint16        // the first of them was sent at most so many milliseconds before received
 }
 
-// answer says what is known of the answer to a request. Only an answer with limits says when the request expires.
+// answer says what the answer to a request shows. Only an answer with limits shows when the request expires.
 type answer uint8
 
 const (
 	withLimits    answer = iota // limits were named
 	withoutLimits               // no limits were named
-	noAnswer                    // there was none, or only a server error (5xx)
+	noAnswer                    // no answer came, or only a server error (5xx)
 )
 
 // ledger lists the charges in the order in which they expire. Requests in flight are not in it.
 type ledger struct {
-	first  [1]charge // the only charge, enough for most buckets; n is 0 if there is none; not used beside many
+	first  [1]charge // the only charge, enough for most buckets; n is 0 if there is none; not used if many is set
 	many   *manyCharges
 	total  int32 // charged requests
 	unsure int32 // charged requests that may not have been counted
@@ -42,8 +42,8 @@ type manyCharges struct {
 	gone int
 }
 
-// The list has at most finest charges. Another one is joined with a neighbour if both expire within the coarse-th part
-// of the time in which all do.
+// The list has at most finest charges. A further charge is joined with a neighbour if the two expire close together:
+// within one coarse-th of the time between the first and the last expiry.
 const (
 	finest = 64
 	coarse = 32
@@ -100,7 +100,7 @@ func (l *ledger) nth(n int32) time.Duration {
 }
 
 // expire removes the charges that have expired: n requests, of which sure were certainly counted. It returns the reset
-// of the last of them, and the answer that says least about any of them.
+// of the last of them, and the worst answer of all, which shows least about the expiry.
 func (l *ledger) expire(now time.Duration) (n, sure int32, last interval, worst answer) {
 	list, over := l.list(), 0
 	for over < len(list) && list[over].reset.high <= now {
@@ -143,7 +143,7 @@ func (l *ledger) add(c *charge) {
 	l.many.insert(i, c)
 }
 
-// insert inserts a charge as the i-th of those that have not expired.
+// insert inserts a charge as the i-th of the charges that have not expired.
 func (m *manyCharges) insert(i int, c *charge) {
 	if len(m.all) == cap(m.all) && m.gone > 0 {
 		m.all, m.gone = m.all[:copy(m.all, m.all[m.gone:])], 0
@@ -151,13 +151,13 @@ func (m *manyCharges) insert(i int, c *charge) {
 	m.all = slices.Insert(m.all, m.gone+i, *c)
 }
 
-// beside returns a neighbour of the i-th position that expires within about of the charge, nil if there is none.
+// beside returns the charge next to the i-th position if it expires within about of c, otherwise nil.
 func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 	if i < len(list) {
 		if o := &list[i]; o.reset.high-c.reset.high <= about {
 			return o
 		}
-	} else if o := &list[i-1]; c.reset.low-o.reset.low <= about { // low stays, so that joins do not extend it for ever
+	} else if o := &list[i-1]; c.reset.low-o.reset.low <= about { // joins keep low, so they cannot go on for ever
 		return o
 	}
 	return nil
@@ -172,7 +172,7 @@ func (c *charge) join(o *charge, reset interval) {
 	c.travelled(first)
 }
 
-// sent returns a time before which none of the requests was sent, unless one took more than a minute.
+// sent returns a time before which none of the requests was sent, unless one of them took more than a minute.
 func (c *charge) sent() time.Duration { return c.received - time.Duration(c.trip)*time.Millisecond }
 
 // travelled records when the first of the requests was sent.
@@ -180,14 +180,15 @@ func (c *charge) travelled(sent time.Duration) {
 	c.trip = uint16(min((c.received-sent)/time.Millisecond+1, math.MaxUint16))
 }
 
-// unknownReset reports whether no response has said when some charge expires.
+// unknownReset reports whether the expiry of some charge is not known from a response.
 func (l *ledger) unknownReset() bool {
 	return slices.ContainsFunc(l.list(), func(c charge) bool { return c.answer > withLimits })
 }
 
-// dropUnsure removes requests that the server cannot count, because it counts at most the given number. That number
-// includes the requests that were certainly counted and have not expired, so the unsure ones cannot exceed the rest. It
-// is not known which were counted: those that expire first go, the largest count of their responses is kept.
+// dropUnsure removes requests that the server cannot count, because it counts at most most requests. That number
+// includes the requests that were certainly counted and have not expired, so the unsure requests cannot exceed the
+// rest. It is not known which of them were counted: dropUnsure removes the requests that expire first, and keeps the
+// largest count of their responses.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {
@@ -224,7 +225,7 @@ func (l *ledger) clear() {
 	l.total, l.unsure = 0, 0
 }
 
-// change replaces the reset of each charge by the one that the function returns.
+// change replaces the reset of each charge by the result of the function.
 func (l *ledger) change(reset func(charge) interval) {
 	list := l.list()
 	for i, c := range list {
@@ -236,7 +237,7 @@ func (l *ledger) change(reset func(charge) interval) {
 	}
 }
 
-// coarsen joins charges that expire at about the same time. After a change there may be many.
+// coarsen joins charges that expire at about the same time. There may be too many after a change.
 func (l *ledger) coarsen(list []charge) {
 	about, kept, since := (l.last()-list[0].reset.high)/coarse, 0, list[0].reset.high
 	for i := 1; i < len(list); i++ {
@@ -252,12 +253,13 @@ func (l *ledger) coarsen(list []charge) {
 	l.cut(kept + 1)
 }
 
-// lift lets no charge expire before a time.
+// lift changes the resets so that no charge expires before until.
 func (l *ledger) lift(until time.Duration) {
 	l.change(func(c charge) interval { return interval{c.reset.low, max(c.reset.high, until)} })
 }
 
-// makeUnsure records that no charged request is certain to have been counted. Those answered by before expire by until.
+// makeUnsure records that no charged request is certain to have been counted. Requests answered by before expire by
+// until.
 func (l *ledger) makeUnsure(before, until time.Duration) {
 	list := l.list()
 	for i := range list {

@@ -2,7 +2,6 @@ package ratelimits
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -53,26 +52,6 @@ func TestLedgerKeepsItsSums(t *testing.T) {
 	}
 }
 
-// Where many are charged, one that is taken together with another one comes back when both do.
-func TestLedgerOfManyKeepsEachUntilItsReset(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 1))
-	duration := func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }
-	var l ledger
-	var all []interval
-	for range 300 {
-		low := duration(20 * time.Second)
-		all = append(all, interval{low, low + duration(5*time.Second)})
-		l.add(&charge{reset: all[len(all)-1], n: 1})
-	}
-	require.Less(t, len(l.list()), 200)
-	for _, reset := range all {
-		require.True(t, slices.ContainsFunc(l.list(), func(c charge) bool {
-			return c.reset.low <= reset.low && reset.high <= c.reset.high
-		}))
-	}
-}
-
 // A server that contradicts itself, or a client that was stopped for some milliseconds, does not make a window grow
 // with each request.
 func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
@@ -91,7 +70,7 @@ func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
 			}
 			p, ok := w.Take(now)
 			require.True(t, ok)
-			w.Report(now, p, Response{Status: 200, Limited: true, Limit: mostCounted, Remaining: mostCounted - spent/1000*1000 - 1000, ResetAfter: after})
+			w.Report(now, p, says(mostCounted, mostCounted-spent/1000*1000-1000, after))
 			longest = max(longest, len(w.ledger.list()))
 		}
 		require.Less(t, longest, 4*finest)

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A sliding log counts each request for a period. If reset-after is the time until it forgets the latest request, which
-// is the one that is answered, reset-after is always the whole period.
+// A sliding log counts each request for a period. If reset-after is the time until the log forgets the latest request,
+// which is the answered one, then reset-after is always the whole period.
 
 // refutesLog reports whether a response names another period than before.
 func refutesLog(s *sample, longest time.Duration) bool {
 	return longest > 0 && (s.after-longest).Abs() > 2*tick+s.rounding
 }
 
-// certainly returns how many requests, besides its own, a response of a log has certainly counted: they were processed
-// before it, and less than a period earlier.
+// certainly returns how many requests, besides its own, a response of a log has certainly counted: those that were
+// processed before its request, and less than a period earlier.
 func (l *ledger) certainly(s *sample, period time.Duration) (n int32) {
 	list := l.list()
 	for i := range list {

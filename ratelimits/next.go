@@ -2,13 +2,13 @@ package ratelimits
 
 import "time"
 
-// A sliding log may also name the time until it forgets the earliest request. That is the whole period only for a
-// request that found the log empty, and less for all others. So each request is charged for a period from its answer,
-// whatever its own reset-after.
+// In a sliding log, reset-after may also be the time until the log forgets the earliest request. That is the whole
+// period only for a request that found the log empty, and less for all others. So each request is charged for a period
+// from its answer, whatever its reset-after.
 
-// nextEvidence is what responses have said of such a log.
+// nextEvidence is what responses have said about such a log.
 type nextEvidence struct {
-	period time.Duration // longest reset-after of a request that found the log empty; 0: none did
+	period time.Duration // longest reset-after of a request that found the log empty; 0: no request did
 }
 
 func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool {
@@ -31,7 +31,7 @@ func (e *nextEvidence) refutes(s *sample, longest time.Duration, l *ledger) bool
 	return false
 }
 
-// occupy keeps requests charged for a period from their answer: all, or only those without a known reset.
+// occupy keeps requests charged for a period from their answer: all requests, or only those without a known reset.
 func (l *ledger) occupy(period time.Duration, all bool) {
 	l.change(func(c charge) interval {
 		if all || c.answer > withLimits {

@@ -9,14 +9,14 @@ import (
 func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	var s sample
 	s.read(now, p.sent, r)
-	since := int32(w.answered - p.answered - 1) // answered since it was sent, perhaps processed after it
+	since := int32(w.answered - p.answered - 1) // answered since this one was sent, perhaps processed after it
 	limit := int32(min(r.Limit, mostCounted))
 	first := w.limit == 0 || w.origin != learnt
 	if first {
 		w.limit, w.origin = limit, learnt
 		if r.Class == ClassOK || r.Class == ClassUser {
 			w.longest = 0
-		} else { // its times are not the bucket's, and count only until a response has told those
+		} else { // its times are not the bucket's; they apply until a response has named the bucket's
 			w.origin, w.longest = recalled, cmp.Or(w.longest, s.after)
 		}
 		w.ledger.clear()
@@ -30,7 +30,7 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	} else if w.rare != nil {
 		w.rare.raised, w.rare.raisedTwice = 0, false
 	}
-	w.uncounted = min(w.uncounted, since) // all requests answered before it was sent are in its count
+	w.uncounted = min(w.uncounted, since) // all requests answered before this one was sent are in its count
 	if p.sent >= w.uncountedAt {
 		w.uncounted = 0
 	}
@@ -45,10 +45,10 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	if r.Class == ClassOK {
 		c.sure = 1
 		v = w.learn(&s, &c)
-		if since == 0 { // requests sent earlier that it has not counted will not be counted
+		if since == 0 { // requests sent earlier that it does not count will never be counted
 			w.evidence.fixed.count = min(w.evidence.fixed.count, s.spent+w.inflight)
 		}
-	} else if r.Class == ClassUser && w.longest == 0 { // other classes name other times; refusals may extend this one
+	} else if r.Class == ClassUser && w.longest == 0 { // other classes name other times; a 429 may extend this one
 		w.longest = s.after
 	}
 	switch {
@@ -69,7 +69,7 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 		w.countedAt = w.answered
 	}
 	switch v {
-	case contradicted: // it is not known which response was wrong
+	case contradicted: // this response or an earlier one is wrong
 		last := w.ledger.last()
 		w.ledger.lift(c.reset.high)
 		c.reset.high = max(c.reset.high, last)
@@ -96,17 +96,18 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	return v
 }
 
-// shorten reduces the period if the longest reset-after has not been seen again. KindNext names its period only to a
-// request that finds the log empty.
+// shorten reduces the period if no recent response has named its longest reset-after. KindNext names its period only to
+// a request that finds the log empty.
 func (w *Window) shorten() {
 	if w.recent < w.longest && (w.recentWhole || !w.evidence.mayBeNext()) {
 		w.longest = w.recent
 	}
 }
 
-// chargeCounted charges the requests that a response counted: its own, and those that only other clients can have sent.
+// chargeCounted charges the requests that a response counted: its own, and requests that only other clients can have
+// sent.
 func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew bool) {
-	expired := int32(w.expired - p.expired) // requests that expired since it was sent
+	expired := int32(w.expired - p.expired) // requests that expired since this one was sent
 	if w.slides(s, expired) {
 		w.evidence.refuted |= fixed
 	}
@@ -118,12 +119,12 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 	reset := c.reset
 	switch by, _ := w.Late(); {
 	case n == 0 || anew || w.evidence.others:
-	case by > 0 && !w.evidence.windows(): // ours that seemed to have expired: their places are later than measured
+	case by > 0 && !w.evidence.windows(): // ours that seemed to have expired: the bucket opens later than measured
 		reset = interval{w.openedFrom(), c.received}
 	default:
 		w.evidence.others = true
 	}
-	if anew || n > 0 { // requests in flight, and those answered since it was sent, need not be counted yet
+	if anew || n > 0 { // requests in flight, and those answered since this one was sent, may not be counted yet
 		n = max(n, s.spent+since-w.ledger.total-1)
 	}
 	if n > 0 {
@@ -133,7 +134,8 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 }
 
 // dropUnsure removes requests that were charged only because the server might count them, once it certainly does not. A
-// response counts all requests answered before its own was sent. With none in flight, the latest count is largest.
+// response counts all requests answered before its own was sent. When none is in flight, the latest count is the
+// largest.
 func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)
@@ -141,17 +143,17 @@ func (w *Window) dropUnsure(s *sample, since int32) {
 	w.dropOthers()
 }
 
-// dropOthers removes requests that only other clients can have sent, if the responses to all requests are known and
-// have counted fewer.
+// dropOthers removes requests that only other clients can have sent, if the responses to all our requests are known and
+// have counted fewer requests.
 func (w *Window) dropOthers() {
 	if w.inflight == 0 && w.uncounted == 0 && w.ledger.unsure > 0 {
 		w.ledger.dropUnsure(w.outcome, w.ledger.counted())
 	}
 }
 
-// resize records a new limit. A lower one applies at once. A higher one, like a higher Remaining, proves nothing yet:
-// it applies a period later if two responses in a row have named it, and at most doubles the limit. If it is a mistake
-// of the server's, each request too many costs a 429.
+// resize records a new limit. A lower limit applies at once. A higher limit, like a higher Remaining, proves nothing
+// yet: it applies a period later if two responses in a row have named it, and at most doubles the limit. If the higher
+// limit is a mistake of the server, each request above the real limit costs a 429.
 func (w *Window) resize(now, sent time.Duration, limit int32) {
 	rare := w.writeRare()
 	switch {

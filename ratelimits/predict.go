@@ -2,7 +2,7 @@ package ratelimits
 
 import "time"
 
-// Predict returns how long a request with ahead others before it would have to wait, as far as is known now: for the
+// Predict returns how long a request with ahead requests before it would have to wait, as far as is known now: for the
 // hold, a hidden limit, the charges that have to expire, and a period for each full window that the requests ahead
 // need. It is 0 if no reason to wait is known.
 func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
@@ -22,11 +22,11 @@ func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 // mostAhead bounds the number of requests ahead, so that predictions do not overflow.
 const mostAhead = 1_000_000_000
 
-// predict returns when a request leaves according to the ledger. A number of requests has to expire first. The requests
-// that leave until then expire with the last of these, or a period after the one whose place they take.
+// predict returns when a request leaves according to the ledger. First n requests have to expire. Requests that leave
+// before that expire with the last of the n, or a period after the request whose place they take.
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	limit, total, inflight := int(w.limit), int(w.ledger.total), int(w.inflight)
-	// Requests in flight count at most up to the limit: there are more only because they may belong here.
+	// Requests in flight count at most up to the limit: more are in flight only because they may belong to this bucket.
 	n := ahead + 1 + min(int(w.charged(now)), max(limit, total)) - limit
 	if limit == 0 || w.origin == unlimited || n <= 0 {
 		return now
@@ -48,7 +48,7 @@ func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	return at + times(rounds, period)
 }
 
-// times returns n times d, at most a hundred years: longer waits are not reported.
+// times returns n times d, but at most a hundred years: longer waits are not reported.
 func times(n int, d time.Duration) time.Duration {
 	if n > 0 && d > longest/time.Duration(n) {
 		return longest
@@ -56,7 +56,7 @@ func times(n int, d time.Duration) time.Duration {
 	return time.Duration(n) * d
 }
 
-// Limit returns the number of requests per window, 0 if it is not known or there is none.
+// Limit returns the number of requests per window, 0 if it is not known or if there is none.
 func (w *Window) Limit() int {
 	if w.origin == unlimited {
 		return 0
@@ -64,16 +64,16 @@ func (w *Window) Limit() int {
 	return int(w.limit)
 }
 
-// Known reports whether responses have shown what the limit is, or that there is none.
+// Known reports whether responses have shown the limit, or have shown that there is none.
 func (w *Window) Known() bool { return w.origin == unlimited || w.limit > 0 && w.origin != recalled }
 
 // Unlimited reports whether responses carry no limits.
 func (w *Window) Unlimited() bool { return w.origin == unlimited }
 
-// Probing reports whether one request has to succeed before the others follow: after a hold, say.
+// Probing reports whether one request has to succeed before other requests are sent, such as after a hold.
 func (w *Window) Probing() bool { return w.probing != notProbing }
 
-// Period returns the length of the window as far as responses have shown it, 0 if they have not.
+// Period returns the length of the window as far as responses have shown it, 0 if they have not shown it.
 func (w *Window) Period() time.Duration { return w.longest }
 
 // Kind returns the way in which the bucket refills.
@@ -107,8 +107,8 @@ func (w *Window) HoldClass(now time.Duration) Class {
 	return ClassOK
 }
 
-// AwaitsProbe reports whether the next request waits for the outcome of one that went first: after a hold, or to try
-// whether a hidden limit accepts more.
+// AwaitsProbe reports whether the next request waits for the outcome of a request that was sent first: after a hold, or
+// to try whether a hidden limit accepts more.
 func (w *Window) AwaitsProbe(now time.Duration) bool {
 	if _, ok := w.Next(now); ok {
 		return false
@@ -117,7 +117,8 @@ func (w *Window) AwaitsProbe(now time.Duration) bool {
 	return w.probing != notProbing || !ok
 }
 
-// WaitClass returns HoldClass, but ClassOK if the next request can leave now, or waits for something that takes longer.
+// WaitClass returns HoldClass. It returns ClassOK if the next request can leave now, or waits for something that takes
+// longer than the hold.
 func (w *Window) WaitClass(now time.Duration) Class {
 	if at, ok := w.Next(now); ok && at <= now {
 		return ClassOK
@@ -133,15 +134,15 @@ func (w *Window) WaitClass(now time.Duration) Class {
 	return ClassOK
 }
 
-// Reset returns the time at which all known charges have certainly expired and no hold is left. It lies in the past if
-// that is so already. Requests in flight are not counted.
+// Reset returns the time at which all known charges have certainly expired and no hold is left, which may be in the
+// past. It ignores requests in flight.
 func (w *Window) Reset() time.Duration {
 	rare := w.readRare()
 	return max(rare.hold.Until(), w.outcome, w.ledger.last()+rare.late.by, w.evidence.fixed.until+rare.late.by)
 }
 
 // Needed returns until when forgetting the window could cause a 429: Reset, or the time at which a known hidden limit
-// is forgotten if that is later. It does not count requests in flight either.
+// is forgotten, if that is later. It ignores requests in flight.
 func (w *Window) Needed() time.Duration {
 	if hidden := &w.readRare().hidden; hidden.room > 0 {
 		return max(w.Reset(), hidden.until)

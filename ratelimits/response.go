@@ -25,19 +25,19 @@ const (
 	headerType       = "Content-Type"
 )
 
-// Response is what one HTTP response says about rate limits. What is absent or invalid (NaN, a negative or blank
-// number) is the zero value. A Response is cheap to copy.
+// Response is what one HTTP response says about rate limits. A field whose header is absent or invalid (NaN, a negative
+// or blank number) has the zero value. A Response is cheap to copy.
 type Response struct {
 	// Status is the HTTP status code.
 	Status int
-	// Class is ClassOK unless Status is 429.
+	// Class is ClassOK unless a limit has refused the request. Discord says so with the status 429, and only with that.
 	Class Class
 	// Limited reports whether Limit, Remaining and ResetAfter were all present and valid: a limit from 1 to a billion,
-	// a reset within a week. Otherwise they are zero. If a server sends no Reset-After, the time from its own Date to
-	// Reset counts as ResetAfter.
+	// a reset within a week. Otherwise these fields are zero. If a server sends no Reset-After, the time from its own
+	// Date to its Reset counts as ResetAfter.
 	Limited bool
-	// HasRetryAfter reports whether RetryAfter was present, as a number of seconds, or as a date next to a Date.
-	// Discord sends it with a 429, seldom with a 202 or a 503. In other successes it is ignored.
+	// HasRetryAfter reports whether RetryAfter was present, as a number of seconds, or as a date in a response with a
+	// Date. Discord sends it with a 429, seldom with a 202 or a 503. In other successes it is ignored.
 	HasRetryAfter bool
 	// Code is Discord's error code in a 429's body, 0 if there was none.
 	Code int
@@ -47,13 +47,13 @@ type Response struct {
 	Limit int
 	// Remaining is the number of requests that are left, from 0 to Limit.
 	Remaining int
-	// ResetAfter is the time until the bucket resets, counted from when the server answered.
+	// ResetAfter is the time until the bucket resets, counted from the server's answer.
 	ResetAfter time.Duration
-	// ResetRounding is by how much ResetAfter may be too long if it was computed from times in whole seconds. It is 0
-	// if the server has named ResetAfter itself.
+	// ResetRounding is by how much ResetAfter may be too long because it was computed from times in whole seconds. It
+	// is 0 if the server has named ResetAfter itself.
 	ResetRounding time.Duration
-	// RetryAfter is the time to wait before the next attempt, counted from when the server answered: the precise value
-	// of the body, unless that and the header contradict each other.
+	// RetryAfter is the time to wait before the next attempt, counted from the server's answer. It is the precise value
+	// of the body, unless body and header contradict each other.
 	RetryAfter time.Duration
 	// Stamp is when the window ends by Discord's clock, in Unix milliseconds, 0 if absent. It identifies the window:
 	// compare it only with other stamps of the same bucket. Only limits that are shared between processes need it;
@@ -61,15 +61,15 @@ type Response struct {
 	Stamp int64
 }
 
-// Clip returns the response with every field in the range that ParseResponse keeps to. Use it for responses that the
-// caller has made. A limit that is no number from 1 to a billion counts as absent and a negative time as zero. A time
-// that is too long is reduced, so that sums do not overflow.
+// Clip returns the response with every field in the range that ParseResponse guarantees. Use it for a response that you
+// have not parsed with ParseResponse. A limit outside 1 to a billion counts as absent, and a negative time as zero. A
+// time that is too long is reduced, so that sums do not overflow.
 func (r Response) Clip() Response {
 	r.clip()
 	return r
 }
 
-// clip is Clip in place. It writes only fields that are out of range, as almost none ever is, and copies are slow.
+// clip is Clip in place. It writes only fields that are out of range: almost none ever is, and copies are slow.
 func (r *Response) clip() {
 	if r.Class >= NumClasses {
 		r.Class = ClassUser
@@ -118,9 +118,10 @@ func (r *Response) Invalid() bool {
 	return r.Class.Invalid()
 }
 
-// ParseResponse reads what an HTTP response says about rate limits. Only a 429's body is read, so pass nil for all
-// others. It never fails: what cannot be parsed counts as absent. It does not keep body, and allocates nothing unless
-// the status is 429. Header names are compared without regard to case, also in a header that was not built by net/http.
+// ParseResponse reads what an HTTP response says about rate limits. It reads the body of a 429 only, so pass nil for
+// all other responses. It never fails: what cannot be parsed counts as absent. It does not keep body, and allocates
+// nothing unless the status is 429. Header names are compared without regard to case, also in a header that was not
+// built by net/http.
 func ParseResponse(status int, header http.Header, body []byte) Response {
 	var f fields
 	f.read(header, status)
@@ -141,15 +142,16 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 	return r
 }
 
-// secondRounding bounds by how much a number of seconds in Retry-After is too long, as it is rounded up. A bucket that
-// resets before that wait is over cannot have refused.
+// secondRounding bounds by how much a number of seconds in Retry-After is too long, because it is rounded up. A bucket
+// that resets before that wait is over cannot have caused the 429.
 const secondRounding = time.Second
 
-// bodyCounts reports whether the wait of a 429 is the body's retry_after and not the Retry-After header, which is in r.
-// Discord's header is the body's value rounded up to a second (or two, if it is a date). Or it is the time until the
-// whole bucket resets, while the body says when the next request may go. So a shorter body is precise. So is one that
-// is longer by less than a second, as other servers round down. All else is a contradiction. Then the longer one
-// counts, unless the body is in milliseconds or the server is not Discord, which always names a scope.
+// bodyCounts reports whether the wait of a 429 is the body's retry_after rather than the Retry-After header, which is
+// in r. Discord's header is the body's value rounded up to a second (or two, if it is a date). Or it is the time until
+// the whole bucket resets, while the body says when the next request may be sent. So a shorter body is precise. A body
+// that is longer by less than a second is precise, too, because other servers round down. All other differences are
+// contradictions. Then the longer value is used, unless the body is in milliseconds or the server is not Discord, which
+// always names a scope.
 func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	header, rounding := r.RetryAfter, f.retryRounding
 	switch {
@@ -162,8 +164,9 @@ func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	return header-body < rounding || r.Limited && header < r.ResetAfter+rounding+tick
 }
 
-// classify returns the class of a 429. The order matters: a scope is Discord's own word, and the edge is suspected only
-// without one. Without a scope a 429 is never ClassSubLimit: such servers may ask for longer waits each time.
+// classify returns the class of a 429. The order matters: a scope is Discord's own statement, so the edge is considered
+// only without one. Without a scope a 429 is never ClassSubLimit: servers without scopes may ask for longer waits each
+// time.
 func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
 	scope := strings.TrimSpace(fields.scope)
 	switch {
@@ -179,8 +182,8 @@ func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
 	return ClassUser
 }
 
-// fromEdge reports whether a 429 is Cloudflare's, a page of HTML or a static JSON without retry_after, and not
-// Discord's own. Via alone proves nothing, because proxies drop it and add it; it decides only if there is no body.
+// fromEdge reports whether a 429 comes from Cloudflare (an HTML page, or a static JSON without retry_after) and not
+// from Discord. Via alone proves nothing, because proxies remove it and add it; it decides only if there is no body.
 func fromEdge(fields *fields, refusal *refusal) bool {
 	switch {
 	case strings.Contains(strings.ToLower(fields.contentType), "html"):
@@ -191,18 +194,18 @@ func fromEdge(fields *fields, refusal *refusal) bool {
 	return !refusal.hasRetryAfter
 }
 
-// fields are the raw header values that matter here, "" where absent.
+// fields are the raw values of the headers that matter here, "" if absent.
 type fields struct {
 	bucket, limit, remaining, resetAfter, retryAfter string
-	reset                                            string // only if there is a limit without resetAfter
-	date                                             string // only if there is reset or retryAfter
-	global, scope, via, contentType                  string // of a refusal only
+	reset                                            string // only if there is a limit and no resetAfter
+	date                                             string // only if there is a reset or a retryAfter
+	global, scope, via, contentType                  string // read from a 429 only
 
-	retryRounding time.Duration // by how much retryAfter may be too long; set by parseRetryAfter
+	retryRounding time.Duration // how much too long retryAfter may be; set by parseRetryAfter
 }
 
-// mayAskToWait reports whether a Retry-After may come with a status. Most responses are successes, and looking up a
-// header that is absent costs as much as one that is there.
+// mayAskToWait reports whether a response with the status may have a Retry-After. Most responses are successes, and
+// looking up an absent header costs as much as looking up a present one.
 func mayAskToWait(status int) bool {
 	return status < http.StatusOK || status >= http.StatusMultipleChoices || status == http.StatusAccepted
 }
@@ -251,12 +254,12 @@ func (f *fields) readOtherCases(header http.Header) {
 func (f *fields) named(name string) *string {
 	canonical, value := "", (*string)(nil)
 	switch len(name) {
-	case len(headerBucket): // as long as headerGlobal
+	case len(headerBucket): // this name is as long as headerGlobal
 		canonical, value = headerBucket, &f.bucket
 		if strings.EqualFold(name, headerGlobal) {
 			return &f.global
 		}
-	case len(headerLimit): // as long as headerScope and headerReset
+	case len(headerLimit): // this name is as long as headerScope and headerReset
 		canonical, value = headerLimit, &f.limit
 		switch {
 		case strings.EqualFold(name, headerScope):
@@ -292,7 +295,7 @@ func (f *fields) parseRetryAfter(r *Response) {
 	}
 }
 
-// parseLimit reads the headers of the limit, if all are there and make sense.
+// parseLimit reads the headers of the limit, if all are present and valid.
 func (f *fields) parseLimit(r *Response) {
 	limit, okLimit := parseCount(f.limit)
 	remaining, okRemaining := parseCount(f.remaining)
@@ -342,10 +345,11 @@ func parseOddCount(text string) (int, bool) {
 // have limits of a day or two.
 const longestSensible = 7 * 24 * time.Hour
 
-// largestSensible bounds a limit that makes sense, and leaves room to add and to double. The largest seen is 50,000.
+// largestSensible bounds a limit that makes sense; such limits can be added and doubled. The largest limit seen is
+// 50,000.
 const largestSensible = 1_000_000_000
 
-// longest bounds all durations. It is far beyond every sensible wait and leaves room to add.
+// longest bounds all durations. It is far above every sensible wait, and sums of such durations do not overflow.
 const longest = 100 * 365 * 24 * time.Hour
 
 // parseSeconds reads a number of seconds with decimals.
@@ -360,7 +364,8 @@ func parseSeconds(text string) (time.Duration, bool) {
 	return seconds(f), true
 }
 
-// parseFixed reads what Discord sends: digits, with or without a point among them. It costs a third of ParseFloat.
+// parseFixed reads what Discord sends: digits, with or without a point between them. It takes a third of the time of
+// ParseFloat.
 func parseFixed(text string) (time.Duration, bool) {
 	const most = 9 // digits before the point, and after it
 	n, unit := time.Duration(0), time.Duration(0)
@@ -416,7 +421,7 @@ func parseRefusal(body []byte) refusal {
 	if len(body) == 0 {
 		return refusal{empty: true}
 	}
-	// Each field is decoded by itself, so that one of an unexpected type does not hide the others.
+	// Decode each field by itself, so that a field of an unexpected type does not hide the others.
 	var raw struct {
 		RetryAfter json.RawMessage `json:"retry_after"`
 		Global     json.RawMessage `json:"global"`

@@ -3,8 +3,9 @@ package ratelimits
 import "time"
 
 // Resume continues with the window of a process that has ended. Nobody will learn the outcome of its requests in
-// flight, so they count as Lost. Unless exact is set, that process may have gone on after the window was written. Then
-// all places of the window, and of a hidden limit, count as taken now. All waits of the window end within LongestTrust.
+// flight, so they count as Lost. Unless exact is set, that process may have sent requests after the window was written.
+// Then all places of the window, and of a hidden limit, count as taken now. All waits of the window end within
+// LongestTrust.
 func (w *Window) Resume(now time.Duration, exact bool) {
 	w.trust(now)
 	w.advance(now)
@@ -45,7 +46,7 @@ func (w *Window) Resume(now time.Duration, exact bool) {
 	}
 }
 
-// resumeHidden charges as many requests as a hidden limit accepts, as if accepted at this moment.
+// resumeHidden charges as many requests as a hidden limit accepts, as if they were accepted now.
 func (w *Window) resumeHidden(now time.Duration) {
 	if w.rare == nil {
 		return
@@ -57,7 +58,7 @@ func (w *Window) resumeHidden(now time.Duration) {
 	}
 }
 
-// Busy returns how long it is until all slots are free if no request in flight is answered meanwhile; 0: none is taken.
+// Busy returns how long it is until all slots are free if no request in flight is answered before; 0: none is taken.
 func (g *Global) Busy(now time.Duration) time.Duration {
 	g.expire(now)
 	if g.used() == 0 {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Shift moves the window to another clock, whose time is the present one plus something between early and late, early
-// <= late. Lower bounds move by early and upper bounds by late. So nothing may be sent before it might have been by the
-// present clock, and at most late - early after. Permits in use move by their own Shift. Times by the new clock should
-// be positive, as 0 means none: let its origin lie some days in the past.
+// Shift moves the window to another clock. The new clock shows the present one's time plus something between early and
+// late, early <= late. Lower bounds move by early and upper bounds by late. So no request may be sent earlier than by
+// the present clock, and at most late - early later. Move permits in use with their own Shift. Times by the new clock
+// should be positive, because 0 means none: let its origin lie some days in the past.
 func (w *Window) Shift(early, late time.Duration) { w.visit(&shift{early, late}) }
 
 // Shift moves the permit to another clock, as Window.Shift does.
@@ -17,13 +17,13 @@ func (p Permit) Shift(early, late time.Duration) Permit {
 	return p
 }
 
-// SentAt returns the permit for a request that is sent at the given time. A time before Sent changes nothing.
+// SentAt returns the permit for a request that is sent at the given time. A time before Sent has no effect.
 func (p Permit) SentAt(at time.Duration) Permit {
 	p.sent = max(p.sent, at)
 	return p
 }
 
-// shift is the visitor that moves instants.
+// shift is the visitor that moves instants to another clock.
 type shift struct{ early, late time.Duration }
 
 func (s *shift) low(t *time.Duration, known bool)  { move(t, known, s.early) }
@@ -38,7 +38,7 @@ func move(t *time.Duration, known bool, by time.Duration) {
 	}
 }
 
-// trip becomes longer, as its ends move apart.
+// trip makes the distance longer, because its two ends move apart.
 func (s *shift) trip(ms *uint16) {
 	apart := (s.late - s.early + time.Millisecond - 1) / time.Millisecond
 	*ms = uint16(min(time.Duration(*ms)+apart, math.MaxUint16))

@@ -2,21 +2,21 @@ package ratelimits
 
 import "time"
 
-// State is what is known of a window, in a form from which another process can continue. Its times count from when it
-// was taken.
+// State is what is known of a window, in a form from which another process can continue. Its times count from the
+// moment at which it was taken.
 type State struct {
 	// Limit is the number of requests per window, 0 if it is not known.
 	Limit int
-	// Used is the number of charged requests that are no longer in flight: answered or lost.
+	// Used is the number of charged requests that are not in flight: answered or lost.
 	Used int
-	// Reset is the time until no request of Used is charged any more; 0 if none is, or if no limit is known.
+	// Reset is the time until none of these requests is charged any more; 0 if none is now, or if no limit is known.
 	Reset time.Duration
 	// Period is the length of the window, as far as it is known.
 	Period time.Duration
 	// Hold is how long nothing may be sent, and HoldClass the class of the 429 that caused it.
 	Hold      time.Duration
 	HoldClass Class
-	// Probing says that after the hold one request has to succeed before the others follow.
+	// Probing says that after the hold one request has to succeed before other requests are sent.
 	Probing bool
 	// Unlimited says that responses carry no limits.
 	Unlimited bool
@@ -24,8 +24,8 @@ type State struct {
 	Declared bool
 }
 
-// NewWindow returns a window that continues from a state that was taken just now. Requests that were in flight then
-// have to be added with Adopt.
+// NewWindow returns a window that continues from a state that was taken just now. Add the requests that were in flight
+// then with Adopt.
 func NewWindow(now time.Duration, s State) Window {
 	var w Window
 	switch {
@@ -50,8 +50,8 @@ func NewWindow(now time.Duration, s State) Window {
 }
 
 // State returns what another process, or another Window, needs to continue from here. It does not contain requests in
-// flight. Where the window knows more than a State can hold, such as when each place of a sliding bucket becomes free,
-// the State has a safe value.
+// flight. The window may know more than a State can hold, such as when each place of a sliding bucket becomes free; the
+// State then has a safe value.
 func (w *Window) State(now time.Duration) State {
 	w.advance(now)
 	rare := w.readRare()

@@ -25,7 +25,8 @@ func ok(limit, remaining int, after time.Duration) ratelimits.Response {
 // refused is a 429 of the bucket itself.
 func refused(limit int, retry time.Duration) ratelimits.Response {
 	return ratelimits.Response{
-		Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: limit, ResetAfter: retry, RetryAfter: retry, HasRetryAfter: true,
+		Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: limit, ResetAfter: retry,
+		RetryAfter: retry, HasRetryAfter: true,
 	}
 }
 
@@ -39,6 +40,14 @@ var (
 	bare   = ratelimits.Response{Status: 200}
 	broken = ratelimits.Response{Status: 502}
 )
+
+// withoutLimits are the ends of a request that tell nothing about limits.
+var withoutLimits = map[string]func(b *bucket, now time.Duration, p ratelimits.Permit){
+	"lost":       func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Lost(now, p) },
+	"given back": func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Return(now, p) },
+	"broken":     func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, broken) },
+	"no limits":  func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, bare) },
+}
 
 // bucket is a Window in a story: it fails the test where a step does not go as told.
 type bucket struct {
@@ -111,6 +120,11 @@ func (b *bucket) exchange(now time.Duration, r ratelimits.Response) {
 	b.Report(now, b.send(now), r)
 }
 
+// exchangeInFlight answers a request that was sent, by another way, before the hold.
+func (b *bucket) exchangeInFlight(now time.Duration, r ratelimits.Response) {
+	b.Report(now, b.Adopt(now, 0), r)
+}
+
 // closedUntil says that nothing may leave now, nor just before the given time, but then. The story goes on at that
 // time.
 func (b *bucket) closedUntil(now, until time.Duration) {
@@ -140,6 +154,13 @@ func (b *bucket) waitsForAnOutcome(now time.Duration) {
 func (b *bucket) left(now time.Duration, want int) {
 	b.t.Helper()
 	assert.Equal(b.t, want, b.Remaining(now), "requests left at %v", now)
+}
+
+// refusedFor is a 429 of the bucket itself that asks to come back before the bucket is empty.
+func refusedFor(limit int, retry, reset time.Duration) ratelimits.Response {
+	r := refused(limit, retry)
+	r.ResetAfter = reset
+	return r
 }
 
 // opens returns when the next request may leave, after a hold and after the window behind it. It has to be before ever.

@@ -3,7 +3,7 @@ package ratelimits
 import "time"
 
 // trust reduces the waits of a window that another process has written: no charge and no hold ends later than
-// LongestTrust from now. State that causes no wait, such as the tries of a hidden limit, may last longer.
+// LongestTrust from now. State that does not cause a wait, such as the tries of a hidden limit, may last longer.
 func (w *Window) trust(now time.Duration) {
 	latest := now + LongestTrust
 	w.longest, w.recent = min(w.longest, LongestTrust), min(w.recent, LongestTrust)
@@ -23,7 +23,7 @@ func (w *Window) trust(now time.Duration) {
 	}
 }
 
-// trust lets all charges expire by a time.
+// trust makes all charges expire at a time at the latest.
 func (l *ledger) trust(latest time.Duration) {
 	if l.total > 0 && l.last() > latest {
 		l.change(func(c charge) interval { return interval{min(c.reset.low, latest), min(c.reset.high, latest)} })

@@ -2,16 +2,16 @@ package ratelimits
 
 import "time"
 
-// LongestTrust is the longest wait that is accepted from a response; a longer one is reduced to it. Discord has not
-// been observed to ask for more than a day, and a wrong value must not stop a bucket for ever.
+// LongestTrust is the longest wait that is accepted from a response; a longer wait is reduced to it. Discord has never
+// been seen to ask for more than a day, and a wrong value must not stop a bucket for ever.
 const LongestTrust = 24 * time.Hour
 
-// Window computes for one bucket how many requests may be sent now, or when the next one may.
+// Window computes for one bucket how many requests may be sent now, or when the next request may be sent.
 //
-// Each request takes a [Permit]. Report (a response, whatever it says), Lost (sent, but no response) or Return (never
-// sent) ends it. The request occupies one of the limit's places while it is in flight, and then until the reset in its
-// own response has certainly passed; the ledger keeps those charges. Requests may be sent as long as there are free
-// places, however many are in flight.
+// Each request takes a [Permit]. Report (for any response), Lost (sent, but no response) or Return (never sent) ends
+// it. The request occupies one of the limit's places while it is in flight, and then until the reset in its own
+// response has certainly passed; the ledger keeps those charges. Requests may be sent as long as there are free places,
+// however many are in flight.
 //
 // Every Kind that no response has ruled out counts as possible, and the ledger is safe for all of them. Once the kind
 // is known, places become free earlier. If every kind has been ruled out, the bucket has changed, and all kinds are
@@ -24,13 +24,13 @@ const LongestTrust = 24 * time.Hour
 //	declared  Declare has set the limit, not the server: responses only say when a request ended
 //	held      nothing is sent until a given time, after a 429 or by Hold
 //	probing   after a hold, an unknown outcome, a recalled limit, or at an opening that may be late: one
-//	          request is sent, the others when it has succeeded
+//	          request is sent first; the others are sent when it has succeeded
 //	late      a 429 has shown that the bucket opens later than its responses say
 //	hidden    a 429 has shown a limit that headers do not name: as many requests are sent as it accepted last time
 //
 // Take, Next and all queries take the present time, which must not decrease from call to call. Report, Lost and Return
-// take the time of the outcome: the present time or an earlier one, because outcomes may be reported late and in
-// another order than they came.
+// take the time of the outcome: the present time or an earlier one, because outcomes may be reported late and out of
+// order.
 //
 // The zero value is an unknown window, ready for use. A Window is not safe for concurrent use.
 type Window struct {
@@ -38,26 +38,27 @@ type Window struct {
 	inflight  int32
 	uncounted int32  // answered requests that no response has certainly counted
 	passed    int32  // requests accepted recently, at most since the last 429 of a hidden limit
-	answered  uint32 // outcomes so far, wrapping: orders sends relative to outcomes
+	answered  uint32 // outcomes so far, wrapping: tells which outcomes came after a request was sent
 	countedAt uint32 // value of answered when windowCount was last the server's own count
-	expired   uint32 // certainly counted requests whose charges have expired, wrapping: orders sends relative to them
+	expired   uint32 // certainly counted requests whose charges have expired, wrapping: tells which expired since a send
 
 	origin      limitOrigin // where limit comes from
 	probing     probing
-	probeOut    bool // the one request that goes first is in flight
-	recentWhole bool // a recent request was the first one counted, so its response named the whole period
+	probeOut    bool // the request that is sent first is in flight
+	recentWhole bool // a recent request was the first in the bucket, so its response named the whole period
 	punctual    bool // the bucket is known to open when announced
 	opening     openingState
 
-	openedWithin uint16 // milliseconds by which the announced reset may have been earlier than opened
+	openedWithin uint16 // how many milliseconds before opened the announced reset may have been
 	returned     int32  // places that became free recently: at opened or shortly before
 
-	// The longest recent reset-after: the period is probably not longer. One not seen again for two periods is dropped.
+	// The longest recent reset-after: the period is probably not longer. A value that does not recur for two periods is
+	// dropped.
 	longest, recent, recentSince time.Duration
 
 	outcome time.Duration // when the latest outcome came
 	opened  time.Duration // the latest announced reset of an expired charge
-	// When the latest request of uncounted was answered. If any response counts it, those to later requests do.
+	// When the latest uncounted request was answered. If any response counts it, the responses to later requests do.
 	uncountedAt time.Duration
 	ledger      ledger
 	evidence    evidence
@@ -68,34 +69,34 @@ type Window struct {
 type limitOrigin uint8
 
 const (
-	learnt    limitOrigin = iota // from responses, if there were any
-	recalled                     // from older responses, by Recall or Relearn
+	learnt    limitOrigin = iota // learnt from responses, if there were any
+	recalled                     // known from older responses, by Recall, or by Relearn
 	unlimited                    // responses carry no limits
-	declared                     // by Declare: responses do not name it
+	declared                     // set by Declare: responses do not name it
 )
 
-// probing says whether one request must succeed before the others follow.
+// probing says whether one request must succeed before other requests are sent.
 type probing uint8
 
 const (
 	notProbing    probing = iota
-	probesOpening         // one request goes first, until the bucket is certainly open
-	probes                // one request goes first
-	probesAlone           // one request goes first, when nothing else is charged
+	probesOpening         // one request is sent first, until the bucket is certainly open
+	probes                // one request is sent first
+	probesAlone           // one request is sent first, when nothing else is charged
 )
 
-// mostCounted bounds limits and counts, so that sums do not overflow. A higher limit is as good as none.
+// mostCounted bounds limits and counts, so that sums do not overflow. A higher limit has the same effect as none.
 const mostCounted = 100_000_000
 
 // Permit is the permission to send one request, held from Take until its outcome is reported. It is a plain value.
 type Permit struct {
 	sent      time.Duration
-	opened    time.Duration // the announced reset of the place that it takes; 0 if other places were free
+	opened    time.Duration // the announced reset of the place that the request takes; 0 if other places were free
 	answered  uint32
 	expired   uint32
 	probe     bool
 	adopted   bool
-	elsewhere bool // the window that sent it has recorded other outcomes since
+	elsewhere bool // the window from which it was sent has recorded other outcomes since
 	unawaited bool // no other request waits for its outcome any more
 }
 
@@ -110,7 +111,7 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing != notProbing}
 	if p.opened = w.reliesOn(now); p.opened > 0 && !p.probe && w.tests(now) {
 		w.probing, p.probe = probesOpening, true
-		w.writeRare().openBy = w.surelyOpen() // later openings do not prolong it
+		w.writeRare().openBy = w.surelyOpen() // later openings do not postpone this
 	}
 	w.probeOut = p.probe
 	w.inflight++
@@ -118,8 +119,8 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	return p, true
 }
 
-// Next returns when to call Take again: now if Take succeeds already, else a time before which it certainly fails. ok
-// is false if the next permit depends on the outcome of a request in flight.
+// Next returns when to call Take again: now if Take would succeed, otherwise a time before which Take certainly fails.
+// ok is false if the next permit depends on the outcome of a request in flight.
 func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	w.advance(now)
 	if w.rare != nil {
@@ -154,8 +155,8 @@ func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 // awaited returns the number of requests in flight whose outcome the next request may have to wait for.
 func (w *Window) awaited() int32 { return w.inflight - w.readRare().unawaited }
 
-// StopWaiting stops the wait for the outcome of a request that takes too long: the next request may be sent if only
-// that outcome is missing. The slow request stays charged, and the permit returned reports its outcome.
+// StopWaiting ends the wait for the outcome of a request that takes too long: the next request may be sent if only that
+// outcome is missing. The slow request stays charged; report its outcome with the returned permit.
 func (w *Window) StopWaiting(p Permit) Permit {
 	if p.unawaited {
 		return p
@@ -186,7 +187,7 @@ func (w *Window) advance(now time.Duration) {
 		n, sure, last, worst := w.ledger.expire(w.announced(now))
 		w.reopen(n, last)
 		w.expired += uint32(sure)
-		if worst > withLimits { // the period may be longer than assumed, and requests in flight fill a leaky bucket
+		if worst > withLimits { // the period may be longer than assumed; a leaky bucket fills up with the requests in flight
 			w.probing = probes
 			if worst == noAnswer && w.evidence.refuted&leaky == 0 {
 				w.probing = probesAlone
@@ -210,7 +211,7 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	if w.rare != nil {
 		w.rare.returned(w, now, p)
 	}
-	if w.origin == learnt && w.evidence.leftOut == 0 { // else more is unsure than what responses may have counted
+	if w.origin == learnt && w.evidence.leftOut == 0 { // otherwise a response that was left out makes charges unsure
 		w.dropOthers()
 	}
 }
@@ -219,18 +220,18 @@ func (w *Window) Return(now time.Duration, p Permit) {
 // gave up. The request stays charged as long as the server may count it, assuming that it has arrived by now.
 func (w *Window) Lost(now time.Duration, p Permit) { w.Report(now, p, Response{}) }
 
-// Adopt charges a request that turns out to belong to this bucket: it was sent at the given time with a permit of
+// Adopt charges a request that turns out to belong to this bucket. It was sent at the given time with a permit from
 // another source. Adopt returns the permit with which to report its outcome here.
 func (w *Window) Adopt(now, sent time.Duration) Permit {
 	w.advance(now)
 	w.inflight++
 	sent = min(max(sent, now-farthest), now+farthest) // so that differences do not overflow
-	// Every charged request that was answered may have been processed after this one.
+	// Every charged request that has been answered may have been processed after this one.
 	return Permit{sent: sent, answered: w.answered - uint32(w.ledger.total), expired: w.expired, adopted: true}
 }
 
-// AdoptFrom is Adopt for a request that was sent with a permit of another window. Requests answered there since may
-// belong to this bucket, too, and may have been processed after this one.
+// AdoptFrom is Adopt for a request that was sent with a permit of another window. Requests of that window that were
+// answered since may belong to this bucket, too, and may have been processed after this one.
 func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit {
 	p := w.Adopt(now, sent.sent)
 	elsewhere := from.answered - sent.answered
@@ -241,10 +242,10 @@ func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit 
 	return p
 }
 
-// Report records the response to a request. A response without limits does not change those that are known.
+// Report records the response to a request. A response without limits does not change the known limits.
 func (w *Window) Report(now time.Duration, p Permit, r Response) { w.ReportReceived(now, now, p, r) }
 
-// ReportReceived is Report for a response that was received at another time than now: by another clock, or a while ago.
+// ReportReceived is Report for a response that was not received now: it was received by another clock, or a while ago.
 // received is the latest possible time.
 func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Response) {
 	r.clip()
@@ -275,10 +276,10 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	switch r.Class {
 	case ClassOK:
 		switch {
-		case !p.probe || w.HoldWait(received) > 0: // a hold means that another 429 has come since it was sent
+		case !p.probe || w.HoldWait(received) > 0: // a hold means that another 429 has come since this request was sent
 		case r.Status > 0 && r.Status < 500:
 			w.probing = notProbing
-		case r.Limited: // an error that says how full the bucket is
+		case r.Limited: // an error that says how many requests the bucket counts
 			w.probing = min(w.probing, probes)
 		}
 		w.passed++
@@ -302,7 +303,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 	}
 }
 
-// land removes a request from those in flight.
+// land stops counting a request as in flight.
 func (w *Window) land(p Permit) {
 	w.inflight = max(w.inflight-1, 0)
 	if p.unawaited {
@@ -313,8 +314,8 @@ func (w *Window) land(p Permit) {
 	}
 }
 
-// uncount subtracts a request that the server has not counted from windowCount, unless windowCount has become the
-// server's own count since the request was sent.
+// uncount subtracts a request that the server has not counted from windowCount, unless a response has set windowCount
+// to the server's own count since the request was sent.
 func (w *Window) uncount(p Permit) {
 	if !p.adopted && int32(p.answered-w.countedAt) >= 0 {
 		w.evidence.fixed.count = max(w.evidence.fixed.count-1, 0)
@@ -327,7 +328,7 @@ func (w *Window) leaveUncounted(n int32, received time.Duration) {
 	w.uncountedAt = max(w.uncountedAt, received)
 }
 
-// chargeWithoutLimits charges a request whose response named no limits. Whether the server counted it is certain only
+// chargeWithoutLimits charges a request whose response named no limits. It is certain that the server counted it only
 // if the response is outdated.
 func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost, outdated bool) {
 	w.leaveUncounted(1, now)
@@ -349,7 +350,7 @@ func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost, outdated
 	w.charge(&c)
 }
 
-// charge adds a charge to the ledger, as the kinds that are still possible require.
+// charge adds a charge to the ledger in the way that is safe for all kinds that are still possible.
 func (w *Window) charge(c *charge) {
 	switch {
 	case w.evidence.windows() && c.answer == withLimits:
@@ -361,8 +362,8 @@ func (w *Window) charge(c *charge) {
 	w.ledger.add(c)
 }
 
-// Recall gives a new window the limits that were known before the bucket was evicted. They may be outdated: one request
-// is sent first, and the first response that carries limits replaces them. Until then they apply.
+// Recall gives a new window the limits that were known before the bucket was evicted. They apply until the first
+// response that carries limits replaces them. They may be outdated, so one request is sent first.
 func (w *Window) Recall(limit int, period time.Duration) {
 	if limit > 0 && w.limit == 0 && w.origin != unlimited {
 		w.limit, w.longest = int32(min(limit, mostCounted)), min(max(period, 0), LongestTrust)
@@ -370,15 +371,15 @@ func (w *Window) Recall(limit int, period time.Duration) {
 	}
 }
 
-// Relearn lets the next response that carries limits replace those that are known. One request is sent first.
+// Relearn lets the next response that carries limits replace the known limits. One request is sent first.
 func (w *Window) Relearn() {
 	if w.limit > 0 {
 		w.origin, w.probing = recalled, max(w.probing, probes)
 	}
 }
 
-// Unlimit records that this bucket's responses carry no limits, so that nothing has to wait. The first response that
-// carries limits ends it.
+// Unlimit records that this bucket's responses carry no limits, so that no request has to wait. The first response that
+// carries limits ends that.
 func (w *Window) Unlimit() {
 	if w.limit == 0 || w.origin == recalled {
 		w.limit, w.origin = 0, unlimited

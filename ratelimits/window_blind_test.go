@@ -1,6 +1,7 @@
 package ratelimits_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -22,27 +23,6 @@ func TestCancelledRequestGivesItsPlaceBack(t *testing.T) {
 	b.burst(second, 4)
 }
 
-func TestCancelledRequestGivesItsPlaceBackAlsoAfterTheWindow(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 2)
-	b.left(1100*ms, 3)
-	for _, p := range carried {
-		b.Return(1100*ms, p)
-	}
-	b.left(1100*ms, 5)
-}
-
-func TestCancelledFirstRequestOfAnUnknownBucketLetsTheNextOneGo(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	for range 10 {
-		p := b.burst(0, 1)[0]
-		b.waitsForAnOutcome(0)
-		b.Return(0, p)
-		assert.Zero(t, b.InFlight())
-	}
-}
-
 func TestLostRequestStaysChargedAsLongAsTheServerMayRememberIt(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)
@@ -52,36 +32,6 @@ func TestLostRequestStaysChargedAsLongAsTheServerMayRememberIt(t *testing.T) {
 	b.burst(500*ms, 2)
 	b.closedUntil(500*ms, firstEnd)
 	b.left(firstEnd, 3) // the two that are still in flight
-}
-
-// It may have been processed in the new window as well, and then nobody will ever say so.
-func TestLostRequestThatWasCarriedOverStaysChargedInTheNewWindow(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 1)
-	b.Lost(1100*ms, carried[0])
-	b.left(1100*ms, 4)
-	b.exchange(1200*ms, ok(5, 3, second))
-	b.left(1200*ms, 3)
-}
-
-func TestLostRequestStaysChargedWhereTheWindowMayHaveClosedBeforeIt(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Report(200*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.2 s
-	b.Report(400*ms, b.send(200*ms), ok(5, 3, 820*ms))
-	require.Equal(t, ratelimits.KindFixed, b.Kind())
-	b.Lost(1100*ms, b.send(900*ms))
-	b.left(1200*ms+rounding, 4)
-}
-
-// A sliding bucket gives it back a period after it was processed, which was at the latest when it was given up.
-func TestLostRequestOfUnprovenKindStaysChargedForAWholePeriod(t *testing.T) {
-	t.Parallel()
-	b := known(t, 2, second)
-	b.Lost(900*ms, b.send(0))
-	b.closedUntil(900*ms, second+rounding) // what was answered is back
-	b.exchange(second+rounding, ok(2, 0, second))
-	b.closedUntil(second+rounding, 2*second+2*rounding) // one is to go alone
 }
 
 // Where the lost request may have been processed after all that is known, a leaky bucket takes longer to forget it, and
@@ -117,60 +67,39 @@ func TestAnswerWithoutLimitsChangesNothingThatIsKnown(t *testing.T) {
 
 func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
 	t.Parallel()
-	for name, outcome := range map[string]func(b *bucket, now time.Duration, p ratelimits.Permit){
-		"5xx":       func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, broken) },
-		"no limits": func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, bare) },
-		"lost":      func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Lost(now, p) },
-	} {
-		for kind, make := range map[string]func(testing.TB, int, time.Duration) *bucket{"fixed": fixed, "unproven": known} {
+	for _, name := range []string{"broken", "no limits", "lost"} {
+		for kind, start := range map[string]func(testing.TB, int, time.Duration) *bucket{"fixed": fixed, "unproven": known} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
-				b := make(t, 5, second)
-				now := 5 * second // a new window
-				for _, p := range b.burst(now, 5) {
-					outcome(b, now+50*ms, p)
+				b := start(t, 5, second)
+				now := 5*second + 50*ms // in a new window
+				for _, p := range b.burst(5*second, 5) {
+					withoutLimits[name](b, now, p)
 				}
-				now += 50 * ms
 				b.left(now, 0)
 				at := b.opens(now)
 				assert.InDelta(t, second, at-now, float64(10*ms), "a period after the last of them")
-				probe := b.burst(at, 1)[0]
-				b.Report(at, probe, ok(5, 4, second))
+				b.Report(at, b.burst(at, 1)[0], ok(5, 4, second))
 				b.burst(at, 4)
 			})
 		}
 	}
 }
 
-func TestBucketThatIsOnlyEverAnsweredWithoutLimitsNeverStops(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	now, sent := time.Duration(0), 0
-	for now < 60*second {
-		now = b.opens(now)
-		b.exchange(now, broken)
-		sent++
-	}
-	assert.GreaterOrEqual(t, sent, 50, "one for each period at least")
-}
-
 // One late outcome of a window that has long passed is no reason to wait for anything.
 func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 	t.Parallel()
-	for name, outcome := range map[string]func(b *bucket, p ratelimits.Permit){
-		"answer":     func(b *bucket, p ratelimits.Permit) { b.Report(time.Hour, p, ok(5, 2, 800*ms)) },
-		"lost":       func(b *bucket, p ratelimits.Permit) { b.Lost(time.Hour, p) },
-		"given back": func(b *bucket, p ratelimits.Permit) { b.Return(time.Hour, p) },
-	} {
+	outcomes := maps.Clone(withoutLimits)
+	outcomes["answer"] = func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, ok(5, 2, 800*ms)) }
+	for name, outcome := range outcomes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := fixed(t, 5, second)
 			p := b.send(200 * ms)
 			b.left(time.Hour, 4)
-			outcome(b, p)
+			outcome(b, time.Hour, p)
 			assert.Zero(t, b.InFlight())
-			at := b.opens(time.Hour)
-			assert.Equal(t, time.Hour, at)
+			assert.Equal(t, time.Hour, b.opens(time.Hour))
 			b.exchange(time.Hour+2*second, ok(5, 4, second)) // the window after it at the latest is an ordinary one
 			b.left(time.Hour+4*second, 5)
 			b.burst(time.Hour+4*second, 5)
@@ -191,15 +120,6 @@ func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	b.left(200*ms, 3)
 }
 
-func TestAnswerSaysNothingOfWhatWasNotAnsweredAfterItWasSent(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, 10*second)
-	permits := b.many(100*ms, 2)
-	b.Report(150*ms, permits[0], broken) // may have been counted after the other one
-	b.Report(200*ms, permits[1], ok(5, 3, 9900*ms))
-	b.left(200*ms, 2)
-}
-
 // What a server has counted once is charged, whatever it says later of fewer.
 func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	t.Parallel()
@@ -209,48 +129,28 @@ func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	b.left(200*ms, 1)
 }
 
-// Nor does an answer that was overtaken, which knows nothing of what was counted after it.
-func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, 10*second)
-	permits := b.many(20*second, 3)
-	b.Report(20010*ms, permits[1], ok(5, 2, 10*second)) // the other one in flight, it seems
-	b.Report(20020*ms, permits[0], ok(5, 4, 10*second))
-	b.Return(20030*ms, permits[2]) // but that was never sent
-	b.left(20030*ms, 2)
-}
-
-// A request of which no answer has told anything takes its slot behind all others, if a leaky bucket has counted it,
-// however short the reset-after was that has been named so far.
+// A request of which no answer has told anything comes back last of a leaky bucket that has counted it, however short
+// the reset-after was that has been named so far.
 func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {
 	t.Parallel()
 	b := leaky(t) // three, which come back at 200, 400 and 600 ms
 	b.exchange(ms, bare)
 	require.Equal(t, 600*ms, b.Period())
 	b.left(700*ms, 4)
-}
 
-// An empty one has forgotten it a slot later, as one request cannot have filled more of it.
-func TestRequestWithoutLimitsComesBackAfterASlotOfAnEmptyLeakyBucket(t *testing.T) {
-	t.Parallel()
-	b := leaky(t)
-	b.exchange(10*second, bare)
+	b.exchange(10*second, bare) // of an empty one a slot later, as one request cannot have filled more of it
 	b.left(10*second, 4)
 	b.left(10*second+210*ms, 5)
-}
 
-// However many are lost, a leaky bucket is empty after a period.
-func TestLeakyBucketIsEmptyAPeriodAfterAllWasLost(t *testing.T) {
-	t.Parallel()
-	b := leaky(t)
-	for _, p := range b.burst(10*second, 5) {
+	b = leaky(t)
+	for _, p := range b.burst(10*second, 5) { // however many are lost, it is empty after a period
 		b.Lost(10*second, p)
 	}
 	b.left(11*second+10*ms, 5)
 }
 
-// The slots of a leaky bucket that was asked by many while it was broken are not counted twice.
-func TestLeakyBucketIsFullSoonAlthoughItWasBrokenAHundredTimesBefore(t *testing.T) {
+// What was answered without limits before any limit was known is no reason to wait.
+func TestErrorsBeforeTheFirstLimitsCostNothing(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	for range 100 {
@@ -259,9 +159,36 @@ func TestLeakyBucketIsFullSoonAlthoughItWasBrokenAHundredTimesBefore(t *testing.
 	for i := range 3 { // a bucket of five that gives one back each second
 		b.exchange(0, ok(5, 4-i, time.Duration(i+1)*second))
 	}
+	b.left(0, 2)
 	require.LessOrEqual(t, b.Reset(), 5*second)
 	require.LessOrEqual(t, b.State(0).Reset, 5*second)
-	b.send(0)
+}
+
+func TestAnswerSaysNothingOfWhatWasNotAnsweredAfterItWasSent(t *testing.T) {
+	t.Parallel()
+	b := known(t, 5, 10*second)
+	permits := b.many(100*ms, 2)
+	b.Report(150*ms, permits[0], broken) // may have been counted after the other one
+	b.Report(200*ms, permits[1], ok(5, 3, 9900*ms))
+	b.left(200*ms, 2)
+}
+
+// What a refused request has found counted stays known, whichever of the requests that nobody has heard of are taken
+// off for it.
+func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
+	t.Parallel()
+	for lost := range 4 {
+		b := leaky(t)
+		b.exchange(10*second, ok(5, 4, 200*ms))
+		for range 3 {
+			b.Lost(10*second, b.send(10*second))
+		}
+		b.exchange(10*second, ratelimits.Response{
+			Status: 429, Class: ratelimits.ClassSubLimit, Limited: true, Limit: 5, Remaining: 4 - lost,
+			ResetAfter: time.Duration(1+lost) * 200 * ms, HasRetryAfter: true, RetryAfter: time.Minute,
+		})
+		b.left(10*second, 4-lost)
+	}
 }
 
 // A count that earlier requests seemed to explain may have had somebody else's in it. What is lost is not taken off it
@@ -292,20 +219,20 @@ func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *te
 	b.left(4550*ms, 3)
 }
 
-// What a refused request has found counted stays known, whichever of the requests that nobody has heard of are taken
-// off for it.
-func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
+// A leaky bucket is fuller by everything that it has counted, also by what an error without limits has answered. So one
+// goes when nothing else is charged. A success without limits has been counted once at most, and the ledger has it: one
+// goes first, but not alone.
+func TestAfterAnErrorWithoutLimitsOneGoesAloneAndAfterASuccessFirst(t *testing.T) {
 	t.Parallel()
-	for lost := range 4 {
-		b := leaky(t)
-		b.exchange(10*second, ok(5, 4, 200*ms))
-		for range 3 {
-			b.Lost(10*second, b.send(10*second))
-		}
-		b.exchange(10*second, ratelimits.Response{
-			Status: 429, Class: ratelimits.ClassSubLimit, Limited: true, Limit: 5, Remaining: 4 - lost,
-			ResetAfter: time.Duration(1+lost) * 200 * ms, HasRetryAfter: true, RetryAfter: time.Minute,
-		})
-		b.left(10*second, 4-lost)
-	}
+	b := known(t, 2, 125*ms)
+	b.exchange(0, broken)
+	b.exchange(127*ms, broken)
+	_, granted := b.Take(128 * ms)
+	assert.False(t, granted, "the second error may have been counted")
+	b.send(253 * ms)
+
+	b = known(t, 5, 200*ms)
+	b.exchange(100*ms, bare)
+	b.exchange(150*ms, ok(5, 2, 450*ms)) // of a leaky bucket, perhaps
+	b.burst(560*ms, 1)                   // only the last is charged
 }

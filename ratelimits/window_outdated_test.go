@@ -33,21 +33,6 @@ func TestResponseThatShowsTheWindowBeforeIsOfTheWindowOfTheNextOne(t *testing.T)
 	b.burst(11*second+rounding, 10) // and none has to go first
 }
 
-func TestRequestThatGoesFirstAfterARefusalMayBeShownTheWindowBefore(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 10, 5*second)
-	b.Report(6*second, b.send(6*second), refused(10, 2*second))
-	b.closedUntil(6*second, 8*second+rounding)
-	first := b.send(8*second + rounding)
-	b.waitsForAnOutcome(8*second + 50*ms)
-	b.Report(8*second+100*ms, first, outdated)
-	for i, p := range b.burst(8*second+100*ms, 9) {
-		b.Report(8*second+200*ms, p, ok(10, 8-i, 4800*ms))
-	}
-	b.closedUntil(8*second+200*ms, 13*second+rounding)
-	b.burst(13*second+rounding, 10)
-}
-
 // A refusal may extend its window. What it asks for is not how long a window lasts.
 func TestExtendedBlockIsNotThePeriod(t *testing.T) {
 	t.Parallel()

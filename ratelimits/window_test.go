@@ -1,11 +1,13 @@
 package ratelimits_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -45,19 +47,6 @@ func TestWindowThatIsClosedForAnotherReasonTakesNoPlace(t *testing.T) {
 	}
 }
 
-func TestUsedUpWindowTellsTheSameTimeHoweverOftenItIsAsked(t *testing.T) {
-	t.Parallel()
-	b := known(t, 3, second)
-	b.burst(0, 2)
-	for now := time.Duration(0); now < second; now += 100 * ms {
-		_, granted := b.Take(now)
-		assert.False(t, granted)
-		at, certain := b.Next(now)
-		assert.True(t, certain)
-		assert.Equal(t, second+rounding, at)
-	}
-}
-
 func TestUsedUpWindowOpensWhenItHasCertainlyClosedAndNotBefore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -73,20 +62,11 @@ func TestUsedUpWindowOpensWhenItHasCertainlyClosedAndNotBefore(t *testing.T) {
 			t.Parallel()
 			b := newBucket(t)
 			b.Report(c.received, b.send(c.sent), ok(1, 0, c.after))
+			assert.Equal(t, c.opens-c.received, b.Predict(c.received, 0))
 			b.closedUntil(c.received, c.opens)
 			b.send(c.opens)
 		})
 	}
-}
-
-func TestTimeToTheNextRequestIsWhatIsLeftOfTheWindow(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.exchange(60*second, ok(1, 0, 360*second+399*ms))
-	at, certain := b.Next(69800 * ms)
-	require.True(t, certain)
-	assert.Equal(t, 350600*ms, at-69800*ms)
-	assert.Equal(t, 350600*ms, b.Predict(69800*ms, 0))
 }
 
 func TestWindowIsFullAgainAfterItsEnd(t *testing.T) {
@@ -161,20 +141,6 @@ func TestQueueLeavesInBurstsOfOneWindowEach(t *testing.T) {
 	}
 }
 
-// The old clients sent one at a time; a window lets go whatever it has, and the one that uses it up is not held back
-// either.
-func TestAllThatIsLeftLeavesAtOnceWithoutWaitingForAnswers(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	permits := b.burst(10*ms, 4)
-	b.left(10*ms, 0)
-	for i, p := range permits {
-		b.Report(110*ms, p, ok(5, 3-i, 940*ms))
-	}
-	assert.Zero(t, b.InFlight())
-	b.left(110*ms, 0)
-}
-
 func TestWholeBatchFollowsTheResetOfAFixedWindow(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)
@@ -183,6 +149,87 @@ func TestWholeBatchFollowsTheResetOfAFixedWindow(t *testing.T) {
 	}
 	b.closedUntil(200*ms, second+rounding)
 	b.burst(second+rounding, 5)
+}
+
+// A server's fixed window, whose answers arrive in any order.
+//
+// All requests of one burst leave together; the server processes them in one order and answers in another, and while
+// the window is open nothing that the answers say lets more than the limit leave, or makes Remaining rise.
+func TestAnswersInAnyOrderNeverGrantTooMuch(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(2, 12).Draw(t, "limit")
+		const period = 10 * second
+		var w ratelimits.Window
+		first, granted := w.Take(0)
+		require.True(t, granted)
+		opened := time.Duration(rapid.IntRange(0, 300).Draw(t, "first processed")) * ms
+		now := opened + time.Duration(rapid.IntRange(0, 300).Draw(t, "first answered"))*ms
+		w.Report(now, first, ok(limit, limit-1, period))
+
+		type answer struct {
+			permit ratelimits.Permit
+			r      ratelimits.Response
+		}
+		var flying []answer
+		sent, processed, left := 1, now, w.Remaining(now)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now += time.Duration(rapid.IntRange(0, 200).Draw(t, "pause")) * ms
+			if rapid.Bool().Draw(t, "send") {
+				if permit, granted := w.Take(now); granted {
+					sent++
+					processed = max(processed, now)
+					flying = append(flying, answer{permit, ok(limit, limit-sent, opened+period-processed)})
+				}
+			} else if len(flying) > 0 {
+				i := rapid.IntRange(0, len(flying)-1).Draw(t, "answer")
+				w.Report(now, flying[i].permit, flying[i].r)
+				flying = slices.Delete(flying, i, i+1)
+			}
+			require.LessOrEqual(t, sent, limit, "requests in one window")
+			require.LessOrEqual(t, w.Remaining(now), left, "Remaining must not rise")
+			require.LessOrEqual(t, sent+w.Remaining(now), limit, "Remaining is more than there is")
+			left = w.Remaining(now)
+		}
+		require.Equal(t, limit-sent, left, "none of them is lost, either")
+	})
+}
+
+// A request takes so long that the next one goes without its outcome.
+func TestStopWaiting(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(b *bucket){
+		"unknown":            func(*bucket) {},
+		"first after a hold": func(b *bucket) { b.exchange(0, ok(5, 4, time.Minute)); b.Hold(0, ms) },
+		"recalled":           func(b *bucket) { b.Recall(5, time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			prepare(b)
+			slow := b.burst(second, 1)[0]
+			slow = b.StopWaiting(b.StopWaiting(slow)) // twice is once
+			next := b.burst(second, 1)[0]             // now that one goes first
+			assert.Equal(t, 2, b.InFlight())
+			b.Lost(second, slow)
+			b.waitsForAnOutcome(second)
+			b.Report(second, next, ok(5, 4, time.Minute))
+			assert.Zero(t, b.InFlight())
+			assert.LessOrEqual(t, b.Remaining(second), 4)
+			b.send(second)
+		})
+	}
+	t.Run("alone after a lost one", func(t *testing.T) { // in what may be a leaky bucket
+		t.Parallel()
+		b := known(t, 5, second)
+		both := b.many(0, 2)
+		b.Lost(0, both[1])
+		b.waitsForAnOutcome(time.Minute)
+		slow := b.StopWaiting(both[0])
+		b.send(b.opens(time.Minute))
+		b.Report(time.Minute, slow, ok(5, 4, second))
+		assert.Equal(t, 1, b.InFlight())
+	})
 }
 
 func TestAnswersOfOneWindowNarrowItsEnd(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Discord limits DELETE message by the message's age, as observed by client authors: one template has three bucket
-// hashes. DeleteMessage is the Route for messages of an age in between.
+// hashes. DeleteMessage is the Route for messages between 10 seconds and 14 days old.
 var (
 	// DeleteYoungMessage is DELETE message for a message younger than 10 seconds.
 	DeleteYoungMessage = DeleteMessage.definition().as(variantYoung)
@@ -46,7 +46,7 @@ func deleteLane(path string, now time.Time) Route {
 }
 
 // SnowflakeTime returns when Discord made an id: the upper 42 bits are milliseconds since the beginning of 2015
-// (Discord's documentation). It reports false for an id that is not a number.
+// (Discord's documentation). It returns false for an id that is not a number.
 func SnowflakeTime(id string) (time.Time, bool) {
 	number, err := strconv.ParseUint(id, 10, 64)
 	if err != nil {

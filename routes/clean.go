@@ -5,7 +5,7 @@ import "strings"
 // maxPath is the longest path in bytes, percent-encoded. Web servers commonly accept 8 KiB for a whole request line.
 const maxPath = 8 << 10
 
-// plain contains the bytes that a segment may have unencoded, the same as for url.PathEscape.
+// plain says which bytes a segment may have unencoded: the same bytes as with url.PathEscape.
 var plain = plainBytes()
 
 func plainBytes() (set [256]bool) {
@@ -21,7 +21,7 @@ func isControl(c byte) bool { return c < ' ' || c == 0x7f }
 // clean returns the canonical spelling of a path: no doubled or trailing slash, and percent-encoding only where it is
 // necessary. A path that is clean already, the usual case, is returned as it is.
 //
-// The path must begin with a slash. The error's offset counts from there.
+// The path must begin with a slash. The error's offset counts from that slash.
 func clean(path string) (string, *PathError) {
 	if len(path) > maxPath {
 		return "", &PathError{Offset: maxPath, Err: ErrTooLong}
@@ -38,7 +38,7 @@ func isClean(path string) bool {
 		return false
 	}
 	for i := 0; ; i++ {
-		for i < len(path) && plain[path[i]] { // separate loop: with a token in the path it takes most of Match's time
+		for i < len(path) && plain[path[i]] { // a loop of its own: with a token in the path it takes most of Match's time
 			i++
 		}
 		if i == len(path) {
@@ -108,7 +108,7 @@ func rewrite(path string) (string, *PathError) {
 	}
 }
 
-// decode returns the first byte of text, percent-decoded, and the number of bytes that it takes, 0 for bad encoding.
+// decode returns the first byte of text, percent-decoded, and the length of its encoding in bytes, 0 for bad encoding.
 func decode(text string) (c byte, width int) {
 	if text[0] != '%' {
 		return text[0], 1

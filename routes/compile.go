@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Compile fills in the template's parameters, in its order, and percent-encodes them: pass raw values, such as "🔥" or
-// "name:123" for an emoji.
+// Compile fills in the template's parameters, in the order of the template, and percent-encodes them: pass raw values,
+// such as "🔥" or "name:123" for an emoji.
 //
 // The result is what [Match] returns for the path. Its Route therefore differs from r if a value has a special meaning:
 // GetUser compiled with "@me" gives GetMyUser, ExecuteWebhook compiled with an interaction's token gives the

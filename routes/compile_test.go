@@ -212,13 +212,3 @@ func TestNewRefusesBadTemplates(t *testing.T) {
 	_, err = routes.New("GET", "/"+strings.Repeat("x", 9000))
 	require.ErrorIs(t, err, routes.ErrTooLong)
 }
-
-func TestProblemsHaveNames(t *testing.T) {
-	t.Parallel()
-	for problem, want := range map[routes.Problem]string{
-		routes.ParameterMissing: "missing", routes.ParameterEmpty: "empty", routes.ParameterSurplus: "surplus",
-		routes.ParameterIllegal: "illegal", 0: "unknown",
-	} {
-		assert.Equal(t, want, problem.String())
-	}
-}

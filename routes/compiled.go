@@ -50,7 +50,8 @@ func (c CompiledRoute) Route() Route { return c.route }
 // IsZero reports whether c is the zero value, which is no route.
 func (c CompiledRoute) IsZero() bool { return c == CompiledRoute{} }
 
-// Method returns the HTTP method in upper case, or "{method}" for an unknown method, which the caller has to keep.
+// Method returns the HTTP method in upper case, or "{method}" for an unknown method. Send such a request with its
+// original method.
 func (c CompiledRoute) Method() string { return c.route.Method() }
 
 // Path returns the path after the API version, percent-encoded: "/channels/1/messages". It has no host, no /api, no
@@ -103,5 +104,5 @@ func (c CompiledRoute) Format(state fmt.State, verb rune) {
 	fmt.Fprintf(state, fmt.FormatString(state, verb), c.String())
 }
 
-// LogValue makes slog print a CompiledRoute as String does, whatever the handler.
+// LogValue makes slog print a CompiledRoute as String does, with any handler.
 func (c CompiledRoute) LogValue() slog.Value { return slog.StringValue(c.String()) }

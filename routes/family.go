@@ -99,11 +99,12 @@ var families = [...]struct {
 	}},
 }
 
-// Family returns this package's name for the routes that are expected to share one bucket with this one, "" if none are
-// known. Discord does not promise it: the responses to a route overrule it.
+// Family returns this package's name for the routes that are expected to share one bucket with this route, "" if no
+// such routes are known. Discord does not promise that they share it: the responses to a route overrule the family.
 func (r Route) Family() string { return r.definition().family }
 
-// familyOf returns the family of a method, a space and a template, whatever the names of the template's parameters.
+// familyOf returns the family of a method, a space and a template. The names of the template's parameters do not
+// matter.
 func familyOf(text string) string {
 	for i := range families {
 		for _, route := range families[i].routes {

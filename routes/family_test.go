@@ -85,8 +85,3 @@ func TestFamilyOfAPathThatIsMatched(t *testing.T) {
 		assert.Equal(t, want, route.Route().Family(), path)
 	}
 }
-
-func TestZeroRouteHasNoFamily(t *testing.T) {
-	t.Parallel()
-	assert.Empty(t, routes.Route{}.Family())
-}

@@ -2,12 +2,12 @@ package routes
 
 import "strings"
 
-// interactionPrefix is base64 of "interaction:". Client authors observed that tokens begin so; Discord does not promise
-// it.
+// interactionPrefix is base64 of "interaction:". Client authors observed that interaction tokens begin with it; Discord
+// does not promise that.
 const interactionPrefix = "aW50ZXJhY3Rpb246"
 
-// followUps maps the catalogue's webhook routes to their interaction variants. The variants of other routes are made on
-// demand, but follow-ups are frequent, and a look-up is faster.
+// followUps maps the catalogue's webhook routes to their interaction variants. The variants of other routes are created
+// on demand. Follow-ups are frequent, and a look-up is faster.
 var followUps = findFollowUps()
 
 func findFollowUps() map[Route]Route {

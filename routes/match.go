@@ -11,10 +11,10 @@ import "time"
 // share one Route for each template, whose Method is "{method}".
 //
 // Literal segments win over parameters: /users/@me is GetMyUser and not GetUser. A path that is not in the catalogue
-// gets a new Route, with its major parameter. The template follows the known paths as far as possible. The next segment
-// is kept if it is a word of Discord's API; otherwise it becomes {id} (digits) or {value}. So does the segment after
-// it, and the remainder becomes {rest}. There are fewer than two million such Routes whatever the paths, and unused
-// ones are garbage collected.
+// gets a new Route, with its major parameter. Its template follows the known paths as far as possible. The next segment
+// is kept if it is a word of Discord's API; otherwise it becomes {id} (digits) or {value}. The segment after it always
+// becomes {id} or {value}, and the remainder becomes {rest}. Whatever the paths, there are fewer than two million such
+// Routes, and unused ones are garbage collected.
 //
 // The Route of DELETE message depends on the message's age at time.Now, see [MatchAt].
 //
@@ -22,7 +22,7 @@ import "time"
 // prefix or query. For another spelling it allocates once.
 //
 // The error is a [*PathError] around one of the sentinels of this package. Use errors.Is(err, ErrNotAPI) for URLs that
-// need no limiter. It never contains the path.
+// need no limiter. The error never contains the path.
 func Match(method, path string) (CompiledRoute, error) {
 	c, err := match(method, path)
 	if c.route == DeleteMessage {
@@ -31,9 +31,9 @@ func Match(method, path string) (CompiledRoute, error) {
 	return c, err
 }
 
-// MatchAt is Match with the time given. It decides between the three Routes of DELETE message, which Discord limits by
-// the age of the message: younger than 10 seconds, older than 14 days, or between. A message whose id lies in the
-// future counts as younger than 10 seconds; one whose id is not a number, as between.
+// MatchAt is Match at the given time. The time decides between the three Routes of DELETE message, which Discord limits
+// by the age of the message: younger than 10 seconds, older than 14 days, or between. A message whose id lies in the
+// future counts as younger than 10 seconds; a message whose id is not a number counts as between.
 func MatchAt(method, path string, now time.Time) (CompiledRoute, error) {
 	c, err := match(method, path)
 	if c.route == DeleteMessage {

@@ -275,16 +275,6 @@ func TestLongestPathIsMatched(t *testing.T) {
 	assert.Equal(t, path, match(t, "GET", path).Path())
 }
 
-func TestHostsThatOnlyLookLikeTheCDNAreNotTakenForIt(t *testing.T) {
-	t.Parallel()
-	for _, host := range []string{
-		"discordapp.com", "ptb.discordapp.com", "cdn.discordapp.com.example.org", "cdn.example.org", "images-.example.net",
-		"cdn.discordapp.com@discord.com", "images-.discordapp.net",
-	} {
-		assert.Equal(t, routes.GetGateway, match(t, "GET", "https://"+host+"/api/v10/gateway").Route(), host)
-	}
-}
-
 func TestAPIHostsAreDiscordsWithoutThoseOfItsFiles(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{

@@ -10,8 +10,8 @@ var verbs = [...]string{"GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTION
 
 const otherVerb = verb(len(verbs) - 1)
 
-// parseVerb returns the verb of a method in any case, because net/http does not change the caller's spelling. It
-// returns false if the method is not valid.
+// parseVerb returns the verb of a method. Upper and lower case are the same, because net/http keeps the caller's
+// spelling. It returns false if the method is not valid.
 func parseVerb(method string) (verb, bool) {
 	for index, name := range verbs {
 		if name == method {

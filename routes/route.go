@@ -13,7 +13,7 @@ import (
 // from [New]. A template has several Routes where Discord counts its requests separately: by the age of a deleted
 // message, and for interaction tokens on webhook paths.
 //
-// The zero value is no route: its strings are empty and its answers false.
+// The zero value is no route: its methods return empty strings, MajorNone, 0 and false.
 type Route struct {
 	handle unique.Handle[definition]
 }
@@ -27,7 +27,7 @@ type definition struct {
 	major   MajorKind
 	flags   Flag
 	variant variant
-	hash    uint64 // of all other fields
+	hash    uint64 // hash of all other fields
 }
 
 func (d *definition) method() string { return d.text[:d.space] }
@@ -95,7 +95,7 @@ func New(method, template string, flags ...Flag) (Route, error) {
 	return d.route(), nil
 }
 
-// define returns everything that follows from a method, a space and a valid template.
+// define returns the definition that follows from a method, a space and a valid template.
 func define(text, name string) definition {
 	d := definition{text: text, space: uint8(strings.IndexByte(text, ' ')), name: name, family: familyOf(text)}
 	d.major, d.flags = majorOf(d.template())
@@ -183,7 +183,7 @@ func (r Route) String() string {
 	return text + suffix
 }
 
-// LogValue makes slog print a Route as String does, whatever the handler.
+// LogValue makes slog print a Route as String does, with any handler.
 func (r Route) LogValue() slog.Value { return slog.StringValue(r.String()) }
 
 func (v variant) suffix() string {

@@ -5,8 +5,8 @@ package routes
 type node struct {
 	literals  map[string]*node
 	parameter *node
-	name      string            // of that parameter, in braces
-	routes    [len(verbs)]Route // of the paths that end here
+	name      string            // name of that parameter, in braces
+	routes    [len(verbs)]Route // routes of the paths that end here
 }
 
 // tree contains the paths of catalogue and seen.
@@ -27,7 +27,7 @@ func grow(groups ...[]Route) *node {
 	return root
 }
 
-// plant returns the node of a template below n. It makes the nodes that are missing.
+// plant returns the node of a template below n. It creates the nodes that are missing.
 func (n *node) plant(template string) *node {
 	for rest := template; rest != ""; {
 		var segment string

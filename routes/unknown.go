@@ -1,6 +1,6 @@
 package routes
 
-// unknown makes the route of a clean path that the tree does not have.
+// unknown returns the route of a clean path that the tree does not have.
 //
 // The template keeps as much of the path as possible, because endpoints with the same template share what is learnt
 // about their limit. But paths can come from strangers, and every template costs memory. Therefore:

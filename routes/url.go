@@ -55,7 +55,7 @@ func IsMediaHost(host string) bool {
 }
 
 // IsAPIHost reports whether a host, with or without a port, is subject to Discord's API limits: discord.com,
-// discordapp.com, and their subdomains other than media hosts, in any case. It does not allocate.
+// discordapp.com, and their subdomains other than media hosts, in upper or lower case. It does not allocate.
 func IsAPIHost(host string) bool {
 	_, domain := discordDomain(host)
 	return domain != "" && domain != mediaDomain && !IsMediaHost(host)

@@ -7,25 +7,26 @@ import (
 )
 
 const (
-	// longestSleep is when a bucket with waiters asks again without an expected change: a session ahead may have died.
+	// longestSleep is the longest time between two calls for a bucket with waiters: a session with an earlier place may
+	// have died.
 	longestSleep = 1500 * time.Millisecond
-	// shortestSleep is the least time to the next call for an expected change.
+	// shortestSleep is the shortest time before a call for an expected change.
 	shortestSleep = time.Millisecond
-	// courtesy is how long the session with the second place in the queue leaves the next call to the first one. Those
-	// behind them do not call then: one call serves all.
+	// courtesy is how long the session with the second place in the queue leaves the next call to the session with the
+	// first one. Other sessions make no call then: one call serves all.
 	courtesy = 250 * time.Millisecond
-	// firstRetry is the pause after the first failed call. It doubles with every failure, up to longestRetry.
+	// firstRetry is the pause after the first failed call. The pause doubles with every failure, up to longestRetry.
 	firstRetry   = 20 * time.Millisecond
 	longestRetry = time.Second
-	// firstLook is the pause before a session asks again for a bucket that is lent to another one, if no message says
-	// that it was returned. It doubles with every call, up to longestLook.
+	// firstLook is the pause before a session asks again for a bucket that is lent to another session, if no message
+	// says that it was returned. The pause doubles with every call, up to longestLook.
 	firstLook   = 25 * time.Millisecond
 	longestLook = 250 * time.Millisecond
-	// longestUntold bounds the time for which an outcome that says nothing new waits for the next call.
+	// longestUntold is the longest time for which an outcome that says nothing new waits for the next call.
 	longestUntold = 200 * time.Millisecond
 )
 
-// say lets the next call be made, with all news. b.mu must be held.
+// say starts a call with all news, unless one is in progress. b.mu must be held.
 func (b *bucket) say(now time.Duration) {
 	b.due = true
 	b.activate()
@@ -45,13 +46,13 @@ func (b *bucket) say(now time.Duration) {
 	b.calling = b.session.spawn(b.converse)
 }
 
-// converse makes calls as long as there is news.
+// converse makes calls until there is no more news.
 func (b *bucket) converse() {
 	for b.speak() {
 		b.notify()
 		b.mu.Lock()
 		pause := b.contest.pause()
-		if b.recalls != nil || b.returned != nil || b.hold > b.session.now() { // the others send too much until they know
+		if b.recalls != nil || b.returned != nil || b.hold > b.session.now() { // the other sessions need it soon
 			pause = 0
 		}
 		b.mu.Unlock()
@@ -65,7 +66,7 @@ func (b *bucket) converse() {
 	b.notify()
 }
 
-// speak makes one call, and reports whether another one may be needed.
+// speak makes one call, and reports whether another call may be needed.
 func (b *bucket) speak() (more bool) {
 	err := b.session.introduce()
 	b.mu.Lock()
@@ -77,7 +78,7 @@ func (b *bucket) speak() (more bool) {
 		b.mu.Unlock()
 		return false
 	}
-	if err == nil && !b.session.knowsEngine() { // a suspension ended it since introduce
+	if err == nil && !b.session.knowsEngine() { // the process was suspended after introduce
 		b.mu.Unlock()
 		return true
 	}
@@ -116,8 +117,8 @@ func (b *bucket) speak() (more bool) {
 	return true
 }
 
-// settle waits until the server knows all outcomes and the returned loan that are known now, or no call is in progress
-// and none that has failed is about to be repeated.
+// settle waits until the server has all outcomes and the returned loan that are known now. It gives up when no call is
+// in progress and no failed call is about to be repeated.
 func (b *bucket) settle() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -158,7 +159,7 @@ func (b *bucket) sayRest() {
 	}
 }
 
-// notify calls changed. It is the caller's function, so no lock may be held.
+// notify calls changed, which is a function of the caller, so no lock may be held.
 func (b *bucket) notify() {
 	b.mu.Lock()
 	changed := b.changed
@@ -171,7 +172,7 @@ func (b *bucket) notify() {
 	}
 }
 
-// failed records that a call failed, and arranges for the next one. b.mu must be held.
+// failed records that a call failed, and sets the timer of the next one. b.mu must be held.
 func (b *bucket) failed(q *turn, err error) {
 	now := b.session.now()
 	b.due, b.asks, b.failedTo = true, true, b.session.agents.next.Load()
@@ -213,7 +214,7 @@ func (b *bucket) rest(now time.Duration) {
 		if courteous, calls := k.courtesy(b.session.id); ok && calls {
 			at = min(at, next+now-engine+courteous)
 		}
-		// The window may wait for an outcome that only a dead session knew.
+		// The window may wait for an outcome that only a dead session could report.
 		if _, dead := k.silent(engine, b.session.id); dead > 0 && !ok {
 			at = min(at, now+dead-engine+shortestSleep)
 		}
@@ -236,7 +237,7 @@ func (b *bucket) stopTimer() {
 	}
 }
 
-// wake makes the call that the timer was set for.
+// wake makes the call for which the timer was set.
 func (b *bucket) wake() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -246,27 +247,27 @@ func (b *bucket) wake() {
 	b.say(now)
 }
 
-// want records that another session needs the loan of the bucket.
+// want records that another session needs the bucket's loan.
 func (b *bucket) want(w *want) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if l := b.loan; l != nil && l.state != nil && l.state.version.String() != w.lent {
-		return // that loan has ended
+		return // that loan has ended already
 	}
 	b.wantedBy[w.session] = struct{}{}
 	now := b.session.now()
 	switch {
 	case b.loan != nil:
 		b.endSoon(now)
-	case b.returned != nil: // return the loan now rather than with the next tick
+	case b.returned != nil: // return the loan now instead of with the next tick
 		b.say(now)
-	case w.at > b.session.engineTime(b.knownAt): // the server may have gone back, and the next call corrects it
+	case w.at > b.session.engineTime(b.knownAt): // the server may have gone back; the next call corrects that
 		b.asks = true
 		b.say(now)
 	}
 }
 
-// endSoon ends the loan with the manager's next call, and asks for that. b.mu must be held.
+// endSoon lets the manager's next call end the loan, and asks for that call. b.mu must be held.
 func (b *bucket) endSoon(now time.Duration) {
 	if l := b.loan; !l.wanted && !l.alone && now < b.loanUntil() {
 		b.session.meter.count(&b.session.meter.counted.LoansRecalled)

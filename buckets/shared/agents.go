@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// agents are the buckets of a session, and what keeps the session alive for them.
+// agents are the buckets of a session, and the data that keeps the session alive for them.
 type agents struct {
 	next    atomic.Uint64 // latest number of a request or call
 	beating chan struct{} // holds one element while a beat is in progress
@@ -17,12 +17,12 @@ type agents struct {
 	active map[*bucket]struct{} // busy buckets, for which the session stays alive
 	stop   func()               // stops the ticks; nil if there are none
 	saw    time.Duration        // start of the latest call that succeeded
-	read   time.Duration        // when it was read last which loans others need of the session
-	naps   int                  // suspensions of this process that aliveUntil has seen
-	lease  time.Duration        // until when the server knows the session to be alive, by its clock
-	since  time.Duration        // start of the first call after a time in which it may have counted as dead
-	needs  map[string]*needs    // what this session needs of others, by the others
-	long   map[string]struct{}  // sessions that the server would store for too long, as its clock was set back
+	read   time.Duration        // when the session last asked which of its loans other sessions need
+	naps   int                  // number of suspensions of this process that aliveUntil has taken into account
+	lease  time.Duration        // until when the server knows the session to be alive, by the server's clock
+	since  time.Duration        // start of the first call after the session may last have counted as dead
+	needs  map[string]*needs    // loans that this session needs, by the sessions that have them
+	long   map[string]struct{}  // sessions whose keys would live too long, because the server's clock was set back
 }
 
 func (s *session) startAgents() {
@@ -73,14 +73,15 @@ func (s *session) allAgents() []*bucket {
 	return all
 }
 
-// saw records a successful call in an era. lives reports whether the others count the session as alive after it.
+// saw records a successful call in an era. lives reports whether the other sessions count this one as alive after the
+// call.
 func (s *session) saw(era int64, r *reply, lives bool) {
 	now, lifetime, lost := s.now(), s.lifetime(), s.entered(era, r)
 	if era != s.eraNumber() {
-		return // a later reply was faster
+		return // a later call was answered first
 	}
 	s.agents.mu.Lock()
-	// In the last case a later reply was faster.
+	// In the last case a later call was answered first.
 	if lost || now >= s.agents.saw+believedTime || r.sent < s.agents.since && s.agents.since <= r.sent+believedTime {
 		s.agents.since = r.sent
 		if lost { // permits and loans granted until now are void
@@ -96,11 +97,11 @@ func (s *session) saw(era int64, r *reply, lives bool) {
 	}
 }
 
-// believedTime is how long after the start of a call all others certainly count the session as alive. It is shorter
-// than sessionTime because their clocks may run faster.
+// believedTime is how long after the start of a call all other sessions certainly count this one as alive. It is
+// shorter than sessionTime because their clocks may run faster.
 const believedTime = sessionTime * 9 / 10
 
-// aliveUntil returns until when all others count the session as alive if no other call succeeds.
+// aliveUntil returns until when all other sessions count this one as alive if no other call succeeds.
 func (s *session) aliveUntil() time.Duration {
 	naps := s.awake()
 	s.agents.mu.Lock()
@@ -111,8 +112,8 @@ func (s *session) aliveUntil() time.Duration {
 	return s.agents.saw + believedTime
 }
 
-// believedUntil returns aliveUntil, or 0 if the session may have counted as dead at any time since from: then permits
-// and loans granted at that time may have been given to another session.
+// believedUntil returns aliveUntil, or 0 if the session may have counted as dead at some time since from. In that case
+// permits and loans granted at from may have been given to another session.
 func (s *session) believedUntil(from time.Duration) time.Duration {
 	alive := s.aliveUntil()
 	s.agents.mu.Lock()
@@ -146,7 +147,8 @@ func (b *bucket) activate() {
 	}
 }
 
-// forgetIdle ends the busy state of a bucket that has nothing to do, and removes it if it is closed. b.mu must be held.
+// forgetIdle ends the busy state of a bucket that has nothing to do, and removes the bucket if it is closed. b.mu must
+// be held.
 func (s *session) forgetIdle(b *bucket) {
 	if b.inUse() || b.hold > s.now() || b.returned != nil || b.loan != nil || b.calling || b.due {
 		return
@@ -164,7 +166,8 @@ func (s *session) forgetIdle(b *bucket) {
 	}
 }
 
-// settle waits until the server has the outcomes and returned loans of all busy buckets whose names begin with begin.
+// settle waits for all busy buckets whose names begin with begin, until the server has their outcomes and returned
+// loans.
 func (s *session) settle(begin string) {
 	for _, b := range s.allAgents() {
 		if strings.HasPrefix(b.name, begin) {
@@ -173,10 +176,11 @@ func (s *session) settle(begin string) {
 	}
 }
 
-// tickAgents ends what has lasted too long, once a second. It sends a beat while there are loans: calls of buckets also
-// keep the session alive, but only a beat's reply says which loans other sessions need. A session with requests in
-// flight makes a call every second, too, so that it can report them in time after a loss; others every two seconds. One
-// that gets no messages looks every three seconds for loans that it knows nothing of, because the server has gone back.
+// tickAgents runs once a second, and ends requests and loans that have lasted too long. It sends a beat while there are
+// loans: calls of buckets also keep the session alive, but only a beat's reply says which loans other sessions need.
+// While requests are in flight, it sends a beat after a second without a call, so that the session can report them in
+// time after a loss; otherwise after two seconds. Without a Subscriber, it also sends a beat every three seconds: the
+// server may have gone back to a state in which the session has loans that it does not know of.
 func (s *session) tickAgents() {
 	away, _ := s.away()
 	now, loans, pause := s.now(), false, 2*beatPeriod
@@ -206,7 +210,7 @@ func (b *bucket) tick(away bool) (lent, flying bool) {
 			b.end(p, outcome{at: now})
 		}
 	}
-	// Let the manager check whether requests have waited too long, or end a loan that has expired.
+	// Let the manager check whether requests have waited too long, or let it end a loan that has expired.
 	news := away && b.queued() > 0 || b.loan != nil && (b.loan.offered || b.loanUntil() <= now)
 	if b.returned != nil && !away {
 		b.say(now)
@@ -225,7 +229,7 @@ func (s *session) outageChanged() {
 	for _, b := range s.allAgents() {
 		b.mu.Lock()
 		now := s.now()
-		if away, _ := s.away(); away { // ask again: the loop may take long
+		if away, _ := s.away(); away { // read again: the loop may take long
 			b.stopTimer()
 			if b.inUse() {
 				b.goAlone(now)

@@ -16,8 +16,9 @@ import (
 //	shared  all processes decide together, by the state on the server. The manager's window only observes
 //	lent    this process decides alone, by the manager's window, until the loan ends
 //
-// Only calls of the manager touch its window, because the manager's lock guards it. A loan on offer therefore begins
-// with the manager's next call, and an expired one ends when the manager next asks what may leave.
+// The manager's lock guards its window, so only the manager's calls of this bucket's methods touch the window. A loan
+// on offer therefore begins with the manager's next call, and an expired loan ends when the manager next asks whether a
+// request may leave.
 type bucket struct {
 	session *session
 	name    string
@@ -26,12 +27,12 @@ type bucket struct {
 	mu      sync.Mutex
 	window  *ratelimits.Window
 	blank   ratelimits.Window // initial state: unknown, or new with a declared limit
-	late    lateness          // of other buckets with the same hash
+	late    lateness          // lateness of other buckets with the same hash
 	changed func()
 	closed  bool
 
-	waiting int       // requests of the manager that have not left, granted ones included
-	waiters []waiter  // the first waiting requests that are not granted, in order of arrival
+	waiting int       // requests of the manager that have not left, including granted ones
+	waiters []waiter  // the earliest waiting requests without a permit, in order of arrival
 	spare   []waiter  // memory for the next waiters
 	granted []waiter  // granted requests that have not left; they come before all waiters
 	permits []*permit // of requests in flight
@@ -39,44 +40,45 @@ type bucket struct {
 
 	// More news for the server.
 	returned *returned
-	hold     time.Duration // end of a hold that the server does not know yet, 0 if there is none
+	hold     time.Duration // end of a hold that the server does not know yet; 0 if there is no such hold
 	class    ratelimits.Class
 
 	known    *state // latest known state; nil if none is known
-	kept     string // known, as the server stores it
+	kept     string // the known state, as the server stores it
 	knownAt  time.Duration
-	unsure   *turn                    // the latest call, if it may or may not have taken effect
+	unsure   *turn                    // the latest call, while it is not known whether it took effect
 	loan     *loan                    // nil while the bucket is shared
 	wantedBy map[string]struct{}      // sessions that need the loan
-	recalls  *recollection            // what was known before the server lost the state
-	vouched  map[string]time.Duration // when sessions were alive
-	dead     []string                 // sessions that the latest call found dead, unless a newer state is known
+	recalls  *recollection            // the window that was known before the server lost the state
+	vouched  map[string]time.Duration // when sessions were last known to be alive
+	dead     []string                 // sessions that the latest call found dead; empty once a newer state is known
 	err      error                    // why the last call failed; nil during an outage
 	errAt    time.Duration
 
 	active   bool          // whether the session counts the bucket as busy
 	calling  bool          // whether converse runs
-	over     sync.Cond     // signalled when a call has ended, none will follow, or none will be repeated
-	due      bool          // whether a call is due, for news or a question
-	asks     bool          // whether the call is due even without news
+	over     sync.Cond     // signalled when a call has ended or no failed call will be repeated
+	due      bool          // whether a call is needed, to report news or to load the state
+	asks     bool          // whether the call is needed even without news
 	failing  int           // failed calls in a row
-	tellAt   time.Duration // when outcomes that say nothing new are told without another call
+	tellAt   time.Duration // when a call reports the outcomes that say nothing new
 	contest  contest
 	looks    int           // calls in a row that found the bucket lent to another session
 	lookedAt time.Duration // end of the latest of these calls
-	lentTill time.Duration // until when the holder counts as alive without another call
-	failedTo uint64        // latest request or call number when a call last failed
+	lentTill time.Duration // until when the session with the loan counts as alive unless it makes a call
+	failedTo uint64        // the latest number of a request or call when a call last failed
 	timer    clockwork.Timer
 
 	knownUntil time.Duration // end of the known window, by our clock
 
-	mates   int // most sessions that have used the bucket lately, this one included
+	mates   int // largest recent number of sessions that use the bucket, including this one
 	matesAt time.Duration
 }
 
 var _ Bucket = (*bucket)(nil)
 
-// Bucket returns the bucket with the key. A closed bucket with news for the server is used again: its news goes first.
+// Bucket returns the bucket with the key. A closed bucket that still has news for the server is used again: its news is
+// sent first.
 func (s *session) Bucket(key Key, window *ratelimits.Window, changed func()) Bucket {
 	k := s.store.keys
 	name := k.bucket(key)
@@ -101,7 +103,7 @@ func (s *session) Bucket(key Key, window *ratelimits.Window, changed func()) Buc
 	return b
 }
 
-// blank returns a new window, with the same limit if that is declared.
+// blank returns a new window. If like has a declared limit, the new window has the same limit and period.
 func blank(like *ratelimits.Window) (w ratelimits.Window) {
 	if like.Declared() {
 		w.Declare(like.Limit(), like.Period())
@@ -109,7 +111,7 @@ func blank(like *ratelimits.Window) (w ratelimits.Window) {
 	return w
 }
 
-// lateness is the delay with which buckets of one hash open after the announced time.
+// lateness is how long after the announced time the buckets of one hash open.
 type lateness struct {
 	by    time.Duration
 	known bool
@@ -120,15 +122,16 @@ func latenessOf(w *ratelimits.Window) (l lateness) {
 	return l
 }
 
-// expect passes a known lateness to a window.
+// expect passes the lateness to a window if it is known.
 func (l lateness) expect(now time.Duration, w *ratelimits.Window) {
 	if l.known && l != latenessOf(w) {
 		w.ExpectLate(now, l.by)
 	}
 }
 
-// enter begins a call of the manager, and with it a loan on offer. While the bucket is shared, it passes the known
-// lateness to the manager's window, because the manager uses that for other buckets of the hash. b.mu must be held.
+// enter begins a call of the manager. It begins a loan that is on offer. While the bucket is shared, it passes the
+// known lateness to the manager's window, because the manager uses it for other buckets with the same hash. b.mu must
+// be held.
 func (b *bucket) enter(now time.Duration) {
 	switch {
 	case b.loan != nil && b.loan.offered:
@@ -138,8 +141,8 @@ func (b *bucket) enter(now time.Duration) {
 	}
 }
 
-// decides calls enter, ends a loan that has expired or that another session needs, and reports whether the manager's
-// window decides what leaves. b.mu must be held.
+// decides calls enter, and ends a loan that has expired or that another session needs. It reports whether the manager's
+// window decides which requests leave. b.mu must be held.
 func (b *bucket) decides(now time.Duration) bool {
 	b.enter(now)
 	if l := b.loan; l != nil && (l.wanted || now >= b.loanUntil()) {
@@ -161,7 +164,7 @@ func (b *bucket) Demand(now time.Duration, waiting int, arrivals iter.Seq[time.D
 	}
 }
 
-// Next returns when the next request may leave.
+// Next implements Bucket.
 func (b *bucket) Next(now time.Duration) (at time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +178,7 @@ func (b *bucket) Next(now time.Duration) (at time.Duration, ok bool) {
 	return now, ok
 }
 
-// Take returns the permit of a request that leaves now, false if there is none.
+// Take implements Bucket.
 func (b *bucket) Take(now time.Duration) (Permit, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -197,7 +200,7 @@ func (b *bucket) Take(now time.Duration) (Permit, bool) {
 	return p, true
 }
 
-// Adopt charges a request that is in flight.
+// Adopt implements Bucket.
 func (b *bucket) Adopt(now, sent time.Duration) Permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -210,7 +213,7 @@ func (b *bucket) Adopt(now, sent time.Duration) Permit {
 	return p
 }
 
-// Report records the outcome of a request.
+// Report implements Bucket.
 func (b *bucket) Report(now time.Duration, p Permit, r ratelimits.Response) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -219,21 +222,22 @@ func (b *bucket) Report(now time.Duration, p Permit, r ratelimits.Response) {
 	if !ok {
 		return
 	}
-	limit, left := b.window.Limit(), b.window.Remaining(now)
+	limit, left, period := b.window.Limit(), b.window.Remaining(now), b.window.Period()
 	b.window.Report(now, landed.window, b.loan.seen(r))
 	switch {
 	case landed.number > 0:
 		b.end(&landed, outcome{at: now, response: r})
 	case b.loan == nil || b.loan.alone:
 	case b.window.Declared(): // responses say nothing about a declared limit
-	case b.window.Limit() != limit, b.window.Remaining(now) < left, r.Class == ratelimits.ClassUser:
-		// The other processes need the limit if this one dies. A response that shows another user may mean that the
-		// bucket was lent twice, because the server forgot it. The next permit brings a new loan.
+	case b.window.Limit() != limit, b.window.Remaining(now) < left, grown(b.window.Period(), period),
+		r.Class == ratelimits.ClassUser:
+		// The other processes need a changed limit if this one dies. A 429, or fewer remaining requests than expected,
+		// may mean that the bucket was lent twice, because the server lost the loan. The next permit brings a new loan.
 		b.endLoan(now)
 	}
 }
 
-// Return gives back the permit of a request that was not sent.
+// Return implements Bucket.
 func (b *bucket) Return(now time.Duration, p Permit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -248,7 +252,7 @@ func (b *bucket) Return(now time.Duration, p Permit) {
 	}
 }
 
-// Hold lets no process send for d from now on.
+// Hold implements Bucket.
 func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -261,7 +265,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	}
 }
 
-// Predict returns the least wait of one more request. It does not include the rest of an outage, which is not known.
+// Predict returns the least wait of one more request, without the unknown rest of an outage.
 func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -271,12 +275,13 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 	}
 	f.Certain = b.answered(ahead)
 	b.outdate()
-	// The server has charged the granted requests already, though they have not left. No other request waits for them.
+	// The server has charged the granted requests already, although they have not left. They do not delay other
+	// requests.
 	if b.known != nil && ahead >= len(b.granted) {
 		w := &b.known.window
 		engine := b.session.engineTime(now)
 		ahead -= len(b.granted)
-		// Requests of other processes count only if they are known from recently: they may have left since.
+		// Count requests of other processes only if the known state is recent: otherwise they may have left since.
 		if away, _ := b.session.away(); !away && now-b.knownAt <= sessionTime {
 			ahead += b.known.others(b.session.id, ahead < b.queued())
 		}
@@ -294,14 +299,14 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f Forecast) {
 	return f
 }
 
-// answered reports whether the server has answered, or a call has failed, for the request that has so many ahead of it.
-// ahead is the number of requests of this process before it.
+// answered reports whether the server has answered, or a call has failed, for a request with ahead requests of this
+// process before it.
 func (b *bucket) answered(ahead int) bool {
 	i := ahead - len(b.granted)
 	return i < 0 || i < len(b.waiters) && (b.waiters[i].known || b.waiters[i].number <= b.failedTo)
 }
 
-// heldUntil returns the end of the hold by the known state, in our time; now or 0 if there is none.
+// heldUntil returns the end of the known state's hold, by our clock; now or 0 if there is none.
 func (b *bucket) heldUntil() time.Duration {
 	b.outdate()
 	if b.known == nil {
@@ -311,10 +316,11 @@ func (b *bucket) heldUntil() time.Duration {
 	return now + b.known.window.HoldWait(b.session.engineTime(now))
 }
 
-// errorMemory is how long after a wrong answer no request asks again. By then an operator may have fixed the cause.
+// errorMemory is how long after an error no request causes another call. By then an operator may have removed the
+// cause.
 const errorMemory = time.Second
 
-// Err returns why the bucket grants nothing, nil if requests may wait.
+// Err returns why the bucket grants no permits, nil if requests may wait for them.
 func (b *bucket) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -327,7 +333,7 @@ func (b *bucket) Err() error {
 	return b.session.refusalErr()
 }
 
-// Close ends the use of the bucket, and its loan. It is removed once everything has been reported to the server.
+// Close ends the use of the bucket, and its loan. The session removes the bucket once the server has all its news.
 func (b *bucket) Close() {
 	now := b.session.now()
 	b.mu.Lock()
@@ -338,14 +344,14 @@ func (b *bucket) Close() {
 	b.close(now)
 }
 
-// abandon is Close outside calls of the manager: it must not touch the manager's window.
+// abandon is Close for calls that do not come from the manager: it must not touch the manager's window.
 func (b *bucket) abandon() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.close(b.session.now())
 }
 
-// close is Close without the manager's window: requests sent with the present loan count as lost. b.mu must be held.
+// close is Close without the manager's window: requests sent with the current loan count as lost. b.mu must be held.
 func (b *bucket) close(now time.Duration) {
 	b.closed = true
 	if b.loan != nil {

@@ -14,17 +14,17 @@ var errTooLate = errors.New("shared: the call reached the server after its timeo
 
 // reply is the reply to a call of a session.
 type reply struct {
-	values         []Loaded // of the caller's steps; none if anew
+	values         []Loaded // results of the caller's steps; none if anew
 	anew           bool     // the call's era is over
 	sent, received time.Duration
 	engine         time.Duration // when the call was carried out, by the server's clock
 }
 
-// exchange makes a call that also shows that the session is alive. It has an effect in the given era only. It blocks
-// for the call timeout at most; call it only from a goroutine started by spawn.
+// exchange makes a call that also shows that the session is alive. The call has an effect only in the given era. It
+// blocks for the call timeout at most; call it only from a goroutine started by spawn.
 //
-// During an outage it fails at once. failed detects outages here, and probe then calls the server, so callers need not
-// repeat calls to find out; watch reports when the server is back.
+// During an outage exchange fails at once. Callers need not repeat calls to detect the end of an outage: probe calls
+// the server, and watch reports when the server is back.
 func (s *session) exchange(purpose string, era int64, steps ...Step) (reply, error) {
 	if err := s.outageErr(); err != nil {
 		return reply{}, err
@@ -55,7 +55,7 @@ func (s *session) exchangeIn(ctx context.Context, purpose string, era int64, ste
 	return r, nil
 }
 
-// try makes a call.
+// try makes a call, and records its duration, the server's clock, and the start or the end of an outage.
 func (s *session) try(ctx context.Context, call *Call) (r reply, err error) {
 	if err := s.endedErr(); err != nil {
 		return r, err
@@ -86,13 +86,13 @@ func (s *session) try(ctx context.Context, call *Call) (r reply, err error) {
 	return r, nil
 }
 
-// tells reports whether a call shows that the server is available. The key of an address does not: it is in
-// another slot than all others, perhaps on another node, with another clock.
+// tells reports whether a call shows that the server is available. A call with the key of WithAddress does not: the key
+// is in another slot than all others, perhaps on another node, with another clock.
 func (s *session) tells(call *Call) bool {
 	return strings.HasPrefix(call.Steps[0].Key, s.store.keys.prefix)
 }
 
-// came records that a call succeeded.
+// came records that a call succeeded. If the server's clock was set, it sends a beat.
 func (s *session) came(r reply, tells bool) {
 	if !tells {
 		return
@@ -104,11 +104,12 @@ func (s *session) came(r reply, tells bool) {
 	s.answered()
 }
 
-// returning is how long other sessions may take to notice the end of an outage, and to report what they use.
+// returning is how long other sessions may take to notice the end of an outage and to report the buckets that they use.
 func (s *session) returning() time.Duration { return beatPeriod + s.store.options.callTimeout }
 
-// spare takes no other session for dead for a while, as all have to come back first. It does not do so again and again,
-// while the server comes and goes: the dead would never be found. s.mu must be held.
+// spare delays the time from which other sessions can count as dead: after an outage or a loss every session has to
+// call the server first. It grants such a delay at most once in sessionTime: if the server fails again and again, dead
+// sessions must still be found. s.mu must be held.
 func (s *session) spare(now time.Duration) {
 	if now >= s.spared+sessionTime || s.spared == 0 {
 		s.spared = now + s.returning()
@@ -141,7 +142,7 @@ func (s *session) failed(r reply, err error, tells bool) error {
 		return wrong
 	}
 	if errors.Is(err, errReply) {
-		return err // the server answers, but not us
+		return err // the server answers, but not as our script does
 	}
 	if errors.Is(err, ErrClosed) {
 		s.end(err)
@@ -174,7 +175,7 @@ func (s *session) wrongKey(key, problem string) error {
 	return err
 }
 
-// end records that the server will never be reached again, because its client was closed.
+// end records that no call can succeed any more, because the client of the server was closed.
 func (s *session) end(err error) {
 	s.mu.Lock()
 	first := s.ended == nil
@@ -188,14 +189,14 @@ func (s *session) end(err error) {
 	}
 }
 
-// endedErr returns why the server will never be reached again, nil if it may be.
+// endedErr returns why no call can succeed any more, nil if calls can succeed.
 func (s *session) endedErr() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended
 }
 
-// refusalErr returns the error for all requests that need the server, nil if they may wait.
+// refusalErr returns the error for all requests that need the server, nil if these requests may wait.
 func (s *session) refusalErr() error {
 	if err := s.endedErr(); err != nil {
 		return err
@@ -221,14 +222,14 @@ func (s *session) probe() {
 	}
 }
 
-// away reports whether the server is away, and since when.
+// away reports whether the server is unavailable, and since when.
 func (s *session) away() (away bool, since time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outage.away, s.outage.since
 }
 
-// Outage returns an OutageError while the server is away and requests have to wait for it, nil otherwise.
+// Outage returns an OutageError while the server is unavailable and requests have to wait for it, nil otherwise.
 func (s *session) Outage() error {
 	if s.store.options.outage >= OutageShare {
 		return nil
@@ -236,7 +237,7 @@ func (s *session) Outage() error {
 	return s.outageErr()
 }
 
-// outageErr returns the error of the outage, nil if there is none.
+// outageErr returns the error of the current outage, nil if there is none.
 func (s *session) outageErr() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

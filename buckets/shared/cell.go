@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// cell is a value on the server that sessions replace one after the other, as one session knows it. The value is JSON
-// behind its version. The caller must lock it.
+// cell is a value on the server that sessions replace one after the other, as one session knows it. The value is its
+// version followed by JSON. The caller must lock it.
 type cell struct {
 	key   string
-	value string // the latest one that is known, "" for none
+	value string // the latest known value, "" if none is known
 }
 
 // version returns the version of the known value.
@@ -27,7 +27,7 @@ func (c *cell) replace(content any, life time.Duration) Step {
 	return Step{Key: c.key, Version: versionOf(c.value), Value: value, Life: life}
 }
 
-// took records the result of a step. It returns false if the step should have replaced the value, but another session
+// took records the result of a step. It returns false if the step should have replaced the value but another session
 // was faster.
 func (c *cell) took(step *Step, result Loaded) bool {
 	if c.value = result.Value; result.Replaced {
@@ -39,7 +39,7 @@ func (c *cell) took(step *Step, result Loaded) bool {
 // errContent means that a value is not what this version of Ratelight stores.
 var errContent = errors.New("does not hold a value of this version of Ratelight")
 
-// content reads a value into v, and leaves v as it is if there is none.
+// content decodes a value into v. If value is empty, it leaves v as it is.
 func content(value string, v any) error {
 	if value == "" {
 		return nil
@@ -52,8 +52,8 @@ func content(value string, v any) error {
 	return nil
 }
 
-// content reads the value of a cell into v. The error is about the key, and is logged. A foreign value is forgotten, so
-// that no step replaces it.
+// content decodes the value of a cell into v. If the value is foreign, it logs and returns a KeyError, and forgets the
+// value, so that no step replaces the foreign value.
 func (s *session) content(c *cell, v any) error {
 	if err := content(c.value, v); err != nil {
 		c.value = ""
@@ -62,13 +62,13 @@ func (s *session) content(c *cell, v any) error {
 	return nil
 }
 
-// exchange is a method of a session that makes a call: exchange or lastCall.
+// exchange is the method of a session that makes a call: either exchange or lastCall.
 type exchange func(purpose string, era int64, steps ...Step) (reply, error)
 
-// mostLastCalls bounds how often a session that ends tries to report one thing, if others are faster.
+// mostLastCalls bounds how often a closing session tries to report one thing when other sessions are faster.
 const mostLastCalls = 10
 
-// speakLast makes the last calls about one thing. speak makes one call, and returns 0 if another has to follow.
+// speakLast makes the last calls about one thing. speak makes one call, and returns 0 if another call has to follow.
 func (s *session) speakLast(speak func(exchange) time.Duration) {
 	for range mostLastCalls {
 		if speak(s.lastCall) != 0 {

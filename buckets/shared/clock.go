@@ -2,11 +2,11 @@ package shared
 
 import "time"
 
-// clockMemory is how long a reading of the server's clock is precise enough: clocks drift by a millisecond in it at
-// most.
+// clockMemory is how long a reading of the server's clock is precise enough. Clocks drift by a millisecond at most in
+// that time.
 const clockMemory = 10 * time.Second
 
-// stepSlack is the largest error of the server's clock that does not count as a step.
+// stepSlack is the largest deviation of the server's clock that does not count as a step.
 const stepSlack = 250 * time.Millisecond
 
 // engineClock estimates the server's clock from replies: the server read it between the start and the end of the call.
@@ -15,11 +15,11 @@ type engineClock struct {
 	known     bool
 	low, high time.Duration // bounds of the server's time minus ours
 	at        time.Duration // end of the latest call
-	set       time.Duration // when either clock was last noticed to be set; calls that started earlier are ignored
+	set       time.Duration // when a step of either clock was last noticed; calls that started earlier are ignored
 }
 
-// tell records that the server's clock stood at engine, in whole microseconds, between start and end. It reports
-// whether the clock was set since the last call.
+// tell records that the server's clock showed engine, in whole microseconds, at some time between start and end. It
+// reports whether the clock was set since the last call.
 func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
 	if start < c.set {
 		return false
@@ -32,7 +32,7 @@ func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
 		c.low, c.high = before, after
 	}
 	apart := c.known && (low > after || high < before)
-	// While our clock stood still, the server's went on: it cannot be behind.
+	// If only our clock stood still, the server's clock cannot be behind: it went on.
 	stepped = c.known && low > after+stepSlack || c.at > 0 && high < before-stepSlack
 	if !c.known || apart {
 		c.low, c.high, c.set = low, high, end
@@ -43,8 +43,8 @@ func (c *engineClock) tell(start, end, engine time.Duration) (stepped bool) {
 	return stepped
 }
 
-// earliest returns a time of the server's that is certainly not later than t of ours.
+// earliest returns a time by the server's clock that is certainly not later than t by ours.
 func (c *engineClock) earliest(t time.Duration) time.Duration { return t + c.low }
 
-// latest returns a time of the server's that is certainly not earlier than t of ours.
+// latest returns a time by the server's clock that is certainly not earlier than t by ours.
 func (c *engineClock) latest(t time.Duration) time.Duration { return t + c.high }

@@ -8,10 +8,10 @@ import (
 // longestPause bounds the pause after a call that had no effect because another session was faster.
 const longestPause = 100 * time.Millisecond
 
-// contest spreads the calls of sessions that want to replace the same value at the same time: after each call that
-// lost, a session pauses for a random time, whose bound doubles. The caller must lock it.
+// contest spreads the calls of sessions that want to replace the same value at the same time. After each call that
+// another session overtook, a session pauses for a random time, whose bound doubles. The caller must lock it.
 type contest struct {
-	lost int           // calls in a row
+	lost int           // number of calls in a row that another session overtook
 	trip time.Duration // how long the latest call took
 }
 
@@ -24,7 +24,7 @@ func (c *contest) ended(lost bool, r *reply) {
 	}
 }
 
-// pause returns how long to wait before the next call, 0 if the latest one was not lost.
+// pause returns how long to wait before the next call, 0 if no session overtook the latest call.
 func (c *contest) pause() time.Duration {
 	if c.lost == 0 {
 		return 0

@@ -2,18 +2,18 @@ package shared
 
 import "time"
 
-// demandMemory is how long a reported number of waiters counts without another report. While requests wait, reports
-// come with every free slot, after two seconds at most.
+// demandMemory is how long a reported number of waiters counts without another report. While requests wait, the manager
+// reports with every free slot, at least every two seconds.
 const demandMemory = 3 * time.Second
 
-// demand measures how many requests of a global limit are needed in a second: those that leave and those that wait. All
-// times are arguments. The caller must lock it.
+// demand measures how many requests of a global limit are needed in a second: the requests that leave and those that
+// wait. All times are arguments. The caller must lock it.
 type demand struct {
 	second        time.Duration // start of the current second
-	count, before int           // requests that left in the current second and in the one before
+	count, before int           // requests that left in the current second and in the previous one
 	waiting       int
 	last          time.Duration // time of the latest report of waiting
-	told          int           // demand that was last reported to the server
+	told          int           // the demand last reported to the server
 }
 
 // take records how many requests wait and how many leave.
@@ -32,8 +32,8 @@ func (d *demand) roll(now time.Duration) {
 	}
 }
 
-// need returns the demand in requests a second: the requests that left in the latest second, and those that wait. It
-// assumes that the requests of the second before left evenly.
+// need returns the demand in requests a second: the requests that left in the last second, and those that wait. It
+// assumes that the requests of the previous second left evenly.
 func (d *demand) need(now time.Duration) int {
 	d.roll(now)
 	waiting := d.waiting
@@ -44,9 +44,9 @@ func (d *demand) need(now time.Duration) int {
 	return waiting + d.count + int(int64(d.before)*int64(rest)/int64(time.Second))
 }
 
-// tell returns the demand to report while the session holds a part. It rises only above the part, and falls by half
-// with every call, so that a pause does not cost the part and small changes need no report. Without a part it does not
-// fall, because no request can leave.
+// tell returns the demand to report while the session has a part. The reported demand rises only above the part, and
+// falls by half at most with every call, so that a pause does not cost the part and small changes need no report.
+// Without a part it does not fall, because no request can leave.
 func (d *demand) tell(now time.Duration, held, limit int) int {
 	n := min(d.need(now), limit)
 	switch {

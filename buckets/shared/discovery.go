@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	// discoveryTime bounds one attempt to find out a hash. After that another process may try.
+	// discoveryTime bounds one attempt to discover a hash. After that another process may try.
 	discoveryTime = 10 * time.Second
 	// hintTime is how long the server stores the hash of a route for which no process asks.
 	hintTime = 24 * time.Hour
-	// hintSlack is by how much the time may fall short when a process has asked for the hash.
+	// hintSlack bounds how much of hintTime may have passed before a process that asks for the hash prolongs it.
 	hintSlack = time.Hour
 )
 
-// found is what the server stores of a route: its hash, or the discovery that finds it out and the sessions that wait
-// for the result. The latter is forgotten sessionTime after that discovery has last confirmed it.
+// found is what the server stores about a route: its hash, or the discovery that has the permission, with the sessions
+// that wait for the result. A value without a hash expires sessionTime after that discovery last confirmed it.
 type found struct {
 	Hash    string   `json:"hash,omitempty"`
-	Finder  string   `json:"finder,omitempty"` // "session:number"
+	Finder  string   `json:"finder,omitempty"` // "session:number" of the discovery that has the permission
 	Waiting []string `json:"waiting,omitempty"`
 }
 
-// discovery finds out the bucket hash of one route. One process at a time has the permission for it.
+// discovery discovers the bucket hash of one route. One process at a time has the permission to do so.
 //
 //	idle     the process does not need the hash
 //	asking   it needs the permission or the hash, and asks until it has one of them
@@ -36,21 +36,21 @@ type found struct {
 type discovery struct {
 	session *session
 	name    string // of the route, the same in all processes
-	buckets string // prefix of the names of its buckets, before the hash
-	who     string // name of this discovery at the server
+	buckets string // prefix of the names of the route's buckets, before the hash
+	who     string // value of Finder for this discovery
 
 	mu      sync.Mutex
 	changed func() // nil: no caller uses it
 	asking  bool
 	given   bool
 	finding bool
-	ends    time.Duration // end of given and finding
+	ends    time.Duration // when given or finding ends
 	telling bool
-	renews  bool   // found was read, and is only to be stored for longer
+	renews  bool   // the hash was read, and the server only has to store it for longer
 	found   string // hash to report, empty if none was found
 	hash    string
-	cell    cell          // of a found
-	expires time.Duration // when the server forgets it
+	cell    cell          // with a value of type found
+	expires time.Duration // when the server lets the value expire
 	contest contest
 	out     bool // the server is away
 	err     error
@@ -73,7 +73,7 @@ func (s *session) Discovery(credential, route string, changed func()) Discovery 
 	return d
 }
 
-// Ask asks for the permission to find out the hash.
+// Ask asks for the permission to discover the hash.
 func (d *discovery) Ask(time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -91,7 +91,7 @@ func (d *discovery) May(now time.Duration) bool {
 	return d.given && now <= d.ends || d.asking && d.out && d.session.store.options.outage >= OutageShare
 }
 
-// Sent uses the permission up.
+// Sent uses up the permission.
 func (d *discovery) Sent(now time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -121,7 +121,7 @@ func (d *discovery) tell(hash string) {
 	d.calls.call()
 }
 
-// Err returns why the permission is not given, nil if requests may wait.
+// Err returns why there is no permission, nil if requests may wait for one.
 func (d *discovery) Err() error {
 	d.mu.Lock()
 	err, out := d.err, d.out
@@ -166,7 +166,8 @@ func (d *discovery) told(value string) {
 	d.mu.Lock()
 	asked, changed := d.asking, d.changed
 	if asked && f.Hash != "" {
-		d.cell.value, d.hash, d.asking = value, f.Hash, false
+		d.cell.value, d.asking = value, false
+		d.learn(f.Hash)
 	} else if asked {
 		d.calls.call()
 	}
@@ -174,6 +175,12 @@ func (d *discovery) told(value string) {
 	if asked && f.Hash != "" && changed != nil {
 		changed()
 	}
+}
+
+// learn records the hash that the server has. d.mu must be held.
+func (d *discovery) learn(hash string) {
+	d.hash = hash
+	d.session.parts.hashes.learn(d.name, hash)
 }
 
 // watch records the start and the end of an outage.
@@ -190,12 +197,12 @@ func (d *discovery) watch() {
 	}
 }
 
-// once makes one call, and returns the wait until the next one.
+// once makes one call, and returns the wait until the next call.
 func (d *discovery) once() time.Duration { return d.speak(d.session.exchange) }
 
 func (d *discovery) speak(exchange exchange) (wait time.Duration) {
 	d.mu.Lock()
-	// Other processes must find the requests sent so far and the holds in the buckets that they learn of.
+	// Report outcomes and holds first: processes that learn the hash must find them in the route's buckets.
 	if d.telling && d.found != "" {
 		begin := d.buckets + d.found + "/"
 		d.mu.Unlock()
@@ -234,7 +241,7 @@ func (d *discovery) speak(exchange exchange) (wait time.Duration) {
 	return wait
 }
 
-// wants returns the verb of the next call, "" for no call. d.mu must be held.
+// wants returns what the next call is for: "found", "ask", "keep" or "end"; "" if no call is needed. d.mu must be held.
 func (d *discovery) wants() string {
 	switch {
 	case d.telling:
@@ -246,11 +253,11 @@ func (d *discovery) wants() string {
 	case d.session.now() <= d.ends:
 		return "keep"
 	}
-	if d.given { // it was not used in time, and is asked for again
+	if d.given { // the permission was not used in time: ask for it again
 		d.given, d.asking = false, true
 	}
 	var f found
-	_ = content(d.cell.value, &f) // was read before
+	_ = content(d.cell.value, &f) // cannot fail: read before
 	switch {
 	case f.Finder == d.who: // another process may try
 		return "end"
@@ -264,15 +271,15 @@ func (d *discovery) wants() string {
 func (d *discovery) compose(wants string) Step {
 	mine := d.session.id
 	var f found
-	_ = content(d.cell.value, &f) // was read before
+	_ = content(d.cell.value, &f) // cannot fail: read before
 	next, life := f, sessionTime
-	again := d.renews && f.Hash == d.found // it is stored for longer
+	again := d.renews && f.Hash == d.found // the server only has to store it for longer
 	free := f.Hash == "" && (f.Finder == "" || f.Finder == d.who)
 	switch {
 	case wants == "found" && d.found != "" && (again || !d.renews):
 		next, life = found{Hash: d.found}, hintTime
 	case (wants == "found" || wants == "end") && f.Finder == d.who:
-		next, life = found{}, time.Millisecond // nothing has to be known of it
+		next, life = found{}, time.Millisecond // the server need not store anything
 	case free && (wants == "ask" || wants == "keep"):
 		next.Finder, again = d.who, true
 	case wants == "ask" && f.Hash == "" && !slices.Contains(f.Waiting, mine):
@@ -282,20 +289,20 @@ func (d *discovery) compose(wants string) Step {
 	if again || !reflect.DeepEqual(next, f) {
 		step = d.cell.replace(next, life)
 	}
-	if next.Waiting == nil { // what they wait for is there, or will not come
+	if next.Waiting == nil { // other sessions need not wait any longer for the result
 		told := slices.DeleteFunc(slices.Clone(f.Waiting), func(session string) bool { return session == mine })
 		step.Channels, step.Message = d.session.channels(told), "found "+withName(d.name)
 	}
 	return step
 }
 
-// heard records a reply, and returns the wait until the next call. hash is what the call has reported; settled is false
-// if another session was faster. d.mu must be held.
+// heard records a reply, and returns the wait until the next call. hash is the hash that the call reported. settled is
+// false if another session was faster. d.mu must be held.
 func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) time.Duration {
 	d.err = nil
 	life := r.values[0].Life
 	if f.Hash != "" {
-		d.hash = f.Hash
+		d.learn(f.Hash)
 	}
 	switch {
 	case wants == "found":
@@ -305,7 +312,7 @@ func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) 
 		if d.changed == nil && !d.telling {
 			d.forget()
 		}
-		return 0 // there may be more to report
+		return 0 // there may be another result to report
 	case wants == "keep" && !settled:
 		return d.contest.pause()
 	case wants != "ask" || !d.asking:
@@ -326,11 +333,11 @@ func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) 
 	return beatPeriod
 }
 
-// failed records that a call failed, and returns the wait until the next one. d.mu must be held.
+// failed records that a call failed, and returns the wait until the next call. d.mu must be held.
 func (d *discovery) failed(wants string, err error) (wait time.Duration) {
 	if wants == "found" && d.found == "" && d.changed == nil && !errors.Is(err, ErrClosed) {
 		d.telling = false
-		d.forget() // the permission ends with the session's life, or by the next value
+		d.forget() // the permission ends with the session's life, or when another value replaces it
 	}
 	var outage *OutageError
 	var key *KeyError

@@ -13,25 +13,26 @@ import (
 // it. All times are by the server's clock.
 //
 // The sum of all parts and of all cooling amounts never exceeds the limit. A part grows only by an amount that is free.
-// When a part shrinks, or its user dies, the difference cools down: requests sent with it still count.
+// When a part shrinks, or its user dies, the difference cools down: it is not free yet, because requests sent with it
+// still count.
 type division struct {
 	Era     int64             `json:"era"`
-	Born    time.Duration     `json:"born"`  // no earlier division was used after that
+	Born    time.Duration     `json:"born"`  // no earlier division was used after this time
 	Users   map[string]*share `json:"users"` // by session
 	Cooling []cooling         `json:"cooling,omitempty"`
 	Hold    time.Duration     `json:"hold,omitempty"`   // until when nothing is sent
-	Claims  time.Duration     `json:"claims,omitempty"` // after a loss: until when users report the parts that they have
-	Apart   int               `json:"apart,omitempty"`  // until then: what nobody has claimed yet
+	Claims  time.Duration     `json:"claims,omitempty"` // after a loss: until when users report their parts
+	Apart   int               `json:"apart,omitempty"`  // amount that no user has claimed, not free until Claims
 }
 
-// share is what one session has of the limit.
+// share is the share of one session in the limit.
 type share struct {
-	Limit int           `json:"limit"` // what the session takes for the limit; 0: it only needs holds
+	Limit int           `json:"limit"` // the session's setting of the limit; 0: the session only needs holds
 	Need  int           `json:"need"`
 	Part  int           `json:"part"`
-	Till  time.Duration `json:"till,omitempty"` // without a limit: until when it counts without another report
-	fair  int           // what it should have, of plan
-	grown bool          // by share
+	Till  time.Duration `json:"till,omitempty"` // without a limit: until when the user counts without another report
+	fair  int           // the part that plan gives the user
+	grown bool          // set by the method share of division
 }
 
 type cooling struct {
@@ -62,17 +63,18 @@ func decodeDivision(value string) (*division, error) {
 	return d, nil
 }
 
-// cool keeps an amount from others until the given time.
+// cool keeps an amount from all users until the given time.
 func (d *division) cool(part int, till time.Duration) {
 	if part > 0 {
 		d.Cooling = append(d.Cooling, cooling{part, till})
 	}
 }
 
-// letClaim keeps all that the users have not until the given time, in which others may claim what they have.
+// letClaim keeps the amount that no user has from all users until the given time. Until then users may claim the parts
+// that they have.
 func (d *division) letClaim(limit int, till time.Duration) {
 	if d.Claims, d.Apart = till, limit; limit == 0 {
-		d.Apart = math.MaxInt32 // not known
+		d.Apart = math.MaxInt32 // the limit is not known
 	}
 	for _, u := range d.Users {
 		d.Apart -= u.Part
@@ -80,13 +82,13 @@ func (d *division) letClaim(limit int, till time.Duration) {
 	d.Apart = max(d.Apart, 0)
 }
 
-// claim gives a user the part that it has.
+// claim records the part that a user has had since before the loss.
 func (d *division) claim(u *share, part int) {
 	d.Apart = max(d.Apart-(part-u.Part), 0)
 	u.Part = part
 }
 
-// lapse frees what has cooled down, and removes users without a limit that have not reported for long.
+// lapse frees amounts that have cooled down, and removes users without a limit whose registration has expired.
 func (d *division) lapse(now time.Duration) {
 	d.Cooling = slices.DeleteFunc(d.Cooling, func(c cooling) bool { return c.Till <= now })
 	if d.Claims <= now {
@@ -95,7 +97,7 @@ func (d *division) lapse(now time.Duration) {
 	maps.DeleteFunc(d.Users, func(_ string, u *share) bool { return u.Limit == 0 && u.Till <= now })
 }
 
-// remove removes a user. What it had cools down until the given time.
+// remove removes a user. Its part cools down until the given time.
 func (d *division) remove(session string, till time.Duration) {
 	if u := d.Users[session]; u != nil {
 		d.cool(u.Part, till)
@@ -103,7 +105,7 @@ func (d *division) remove(session string, till time.Duration) {
 	}
 }
 
-// limit returns the limit: the lowest that any user takes for it.
+// limit returns the lowest limit of all users, 0 if no user has one.
 func (d *division) limit() (limit int) {
 	for _, u := range d.sharing() {
 		if limit == 0 || u.Limit < limit {
@@ -123,19 +125,20 @@ func (d *division) sharing() (all []*share) {
 	return all
 }
 
-// short returns how much a user lacks of what it should have.
+// short returns how much a user lacks to its fair part.
 func (u *share) short() int { return max(u.fair-u.Part, 0) }
 
-// plan is what follows from a division at a time.
+// plan is the result of the method plan of a division.
 type plan struct {
-	spare  int // what each user may have beyond its fair share, and twice that remains free for users that need more
-	needy  int // what all users lack together
+	spare  int // how much each user may have beyond its fair part; about twice that stays free for users that need more
+	needy  int // how much all users together lack
 	free   int
-	coming int // free now or soon
+	coming int // amount that is free now or soon
 }
 
-// plan sets equal fair shares, but no more than each user needs. The remainder goes to the users with the largest
-// parts, so that their parts need not change. If there are more users than requests in the limit, they take turns.
+// plan sets equal fair parts, but no more than each user needs. Among users with the same need, the remainder goes to
+// those with the largest parts, so that their parts need not change. If there are more users than requests in the
+// limit, users take turns.
 func (d *division) plan(now time.Duration) (p plan) {
 	sharing := d.sharing()
 	var asking []*share
@@ -181,8 +184,8 @@ func (d *division) plan(now time.Duration) (p plan) {
 	return p
 }
 
-// grow gives a user what is free of what it lacks, and a quarter of what the others do not need of the rest: many users
-// may start at the same time, with few requests each.
+// grow gives a user free amounts up to its fair part. It adds at most a quarter of the free amount that the other users
+// do not need, because many users may start at the same time, with few requests each.
 func (d *division) grow(u *share, now time.Duration) {
 	p := d.plan(now)
 	grant := min(u.short(), max(p.free, 0))
@@ -190,7 +193,8 @@ func (d *division) grow(u *share, now time.Duration) {
 	u.Part += grant + max(more, 0)
 }
 
-// share gives the users what is free of what they lack, first those that have least, and returns the plan after that.
+// share gives free amounts to users with less than their fair part, the smallest parts first, and returns the plan
+// after that.
 func (d *division) share(now time.Duration) plan {
 	p := d.plan(now)
 	users := d.sharing()
@@ -203,8 +207,8 @@ func (d *division) share(now time.Duration) plan {
 	return p
 }
 
-// target returns what a user may use. It has to return its surplus if another user has too little, if nothing would be
-// free for a new user, or if the surplus is large.
+// target returns the part that a user may use. The user has to return its surplus if another user has too little, if
+// nothing would be free for a new user, or if the surplus is large.
 func (d *division) target(u *share, p plan) int {
 	due := u.fair + p.spare
 	if u.Part > due && (p.needy > p.coming || p.coming < p.spare || u.Part-due >= max(2, d.limit()/20)) {
@@ -213,8 +217,8 @@ func (d *division) target(u *share, p plan) int {
 	return u.Part
 }
 
-// nextFree returns when an amount is free next: when one has cooled down, or the time for claims is over. It returns
-// false if that depends on other users.
+// nextFree returns when the next amount becomes free: when an amount has cooled down, or the time for claims is over.
+// It returns false if that depends on other users.
 func (d *division) nextFree(now time.Duration) (at time.Duration, ok bool) {
 	if d.Claims > now && d.Apart > 0 {
 		at, ok = d.Claims, true

@@ -7,23 +7,24 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// era is the server's era, as a session knows it. In one era the server loses nothing, and its clock is not set. A
-// session that notices a violation ends the era with its next call; the server may end it, too. The other sessions
-// learn of the new era with their next calls. Each state names its era. A state of an earlier era may be outdated, and
-// its times are those of another clock, so it is waited out; see restart.
+// era is the server's era, as a session knows it. Within one era the server loses nothing, and its clock is not set. A
+// session that notices a loss or a set clock ends the era with its next call; the server may lose the era, too. The
+// other sessions learn of the new era with their next calls. Each state names its era. A state of an earlier era may be
+// outdated, and its times are by another clock, so its bucket is held; see restart.
 type era struct {
 	number int64         // 0: not known
-	over   bool          // whether the session has noticed that the era must end
+	over   bool          // whether this session has noticed that the era must end
 	none   bool          // whether the server has no number
-	fades  bool          // whether the server will soon forget the number
-	since  time.Duration // when the reply that told of it arrived
-	least  int64         // the latest number that was known; the server may have gone back
+	fades  bool          // whether the server will soon let the number expire
+	since  time.Duration // when the reply with this number arrived
+	least  int64         // the latest earlier number; the server may have gone back to a state before it
 }
 
-// eraTime is how long the server stores the number, longer than any state. Then a new era begins without a loss.
+// eraTime is how long the server stores the number: longer than any state. If the number expires, a new era begins
+// without a loss.
 const eraTime = 2 * ratelimits.LongestTrust
 
-// latestEra bounds the numbers of eras, so that they can always count up.
+// latestEra bounds the numbers of eras, so that a number can always be increased.
 const latestEra = 1 << 52
 
 func (s *session) eraNumber() int64 {
@@ -39,15 +40,15 @@ func (s *session) eraOver() bool {
 	return s.era.over
 }
 
-// endEra ends the era with the next call.
+// endEra lets the session's next call end the era.
 func (s *session) endEra() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.era.over = true
 }
 
-// tellClock records the server's clock, and reports whether it was set. If so, it ends the era but keeps the old clock
-// until the next one begins.
+// tellClock records the server's clock, and reports whether the clock was set. If it was, tellClock ends the era but
+// keeps the old clock until the next era begins.
 func (s *session) tellClock(r *reply) (stepped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,18 +64,19 @@ func (s *session) tellClock(r *reply) (stepped bool) {
 	return true
 }
 
-// lifeSlack is the precision of the times after which a server forgets values.
+// lifeSlack is the precision with which a server lets values expire.
 const lifeSlack = 2 * time.Millisecond
 
 // liveIn adds the steps that show that the session is alive, and the guard that lets the steps after them take effect
-// in the given era only. It returns until when the server should know the session to be alive already, by its clock.
+// only in the given era. lease is the time, by the server's clock, until which the server should already store the
+// session as alive.
 func (s *session) liveIn(number int64, call *Call) (lease time.Duration) {
 	lifetime := s.lifetime()
 	s.agents.mu.Lock()
 	lease = s.agents.lease
 	s.agents.mu.Unlock()
 	if lifetime < sessionTime {
-		lease = 0 // its other calls may have reported already that it closes
+		lease = 0 // earlier calls may have shortened the session's life already, because it closes
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,13 +99,13 @@ func (s *session) liveIn(number int64, call *Call) (lease time.Duration) {
 	return lease
 }
 
-// alive is the value whose life is that of a session.
+// alive is the value of the key that expires when the session counts as dead.
 const alive = "1 "
 
 // eraText returns the value that the server stores for an era.
 func eraText(number int64) string { return strconv.FormatInt(number, 10) + " " }
 
-// lived records what the reply to a call of liveIn says of the era and of the session's life.
+// lived records what the reply to a call of liveIn says about the era and about the session's life.
 func (s *session) lived(call *Call, r *reply, number int64, lease time.Duration) error {
 	if len(r.values) == 0 {
 		return errReply
@@ -133,7 +135,7 @@ func (s *session) lived(call *Call, r *reply, number int64, lease time.Duration)
 	return nil
 }
 
-// entered records the era and the clock of a reply, and reports whether this is a new era after a known one.
+// entered records the era and the clock of a reply, and reports whether the era is new and an earlier one was known.
 func (s *session) entered(number int64, r *reply) (lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +152,8 @@ func (s *session) entered(number int64, r *reply) (lost bool) {
 	return lost
 }
 
-// startAnew begins an era: all granted permits and all loans are void, and known states are only waited out.
+// startAnew begins an era. All granted permits and all loans are void. A known state now only says how long to hold its
+// bucket.
 func (s *session) startAnew() {
 	s.lost()
 	s.agents.mu.Lock()
@@ -171,6 +174,7 @@ func (s *session) startAnew() {
 		}
 		b.mu.Unlock()
 	}
+	s.spawn(s.retellHashes)
 }
 
 // outdate removes a known state of an earlier era. b.mu must be held.
@@ -186,13 +190,13 @@ func (b *bucket) outdate() {
 	b.dead = nil
 }
 
-// remember keeps the known state to be waited out, because the server has lost it. What was remembered before, and the
-// server does not know yet, is kept, too. b.mu must be held.
+// remember keeps the known state for recall, because the server has lost it. A state that was remembered before and has
+// not been reported to the server is kept, too. b.mu must be held.
 func (b *bucket) remember() {
 	next := &recollection{window: &b.known.window, until: b.knownUntil}
 	if before := b.recalls; before != nil {
 		next.until = max(next.until, before.until)
-		if !next.window.Known() || next.window.Declared() { // the server may have gone back to it
+		if !next.window.Known() || next.window.Declared() { // the server may have gone back to the known state
 			next.window = before.window
 		}
 	}
@@ -202,7 +206,7 @@ func (b *bucket) remember() {
 // recollection is the known state of a bucket that the server has lost.
 type recollection struct {
 	window *ratelimits.Window
-	until  time.Duration // end of its window, by our clock
+	until  time.Duration // end of the window, by our clock
 }
 
 // restart moves the state into the given era. It holds the bucket for the rest of the old window, a period at most, but
@@ -221,7 +225,7 @@ func (s *state) restart(number int64, now time.Duration) {
 	s.era = number
 }
 
-// readmit forgets what is known of the members by the clock of an earlier era.
+// readmit resets what the state says about members by the clock of an earlier era.
 func (s *state) readmit(now time.Duration) {
 	s.mixed = now
 	for i := range s.members {

@@ -14,8 +14,8 @@ import (
 // ErrOutage matches every OutageError, for errors.Is.
 var ErrOutage = errors.New("shared: the server of shared limits is unavailable")
 
-// ErrClosed is, for errors.Is, the error of a Runner that was closed for good. Requests that need the server then fail
-// with the Runner's error at once, whatever the policy for outages.
+// ErrClosed is the error, for errors.Is, of an Engine or a Runner that was closed for good. Requests that need the
+// server then fail at once with an error that matches it, whatever the policy for outages.
 var ErrClosed = errors.New("shared: store is closed")
 
 // OutageError means that a request was not sent because the server that keeps the shared limits cannot be reached.
@@ -35,8 +35,9 @@ func (e *OutageError) Error() string {
 // Unwrap returns ErrOutage and the cause.
 func (e *OutageError) Unwrap() []error { return []error{ErrOutage, e.Cause} }
 
-// ErrorClass says in one word, which contains no secret, why the server cannot be used: the result of the error's Class
-// method if it has one, as *redis.Error, or "foreign-key", "closed", "timeout", "unreachable" or "other".
+// ErrorClass returns one word that says why the server cannot be used and contains no secret. If the error has a Class
+// method, as *redis.Error does, the word is its result; otherwise it is "foreign-key", "closed", "timeout",
+// "unreachable" or "other".
 func ErrorClass(err error) string {
 	var classed interface{ Class() string }
 	var key *KeyError
@@ -68,11 +69,11 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("shared: key %q %s: delete it, or give this application another name", e.Key, e.Problem)
 }
 
-// keyProblem begins a script's error about a foreign key. The number of the key and the problem follow, then a
-// semicolon.
+// keyProblem begins a script's error about a key with a foreign value. After it come the key's number, a space, the
+// problem, and a semicolon.
 const keyProblem = "RLKEY "
 
-// keyError returns the KeyError for a script's error, nil if that is not about a key.
+// keyError returns the KeyError for a script's error, nil if the error is not about a key.
 func keyError(err error, keys []string) error {
 	_, text, ok := strings.Cut(err.Error(), keyProblem)
 	if !ok {

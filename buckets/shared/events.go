@@ -23,13 +23,13 @@ const (
 	OutageBegan EventKind = iota + 1
 	// OutageEnded: the server can be reached again.
 	OutageEnded
-	// StateLost: the server knows less than this process had seen, or another process says so. It is counted by
-	// Stats.Losses.
+	// StateLost: the server knows less than this process had seen, or another process has reported that. Stats.Losses
+	// counts it.
 	StateLost
-	// ClockSet: this process has noticed that the server's clock was set; a StateLost follows. It is counted by
-	// Stats.ClockSteps.
+	// ClockSet: this process has noticed that the server's clock was set; a StateLost follows. Stats.ClockSteps counts
+	// it.
 	ClockSet
-	// ProcessSuspended: this process stood still together with its clock. It is counted by Stats.Suspensions.
+	// ProcessSuspended: this process stood still together with its clock. Stats.Suspensions counts it.
 	ProcessSuspended
 )
 
@@ -45,9 +45,8 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event(%d)", uint8(k))
 }
 
-// Notifier is implemented by a Session that reports events. Notify is called once, before all other
-// methods. happened is called from a goroutine of the session, one event after the other, with no lock held, and not
-// after Close.
+// Notifier is implemented by a Session that reports events. Notify is called once, before all other methods. The
+// session calls happened from one of its goroutines, one event after the other, with no lock held, and not after Close.
 type Notifier interface {
 	Notify(happened func(Event))
 }
@@ -55,7 +54,7 @@ type Notifier interface {
 // events are reported to the listener one after the other. session.mu guards them.
 type events struct {
 	happened func(Event) // nil: there is no listener
-	untold   []Event     // the first one is being reported
+	untold   []Event     // events to report; the listener is being called for the first one
 }
 
 var _ Notifier = (*session)(nil)

@@ -11,17 +11,19 @@ import (
 )
 
 const (
-	// loanBias is how long no other session may have used a bucket before it is lent.
+	// loanBias is how long no other session may have used a bucket before the bucket is lent.
 	loanBias = time.Second
-	// longestLoanPeriod is the longest period of a lent bucket: if its holder dies, the next session waits a period.
+	// longestLoanPeriod is the longest period of a lent bucket: if the session with the loan dies, the next one waits a
+	// period.
 	longestLoanPeriod = 10 * time.Second
-	// settleTime is how long after an outage all sessions know its end. Until then they may send unreported requests.
+	// settleTime is how long after an outage or a loss all sessions know of it. Until then they may send unreported
+	// requests.
 	settleTime = 1200 * time.Millisecond
-	// mostTold bounds the number of sessions that receive a new state by message though it grants them nothing.
+	// mostTold bounds how many sessions receive a new state by message though it grants them nothing.
 	mostTold = 8
 	// keyTime is how long the server stores a bucket that no session uses.
 	keyTime = 10 * time.Minute
-	// knowledge is how long the server certainly stores what no session uses: keyTime minus a minute of reserve.
+	// knowledge is how long the server certainly stores an unused value: keyTime minus a reserve of a minute.
 	knowledge = 9 * time.Minute
 )
 
@@ -33,19 +35,19 @@ type turn struct {
 	low, high time.Duration // bounds of the server's time minus ours
 	expected  version       // version of the known state
 	next      *state
-	kept      string   // next, as the server stores it; "" if the call only loads
-	ended     []uint64 // numbers of the requests whose outcomes it reports
+	kept      string   // the next state, as the server stores it; "" if the call only loads
+	ended     []uint64 // numbers of the requests whose outcomes the call reports
 	hold      time.Duration
 	returned  *returned
 	granted   []place
-	lends     bool     // whether it lends the bucket to this session
-	silent    []string // sessions that may be dead, which the server checks
+	lends     bool     // whether the call lends the bucket to this session
+	silent    []string // sessions that may be dead; the call loads whether they are alive
 	told      []string // sessions that receive the new state by message
-	owner     string   // holder of the loan that the call asks for
-	steps     []Step   // of the bucket, of the silent sessions, and of the loans that others need of the owner
+	owner     string   // session with the loan that the call asks for
+	steps     []Step   // for the bucket, the silent sessions, and the want if another session has a loan
 }
 
-// compose returns the next call, nil if there is no news. b.mu must be held.
+// compose returns the next call, nil if no call is needed. b.mu must be held.
 func (b *bucket) compose(now time.Duration) *turn {
 	mine := b.session.id
 	era := b.session.eraNumber() // read before the clock: if the era ends between, the call has no effect
@@ -76,14 +78,14 @@ func (b *bucket) compose(now time.Duration) *turn {
 	case b.returned != nil:
 		b.restore(s, q.expected, early)
 		news = true
-	case s.owner == mine: // this session does not know of the loan: the reply was lost
+	case s.owner == mine: // the reply that granted the loan was lost
 		s.owner, news = "", true
 	}
 	if s.owner != "" && !slices.Contains(b.dead, s.owner) {
 		q.owner, q.silent, q.lends = s.owner, []string{s.owner}, false
 		return b.look(q, b.inUse() || b.hold > now || b.recalls != nil)
 	}
-	if b.looks > 0 && b.known == nil && b.lentTill > now { // the server no longer knows the loan, or says so again
+	if b.looks > 0 && b.known == nil && b.lentTill > now { // the server no longer knows the loan, so wait for its end
 		s.window.HoldFor(early, b.lentTill-now, ratelimits.ClassOK)
 	}
 	if b.recalls != nil {
@@ -91,7 +93,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 		news = true
 	}
 	news = b.reconcile(s, early) || news
-	if s.owner != "" { // the period that is waited for may be known by now
+	if s.owner != "" { // the period to wait for may be known by now
 		s.takeOver(early)
 	}
 	if rest := b.hold - now; rest > 0 {
@@ -101,7 +103,7 @@ func (b *bucket) compose(now time.Duration) *turn {
 	if q.lends = !b.closed && s.lendable(early, mine); q.lends {
 		s.owner, s.queue, news = mine, nil, true
 	} else if q.granted = s.serve(early); len(q.granted) > 0 {
-		news = news || !b.asks // otherwise others have served it, most probably
+		news = news || !b.asks // without news, another session has probably served it already
 	}
 	if !news {
 		q.granted = nil
@@ -120,7 +122,8 @@ func (b *bucket) compose(now time.Duration) *turn {
 	return q
 }
 
-// look returns a call that only loads the state, nil if it is not needed. needed asks for the loan of q.owner.
+// look returns a call that only loads the state, nil if that is not needed. If needed is set, the call also asks for
+// the loan of q.owner.
 func (b *bucket) look(q *turn, needed bool) *turn {
 	if !needed && !b.asks && (len(q.silent) == 0 || b.queued() == 0) {
 		return nil
@@ -132,7 +135,7 @@ func (b *bucket) look(q *turn, needed bool) *turn {
 	return q
 }
 
-// lifeSteps returns steps that load for how long sessions are alive.
+// lifeSteps returns steps that load how much longer sessions count as alive.
 func (s *session) lifeSteps(sessions []string) (steps []Step) {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
@@ -147,9 +150,9 @@ func (s *session) lifeSteps(sessions []string) (steps []Step) {
 	return steps
 }
 
-// lives returns for how long a session counts as alive, by the result of its step in lifeSteps. After an outage, or a
-// loss, the sessions have to come back first. If the time was set when the server's clock was ahead, the next step
-// corrects it.
+// lives returns how much longer a session counts as alive, from the result of its step in lifeSteps. After an outage or
+// a loss, no session counts as dead before all have had time to call. If a life is too long because the server's clock
+// was set back, the next step corrects it.
 func (s *session) lives(session string, l Loaded) time.Duration {
 	if l.Life == 0 {
 		s.mu.Lock()
@@ -173,7 +176,7 @@ func (s *session) channels(sessions []string) (all []string) {
 	return all
 }
 
-// decoded returns a copy of the known state, or of the initial one.
+// decoded returns a copy of the known state, or the initial state if none is known.
 func (b *bucket) decoded() *state {
 	if b.known == nil {
 		return b.unknown()
@@ -185,19 +188,19 @@ func (b *bucket) decoded() *state {
 	return &s
 }
 
-// unknown returns the initial state of a bucket, with its lateness if that is known.
+// unknown returns the initial state of a bucket, with the lateness of its hash if that is known.
 func (b *bucket) unknown() *state {
 	s := &state{window: b.blank}
 	b.late.expect(b.session.engineTime(b.session.now()), &s.window)
 	return s
 }
 
-// outdated reports whether the server may have let the known state expire.
+// outdated reports whether the known state may have expired on the server.
 func (b *bucket) outdated(now time.Duration) bool {
 	return now-b.knownAt >= knowledge && now >= b.knownUntil
 }
 
-// rest returns how long the state matters at least, even if no outcome is reported for the requests in flight.
+// rest returns for how long the state is needed at least, even if no outcome of the requests in flight is reported.
 func (s *state) rest(now time.Duration) time.Duration {
 	rest := max(s.window.Reset()-now, 0)
 	if len(s.flights) > 0 {
@@ -206,12 +209,13 @@ func (s *state) rest(now time.Duration) time.Duration {
 	return rest
 }
 
-// takeOver ends the loan of a dead session. Its latest requests are unknown, so the bucket is held for a whole period.
+// takeOver ends the loan of a dead session. The latest requests of that session are not known, so the bucket is held
+// for a whole period.
 func (s *state) takeOver(now time.Duration) {
 	s.bury(now, s.owner)
 	s.owner = ""
 	period := s.window.Period()
-	if period == 0 && !s.window.Unlimited() { // the longest possible
+	if period == 0 && !s.window.Unlimited() { // assume the longest possible
 		period = longestLoanPeriod
 	}
 	s.window.HoldFor(now, max(period, s.window.Reset()-now), ratelimits.ClassOK)
@@ -237,7 +241,7 @@ func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 		}
 	}
 	for _, f := range slices.Clone(s.flights) {
-		if f.session == mine && !b.alive(f.number) { // its request left the queue and was never sent
+		if f.session == mine && !b.alive(f.number) { // the request left the queue and was never sent
 			permit, _ := s.land(mine, f.number)
 			s.window.Return(early, permit)
 			news = true
@@ -246,7 +250,7 @@ func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 	return b.enqueue(s) || news
 }
 
-// enqueue adds the first waiters of this session to the queue, enough of them until the next call.
+// enqueue adds the first waiters of this session to the queue: enough of them to last until the next call.
 func (b *bucket) enqueue(s *state) (news bool) {
 	mine, most := b.session.id, min(max(2*s.window.Limit()+8, 16), mostPlaces)
 	low, high := b.session.offset()
@@ -258,12 +262,12 @@ func (b *bucket) enqueue(s *state) (news bool) {
 	}
 	for _, w := range b.waiters[:min(len(b.waiters), most)] {
 		flies := slices.ContainsFunc(s.flights, func(f flight) bool { return f.number == w.number && f.session == mine })
-		if !flies { // otherwise the reply that granted it was lost
+		if !flies { // otherwise the request has a permit, and the reply was lost
 			places = append(places, place{mine, w.number, (w.arrived + (low+high)/2).Truncate(time.Microsecond)})
 		}
 	}
 	said := len(before) <= len(places) && slices.EqualFunc(before, places[:len(before)], func(x, y place) bool { return x.number == y.number })
-	if said && (len(before) == len(places) || len(before) > most/2) { // enough places are known already
+	if said && (len(before) == len(places) || len(before) > most/2) { // the queue has enough of the places already
 		return false
 	}
 	s.member(mine)
@@ -271,7 +275,7 @@ func (b *bucket) enqueue(s *state) (news bool) {
 	return true
 }
 
-// report records an outcome in a window. A response received a while ago says nothing about later requests.
+// report records an outcome in a window. A response that was received some time ago says nothing about later requests.
 func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.Permit, o *outcome) {
 	r := &o.response
 	switch {
@@ -290,7 +294,7 @@ func (b *bucket) hearers(q *turn) []string {
 	for _, p := range q.granted {
 		told[p.session] = true
 	}
-	// A session that has the latest state needs no call to ask for it before it reports news.
+	// A session that has the latest state can report news without loading the state first.
 	for _, f := range q.next.flights {
 		told[f.session] = told[f.session] || len(told) < mostTold
 	}

@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// partTime is how long after the start of a call the part that it brought may be used. The others count on
+	// partTime is how long after the start of a call the part that it brought may be used. The other sessions assume
 	// sessionTime; a tenth less allows for clocks that run at different speeds.
 	partTime = sessionTime * 9 / 10
-	// globalPeriod is the second of "requests a second". A sent request counts for that long and a round trip.
+	// globalPeriod is the second in "requests a second". A sent request counts for this time and a round trip.
 	globalPeriod = time.Second
-	// globalIdle is how long a part is kept without demand.
+	// globalIdle is how long a session without demand keeps its part.
 	globalIdle = 10 * time.Second
-	// listenPeriod is how often a session that receives messages, but has no limit, renews its registration for holds.
+	// listenPeriod is how often a session without a limit that receives messages renews its registration for holds.
 	listenPeriod = 30 * time.Second
 	// firstRepeat is the pause after a failed call.
 	firstRepeat = 50 * time.Millisecond
-	// aloneFor is how long a part that is used without the server is valid at a time.
+	// aloneFor is how long each part that is used without the server is valid.
 	aloneFor = time.Minute
 )
 
 // global is the global limit of one credential in a session. It asks the server for a part when requests need one, and
-// looks at the division once a second; without a limit it only listens for holds. There is at most one call at a time.
+// loads the division once a second. Without a limit it only receives holds. There is at most one call at a time.
 //
-//	away     no part and no demand; no calls
+//	away     the session has no part and no demand; no calls
 //	in use   from the first demand until there was none for ten seconds; without a limit until it is closed, because
-//	         holds of other processes may come at any time
+//	         other processes may report holds at any time
 //	closing  no caller uses it, but the server does not know that yet
 type global struct {
 	session    *session
@@ -49,23 +49,23 @@ type global struct {
 	calls   repeater
 
 	users    atomic.Int64  // sessions that share the limit, as far as is known
-	known    *division     // latest known division; nil if none is known
+	known    *division     // latest known division, nil if none is known
 	cell     cell          // of the known division
-	lost     bool          // the server has lost the division that this session knew last
-	fades    bool          // the server will soon forget it
-	courtesy time.Duration // how long a smaller part is reported later, so that sessions without one go first
-	fresh    bool          // nothing has to be asked before the next second is over, if there is nothing to report
+	lost     bool          // the server has lost the division that this session last knew
+	fades    bool          // the server will soon let the division expire
+	courtesy time.Duration // delay before a session reports a smaller part, so that sessions without a part go first
+	fresh    bool          // no call is needed before the next second is over, unless there is something to report
 	knownAt  time.Duration
-	part     int // what the manager may use
+	part     int // number of requests a second that the manager may send
 	until    time.Duration
 	lowered  bool          // the server does not know yet that the part shrank
 	alone    bool          // the part was taken while the server was away
 	at       time.Duration // start of the latest call that confirmed the part
-	naps     int           // suspensions of this process that wake has seen
-	comes    time.Duration // when there may be a part while there is none, 0 if not known
-	dead     []string      // users of the known division that were dead when the server had it
-	lookedAt time.Duration // when it was last asked about all other users
-	nextEnd  time.Duration // when the first other user counts as dead without another call
+	naps     int           // number of suspensions of this process that wake has taken into account
+	comes    time.Duration // when a part may become available while there is none, 0 if not known
+	dead     []string      // users of the known division that were dead at the call that showed it
+	lookedAt time.Duration // when a call last asked whether all other users are alive
+	nextEnd  time.Duration // when the next other user counts as dead unless it makes a call
 	failing  bool          // the last call failed
 }
 
@@ -99,10 +99,10 @@ type partOf struct {
 	once sync.Once
 }
 
-// Close gives the part back.
+// Close returns the part to the other processes.
 func (p *partOf) Close() { p.once.Do(p.leave) }
 
-// Part returns how many requests a second may be sent, and until when; for a part of 0, when there may be one.
+// Part implements Global.
 func (g *global) Part(now time.Duration) (part int, until time.Duration) {
 	naps := g.session.awake()
 	g.mu.Lock()
@@ -129,14 +129,14 @@ func (g *global) wake(naps int, now time.Duration) {
 	}
 }
 
-// lapse removes a part that has ended.
+// lapse removes a part whose time has ended. g.mu must be held.
 func (g *global) lapse(now time.Duration) {
 	if now >= g.until {
 		g.part, g.lowered, g.alone = 0, false, false
 	}
 }
 
-// withoutServer returns the part that is used while the server cannot be asked.
+// withoutServer returns the part that the outage policy allows while the server is unavailable.
 func (g *global) withoutServer() int {
 	switch g.session.store.options.outage {
 	case OutageShare:
@@ -148,7 +148,7 @@ func (g *global) withoutServer() int {
 	}
 }
 
-// Need reports how many requests wait for the limit, and how many leave now.
+// Need implements Global.
 func (g *global) Need(now time.Duration, waiting, leaving int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,7 +161,8 @@ func (g *global) Need(now time.Duration, waiting, leaving int) {
 		return
 	}
 	// The first call of a burst may have reported only its first request. So report a higher demand at once if the part
-	// is too small for it, but not for the demand last reported, or if the demand has more than doubled.
+	// does not suffice. But if the reported demand already exceeds the part, do so only if the demand has more than
+	// doubled.
 	told, held, need := g.demand.told, g.part, min(g.demand.need(now), g.limit)
 	if !g.out && !g.asks && need > held && (told <= held || need > 2*told) {
 		g.asks = true
@@ -169,7 +170,7 @@ func (g *global) Need(now time.Duration, waiting, leaving int) {
 	}
 }
 
-// HoldWait returns how long the hold lasts.
+// HoldWait returns how long the hold lasts from now on.
 func (g *global) HoldWait(now time.Duration) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,7 +187,7 @@ func (g *global) Hold(now, d time.Duration) {
 	}
 }
 
-// Err returns why there is no part, nil if requests may wait.
+// Err returns why there is no part, nil if requests may wait for one.
 func (g *global) Err() error {
 	g.mu.Lock()
 	err, out := g.err, g.out && g.session.now() >= g.until
@@ -200,7 +201,7 @@ func (g *global) Err() error {
 	return err
 }
 
-// leave returns the part.
+// leave ends the caller's use, and lets a call return the part.
 func (g *global) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -224,7 +225,7 @@ func (g *global) use() {
 	g.calls.call()
 }
 
-// urge calls the server at once.
+// urge calls the server at once if the limit is in use.
 func (g *global) urge() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -239,7 +240,7 @@ func (g *global) watch() {
 	now := g.session.now()
 	out, _ := g.session.away() // read again, as watch may run late
 	if g.inUse && g.out && !out && now >= g.until {
-		if part := g.withoutServer(); part > 0 { // until the next reply, which must arrive soon
+		if part := g.withoutServer(); part > 0 { // this part is used until the next reply arrives
 			g.part, g.alone, g.until = part, true, now+2*g.session.store.options.callTimeout
 		}
 	}

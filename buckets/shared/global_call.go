@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// lookAround is how often a session asks whether the other users of a limit are alive, if it has what it needs.
+// lookAround is how often a session whose part suffices asks whether the other users of a limit are alive.
 const lookAround = 10 * time.Second
 
-// part is a call of a global limit. It replaces the known division by the next one, or only loads it.
+// part is a call of a global limit. It replaces the known division by the next one, or only loads the division.
 type part struct {
-	introduces bool // it is the first one, and asks for the server's clock
+	introduces bool // whether it only measures the server's clock and loads the division
 	leaving    bool
 	expected   version   // of the known division
-	next       *division // nil: it only loads
+	next       *division // nil: the call only loads
 	step       Step
-	silent     []string // sessions about which it asks
+	silent     []string // sessions about which the call asks whether they are alive
 }
 
-// once makes one call, and returns the wait until the next one.
+// once makes one call, and returns the wait until the next call.
 func (g *global) once() time.Duration {
 	g.session.awake()
 	return g.speak(g.session.exchange)
 }
 
-// speak makes one call, and returns the wait until the next one.
+// speak makes one call, and returns the wait until the next call.
 func (g *global) speak(exchange exchange) time.Duration {
 	g.mu.Lock()
 	if !g.inUse {
@@ -51,14 +51,13 @@ func (g *global) speak(exchange exchange) time.Duration {
 	changed := g.changed
 	g.mu.Unlock()
 	if changed != nil {
-		// When this returns, no request uses the old part any more, and the server may learn of a smaller one.
+		// When changed returns, no request uses the old part any more, and the server may learn of a smaller one.
 		changed()
 	}
 	return wait
 }
 
-// spare returns the wait until the next call if q has no news and nothing new can be learnt from it, and 0 otherwise.
-// g.mu must be held.
+// spare returns the wait until the next call if q has no news and cannot bring any, and 0 otherwise. g.mu must be held.
 func (g *global) spare(q *part) (wait time.Duration) {
 	now := g.session.now()
 	if !g.fresh || q.introduces || q.leaving || q.next != nil {
@@ -70,7 +69,7 @@ func (g *global) spare(q *part) (wait time.Duration) {
 	return max(wait, 0)
 }
 
-// cooling is how long a sent request counts against the limit.
+// cooling is how long a sent request may count against the limit.
 func (g *global) cooling() time.Duration { return globalPeriod + g.session.store.options.trip }
 
 // compose returns the next call. g.mu must be held.
@@ -79,7 +78,7 @@ func (g *global) compose(era int64) *part {
 	now := s.now()
 	early, late := s.engineTime(now), s.engineLatest(now)
 	g.lapse(now)
-	if now-g.knownAt >= knowledge { // the server may have let it expire
+	if now-g.knownAt >= knowledge { // the server may have let the division expire
 		g.known, g.cell.value, g.lost = nil, "", false
 	}
 	q := &part{expected: g.cell.version(), step: Step{Key: g.cell.key}}
@@ -107,14 +106,14 @@ func (g *global) compose(era int64) *part {
 			d.remove(s.id, late+g.cooling())
 			news = true
 		}
-		g.part, g.until = 0, 0 // others may have it even if the reply is lost
+		g.part, g.until = 0, 0 // other sessions may have the part even if the reply is lost
 	case u == nil:
 		u, news = &share{}, true
 		d.Users[s.id] = u
 		if d.Claims > early {
 			d.claim(u, g.part)
 		}
-	case g.limit > 0 && g.at < s.aliveSince(): // others may remove it before this call takes effect
+	case g.limit > 0 && g.at < s.aliveSince(): // another session may remove this user before the call takes effect
 		news = true
 	}
 	if !q.leaving {
@@ -141,11 +140,11 @@ func (g *global) compose(era int64) *part {
 	return q
 }
 
-// mostHearers bounds the number of sessions that receive a division by message though it asks nothing of them.
+// mostHearers bounds how many sessions receive a division by message though it requires no action of theirs.
 const mostHearers = 8
 
-// hearers returns the sessions that receive the division by message: those that have to learn of a hold or to return
-// something, those that may use more, and some of those that may write the next one.
+// hearers returns the sessions that receive the division by message: sessions that have to learn of a hold or to return
+// a surplus, sessions that may use more, and some of those that may write the next division.
 func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 	for _, session := range slices.Sorted(maps.Keys(d.Users)) {
 		u := d.Users[session]
@@ -157,8 +156,8 @@ func (g *global) hearers(d *division, p plan, extended bool) (all []string) {
 	return all
 }
 
-// current returns a copy of the division that the server has, and reports whether it differs already. After a loss all
-// users first report their parts. g.mu must be held.
+// current returns a copy of the division on the server. news reports whether the copy differs already from the server's
+// division. After a loss, current lets all users report their parts before free amounts are divided. g.mu must be held.
 func (g *global) current(era int64, now, early, late time.Duration) (d *division, news bool) {
 	if g.known != nil && g.known.Era != era {
 		g.miss(now)
@@ -166,11 +165,11 @@ func (g *global) current(era int64, now, early, late time.Duration) (d *division
 	if news = g.known == nil || g.known.Era != era; news {
 		d = &division{Era: era, Born: late, Users: map[string]*share{}}
 	} else {
-		d, _ = decodeDivision(g.cell.value) // was decoded before
+		d, _ = decodeDivision(g.cell.value) // cannot fail: decoded before
 	}
 	forgotten := sessionTime + g.cooling()
 	till := d.Born + forgotten
-	if g.alone || g.failing && now-g.at >= forgotten { // the others have no parts left, or are about to report them
+	if g.alone || g.failing && now-g.at >= forgotten { // other sessions have no parts left, or will report them soon
 		till = min(till, late+g.session.returning())
 	}
 	if g.lost && d.Claims <= early && till > early {
@@ -185,8 +184,8 @@ func (g *global) miss(now time.Duration) {
 	g.lost, g.tell = true, g.hold.Wait(now) > 0
 }
 
-// report records the session's need and limit, and its part, which may have shrunk and may grow. It reports whether the
-// server has to learn of that. g.mu must be held.
+// report enters the session's need, limit and part into the division. The part may have shrunk, and may grow. It
+// reports whether the server has to learn of a change. g.mu must be held.
 func (g *global) report(d *division, u *share, now, early, late time.Duration) (news bool) {
 	was := *u
 	switch {
@@ -210,7 +209,7 @@ func (g *global) report(d *division, u *share, now, early, late time.Duration) (
 	return u.Limit != was.Limit || u.Need != was.Need || u.Part != was.Part
 }
 
-// heard records the result of a call, and returns the wait until the next one. g.mu must be held.
+// heard records the result of a call, and returns the wait until the next call. g.mu must be held.
 func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 	now := g.session.now()
 	if err != nil {
@@ -226,7 +225,7 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 	is, _ := parseVersion(versionOf(main.Value))
 	switch {
 	case main.Replaced || g.cell.version() == q.expected:
-	case g.newer(is): // a message was faster than the reply
+	case g.newer(is): // a message with a newer division came before the reply
 		main.Value = g.cell.value
 	case is.life != g.cell.version().life:
 		return 0
@@ -271,21 +270,21 @@ func (g *global) heard(q *part, r *reply, err error) (wait time.Duration) {
 		}
 	}
 	if !main.Replaced {
-		if g.limit > 0 && g.at < g.session.aliveSince() { // others may be about to remove it
+		if g.limit > 0 && g.at < g.session.aliveSince() { // another session may be about to remove this user
 			return 0
 		}
 		g.confirm(r.sent)
 	}
 	g.looked(q, r, shown)
-	if q.introduces || !main.Replaced && q.next != nil { // the known clock, or division, was not that of the server
+	if q.introduces || !main.Replaced && q.next != nil { // the clock or the division was not known before the call
 		g.fresh = true
 		return 0
 	}
 	return g.rest(now)
 }
 
-// looked records which other users are dead, according to a call that also showed the known division. One that comes
-// back replaces that.
+// looked records which other users are dead, if the call also showed the division that is known now. A user that comes
+// back would replace this division.
 func (g *global) looked(q *part, r *reply, shown string) {
 	g.nextEnd = forever
 	if r.values[0].Replaced {
@@ -331,7 +330,7 @@ func (g *global) know(d *division, value string, now time.Duration) {
 	g.known, g.cell.value, g.knownAt, g.dead = d, value, now, nil
 	g.users.Store(int64(len(d.sharing())))
 	if d.Era != g.session.eraNumber() {
-		return // its times are those of another clock
+		return // the times in the division are by another clock
 	}
 	early := g.session.engineTime(now)
 	if rest := d.Hold - early; rest > 0 {
@@ -358,12 +357,12 @@ func (g *global) know(d *division, value string, now time.Duration) {
 	switch target := d.target(u, p); {
 	case target < g.part:
 		g.part, g.lowered = target, true
-	case !g.lowered && now < g.until: // another session has given it more
+	case !g.lowered && now < g.until: // another session has given a larger part to this one
 		g.part = target
 	}
 }
 
-// confirm records that the server has the part that the latest known division shows, as of a call.
+// confirm records that at the start of a call the server had the part that the latest known division shows.
 func (g *global) confirm(sent time.Duration) {
 	u := g.known.Users[g.session.id]
 	if u == nil || g.known.Era != g.session.eraNumber() {
@@ -407,7 +406,7 @@ func (g *global) rest(now time.Duration) (wait time.Duration) {
 	return max(wait, 10*time.Millisecond)
 }
 
-// newer reports whether a later division than the one of a version is known, because a message was faster than a reply.
+// newer reports whether the known division is later than a version, because a message came before the reply.
 func (g *global) newer(than version) bool {
 	known := g.cell.version()
 	return known.life == than.life && known.number > than.number
@@ -442,7 +441,7 @@ func (g *global) told(value string) {
 	}
 }
 
-// failed records that a call failed, and returns the wait until the next one. g.mu must be held.
+// failed records that a call failed, and returns the wait until the next call. g.mu must be held.
 func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.Duration) {
 	var outage *OutageError
 	var key *KeyError
@@ -457,13 +456,13 @@ func (g *global) failed(now time.Duration, leaving bool, err error) (wait time.D
 	case !errors.As(err, &outage):
 		return firstRepeat
 	}
-	if leaving && now >= g.at+sessionTime+g.cooling() { // the others have its part by now, so no report is needed
+	if leaving && now >= g.at+sessionTime+g.cooling() { // other sessions have the part by now, so no report is needed
 		return g.left()
 	}
-	return beatPeriod // the manager checks then whether requests have waited too long
+	return beatPeriod // by then the manager checks whether requests have waited too long
 }
 
-// left records that the session uses nothing. Calls end, unless a request needed a part meanwhile. g.mu must be held.
+// left records that the session uses no part. Calls end, unless a request needed a part meanwhile. g.mu must be held.
 func (g *global) left() time.Duration {
 	g.part, g.until, g.at, g.comes, g.demand.told, g.lowered, g.err = 0, 0, 0, 0, 0, false, nil
 	g.inUse = g.calls.again && g.changed != nil

@@ -12,30 +12,31 @@ import (
 )
 
 const (
-	// invalidSlot is the precision with which the time of a response is known.
+	// invalidSlot is the length of the slots in which responses are counted.
 	invalidSlot = 10 * time.Second
-	// invalidPeriod is as long as Discord's. A slot counts until all of it is over, so there is one slot more.
+	// invalidPeriod is the same as Discord's. A slot counts until all of it is older than that, so there is one slot
+	// more.
 	invalidPeriod = ratelimits.DefaultInvalidPeriod
 	invalidSlots  = int64(invalidPeriod / invalidSlot)
-	// manyInvalid is the number of invalid responses of the others from which their count is asked for every second.
+	// manyInvalid is the count of the other processes from which a session loads it every second.
 	manyInvalid = ratelimits.DefaultInvalidLimit / 10
 	// invalidCalm is the time between two calls while no process has counted a response.
 	invalidCalm = time.Minute
-	// invalidRounds is how many more calls are made when the count of the others is not read any more.
+	// invalidRounds is how many more calls a session makes once the manager no longer reads the count of the others.
 	invalidRounds = 6
 )
 
-// counts are the invalid responses of all sessions in the latest period, as the server stores them, by session.
+// counts are the invalid responses of all sessions in the latest period, by session, as the server stores them.
 type counts map[string]*count
 
 // count is the count of one session.
 type count struct {
 	Told  int64           `json:"told"`  // since the session began
-	Slots map[int64]int64 `json:"slots"` // by the server's time in slots
+	Slots map[int64]int64 `json:"slots"` // number of responses by slot of the server's time
 }
 
-// others removes what is older than a period, or later than now because the server's clock was set back. It returns the
-// count of all sessions but one.
+// others removes slots older than a period, and slots later than now, which remain after the server's clock was set
+// back. It returns the count of all sessions but the named one.
 func (all counts) others(session string, now time.Duration) (sum int64) {
 	slot := int64(now / invalidSlot)
 	for name, c := range all {
@@ -57,25 +58,26 @@ func (all counts) others(session string, now time.Duration) (sum int64) {
 	return sum
 }
 
-// invalid counts the invalid responses of an address together with all other processes. It reports a new count within a
-// second. While the manager reads the count of the others, it asks for that: every second if the count is high, every
-// minute if there are no responses at all, and every ten seconds otherwise. The first response is reported at once.
+// invalid counts the invalid responses of an address or an application together with all other processes. It reports a
+// new count within a second, and the first response at once. While the manager reads the count of the others, a session
+// loads it: every second if it is high, every minute if no process has counted a response, and every ten seconds
+// otherwise.
 type invalid struct {
 	session *session
 	cell    cell // of counts
 	contest contest
 
 	others atomic.Int64
-	wanted atomic.Bool // whether others was read since the last call
+	wanted atomic.Bool // whether the manager has read others since the last call
 
 	mu     sync.Mutex
 	count  int64                   // responses since the session began
-	told   int64                   // part of count that the server knows
+	told   int64                   // the part of count that the server knows
 	before [invalidSlots + 1]int64 // ring of the counts at the end of the latest slots
 	newest int64                   // number of the newest slot in before
-	idle   int                     // calls in a row before which others was not read
-	calm   bool                    // no process had counted a response at the last call
-	ahead  time.Duration           // the server's clock minus ours; it may be another server than that of the session
+	idle   int                     // calls in a row without a read of others before them
+	calm   bool                    // whether no process had counted a response at the last call
+	ahead  time.Duration           // the clock of the server that has the count, minus ours
 	calls  repeater
 }
 
@@ -112,7 +114,7 @@ func (s *session) Others() int {
 	return int(i.others.Load())
 }
 
-// ask makes a call at once if none is due.
+// ask makes a call at once, unless the timer of the next call is set.
 func (i *invalid) ask() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -122,7 +124,7 @@ func (i *invalid) ask() {
 	}
 }
 
-// roll begins new slots. i.mu must be held.
+// roll begins the slots up to now. i.mu must be held.
 func (i *invalid) roll(now time.Duration) {
 	slot := int64(now / invalidSlot)
 	i.newest = max(i.newest, slot-int64(len(i.before)))
@@ -161,7 +163,7 @@ func (i *invalid) speak(ctx context.Context) time.Duration {
 	if !settled && !i.calls.stopped {
 		return i.contest.pause()
 	}
-	if !settled || i.count > i.told && step.Value == "" { // nothing was known, or the server has lost what it knew
+	if !settled || i.count > i.told && step.Value == "" { // nothing was known, or the server has lost the count
 		return 0
 	}
 	if i.wanted.Swap(false) {
@@ -183,7 +185,7 @@ func (i *invalid) speak(ctx context.Context) time.Duration {
 	return never
 }
 
-// compose returns the step of the next call: it only loads while the server's clock is not known, or if there is no
+// compose returns the step of the next call. The step only loads if the server's clock is not known or there is no
 // news. i.mu must be held.
 func (i *invalid) compose() Step {
 	now := i.session.now()
@@ -192,7 +194,7 @@ func (i *invalid) compose() Step {
 		return Step{Key: i.cell.key}
 	}
 	all, at := counts{}, now+i.ahead
-	_ = content(i.cell.value, &all) // was read before
+	_ = content(i.cell.value, &all) // cannot fail: learn has read it before
 	all.others(i.session.id, at)
 	mine := &count{Slots: map[int64]int64{}}
 	if known := all[i.session.id]; known != nil {
@@ -221,7 +223,7 @@ func (i *invalid) learn(r *reply) error {
 	return nil
 }
 
-// oldest returns the count of a period ago. i.mu must be held.
+// oldest returns the session's count of a period ago. i.mu must be held.
 func (i *invalid) oldest() int64 { return i.before[(i.newest+1)%int64(len(i.before))] }
 
 // last reports the remaining count when the session ends.

@@ -7,12 +7,12 @@ import (
 	"encoding/hex"
 )
 
-// protocol begins all keys. Each version of the scripts and of the stored values has another one, so that processes of
-// different versions never read each other's keys. Package redis has a copy.
+// protocol begins all keys. Every incompatible version of the scripts and of the stored values has another prefix, so
+// that processes of different versions never read each other's keys. Package redis has a copy of it.
 const protocol = "rl2:"
 
-// keys builds the names of keys. Only the name in braces counts for the slot in a cluster, so an application has one
-// slot.
+// keys builds the names of keys. A cluster chooses the slot by the name in braces only, so all keys of an application
+// are in one slot.
 type keys struct {
 	prefix string
 	secret []byte
@@ -28,7 +28,7 @@ func (k keys) name(kind, of string) string { return k.prefix + kind + ":" + of }
 // life returns the key whose value lives as long as a session counts as alive.
 func (k keys) life(session string) string { return k.name("p", session) }
 
-// wants returns the key of the loans that others need of a session, in case it missed the message.
+// wants returns the key under which other sessions ask for loans of a session, in case it missed their message.
 func (k keys) wants(session string) string { return k.name("w", session) }
 
 // era returns the key of the number of the era.
@@ -45,12 +45,12 @@ func (k keys) invalid(address string) string {
 // channel returns the channel of a session.
 func (k keys) channel(session string) string { return k.name("o", session) }
 
-// bucket returns the name of a bucket in keys.
+// bucket returns the part of a key that names a bucket.
 func (k keys) bucket(key Key) string {
 	return key.Credential + "/" + key.Hash + "/" + k.major(key.Major)
 }
 
-// major returns a major parameter without a token. Ids remain readable for operators, also with a hash after them.
+// major returns a major parameter without a token. Operators can still read ids, also ids that a hash follows.
 func (k keys) major(parameter string) string {
 	for i := range len(parameter) {
 		if c := parameter[i]; (c < '0' || c > ':') && (c < 'a' || c > 'f') {
@@ -70,7 +70,7 @@ func (k keys) hidden(secret string) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// newSessionID returns a random name, which no other session has.
+// newSessionID returns a random name for a session: 16 hexadecimal digits.
 func newSessionID() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails

@@ -9,22 +9,22 @@ import (
 )
 
 // loan is a bucket that this process has for itself. The server lent it, or the process took it while the server was
-// away. A loan from the server lasts as long as the session, but no longer than the server certainly stores the bucket;
-// the next permit brings a new loan.
+// unavailable. A loan from the server lasts as long as the session, but no longer than the server certainly stores the
+// bucket; the next permit brings a new loan.
 type loan struct {
-	state   *state            // state on the server when it was lent; nil if it was taken
-	offered bool              // the manager has not made a call since
-	wanted  bool              // another session needs the bucket
-	alone   bool              // taken while the server was away
+	state   *state            // the server's state when it lent the bucket; nil if the process took it
+	offered bool              // whether the manager has not made a call since the loan began
+	wanted  bool              // whether another session needs the bucket
+	alone   bool              // whether the process took it while the server was unavailable
 	share   int               // number of processes that share the limit, 1 for the whole limit
-	at      time.Duration     // start of the call that brought it, or when it was taken
-	window  ratelimits.Window // of a loan that was taken, by our clock
+	at      time.Duration     // start of the call that brought the loan, or when the process took it
+	window  ratelimits.Window // of a loan that the process took, by our clock
 
 	low, high time.Duration // bounds of the times in the lent state minus ours
 }
 
-// declaredLoanTime bounds a loan of a declared limit: no response shows that it was lent twice, after a loss of its
-// key.
+// declaredLoanTime bounds a loan of a declared limit. After the server has lost its key, the limit may be lent to a
+// second process, and no response would show that.
 const declaredLoanTime = time.Minute
 
 // forever is the length of a loan without a known end.
@@ -32,7 +32,7 @@ const forever = 10 * 365 * 24 * time.Hour
 
 // returned is a loan that has ended, until the server has its state.
 type returned struct {
-	kept    string  // the state
+	kept    string  // the returned state, as the server stores it
 	version version // version that was lent
 	wanted  bool    // another session needs the bucket
 	lost    bool    // the state is not known, because the loan may have been used
@@ -40,7 +40,8 @@ type returned struct {
 	slept   bool    // this process was suspended: responses may be much older than they seem
 }
 
-// seen returns a response scaled to the loan's share of the limit, unchanged if there is no loan or it has all.
+// seen returns a response scaled to the loan's share of the limit. If there is no loan or its share is 1, it returns r
+// unchanged.
 func (l *loan) seen(r ratelimits.Response) ratelimits.Response {
 	if l != nil && l.share > 1 && r.Limited {
 		r.Limit = max(r.Limit/l.share, 1)
@@ -49,7 +50,10 @@ func (l *loan) seen(r ratelimits.Response) ratelimits.Response {
 	return r
 }
 
-// accept makes l the bucket's loan. It is on offer until the manager's next call. b.mu must be held.
+// grown reports whether a period is noticeably longer than before. Each response may show a slightly longer period.
+func grown(period, before time.Duration) bool { return period > before+before/8 }
+
+// accept makes l the bucket's loan. The loan is on offer until the manager's next call. b.mu must be held.
 func (b *bucket) accept(l *loan) {
 	b.loan, l.offered = l, true
 	if !l.alone {
@@ -75,7 +79,7 @@ func (b *bucket) hand(l *loan, o *outcome) {
 	}
 	now := s.engineTime(s.now())
 	permit, ok := l.state.land(s.id, o.number)
-	if !ok && !o.unsent { // sent after the call that brought the loan
+	if !ok && !o.unsent { // the request was sent after the call that brought the loan
 		permit, ok = l.state.window.Adopt(now, s.sentTime(o.sent)), true
 	}
 	if ok {
@@ -83,7 +87,7 @@ func (b *bucket) hand(l *loan, o *outcome) {
 	}
 }
 
-// begin lets the manager's window decide from now on. b.mu must be held.
+// begin starts the loan on offer: from now on the manager's window decides. b.mu must be held.
 func (b *bucket) begin(now time.Duration) {
 	l := b.loan
 	l.offered = false
@@ -104,7 +108,7 @@ func (b *bucket) begin(now time.Duration) {
 	b.hold = 0
 }
 
-// takeOut returns the window that was lent, by our clock, and moves the permits in flight to it.
+// takeOut returns the lent window with times by our clock, and moves the permits in flight to it.
 func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	s, low, high := b.session, l.low, l.high
 	early := now + low
@@ -112,7 +116,7 @@ func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	for _, f := range l.state.flights {
 		if p := b.flying(f.number); p != nil {
 			p.window = f.permit.SentAt(p.sent+low).Shift(-high, -low)
-		} else { // its request was never sent
+		} else { // the request was never sent
 			w.Return(early, f.permit)
 		}
 	}
@@ -125,7 +129,8 @@ func (b *bucket) takeOut(l *loan, now time.Duration) ratelimits.Window {
 	return *w
 }
 
-// loanUntil returns when the loan ends, 0 if there is none. It may be prolonged or end earlier. b.mu must be held.
+// loanUntil returns when the loan ends, 0 if there is none. Successful calls of the session may move the end. b.mu must
+// be held.
 func (b *bucket) loanUntil() time.Duration {
 	switch {
 	case b.loan == nil:
@@ -140,8 +145,8 @@ func (b *bucket) loanUntil() time.Duration {
 	return min(b.loan.at+longest, b.session.believedUntil(b.loan.at))
 }
 
-// giveUp ends the loan without the manager's window. A loan still on offer is returned as it was lent; any other counts
-// as lost, because it may have been used. b.mu must be held.
+// giveUp ends the loan without the manager's window. A loan that is still on offer is returned as it was lent; any
+// other loan counts as lost, because it may have been used. b.mu must be held.
 func (b *bucket) giveUp() {
 	l := b.loan
 	b.loan = nil
@@ -156,8 +161,9 @@ func (b *bucket) giveUp() {
 	b.activate()
 }
 
-// endLoan returns the loan: all processes decide together from now on. The server learns of it with the next tick, or
-// at once if a process may wait for the bucket. The manager first reports its waiters. b.mu must be held.
+// endLoan returns the loan: from now on all processes decide together. The server learns of it with the next tick, or
+// at once if a process may wait for the bucket. That call is made a moment later, so that the manager can report its
+// waiters first. b.mu must be held.
 func (b *bucket) endLoan(now time.Duration) {
 	s, l := b.session, b.loan
 	urgent := l.wanted || b.window.HoldWait(now) > 0 || now >= b.loanUntil() || len(b.permits) > 0
@@ -190,7 +196,7 @@ func (b *bucket) endLoan(now time.Duration) {
 	}
 }
 
-// restore merges a returned loan into the state of the expected version.
+// restore merges the returned loan into s, the state that the server had at the expected version.
 func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	r, mine := b.returned, b.session.id
 	if s.owner == mine {
@@ -206,7 +212,7 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	case r.lost || err != nil:
 	case expected == r.version && !r.alone && !r.slept && was.era == s.era:
 		s.window, s.flights = was.window, was.flights
-	default: // the bucket was in use elsewhere meanwhile, or the server lost its state
+	default: // another process used the bucket meanwhile, or the server lost its state
 		rest := was.window.Reset() - now
 		if was.era != s.era {
 			rest = min(rest, was.window.Period())
@@ -221,9 +227,9 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	}
 }
 
-// recall merges what a process knew of a bucket whose state on the server is lost or older. The bucket is held for
-// rest, and then one request goes first. A declared limit's period may be a day: known requests stay charged, and the
-// other permits may be used after settleTime, when all sessions have reported their requests.
+// recall merges the window that a process knew into the state of a bucket that the server has lost or set back. The
+// bucket is held for rest, and then one request goes first. A declared limit's period may be a day: its known requests
+// stay charged, and the other permits may be used after settleTime, when all sessions have reported their requests.
 func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Duration) {
 	if s.window.Declared() {
 		s.window.Remember(now, w, now+rest)
@@ -236,7 +242,8 @@ func (s *state) recall(now time.Duration, w *ratelimits.Window, rest time.Durati
 	s.window.HoldFor(now, max(rest, time.Millisecond), max(w.HoldClass(now), ratelimits.ClassOK))
 }
 
-// goAlone takes the bucket while the server is away, if the policy for outages says so. b.mu must be held.
+// goAlone takes the bucket for this process while the server is unavailable, if the outage policy allows it. b.mu must
+// be held.
 func (b *bucket) goAlone(now time.Duration) {
 	policy, share := b.session.store.options.outage, 1
 	switch {
@@ -253,7 +260,7 @@ func (b *bucket) goAlone(now time.Duration) {
 // users returns how many sessions may use the bucket, as far as is known, this one included.
 func (b *bucket) users() int { return max(b.session.sessions(), b.mates) }
 
-// guess returns a window for a share of the limit, from what is known of the bucket now.
+// guess returns a window with 1/share of the limit, made from what is known of the bucket now.
 func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 	b.outdate()
 	known := b.known
@@ -261,9 +268,10 @@ func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 		known = b.unknown()
 	}
 	s, late := known.window.State(b.session.engineTime(now)), latenessOf(&known.window)
-	s.Reset = max(s.Reset-late.by, 0) // expect below adds it again
+	s.Reset = max(s.Reset-late.by, 0) // expect adds it again below
 	if share > 1 && s.Limit > 0 {
-		// The other processes may have used the rest of this window, and started one that this process does not know.
+		// The other processes may have used the rest of this window, and may have started another one that this process
+		// does not know.
 		s.Reset, s.Used = max(s.Reset, s.Period), s.Limit
 		s.Limit = max(s.Limit/share, 1)
 		s.Used = min(s.Used, s.Limit)
@@ -273,7 +281,7 @@ func (b *bucket) guess(now time.Duration, share int) ratelimits.Window {
 	return w
 }
 
-// backAgain ends a loan that was taken while the server was away. b.mu must be held.
+// backAgain ends a loan that the process took while the server was unavailable. b.mu must be held.
 func (b *bucket) backAgain() {
 	if b.loan != nil && b.loan.alone {
 		b.loan.wanted = true

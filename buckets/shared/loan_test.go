@@ -237,6 +237,37 @@ func TestAfterALoanThatWasNotReturnedOneGoesFirst(t *testing.T) {
 	})
 }
 
+// After a 429, the rest of a window is taken for the whole. If the one that learns better dies, the others have to
+// know.
+func TestALongerPeriodOutlivesTheHolderOfALoan(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		pass(2 * time.Second)
+		a.join(1)
+		pass(10 * ms)
+		require.True(t, a.lent)
+		var sent []shared.Permit
+		for range 5 {
+			permit, ok := a.bucket.Take(a.now())
+			require.True(t, ok)
+			sent = append(sent, permit)
+		}
+		learnt := a.now()
+		for i, permit := range sent {
+			a.bucket.Report(learnt, permit, headers(5, 4-i, 30*time.Second, 4000))
+		}
+		pass(50 * ms)
+		a.link.kill(true)
+		pass(5 * time.Second)
+		b.join(1)
+		for w.now()-learnt < 29*time.Second {
+			require.False(t, b.mayOrOwns(), "it may send after %v", w.now()-learnt)
+			require.Zero(t, b.leaves(), "sent after %v", w.now()-learnt)
+			pass(500 * ms)
+		}
+	})
+}
+
 // A request of another route turns out to have been counted in a bucket that is lent to somebody else.
 func TestWhatOthersSentIntoALentBucketIsCounted(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -35,7 +35,7 @@ func (s *session) warnOutage(cause error) {
 	s.warn("shared limits are unavailable", slog.String("policy", s.store.options.outage.String()), slog.String("cause", cause.Error()))
 }
 
-// warnBack logs the end of an outage. It uses the same level as its beginning, so that a log has both or neither.
+// warnBack logs the end of an outage. It uses the same level as warnOutage, so that a log has both or neither.
 func (s *session) warnBack(since time.Duration) {
 	s.warn("shared limits are available again", slog.Duration("after", (s.now()-since).Round(time.Millisecond)))
 }

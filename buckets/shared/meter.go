@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// meter counts the events of a session. Its mutex is taken after all others.
+// meter counts the events of a session. Its mutex is taken after all other mutexes.
 type meter struct {
 	mu      sync.Mutex
 	counted Stats

@@ -22,8 +22,8 @@ type options struct {
 // Option changes how a Store works.
 type Option func(*options) error
 
-// WithApplication names the bot: processes with the same name and the same server share their limits. All keys contain
-// it, so it must not be a token; it must not be empty or contain braces. The default is "default".
+// WithApplication names the bot: processes with the same application name and the same server share their limits. All
+// keys contain the name, so it must not be a token. It must not be empty or contain braces. The default is "default".
 func WithApplication(name string) Option {
 	return func(o *options) error {
 		if name == "" || strings.ContainsAny(name, "{}") {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Outage is a policy: what a process does while the server that keeps the shared limits cannot be reached.
+// Outage is the policy for requests while the server that keeps the shared limits cannot be reached.
 type Outage uint8
 
 const (
@@ -14,8 +14,9 @@ const (
 	OutageWait Outage = iota
 	// OutageFail rejects requests with an OutageError at once.
 	OutageFail
-	// OutageShare continues with an equal share of every limit, divided by the number of processes when the server was
-	// last reached. It costs throughput where processes need different amounts, and causes some 429s after the outage.
+	// OutageShare continues with an equal share of every limit: the limit divided by the number of processes when the
+	// server was last reached. It costs throughput where processes need different amounts, and causes some 429s after
+	// the outage.
 	OutageShare
 	// OutageFull continues as if there were no other process. That is right for buckets that only one process uses; in
 	// other buckets most requests beyond the limit get a 429.
@@ -33,10 +34,10 @@ func (o Outage) String() string {
 }
 
 const (
-	// enoughFailures in a row mean an outage, if each call started after the failure of the one before. One may be
-	// lost.
+	// enoughFailures is how many failed calls in a row mean an outage, if each call started after the previous failure.
+	// A single call may fail without an outage.
 	enoughFailures = 2
-	// longestSilence after the first failure without any success means an outage, too.
+	// longestSilence is how long after the first failure, without any success, an outage begins in any case.
 	longestSilence = time.Second
 	firstProbe     = 100 * time.Millisecond
 	longestProbe   = time.Second
@@ -50,7 +51,7 @@ type outage struct {
 	failedAt time.Duration // end of the latest call that failed
 	cause    error
 
-	times uint64        // outages so far, the current one included
+	times uint64        // outages so far, including the current one
 	spent time.Duration // total length of past outages
 }
 

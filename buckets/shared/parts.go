@@ -15,6 +15,7 @@ const lastCallTime = 300 * time.Millisecond
 type parts struct {
 	number  atomic.Int64 // latest number of a discovery
 	invalid invalid
+	hashes  hashes
 
 	mu          sync.Mutex
 	out         bool // the server is away
@@ -61,7 +62,8 @@ func (p *parts) watch(s *session) {
 	}
 }
 
-// closeParts returns the parts and permissions of the session, and reports its invalid responses.
+// closeParts returns the session's parts of global limits and its permissions for discoveries, and reports its invalid
+// responses.
 func (s *session) closeParts() {
 	globals, discoveries := s.parts.all()
 	var calls sync.WaitGroup
@@ -75,15 +77,15 @@ func (s *session) closeParts() {
 	calls.Wait()
 }
 
-// lastCall makes a call of a session that is closed already. If it fails, the others wait until the session counts as
-// dead.
+// lastCall makes a call of a session that is closed already. If the call fails, the other sessions wait until this one
+// counts as dead.
 func (s *session) lastCall(purpose string, era int64, steps ...Step) (reply, error) {
 	ctx, cancel := context.WithTimeout(s.context, lastCallTime)
 	defer cancel()
 	return s.exchangeIn(ctx, purpose, era, steps...)
 }
 
-// global returns the global limit of a credential, a new one if there is none.
+// global returns the global limit of a credential. It creates the limit if there is none.
 func (p *parts) global(s *session, credential string) *global {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 // never is the wait of a repeater whose owner needs no further call for now.
 const never time.Duration = -1
 
-// repeater makes the calls that keep one thing up to date, one at a time. lock, the mutex of its owner, guards it.
+// speak makes one call, and returns the wait until the next call.
 type repeater struct {
 	session *session
 	lock    sync.Locker
-	// once makes one call, without the lock, and returns the wait until the next one, or never.
+	// once makes one call, without the lock, and returns the wait until the next call, or never.
 	once func() time.Duration
 
 	calling bool
@@ -24,7 +24,7 @@ type repeater struct {
 	due     time.Duration // when the timer fires
 }
 
-// call makes a call now, or at once after the one in progress. r.lock must be held.
+// call makes a call now, or at once after the call in progress. r.lock must be held.
 func (r *repeater) call() {
 	switch {
 	case r.stopped:
@@ -36,7 +36,7 @@ func (r *repeater) call() {
 	}
 }
 
-// within makes a call after d, unless one comes earlier. r.lock must be held.
+// within makes a call after d, unless an earlier call is due. r.lock must be held.
 func (r *repeater) within(d time.Duration) {
 	due := r.session.now() + d
 	if r.stopped || r.calling || r.timer != nil && r.due <= due {
@@ -46,7 +46,7 @@ func (r *repeater) within(d time.Duration) {
 	r.due, r.timer = due, r.session.clock.AfterFunc(d, r.ring)
 }
 
-// stop ends all calls but the one in progress. r.lock must be held.
+// stop prevents all further calls. A call in progress goes on. r.lock must be held.
 func (r *repeater) stop() {
 	r.stopped = true
 	r.quiet()

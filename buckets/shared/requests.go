@@ -9,12 +9,12 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The requests of this process in a bucket. Each request that the server knows has a number there:
+// This file has the requests of this process in a bucket. Each request that the server knows has a number there:
 //
-//	waits      in the queue of all processes; only the first ones of each process have a place
-//	granted    may leave; if it does not, it counts as never sent
+//	waits      in the queue of all processes; only the earliest ones of each process have a place
+//	granted    may be sent; if it is not sent, it does not count
 //	in flight  was sent, and the manager has its permit
-//	ended      its outcome is known here, but not yet at the server
+//	ended      its outcome is known here, but the server does not know it yet
 //
 // While the bucket is lent, the server does not know the manager's requests.
 
@@ -22,7 +22,7 @@ import (
 type waiter struct {
 	arrived time.Duration
 	number  uint64
-	known   bool          // whether the server knows its place
+	known   bool          // whether the server is known to have the request's place
 	since   time.Duration // time of the grant
 }
 
@@ -31,7 +31,7 @@ type permit struct {
 	number uint64 // 0: the server does not know the request
 	sent   time.Duration
 	window ratelimits.Permit // permit of the manager's window
-	index  int               // in bucket.permits; -1 once it has ended
+	index  int               // index in bucket.permits; -1 once the permit has ended
 }
 
 var permits = sync.Pool{New: func() any { return new(permit) }}
@@ -44,14 +44,14 @@ type outcome struct {
 	response ratelimits.Response
 }
 
-// mostPlaces bounds the number of places of one process in the queue.
+// mostPlaces is the largest number of places of one process in the queue.
 const mostPlaces = 64
 
 // queued returns the number of waiting requests that are not granted.
 func (b *bucket) queued() int { return max(b.waiting-len(b.granted), 0) }
 
-// seat records the arrivals of the first waiting requests. The first len(b.granted) of all have permits. It reports
-// whether the server has to learn of a change.
+// seat records the arrivals of the first waiting requests. The first len(b.granted) requests are skipped: they have
+// permits. It reports whether the server has to learn of a change.
 func (b *bucket) seat(waiting int, arrivals iter.Seq[time.Duration]) (news bool) {
 	b.waiting = waiting
 	if len(b.granted) > waiting {
@@ -86,7 +86,8 @@ func (b *bucket) seat(waiting int, arrivals iter.Seq[time.Duration]) (news bool)
 }
 
 // nextGrant returns the oldest granted request whose permit is still valid. A permit that was not used for half a
-// lease, or while this session may have counted as dead, may belong to another session: its request gets a new place.
+// lease, or was granted before this session may have counted as dead, may belong to another session by now. Such a
+// request gets a new place in the queue.
 func (b *bucket) nextGrant(now time.Duration) (w waiter, ok bool) {
 	for len(b.granted) > 0 {
 		w := b.granted[0]
@@ -107,7 +108,7 @@ func (b *bucket) fly(sent time.Duration, window ratelimits.Permit) *permit {
 	return p
 }
 
-// land removes a request from those in flight, and returns false if it is not there.
+// land removes a request from those in flight. It returns false if the request is not in flight.
 func (b *bucket) land(p Permit) (permit, bool) {
 	at, ok := p.(*permit)
 	if !ok || at.index < 0 || at.index >= len(b.permits) || b.permits[at.index] != at {
@@ -140,8 +141,8 @@ func (b *bucket) end(p *permit, o outcome) {
 	b.say(o.at)
 }
 
-// untoldFor returns for how long an outcome may wait for the next call. It waits if it tells the other sessions nothing
-// that they do not expect, and they need it only when the window ends.
+// untoldFor returns for how long an outcome may wait for the next call. It may wait if it says nothing that the other
+// sessions do not expect, and if they need it only when the window ends.
 func (b *bucket) untoldFor(o *outcome) time.Duration {
 	r := &o.response
 	if b.known == nil || b.closed || o.unsent || !r.Limited || r.Class != ratelimits.ClassOK {
@@ -152,13 +153,13 @@ func (b *bucket) untoldFor(o *outcome) time.Duration {
 	if !ok || !w.Known() || w.Probing() || w.Limit() != r.Limit || r.Remaining < w.Remaining(now) {
 		return 0
 	}
-	if at <= now { // nobody has to wait for the end of the window
+	if at <= now { // no request has to wait for the end of the window
 		at = w.Reset()
 	}
 	return min((at-now)/4, longestUntold)
 }
 
-// alive reports whether a number belongs to a request whose outcome the server may not know.
+// alive reports whether a number belongs to a request of this process whose outcome the server may not know.
 func (b *bucket) alive(number uint64) bool {
 	is := func(w waiter) bool { return w.number == number }
 	return b.flying(number) != nil || slices.ContainsFunc(b.waiters, is) || slices.ContainsFunc(b.granted, is) ||
@@ -173,14 +174,14 @@ func (b *bucket) flying(number uint64) *permit {
 	return nil
 }
 
-// inUse reports whether the bucket has requests that the server knows or must learn of.
+// inUse reports whether the bucket has requests that the server knows or has to learn of.
 func (b *bucket) inUse() bool {
 	return b.waiting > 0 || len(b.granted) > 0 || len(b.ended) > 0 || slices.ContainsFunc(b.permits, func(p *permit) bool { return p.number > 0 })
 }
 
-// untold reports whether there is an outcome that the server does not know, or the bucket is lent to another session
-// and this one has requests or a hold to report. Calls are repeated until the other session has returned the bucket,
-// even if no request waits here.
+// untold reports whether calls have to be repeated: there is an outcome that the server does not know, or the bucket is
+// lent to another session and this one has requests or a hold to report. In the second case calls are repeated until
+// the other session has returned the bucket, even if no request waits here.
 func (b *bucket) untold(now time.Duration) bool {
 	return len(b.ended) > 0 || b.looks > 0 && (b.inUse() || b.hold > now || b.recalls != nil)
 }
@@ -191,7 +192,7 @@ type sent struct {
 	at     time.Duration
 }
 
-// sentRequests returns the sent requests that the server knows or must learn of, ordered by number.
+// sentRequests returns the sent requests that the server knows or has to learn of, ordered by number.
 func (b *bucket) sentRequests() (all []sent) {
 	for _, p := range b.permits {
 		if p.number > 0 {

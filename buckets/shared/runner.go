@@ -10,19 +10,19 @@ type Script struct {
 	Source string
 }
 
-// Runner runs scripts on a server. OnScripts and buckets/shared/spectacles need nothing else of a client library.
+// Runner runs scripts on a server. It is all that OnScripts and buckets/shared/spectacles need of a client library.
 type Runner interface {
 	// Run runs a script at most once: it must not repeat a script whose reply was lost. All keys are in one slot of a
 	// cluster. The reply of a script is a list of integers.
 	//
 	// An error that matches ErrClosed means that the Runner will never run a script again.
 	//
-	// It returns when the context ends at the latest. It is safe for concurrent use.
+	// Run returns when the context ends at the latest. It is safe for concurrent use.
 	Run(ctx context.Context, script *Script, keys []string, arguments ...string) ([]int64, error)
 }
 
-// Subscriber is an Engine or a Runner that can also receive messages. Without it, requests of other processes are
-// noticed up to a second later.
+// Subscriber is an Engine or a Runner that can also receive messages. Without messages, a process notices requests of
+// other processes up to a second later.
 type Subscriber interface {
 	// Subscribe calls received for every message on a channel until the context ends, and then returns; it reconnects
 	// by itself. It may return earlier with an error that matches ErrClosed.

@@ -14,8 +14,8 @@ import (
 //go:embed lua/exchange.lua
 var exchangeSource string
 
-// OnScripts returns the engine of a Redis or Valkey server, which one Lua script makes of it. It is a Subscriber if the
-// runner is one. A nil runner is an error of [New].
+// OnScripts returns the engine of a Redis or Valkey server, which runs one Lua script for every call. It is a
+// Subscriber if the runner is one. If the runner is nil, [New] returns an error.
 func OnScripts(runner Runner) Engine {
 	if v := reflect.ValueOf(runner); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil
@@ -32,7 +32,7 @@ func OnScripts(runner Runner) Engine {
 
 type scriptEngine struct {
 	runner  Runner
-	scripts sync.Map // *Script by purpose: errors and statistics name it
+	scripts sync.Map // *Script by purpose: errors and statistics name the purpose
 }
 
 func (e *scriptEngine) script(purpose string) *Script {
@@ -71,10 +71,10 @@ func (e *scriptEngine) Exchange(ctx context.Context, call *Call) (*Reply, error)
 	return reply, nil
 }
 
-// errReply means that a reply is not that of our script.
+// errReply means that a reply is not one that our script returns.
 var errReply = errors.New("shared: the reply of the server is malformed: do all processes use the same version?")
 
-// newReply reads the script's reply.
+// newReply reads the script's reply. It returns false if the reply is malformed.
 func newReply(values []int64) (*Reply, bool) {
 	if len(values) < 2 {
 		return nil, false
@@ -96,7 +96,7 @@ func newReply(values []int64) (*Reply, bool) {
 	return reply, true
 }
 
-// bytesOf returns the string that the script has appended to a reply byte by byte.
+// bytesOf returns a string that the script has appended to a reply as one integer for each byte.
 func bytesOf(values []int64) string {
 	b := make([]byte, len(values))
 	for i, v := range values {
@@ -105,7 +105,7 @@ func bytesOf(values []int64) string {
 	return string(b)
 }
 
-// millis and micros return a time of a reply. They cut impossible values, so that adding to them cannot overflow.
+// millis and micros return a time of a reply. They limit impossible values, so that additions cannot overflow.
 func millis(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), forever.Milliseconds())) * time.Millisecond
 }
@@ -114,7 +114,7 @@ func micros(n int64) time.Duration {
 	return time.Duration(min(max(n, 0), forever.Microseconds()*10)) * time.Microsecond
 }
 
-// ceilMillis rounds up to milliseconds.
+// ceilMillis returns a duration in milliseconds, rounded up.
 func ceilMillis(d time.Duration) int64 {
 	return int64((d + time.Millisecond - 1) / time.Millisecond)
 }

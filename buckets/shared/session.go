@@ -12,7 +12,7 @@ import (
 const (
 	// sessionTime is how long after its latest call a session counts as alive.
 	sessionTime = 3 * time.Second
-	// beatPeriod is how often a session with busy buckets makes a call at least.
+	// beatPeriod is the longest time between two calls of a session with busy buckets.
 	beatPeriod = time.Second
 )
 
@@ -23,23 +23,23 @@ type session struct {
 	clock  clockwork.Clock
 	origin time.Time
 
-	context   context.Context // of calls
+	context   context.Context // of the session's calls
 	cancel    context.CancelFunc
-	listening context.Context // of goroutines that wait for something to happen
+	listening context.Context // of goroutines that wait for messages or for an outage to end
 	deafen    context.CancelFunc
 	running   sync.WaitGroup
 
 	mu       sync.Mutex
 	closed   bool
 	engine   engineClock
-	spared   time.Duration // until when no other session is taken for dead
+	spared   time.Duration // no other session counts as dead before this time
 	era      era
 	events   events
-	ahead    time.Duration // wall clock minus monotonic clock, as of awake, since the origin
+	ahead    time.Duration // wall clock minus monotonic clock, both since the origin, at the latest awake
 	naps     int           // suspensions of this process so far
-	napAt    time.Duration // when the latest of them was noticed
+	napAt    time.Duration // when the latest suspension was noticed
 	outage   outage
-	ended    error // why no further call can succeed, nil if one may
+	ended    error // why no further call can succeed, nil while calls can succeed
 	tickers  map[*ticker]struct{}
 	timer    clockwork.Timer // of the next tick, nil if there are no tickers
 	watchers map[*watcher]struct{}
@@ -66,7 +66,7 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 	s.startParts()
 	if store.subscriber != nil {
 		s.spawn(func() {
-			// If it ends earlier, the timers do without messages.
+			// If Subscribe ends earlier, the session goes on without messages, by its timers.
 			if err := store.subscriber.Subscribe(s.listening, store.keys.channel(s.id), s.received); errors.Is(err, ErrClosed) {
 				s.end(err)
 			}
@@ -78,11 +78,11 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 // Credential returns a keyed hash of an Authorization header, the same in all processes of the application.
 func (s *session) Credential(authorization string) string { return s.store.keys.hidden(authorization) }
 
-// lastCallsTime bounds the calls that report the remaining news when a session ends.
+// lastCallsTime bounds the time for the calls that report the remaining news when a session ends.
 const lastCallsTime = 900 * time.Millisecond
 
-// Close reports the remaining news and ends the session. The others count its requests in flight as such for
-// travelTime, and then as lost.
+// Close reports the remaining news and ends the session. For the other sessions its requests in flight count as in
+// flight for travelTime, and then as lost.
 func (s *session) Close() {
 	s.mu.Lock()
 	closed := s.closed
@@ -123,9 +123,9 @@ func (s *session) spawn(f func()) bool {
 	return true
 }
 
-// awake checks whether the monotonic clock has stood still, as while a machine is suspended, and returns how often it
-// may have. The wall clock has run ahead then, unless it was set meanwhile. Permits and loans from before may belong to
-// other sessions by now.
+// awake checks whether the process was suspended, as together with its machine: the wall clock has run ahead of the
+// monotonic clock, which stood still. It returns the number of suspensions so far; a step of the wall clock counts as
+// one, too. Permits and loans from before a suspension may belong to other sessions by now.
 func (s *session) awake() int {
 	ahead := s.clock.Now().Round(0).Sub(s.origin.Round(0)) - s.now() // Round(0) removes the monotonic clock
 	s.mu.Lock()
@@ -142,8 +142,8 @@ func (s *session) awake() int {
 	return s.naps
 }
 
-// sentTime returns a time of the server's that is certainly not later than t of ours, when a request was sent, also if
-// this process was suspended since.
+// sentTime returns a time by the server's clock that is certainly not later than t by ours, when a request was sent.
+// The result also holds if this process was suspended after t.
 func (s *session) sentTime(t time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,21 +153,21 @@ func (s *session) sentTime(t time.Duration) time.Duration {
 	return s.engine.earliest(t)
 }
 
-// engineTime returns a time of the server's that is certainly not later than t of ours.
+// engineTime returns a time by the server's clock that is certainly not later than t by ours.
 func (s *session) engineTime(t time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.earliest(t)
 }
 
-// engineTimeOf is engineTime. It returns false if another era has begun, to whose clock the result does not belong.
+// engineTimeOf is engineTime. It returns false if the given era is over, because the result is then by another clock.
 func (s *session) engineTimeOf(era int64, t time.Duration) (time.Duration, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.earliest(t), s.era.number == era
 }
 
-// engineLatest returns a time of the server's that is certainly not earlier than t of ours.
+// engineLatest returns a time by the server's clock that is certainly not earlier than t by ours.
 func (s *session) engineLatest(t time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,14 +181,14 @@ func (s *session) offset() (low, high time.Duration) {
 	return s.engine.low, s.engine.high
 }
 
-// knowsEngine reports whether the server's clock is known well enough.
+// knowsEngine reports whether the bounds of the server's clock are precise enough.
 func (s *session) knowsEngine() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.known && s.now() < s.engine.at+clockMemory
 }
 
-// travelTime is how long after its sending a request has certainly reached Discord, if it ever does.
+// travelTime is the time in which a request that was sent reaches Discord, if it ever does.
 const travelTime = time.Second
 
 // lifetime returns how long the session will count as alive from now on.

@@ -6,7 +6,7 @@ import (
 )
 
 // eachSecond calls tick about once a second, in a goroutine of its own, until stop is called or the session is closed.
-// Calls may overlap if one takes longer.
+// Calls of tick overlap if one takes longer than a second.
 func (s *session) eachSecond(tick func()) (stop func()) {
 	t := &ticker{tick}
 	s.mu.Lock()
@@ -89,7 +89,7 @@ func (s *session) received(message string) {
 	}
 }
 
-// withName begins a message about something with a name, and cutName reads it.
+// withName returns the beginning of a message that contains a name, and cutName reads it.
 func withName(name string) string { return strconv.Itoa(len(name)) + " " + name }
 
 func cutName(message string) (name, rest string) {

@@ -7,29 +7,29 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// state is what all processes know of a bucket. The server stores it; a process with news replaces the state that it
-// knows. All times are by the server's clock.
+// state is what all processes know of a bucket. The server stores it. A process with news stores the next state in
+// place of the one that it knows. All times are by the server's clock.
 type state struct {
 	version version
 	era     int64             // era in which the state was written
 	owner   string            // session that has the loan, "" if the bucket is shared
 	window  ratelimits.Window // with all requests in flight
-	queue   []place           // waiting requests in the order of arrival; only the first ones of each session
+	queue   []place           // the earliest waiting requests of each session, in the order of arrival
 	flights []flight          // in the order of their permits
 	members []member
 	user    string        // the session that made the latest call
-	mixed   time.Duration // when user last changed from one session to another
+	mixed   time.Duration // when the bucket's user last changed
 }
 
-// version orders the states of a bucket. A state that begins anew after a loss has another life.
+// version orders the states of a bucket. A state that begins anew after a loss gets another life.
 type version struct{ life, number int64 }
 
 // member is a session that has used the bucket lately.
 type member struct {
 	session string
-	call    uint64        // number of its latest call that took effect
-	seen    time.Duration // time of that call, or later if the session was known to be alive
-	waiting int           // requests
+	call    uint64        // number of the session's latest call that took effect
+	seen    time.Duration // time of that call, or a later time at which the session was known to be alive
+	waiting int           // number of waiting requests
 }
 
 // place is the place of a waiting request in the queue.
@@ -46,7 +46,8 @@ type flight struct {
 	permit  ratelimits.Permit
 }
 
-// memberMemory is how long a session is remembered that no longer uses the bucket: longer than it may repeat a call.
+// memberMemory is how long the state keeps a session that no longer uses the bucket: longer than a session may repeat a
+// call.
 const memberMemory = time.Minute
 
 // member returns the member of a session, and adds it if it is missing.
@@ -80,7 +81,7 @@ func (s *state) latest() (at time.Duration) {
 	return at
 }
 
-// clockStep is the largest step back of a clock that counts as jitter.
+// clockStep is by how much a time in a state may lie in the future without proving that the clock was set back.
 const clockStep = time.Second
 
 // waits reports whether a session has a place in the queue.
@@ -100,7 +101,7 @@ func (s *state) enqueue(session string, places []place) {
 	slices.SortStableFunc(s.queue, func(a, b place) int { return int(a.arrived - b.arrived) })
 }
 
-// serve grants permits to the first places in the queue, as far as the window allows.
+// serve grants permits to the first places in the queue, as many as the window allows, and returns these places.
 func (s *state) serve(now time.Duration) (granted []place) {
 	n := 0
 	for ; n < len(s.queue); n++ {
@@ -117,7 +118,7 @@ func (s *state) serve(now time.Duration) (granted []place) {
 	return granted
 }
 
-// land removes a flight and returns its permit, false if there is none.
+// land removes a flight and returns its permit. It returns false if there is no such flight.
 func (s *state) land(session string, number uint64) (ratelimits.Permit, bool) {
 	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.number == number && f.session == session })
 	if i < 0 {
@@ -141,7 +142,8 @@ func (s *state) bury(now time.Duration, session string) {
 	s.members = slices.DeleteFunc(s.members, func(m member) bool { return m.session == session })
 }
 
-// silent returns the other sessions that use the bucket and may be dead, and when the next one may be; 0: none.
+// silent returns the other sessions that use the bucket and may be dead, and the next time at which another one may be;
+// 0 if there is none.
 func (s *state) silent(now time.Duration, session string) (all []string, next time.Duration) {
 	for _, m := range s.members {
 		dead := m.seen + sessionTime
@@ -156,7 +158,8 @@ func (s *state) silent(now time.Duration, session string) (all []string, next ti
 	return all, next
 }
 
-// others returns how many requests of other sessions wait; if ahead is set, only those before the session's first one.
+// others returns how many requests of other sessions wait; if ahead is set, only those before the first one of this
+// session.
 func (s *state) others(session string, ahead bool) int {
 	n := 0
 	if !ahead {
@@ -179,8 +182,8 @@ func (s *state) others(session string, ahead bool) int {
 // first reports whether a session has the first place in the queue.
 func (s *state) first(session string) bool { return len(s.queue) > 0 && s.queue[0].session == session }
 
-// courtesy returns how long after permits become free a session makes a call for them, and false if it leaves that to
-// others.
+// courtesy returns how long after permits become free a session calls the server for them. calls is false if the
+// session leaves the call to other sessions.
 func (s *state) courtesy(session string) (wait time.Duration, calls bool) {
 	i := slices.IndexFunc(s.queue, func(p place) bool { return p.session != s.queue[0].session })
 	switch {
@@ -192,8 +195,8 @@ func (s *state) courtesy(session string) (wait time.Duration, calls bool) {
 	return 0, false
 }
 
-// lendable reports whether the bucket may be lent to a session: it can send now, and no other session has used the
-// bucket for loanBias.
+// lendable reports whether the bucket may be lent to a session: the session can send now, and no other session has used
+// the bucket for loanBias.
 func (s *state) lendable(now time.Duration, session string) bool {
 	if now-s.mixed <= loanBias || !s.first(session) || s.window.Period() > longestLoanPeriod {
 		return false

@@ -23,8 +23,8 @@ type Store struct {
 
 var _ Source = (*Store)(nil)
 
-// New returns a store on an engine. If that is also a Subscriber, the store listens for messages. New makes no calls.
-// It returns an error for an invalid option or without an engine. Options that are nil are ignored.
+// New returns a store on an engine. If the engine is also a Subscriber, the store listens for messages. New makes no
+// calls. It returns an error if an option is invalid or the engine is nil. Options that are nil are ignored.
 func New(engine Engine, opts ...Option) (*Store, error) {
 	if v := reflect.ValueOf(engine); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("shared: engine is nil: expected one such as OnScripts returns")
@@ -58,8 +58,8 @@ func (s *Store) forget(session *session) {
 	delete(s.sessions, session)
 }
 
-// Outage returns an *OutageError while a manager that uses the store has noticed that the server cannot be reached. It
-// returns nil otherwise, also if no manager uses the store. It does not call the server.
+// Outage returns an *OutageError while a manager that uses the store has noticed that the server cannot be reached, and
+// nil otherwise. If no manager uses the store, it returns nil. It does not call the server.
 func (s *Store) Outage() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// want says that a session needs a loan of its holder. For each session, the server stores a line for each of its loans
-// that others need.
+// want says that a session needs a loan that another session has. For each session, the server stores one line for each
+// of its loans that other sessions need.
 type want struct {
-	at      time.Duration // when it was said last, by the server's clock
-	session string        // that needs the loan
-	lent    string        // version that was lent
-	bucket  string        // name
+	at      time.Duration // when the session last reported the want, by the server's clock
+	session string        // the session that needs the loan
+	lent    string        // version of the state that was lent
+	bucket  string        // name of the bucket
 }
 
-// wantTime is how long a want lasts. It is said again with each call until the loan is returned.
+// wantTime is how long a want lasts. Each call repeats it until the loan is returned.
 const wantTime = 1500 * time.Millisecond
 
-// wants returns the wants that a value lists and that still last at a time of the server.
+// wants returns the wants in a value that have not expired at now, a time of the server's clock.
 func wants(value string, now time.Duration) (all []want) {
 	_, list, _ := strings.Cut(value, " ")
 	for line := range strings.Lines(list) {
@@ -43,14 +43,15 @@ func (w *want) line() string {
 	return at + " " + w.session + " " + w.lent + " " + strconv.Quote(w.bucket) + "\n"
 }
 
-// needs is what a session needs of another one. Each of its calls for one loan says them all, as calls for many loans
-// may be made at the same time, and only one of them can replace what the server has.
+// needs are the loans that this session needs of another one. Calls for different loans may be made at the same time,
+// and only one of them can replace the value on the server, so each of them sends all wants.
 type needs struct {
-	value string          // of the wants, as the server had it last
+	value string          // the wants, as the server last had them
 	loans map[string]want // by the names of the buckets
 }
 
-// wantStep says that this session needs the loan of a bucket of q.owner. It only loads if that was said lately.
+// wantStep returns a step that says that this session needs the loan of q.owner in a bucket. If the server already has
+// a recent want of this session for the loan, the step only loads.
 func (s *session) wantStep(q *turn, name string) Step {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
@@ -86,15 +87,15 @@ func (s *session) wantStep(q *turn, name string) Step {
 	}
 }
 
-// says reports whether the known value has a want of the same loan that is not older than age.
+// says reports whether the known value has a want for the same loan that is no older than age.
 func (n *needs) says(mine want, age time.Duration) bool {
 	return slices.ContainsFunc(wants(n.value, mine.at), func(w want) bool {
 		return w.session == mine.session && w.bucket == mine.bucket && w.lent == mine.lent && mine.at-w.at <= age
 	})
 }
 
-// heardWants records the result of a wantStep, the third one of a call, and reports whether the server has what it
-// says: false if another session was faster.
+// heardWants records the result of a wantStep, which is the third step of a call. It reports whether the server now has
+// the want: false if another session was faster.
 func (s *session) heardWants(q *turn, name string, l Loaded) bool {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
@@ -111,7 +112,7 @@ func (s *session) heardWants(q *turn, name string, l Loaded) bool {
 // toldWants reads the wants of a message.
 func (s *session) toldWants(value string) { s.wantLoans(value, s.engineTime(s.now())) }
 
-// wantLoans reads which loans of this session others need.
+// wantLoans records which loans of this session other sessions need.
 func (s *session) wantLoans(value string, now time.Duration) {
 	for _, w := range wants(value, now) {
 		if b := s.named(w.bucket); b != nil {
@@ -122,13 +123,13 @@ func (s *session) wantLoans(value string, now time.Duration) {
 	}
 }
 
-// disown ends a loan of a bucket that this session does not use any more: the server has gone back to a state in which
-// it had the loan.
+// disown ends a loan of a bucket that this session no longer uses: the server has gone back to a state in which the
+// session had the loan.
 func (s *session) disown(name, lent string) {
 	key, era := s.store.keys.name("b", name), s.eraNumber()
 	r, err := s.exchange("swap", era, Step{Key: key})
 	if err != nil || r.anew {
-		return // the others ask again
+		return // the other sessions ask again
 	}
 	state, err := decode(r.values[0].Value)
 	if err != nil || state.version.String() != lent || state.owner != s.id {

@@ -36,7 +36,8 @@ func TestLoansThatWereReturnedAreNeededNoMore(t *testing.T) {
 	})
 }
 
-// lends returns the users of so many buckets that are lent to a process, and those of the processes that will need them.
+// lends returns the users of so many buckets that are lent to a process, and those of the processes that will need
+// them.
 func lends(p *process, n int, to func() *process) (lent, needs []*user) {
 	for i := range n {
 		key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}

@@ -14,9 +14,9 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A state begins with text: its version, which engines read, and the owner. Binary numbers follow.
+// A state begins with text: its version, which engines read, and its owner. Binary numbers follow.
 
-// wireFormat is the version of the binary part. decode rejects all others.
+// wireFormat is the version of the binary part. decode rejects all other versions.
 const wireFormat = 1
 
 // most bounds the length of each list, so that a corrupt length cannot make decode run for ever.
@@ -39,7 +39,7 @@ func parseVersion(text string) (v version, ok bool) {
 	return v, errs[0] == nil && errs[1] == nil
 }
 
-// next returns the version after v, of a new life if there is none.
+// next returns the version after v. If v is zero, the version starts a new life with a random number.
 func (v version) next() version {
 	if v.life == 0 {
 		v.life = rand.Int64()
@@ -48,7 +48,7 @@ func (v version) next() version {
 	return v
 }
 
-// encode returns the state as the server keeps it.
+// encode returns the state as the server stores it.
 func (s *state) encode() string {
 	owner := s.owner
 	if owner == "" {
@@ -130,7 +130,7 @@ func decode(text string) (s state, err error) {
 	return s, r.Err
 }
 
-// appendSession writes the name of a session, which is 16 hexadecimal digits or nothing.
+// appendSession writes the name of a session, which is 16 hexadecimal digits or empty.
 func appendSession(b []byte, session string) []byte {
 	raw, _ := hex.DecodeString(session)
 	return append(append(b, byte(len(raw))), raw...)

@@ -11,8 +11,8 @@ import (
 // Prepare makes a client send through a transport, usually an *httpclient.Transport, and removes arikawa's own limiter.
 // Several clients may share a transport. Call it before the client is used; it is not safe for concurrent use.
 //
-// It replaces the client's HTTP driver, and its hooks, because the limiter is one of them: add your own hooks
-// afterwards. It sets Retries to 1, because the transport repeats requests. Clients made from this one with
+// It replaces the client's HTTP driver and its hooks. The hooks include arikawa's limiter, so add your own hooks
+// afterwards. It sets Retries to 1, because the transport repeats requests. Clients made from this client with
 // WithContext, WithLocale and webhook.FromAPI are prepared, too. Clients made with webhook.New and webhook.NewCustom
 // have their own limiter.
 func Prepare(client *api.Client, transport http.RoundTripper) {
@@ -22,7 +22,7 @@ func Prepare(client *api.Client, transport http.RoundTripper) {
 	client.Client.OnResponse = nil
 }
 
-// identify does the same as api.Client.InjectRequest, but does not wait in arikawa's limiter.
+// identify sets the same headers as api.Client.InjectRequest, but does not wait in arikawa's limiter.
 func identify(session *api.Session) httputil.RequestOption {
 	return func(request httpdriver.Request) error {
 		request.AddHeader(http.Header{"Authorization": {session.Token}, "User-Agent": {session.UserAgent}})

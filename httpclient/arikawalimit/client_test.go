@@ -34,7 +34,7 @@ func newClient(transport http.RoundTripper) *api.Client {
 
 func TestPrepareMakesEveryOptionEffective(t *testing.T) {
 	t.Parallel()
-	librarytest.Run(t, "arikawalimit", func(transport *httpclient.Transport) librarytest.Library {
+	librarytest.Run(t, "arikawalimit", "README.md", func(transport *httpclient.Transport) librarytest.Library {
 		client := newClient(transport)
 		return librarytest.Library{
 			Send: func(ctx context.Context, channel uint64, content string) error {

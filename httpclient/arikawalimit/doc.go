@@ -5,17 +5,17 @@
 //	s := state.New("Bot " + token)
 //	arikawalimit.Prepare(s.Client, transport)
 //
-// Without it arikawa's own limiter remains active above the transport. It holds a lock for each channel and route from
-// before a request until after its response. Requests wait for that lock before the transport sees them, so only one is
-// in flight at a time, and predictions, priority and statistics do not include that wait. The limiter also adds a
-// quarter of a second to each window, and arikawa repeats requests that fail with a server error up to four times,
-// messages included.
+// Without Prepare arikawa's own limiter remains active above the transport. The limiter holds a lock for each channel
+// and route from before a request until after its response. Requests wait for that lock before the transport sees them,
+// so only one of them is in flight at a time, and predictions, priority and statistics do not include that wait. The
+// limiter also adds a quarter of a second to each window, and arikawa repeats requests that fail with a server error up
+// to four times, messages included.
 //
 // # Contexts
 //
 // The context of client.WithContext bounds the wait and carries the options of package buckets, such as
 // buckets.ContextWithPriority. Use buckets.ContextWithMaxWait(ctx, 0) instead of rate.AcquireOptions.DontWait, which
-// belongs to arikawa's limiter and has no effect any more.
+// belongs to arikawa's limiter and has no effect after Prepare.
 //
 // # Uploads
 //

@@ -26,9 +26,10 @@ func New(options ...jobs.Option) (*Limiter, error) {
 	return &Limiter{policy}, nil
 }
 
-// SnoozeError is the error of a task that has to wait for a limit. It is no failure, and uses up no attempt.
+// SnoozeError is the error of a task that has to wait for a limit. It does not count as a failure, and uses up no
+// attempt.
 type SnoozeError struct {
-	// Until is when the task comes back.
+	// Until is when asynq runs the task again.
 	Until time.Time
 	// Err is the error for which the task was snoozed.
 	Err error
@@ -41,11 +42,11 @@ func (e *SnoozeError) Error() string {
 // Unwrap returns Err.
 func (e *SnoozeError) Unwrap() error { return e.Err }
 
-// Middleware runs tasks with a context that bounds the waits of their requests, and tells asynq how to treat them. Pass
-// it to asynq.ServeMux.Use, and use Configure, too: without it a snooze would be a failure.
+// Middleware runs tasks with a context that bounds the waits of their requests, and tells asynq how to treat their
+// errors. Pass it to asynq.ServeMux.Use. Use Configure, too: without Configure a snooze would count as a failure.
 //
-// asynq archives a task that has no attempts left, whatever the error is. So the last attempt waits in the process, as
-// long as the transport allows.
+// asynq archives a task that has no attempts left, whatever the error is. The requests of a task's last attempt
+// therefore wait in the process, as long as the transport allows.
 func (l *Limiter) Middleware(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		if !lastAttempt(ctx) {
@@ -76,9 +77,9 @@ func lastAttempt(ctx context.Context) bool {
 	return known && retried >= most
 }
 
-// Configure returns a server's configuration in which a snooze is no failure and lasts as long as it should. All other
-// errors go to the given IsFailure, RetryDelayFunc and ErrorHandler. Without a RetryDelayFunc, delays are asynq's
-// defaults, except one second after asynq.ErrLeaseExpired, which means that the task's process has died.
+// Configure returns a server's configuration with which a snooze does not count as a failure, and lasts as long as it
+// should. The given IsFailure, RetryDelayFunc and ErrorHandler get all other errors. Without a RetryDelayFunc, delays
+// are asynq's defaults, except one second after asynq.ErrLeaseExpired, which means that the task's process has died.
 func (l *Limiter) Configure(config asynq.Config) asynq.Config {
 	isFailure, delay, handler := config.IsFailure, config.RetryDelayFunc, config.ErrorHandler
 	if isFailure == nil {
@@ -104,8 +105,8 @@ func (l *Limiter) Configure(config asynq.Config) asynq.Config {
 	return config
 }
 
-// defaultDelay returns asynq's default delay, but a second for tasks whose process has died: those have waited a minute
-// already, and Discord remembers nonces only for a few.
+// defaultDelay returns asynq's default delay, but a second for tasks whose process has died: such a task has waited a
+// minute already, and Discord remembers its nonce only for a few minutes.
 func defaultDelay(n int, err error, task *asynq.Task) time.Duration {
 	if errors.Is(err, asynq.ErrLeaseExpired) {
 		return time.Second
@@ -118,8 +119,8 @@ func snoozed(err error) *SnoozeError {
 	return s
 }
 
-// JSON returns a handler for tasks whose payload is JSON. A task whose payload cannot be decoded is archived, with an
-// error that says so, and not tried again.
+// JSON returns a handler for tasks whose payload is JSON. A task whose payload cannot be decoded is not tried again,
+// but archived with an error that says so.
 func JSON[T any](work func(ctx context.Context, payload T) error) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		var payload T
@@ -131,8 +132,8 @@ func JSON[T any](work func(ctx context.Context, payload T) error) asynq.Handler 
 }
 
 // Nonce returns a nonce for the message of the task that a handler below Middleware runs with this context. All
-// attempts of a task have the same nonce, and each task has another one. If a task sends several messages, add parts
-// that distinguish them. See jobs.WithNonce.
+// attempts of a task have the same nonce, and different tasks have different nonces. If a task sends several messages,
+// add parts that distinguish them. See jobs.WithNonce.
 func Nonce(ctx context.Context, parts ...string) string {
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)

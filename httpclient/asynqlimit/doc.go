@@ -5,18 +5,18 @@
 //	…
 //	server := asynq.NewServer(redis, limiter.Configure(asynq.Config{
 //		Concurrency:              100,
-//		DelayedTaskCheckInterval: time.Second, // asynq's default is 5 s: then use jobs.WithMaxWait(15 * time.Second)
+//		DelayedTaskCheckInterval: time.Second, // with asynq's default, 5 s, use jobs.WithMaxWait(15 * time.Second)
 //	}))
 //	mux := asynq.NewServeMux()
 //	mux.Use(limiter.Middleware)
 //	mux.Handle("message", asynqlimit.JSON(send))
 //
 // A handler sends with any client whose transport is an *httpclient.Transport, such as a *rest.Client, and passes its
-// own context. That context bounds the wait in the process ([jobs.WithMaxWait], 5 s by default). The transport
-// acquires, once for each request; the limiter acquires nothing.
+// own context. That context bounds the wait in the process ([jobs.WithMaxWait], 5 s by default). Only the transport
+// acquires from the bucket manager, once for each request; the limiter does not.
 //
-// A request that would wait longer is not sent. Its task fails with a *[SnoozeError], which for asynq is no failure
-// (asynq.Config.IsFailure): the task goes to the retry queue until the request can be sent, and uses up no attempt.
+// A request that would wait longer is not sent. Its task fails with a *[SnoozeError], which does not count as a failure
+// (asynq.Config.IsFailure): the task waits in the retry queue until the request can be sent, and uses up no attempt.
 // Package jobs describes when that is, and how other errors are treated. A task that can never succeed is archived
 // (asynq.SkipRetry). An asynq.SkipRetry or asynq.RevokeTask of the handler is passed on.
 package asynqlimit

@@ -130,9 +130,9 @@ func TestAConfigurationKeepsWhatItSaysOfOtherErrors(t *testing.T) {
 	require.NoError(t, err)
 	task := asynq.NewTask("step", nil)
 	snooze := limiter.Middleware(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
-		wait, ok := buckets.MaxWait(ctx)
-		assert.True(t, ok)
-		assert.Equal(t, jobs.DefaultMaxWait, wait)
+		options := buckets.OptionsOf(ctx)
+		assert.True(t, options.HasMaxWait)
+		assert.Equal(t, jobs.DefaultMaxWait, options.MaxWait)
 		return &ratelimits.TooLongError{Wait: time.Hour}
 	})).ProcessTask(t.Context(), task)
 	require.ErrorAs(t, snooze, new(*asynqlimit.SnoozeError))

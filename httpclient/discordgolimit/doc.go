@@ -9,12 +9,12 @@
 // # Why each call needs a Call
 //
 // discordgo locks a mutex for each channel and route from before a request until after its response, and no setting of
-// a session turns that off. Requests wait for that mutex before the transport sees them, so only one is in flight at a
-// time. Contexts do not end that wait, priority does not change its order, and predictions and statistics do not
-// include it. The mutex belongs to the session's Ratelimiter. Call returns a session with its own Ratelimiter, which
-// shares everything else with the original. It costs one to two microseconds.
+// a session turns that off. Requests wait for that mutex before the transport sees them, so only one of them is in
+// flight at a time. Contexts do not end that wait, priority does not change its order, and predictions and statistics
+// do not include it. The mutex belongs to the session's Ratelimiter. Call returns a session with its own Ratelimiter,
+// which shares everything else with the original. A Call takes one to two microseconds.
 //
-// A call that is made with the session itself is also limited by the transport. It only waits for discordgo's mutex
+// The transport also limits a call that is made with the session itself. Such a call only waits for discordgo's mutex
 // first. The README says which options then have no effect.
 //
 // # Errors

@@ -20,7 +20,7 @@ func Prepare(session *discordgo.Session, transport http.RoundTripper) {
 }
 
 // Call returns a session for one REST call, or for several consecutive ones. It is a copy of the given session with its
-// own limiter, in which no other call waits. Call does not block and is safe for concurrent use.
+// own limiter, so that it does not wait for other calls. Call does not block and is safe for concurrent use.
 //
 // The returned session has no gateway connection and no handlers. Use the original session for opening, closing, voice,
 // presence and events. Handlers get the original session as their argument.

@@ -36,7 +36,7 @@ func newSession(transport *httpclient.Transport) *discordgo.Session {
 
 func TestCallMakesEveryOptionEffective(t *testing.T) {
 	t.Parallel()
-	librarytest.Run(t, "discordgolimit", func(transport *httpclient.Transport) librarytest.Library {
+	librarytest.Run(t, "discordgolimit", "../../README.md", func(transport *httpclient.Transport) librarytest.Library {
 		session := newSession(transport)
 		return librarytest.Library{
 			Send: func(ctx context.Context, channel uint64, content string) error {

@@ -14,7 +14,8 @@ import (
 // unchanged, nil means a body that fits the status, and any other body is encoded as JSON. A response with a status of
 // 500 or more has no limit headers. Without any Answer or Handle, the answer is 200 and {}.
 //
-// A webhook is deleted if its answer has Discord's code for that, which nil has not:
+// If the answer to a webhook's request has Discord's code for an unknown webhook, the webhook counts as deleted. The
+// body that nil means has no such code:
 //
 //	discordtest.Answer("execute_webhook", 404, map[string]any{"message": "Unknown Webhook", "code": 10015})
 func Answer(on string, status int, body any) Rule {
@@ -43,7 +44,8 @@ func Answer(on string, status int, body any) Rule {
 // Handle answers an operation with a function, if no limit refuses the request. The function runs without locks: it may
 // block, and may call the server's methods except Close, which waits for it. It may panic with [http.ErrAbortHandler]
 // to cut the connection; any other panic fails the test. Its response is sent when it returns. The server sets the
-// headers that describe a bucket; use Answer and Header to replace them. The request's body is cut at a mebibyte.
+// headers that describe a bucket; use Answer and Header to replace these headers. The function sees at most a mebibyte
+// of the request's body.
 func Handle(on string, handler http.HandlerFunc) Rule {
 	r := newRule("Handle", answering, on).check(handler != nil, "want a function, not nil")
 	r.fault.Handle = func(value any, response *discordsim.Response) { value.(*record).serve(handler, response) }
@@ -78,7 +80,7 @@ func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) 
 	r.answered(recorder.Code, response.Body)
 }
 
-// answered records the answer. If it refuses a message, the message was not created.
+// answered records the answer. If the answer is an error, a message of the request counts as not created.
 func (r *record) answered(status int, body []byte) {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -86,7 +88,7 @@ func (r *record) answered(status int, body []byte) {
 	if m := r.message; m != nil && status != 0 {
 		m.body = body
 		if status >= http.StatusMultipleChoices {
-			m.created = time.Time{} // makes enforceNonces ignore it
+			m.created = time.Time{} // enforceNonces ignores such a message
 		}
 	}
 }
@@ -104,8 +106,8 @@ func (r *record) caught(name string) {
 	panic(http.ErrAbortHandler)
 }
 
-// Refuse answers an operation with a 429 of the given class and retry-after. As at Discord, all requests to which it
-// applies are refused until that time has passed; a request that is sent earlier counts as avoidable.
+// Refuse answers an operation with a 429 of the given class and retry-after. As at Discord, all requests to which the
+// 429 applies are refused until the retry-after has passed; a request that is sent earlier counts as avoidable.
 func Refuse(on string, class Class, retryAfter time.Duration) Rule {
 	c, known := classes[class]
 	r := newRule("Refuse", refusing, on).
@@ -137,7 +139,7 @@ func SlowBody(on string, delay time.Duration) Rule {
 	return r
 }
 
-// edit finishes an answer: it removes the body if the rule wants none, sets the Content-Type of JSON, and adds the
+// edit finishes an answer: it removes the body if the rule's body is empty, sets the Content-Type of JSON, and adds the
 // rule's headers.
 func (r *Rule) edit(response *discordsim.Response) {
 	if r.fault.Edit != nil {

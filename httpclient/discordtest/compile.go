@@ -15,8 +15,8 @@ import (
 // usual is the limit of operations without a known limit.
 var usual = discordsim.Fixed(5, time.Second)
 
-// usualLimits returns limits of the usual size for all operations. The real ones change, and Discord does not publish
-// them.
+// usualLimits returns limits of the usual size for all operations. Discord's own limits change, and Discord does not
+// publish them.
 func usualLimits() []discordsim.Rule {
 	reactions := discordsim.Rule{Hash: "reactions", Quota: discordsim.Fixed(1, 250*time.Millisecond), Path: "/channels/{id}/messages/{id}/reactions/**"}
 	put, remove := reactions, reactions
@@ -33,10 +33,10 @@ func usualLimits() []discordsim.Rule {
 	}
 }
 
-// compile translates the rules for the engine.
+// compile translates the rules for the engine, package discordsim.
 func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	config := discordsim.Config{Enter: s.enter(rules), Observe: s.observe}
-	config.Faults = append(config.Faults, s.enforceNonces()) // first, so that its Edit is the last
+	config.Faults = append(config.Faults, s.enforceNonces()) // first, so that its Edit runs last
 	limits := make(map[operation]int)                        // index in config.Rules
 	others := usualLimits()                                  // for operations that no rule limits
 	for i, r := range rules {
@@ -61,7 +61,7 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	}
 	config.Latency.Draw = distinct(config.Latency.RoundTrip)
 	if all, ok := limits[everything]; ok {
-		// Last, for all operations without a rule of their own.
+		// Append it last: it is for all operations without a rule of their own.
 		config.Rules = append(slices.Delete(slices.Clone(config.Rules), all, all+1), config.Rules[all])
 	}
 	config.Rules = complete(config.Rules, others)
@@ -69,7 +69,7 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 }
 
 // distinct returns latencies that differ by nanoseconds. In virtual time, many answers would otherwise arrive at the
-// same moment, and it would be unknown which of them a client had read before its next request.
+// same moment, and it would not be known which of them a client had read before its next request.
 func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) {
 	n := time.Duration(0)
 	return func(*rand.Rand) (in, out time.Duration) {
@@ -87,8 +87,8 @@ func complete(rules, others []discordsim.Rule) []discordsim.Rule {
 	return all
 }
 
-// onTop returns the rules that replace top. It returns top if that has an ordinary limit, otherwise copies of the rules
-// that limit its requests, with top's other limits added.
+// onTop returns the rules that replace top. If top has an ordinary limit, it returns top. Otherwise it returns copies
+// of the rules that limit top's requests, with top's other limits added.
 func onTop(top discordsim.Rule, others []discordsim.Rule) (rules []discordsim.Rule) {
 	if top.Quota.Kind != discordsim.KindNone {
 		return []discordsim.Rule{top}
@@ -109,10 +109,10 @@ func onTop(top discordsim.Rule, others []discordsim.Rule) (rules []discordsim.Ru
 	return rules
 }
 
-// covers reports whether rule applies to all requests that other applies to.
+// covers reports whether rule applies to all requests to which other applies.
 func covers(rule, other *discordsim.Rule) bool { return rule.Matches(other.Method, other.Path) }
 
-// limit adds the limit to its operation, which may have an ordinary, a hidden and a shared one.
+// limit adds the limit to its operation, which may have an ordinary, a hidden and a shared limit.
 func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error {
 	i, ok := limits[r.on]
 	if !ok {

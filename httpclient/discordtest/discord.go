@@ -7,18 +7,18 @@ import (
 )
 
 // Discord gives the server the limits of the real Discord, as far as they have been measured (in September and October
-// 2026, by one application) or reported. They replace the usual limits:
+// 2026, by one application) or reported. These limits replace the usual ones:
 //
-//   - which routes have a limit, its kind, and which routes share one: all routes that change a channel's reactions,
-//     all routes of a webhook's token, and others;
+//   - which routes have a limit, the kind of the limit, and which routes share one, such as all routes that change a
+//     channel's reactions, and all routes of a webhook's token;
 //   - buckets of one request, which open later than their headers say: 0.3 s, and 0.2 s for reactions (see Punctual);
 //   - routes whose headers announce 1000 requests in a millisecond, so that only the global limit limits them;
 //   - hidden limits: changes of a channel's name or topic, edits of messages older than an hour, messages of a
 //     channel's webhooks, a prune in 15 minutes, about 50 new webhooks in a row;
 //   - webhooks, counted by their token, whatever the Authorization.
 //
-// Limits and periods differ between applications, so most of them are of the usual size; reactions, hidden limits and
-// the deletion of messages have the known numbers. Rules about operations replace these limits.
+// Limits and periods differ between applications, so most of these limits are of the usual size; reactions, hidden
+// limits and the deletion of messages have the known numbers. Rules about operations replace these limits.
 func Discord() Rule {
 	return Rule{name: "Discord", preset: &measured.Options{}}
 }
@@ -28,8 +28,8 @@ func (r Rule) Punctual() Rule {
 	return r.refine("Punctual", func(o *measured.Options) { o.Punctual = true })
 }
 
-// WebhooksIn tells a Discord rule the channel of some webhooks, which share the limit of 30 messages in a minute.
-// Without it each webhook counts as the only one of its channel.
+// WebhooksIn tells a Discord rule the channel of some webhooks. These webhooks share the channel's limit of 30 messages
+// in a minute. Without WebhooksIn each webhook counts as the only one of its channel.
 func (r Rule) WebhooksIn(channelID string, webhookIDs ...string) Rule {
 	return r.refine("WebhooksIn", func(o *measured.Options) {
 		channels := make(map[string]string)

@@ -19,8 +19,7 @@ import (
 func ask(t testing.TB, server *discordtest.Server, on string, header ...string) answer {
 	t.Helper()
 	method, path, _ := strings.Cut(on, " ")
-	a, err := send(t, server.Client(), method, base+path, "{}", header...)
-	require.NoError(t, err)
+	a := answered(t, server.Client(), method, base+path, "{}", header...)
 	return a
 }
 

@@ -20,15 +20,15 @@
 //
 // [Server.Client] sends requests to discord.com, discordapp.com and their subdomains, with https or http, to the fake.
 // It reaches no other host, not even Discord's CDN, so that a test never uses the network by accident. Pass
-// [Server.URL] to programs that take a base URL. If such a program keeps connections, net/http itself repeats some
+// [Server.URL] to programs that take a base URL. If such a program keeps connections open, net/http itself repeats some
 // requests when a connection is cut ([Cut], [Lose]).
 //
-// Programs can use the fake, too: [NewServer] takes nil instead of t. To put it below a transport of package
-// httpclient:
+// Programs other than tests can use the fake, too: they pass nil instead of t to [NewServer]. To put the fake below a
+// transport of package httpclient:
 //
 //	httpclient.NewTransport(httpclient.WithBase(server.Client().Transport))
 //
-// The fake has no gateway: the answer to GET /gateway/bot is {}, as to all requests, and websockets cannot be opened.
+// The fake has no gateway: GET /gateway/bot gets the answer {}, as all requests do, and websockets cannot be opened.
 //
 // # Time
 //
@@ -42,47 +42,47 @@
 //
 // A rule names an operation in one of these ways:
 //
-//   - method and path template, without /api/v10: "POST /channels/{id}/messages". The words in braces do not matter. A
-//     request's ids must be numbers, as Discord's are: /channels/general/messages is another operation.
-//   - the same with an id instead of braces, for one channel or guild: "POST /channels/123/messages".
-//   - its name in Discord's API description: "create_message".
-//   - method and a path that ends in /**, for endpoints that Discord does not document: "GET
+//   - by method and path template, without /api/v10: "POST /channels/{id}/messages". The words in braces do not matter.
+//     A request's ids must be numbers, as Discord's are: /channels/general/messages is another operation.
+//   - in the same way with an id instead of braces, for one channel or guild: "POST /channels/123/messages".
+//   - by its name in Discord's API description: "create_message".
+//   - by a method and a path that ends in /**, for endpoints that Discord does not document: "GET
 //     /guilds/{id}/experiments/**".
-//   - "*" for all requests.
+//   - by "*", for all requests.
 //
 // Any other operation, and any other invalid rule, fails the test.
 //
-// The first limit that names a request's operation applies, so put the rule for one channel before the rule for all. A
-// limit on "*" applies to operations that no other limit names, wherever it stands. Of answers and of each kind of
-// fault (a 429, a broken connection, a slow body) the first rule that applies is used.
+// The first limit that names a request's operation applies, so put the rule for one channel before the rule for all
+// channels. A limit on "*" applies to operations that no other limit names, wherever it is in the list. Of the answers,
+// and of each kind of fault (a 429, a broken connection, a slow body), the first rule that applies is used.
 //
 // # Limits without any rule
 //
 // Discord does not publish its limits; only responses contain them. The fake has limits of the usual size. A channel
 // gets five messages in five seconds, one reaction in 250 ms, and two changes of its name or topic in ten minutes.
-// Responses to interactions have no limit, all other operations five requests in a second. Discord documents two more:
-// 50 requests in a second for each authorization, and a ban for 10 000 invalid requests (401, 403 and most 429s) in ten
-// minutes.
+// Responses to interactions have no limit; each other operation has a limit of five requests in a second. Two limits
+// are documented by Discord: 50 requests in a second for each authorization, and a ban for 10 000 invalid requests
+// (401, 403 and most 429s) in ten minutes.
 //
-// [Discord] replaces them with the limits that were measured at the real server, route by route. The command
-// fake-discord, in this directory, serves them to programs in any language.
+// [Discord] replaces these limits with those that were measured at the real server, route by route. The command
+// fake-discord, in this directory, is a server with these limits for programs in any language.
 //
 // The fake counts as Discord does: for each value of the Authorization header and for each major parameter (channel,
 // guild, webhook).
 //
 // # Nonces
 //
-// As at Discord, a message with a nonce and enforce_nonce is created once. If its author has created one with the same
-// nonce within five minutes, the answer is the same as to the first one, and [Request.Repeated] is set. It still counts
-// for the limits.
+// As at Discord, a message with a nonce and enforce_nonce is created once. If its author has created a message with the
+// same nonce within five minutes, the request gets the same answer as the first one, and [Request.Repeated] is set. The
+// request still counts for the limits.
 //
 // # Refused and avoidable
 //
-// [Server.Refused] returns all requests that got a 429. [Server.Avoidable] returns those that a correct client would
-// not have sent, because a response that it had read said so, or because its own requests had used up the limit. The
-// first 429 of a hidden limit, or of Refuse, is not avoidable; a request within its retry-after is. A burst of many
-// requests to an unused route is avoidable, too: a correct client sends one first and learns from its response how many
-// may follow.
+// [Server.Refused] returns all requests that got a 429. [Server.Avoidable] returns the refused requests that a correct
+// client would not have sent, because a response that it had read announced the refusal, or because its own requests
+// had used up the limit. The first 429 of a hidden limit, or of Refuse, is not avoidable; a request within its
+// retry-after is. A burst of many requests to an unused route is avoidable, too: a correct client sends one request
+// first and learns from its response how many may follow.
 //
-// On the loopback interface a response counts as read 20 ms after it was sent, to allow for a busy machine.
+// On the loopback interface a response counts as read 20 ms after it was sent, because a busy machine may read it late.
 package discordtest

@@ -52,8 +52,7 @@ func TestHandlerAnswersWhatTheLimitsLetThrough(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T, s *discordtest.Server) {
 		server = s
-		a, err := send(t, s.Client(), http.MethodPost, base+messages, "hello")
-		require.NoError(t, err)
+		a := answered(t, s.Client(), http.MethodPost, base+messages, "hello")
 		assert.Equal(t, []any{201, "made", "0", "I"}, []any{a.status, a.body, a.header.Get("X-RateLimit-Remaining"), a.header.Get("X-Seen")})
 		assert.Equal(t, []int{429}, post(t, s.Client(), 1))
 		assert.Equal(t, []string{"/api/v10" + messages + " hello"}, handled)
@@ -115,8 +114,7 @@ func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, server *discordtest.Server) {
 				client := server.Client()
-				a, err := send(t, client, http.MethodPost, base+messages, `{"content":"hello"}`)
-				require.NoError(t, err)
+				a := answered(t, client, http.MethodPost, base+messages, `{"content":"hello"}`)
 				assert.Equal(t, 429, a.status)
 				assert.Equal(t, "2", a.header.Get("Retry-After"))
 				assert.Equal(t, c.scope, a.header.Get("X-RateLimit-Scope"))
@@ -135,8 +133,7 @@ func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 					{"other operation", "GET", messages, "", "Bot a", c.operation},
 					{"other authorization", "POST", messages, `{"content":"hello"}`, "Bot b", c.authorization},
 				} {
-					a, err := send(t, client, other.method, base+other.path, other.body, "Authorization", other.authorization)
-					require.NoError(t, err)
+					a := answered(t, client, other.method, base+other.path, other.body, "Authorization", other.authorization)
 					assert.Equal(t, other.refused, a.status == 429, other.name)
 				}
 				refused := server.Refused()
@@ -247,9 +244,7 @@ func TestFaultsByFunction(t *testing.T) {
 			body   string
 			status int
 		}{{"long enough", 200}, {"short", 200}, {"long enough", 500}, {"long enough", 200}} {
-			a, err := send(t, server.Client(), http.MethodPost, base+messages, want.body)
-			require.NoError(t, err)
-			assert.Equal(t, want.status, a.status)
+			assert.Equal(t, want.status, answered(t, server.Client(), http.MethodPost, base+messages, want.body).status)
 		}
 		assert.Equal(t, 4, asked)
 	}, discordtest.Answer(create, 500, nil).When(long).Nth(2))

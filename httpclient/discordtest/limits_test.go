@@ -27,8 +27,7 @@ func TestLimitsWithoutAnyRule(t *testing.T) {
 		assert.Equal(t, []int{200, 200, 200, 200, 200, 429}, post(t, client, 6))
 		for n := range 6 {
 			assert.Equal(t, map[bool]int{true: 200, false: 429}[n < 5], get(t, client, "/guilds/7").status)
-			a, err := send(t, client, http.MethodPost, base+"/interactions/1/token/callback", "{}")
-			require.NoError(t, err)
+			a := answered(t, client, http.MethodPost, base+"/interactions/1/token/callback", "{}")
 			assert.Equal(t, 200, a.status)
 			assert.Empty(t, a.header.Get("X-RateLimit-Limit"))
 		}
@@ -37,17 +36,12 @@ func TestLimitsWithoutAnyRule(t *testing.T) {
 			method string
 			status int
 		}{{http.MethodPut, 200}, {http.MethodDelete, 429}} {
-			a, err := send(t, client, want.method, reaction, "")
-			require.NoError(t, err)
-			assert.Equal(t, want.status, a.status, "reactions are counted together")
+			assert.Equal(t, want.status, answered(t, client, want.method, reaction, "").status, "reactions are counted together")
 		}
 		for _, body := range []string{`{"name":"a"}`, `{"topic":"b"}`, `{"nsfw":true}`} {
-			a, err := send(t, client, http.MethodPatch, base+"/channels/1", body)
-			require.NoError(t, err)
-			assert.Equal(t, 200, a.status)
+			assert.Equal(t, 200, answered(t, client, http.MethodPatch, base+"/channels/1", body).status)
 		}
-		a, err := send(t, client, http.MethodPatch, base+"/channels/1", `{"name":"c"}`)
-		require.NoError(t, err)
+		a := answered(t, client, http.MethodPatch, base+"/channels/1", `{"name":"c"}`)
 		assert.Equal(t, 429, a.status)
 		assert.NotEqual(t, "0", a.header.Get("X-RateLimit-Remaining"), "a sub-limit")
 	})
@@ -87,13 +81,10 @@ func TestLimitsAreCountedByMajorParameterAndAuthorization(t *testing.T) {
 		client := server.Client()
 		assert.Equal(t, []int{200, 429}, post(t, client, 2))
 		assert.Equal(t, []int{200}, post(t, client, 1, "Authorization", "Bot b"))
-		a, err := send(t, client, http.MethodPost, base+"/channels/2/messages", "")
-		require.NoError(t, err)
+		a := answered(t, client, http.MethodPost, base+"/channels/2/messages", "")
 		assert.Equal(t, 200, a.status)
 		for _, want := range []int{200, 200, 200, 429} { // the rule for this channel comes first
-			a, err := send(t, client, http.MethodPost, base+"/channels/9/messages", "")
-			require.NoError(t, err)
-			assert.Equal(t, want, a.status)
+			assert.Equal(t, want, answered(t, client, http.MethodPost, base+"/channels/9/messages", "").status)
 		}
 	}, discordtest.Window("POST /channels/9/messages", 3, time.Second), discordtest.Window("create_message", 1, time.Second))
 }
@@ -163,8 +154,7 @@ func TestOrdinaryLimitBelowOthers(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, server *discordtest.Server) {
 				path := strings.NewReplacer("{id}", "1", "{token}", "token").Replace(strings.TrimPrefix(c.operation, "POST "))
-				a, err := send(t, server.Client(), http.MethodPost, base+path, "{}")
-				require.NoError(t, err)
+				a := answered(t, server.Client(), http.MethodPost, base+path, "{}")
 				assert.Equal(t, []string{c.limit, c.after}, []string{a.header.Get("X-RateLimit-Limit"), a.header.Get("X-RateLimit-Reset-After")})
 			}, c.rules...)
 		})
@@ -177,9 +167,7 @@ func TestLimitsOnTopOfAllOperations(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
 		for n, want := range []int{200, 200, 429} {
-			a, err := send(t, server.Client(), http.MethodPatch, base+"/channels/1", `{"name":"a"}`)
-			require.NoError(t, err)
-			assert.Equal(t, want, a.status, n)
+			assert.Equal(t, want, answered(t, server.Client(), http.MethodPatch, base+"/channels/1", `{"name":"a"}`).status, n)
 		}
 		assert.Equal(t, discordtest.SubLimit, server.Refused()[0].Refused)
 		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3), "two requests that were let through count here as well")

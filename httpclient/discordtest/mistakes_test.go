@@ -119,9 +119,7 @@ func TestEveryOperationIsFoundByItsName(t *testing.T) {
 			return "abc"
 		})
 		inBubble(t, func(t *testing.T, server *discordtest.Server) {
-			a, err := send(t, server.Client(), operation[0], base+path, "")
-			require.NoError(t, err)
-			assert.Equal(t, http.StatusTeapot, a.status, line)
+			assert.Equal(t, http.StatusTeapot, answered(t, server.Client(), operation[0], base+path, "").status, line)
 		}, discordtest.Answer(operation[2], http.StatusTeapot, nil))
 	}
 }

@@ -18,8 +18,9 @@ type message struct {
 	body    []byte // of the answer
 }
 
-// enforceNonces returns a fault that replaces the answer to a message whose nonce its author has used shortly before by
-// the answer to the first one. The engine calls it in the order of processing, under its lock, after all other rules.
+// enforceNonces returns a fault for messages whose nonce their author has used shortly before: they get the answer to
+// the first message with the nonce. The engine calls it in the order of processing, under its lock, after all other
+// rules.
 func (s *Server) enforceNonces() discordsim.Fault {
 	created := make(map[string]*message)
 	create := discordsim.Rule{Method: http.MethodPost, Path: "/channels/{id}/messages"}
@@ -49,7 +50,7 @@ func (s *Server) enforceNonces() discordsim.Fault {
 	}
 }
 
-// enforcedNonce returns the author and the nonce, which together must not be used twice; "" if no nonce is enforced.
+// enforcedNonce returns the author and the nonce, whose combination may be used only once; "" if no nonce is enforced.
 func (r *record) enforcedNonce() string {
 	var fields struct {
 		Nonce   json.RawMessage `json:"nonce"`
@@ -66,7 +67,8 @@ func (r *record) enforcedNonce() string {
 	}
 }
 
-// answerRepeated reports whether the request repeats a message. Then it sets the first answer, and Handle must not run.
+// answerRepeated reports whether the request repeats a message. If so, it sets the first answer, and Handle must not
+// run.
 func (r *record) answerRepeated(response *discordsim.Response) bool {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 //go:embed operations.txt
 var published string
 
-// operation says which requests a rule applies to, as a pattern of the engine.
+// operation says to which requests a rule applies, as a pattern of the engine.
 type operation struct{ method, path string }
 
 var everything = operation{"*", "/**"}
@@ -51,7 +51,7 @@ func named(name string) (operation, error) {
 	return operation{}, fmt.Errorf("no operation is named %q", name)
 }
 
-// unnamed replaces each segment in braces by {id}, so that an operation has one name.
+// unnamed replaces each segment in braces by {id}, so that each operation has only one name.
 func unnamed(path string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -62,8 +62,8 @@ func unnamed(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// fits reports whether a path matches a template of Discord's. It may have other words in braces, or values instead of
-// them.
+// fits reports whether a path matches a template of Discord's. The path may have other words in braces, or values
+// instead of them.
 func fits(path, template string) bool {
 	got, want := strings.Split(path, "/"), strings.Split(template, "/")
 	if len(got) != len(want) {

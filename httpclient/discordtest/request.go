@@ -12,23 +12,23 @@ import (
 // Request is one request that the server has processed. Do not modify its header and body.
 type Request struct {
 	Method string
-	Path   string // as it was sent, with /api/v10 and without the query
+	Path   string // unchanged, with /api/v10 and without the query
 	Query  string // without the question mark
 	// Operation is the method and the path with placeholders for its variable parts: "POST /channels/{id}/messages".
 	Operation string
 	Header    http.Header
-	Body      []byte // at most a mebibyte of it
+	Body      []byte // at most the first mebibyte
 	// Time is when the request arrived and was counted.
 	Time time.Time
-	// Status is the status of the answer. It is 0 if the connection was cut first, or while a function given to Handle
-	// runs.
+	// Status is the status of the answer. It is 0 if the connection was cut before the answer, or while a function
+	// given to Handle runs.
 	Status int
-	// Refused is the class of the limit that refused the request, "" if none did.
+	// Refused is the class of the limit that refused the request, "" if no limit did.
 	Refused Class
 	// Avoidable reports whether a correct client would have avoided this 429.
 	Avoidable bool
-	// Repeated reports whether the request repeats a message: its author created one with the same nonce and
-	// enforce_nonce in the five minutes before. No message was created; the answer is the one to the first request.
+	// Repeated reports whether the request repeats a message: its author created a message with the same nonce and
+	// enforce_nonce in the five minutes before. No message was created; the request got the answer to the first one.
 	Repeated bool
 	// Because says briefly why the 429 was avoidable or not.
 	Because string
@@ -52,17 +52,17 @@ type record struct {
 	Request
 	server   *Server
 	original *http.Request
-	wanted   []bool   // by index of the rule: it applies to this request, and its When returned true
+	wanted   []bool   // by index of the rule: whether it applies to this request, and its When, if any, returned true
 	used     []kind   // kinds of answers and faults that have been applied
-	message  *message // the message with the request's enforced nonce; nil: none
+	message  *message // the message with the request's enforced nonce; nil if there is none
 }
 
-// enter returns a function that records a request and asks the rules' functions about it. The function runs on the
+// enter returns a function that records a request and calls the rules' When functions for it. The function runs on the
 // request's goroutine, without locks.
 func (s *Server) enter(rules []Rule) func(r *http.Request, body []byte) any {
 	return func(r *http.Request, body []byte) any {
 		header := r.Header.Clone()
-		header.Del("Connection") // set by the transport of Client, not by its user
+		header.Del("Connection") // the transport of Client sets it, not the user of Client
 		rec := &record{
 			Request: Request{
 				Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Header: header, Body: body,
@@ -78,7 +78,7 @@ func (s *Server) enter(rules []Rule) func(r *http.Request, body []byte) any {
 	}
 }
 
-// pleases reports whether a rule's When selects the request. A nil function selects all.
+// pleases reports whether a rule's When selects the request. A nil When selects all requests.
 func (r *record) pleases(when func(*http.Request) bool) bool {
 	if when == nil {
 		return true
@@ -95,7 +95,7 @@ func (r *record) replay() *http.Request {
 	return again
 }
 
-// use reports whether no rule of this kind has been applied yet, and records that one is.
+// use records that a rule of this kind is applied. It returns false if a rule of this kind has already been applied.
 func (r *record) use(k kind) bool {
 	if slices.Contains(r.used, k) {
 		return false

@@ -23,8 +23,8 @@ type Rule struct {
 	world func(*discordsim.Config)
 	wrong error // first mistake in the rule, nil if it is valid
 
-	preset *measured.Options // of Discord; nil: another rule
-	listen string            // of Listen; "": another rule
+	preset *measured.Options // options of Discord; nil for other rules
+	listen string            // address of Listen; "" for other rules
 
 	header         http.Header // headers that an answer sets
 	hidden, shared bool
@@ -45,7 +45,7 @@ const (
 	slowing
 )
 
-// Class is the kind of limit that refuses a request. It determines which requests the 429 applies to.
+// Class is the kind of limit that refuses a request. It determines to which requests the 429 applies.
 type Class string
 
 const (
@@ -53,7 +53,7 @@ const (
 	// "user").
 	User Class = "user"
 	// SubLimit is a hidden limit, often on a field of the body, such as a channel's name: scope "user" with requests
-	// remaining. A client can only know that it applies to requests whose bodies have the same fields.
+	// remaining. A client only learns that the limit applies to requests whose bodies have the same fields.
 	SubLimit Class = "sub-limit"
 	// Shared is the limit of a resource, shared by all its users (scope "shared"). Its 429s do not count as invalid
 	// requests.
@@ -89,15 +89,15 @@ func (r Rule) check(ok bool, format string, arguments ...any) Rule {
 }
 
 // Nth restricts an answer or a fault to some of its operation's requests, by their numbers from 1 in the order in which
-// they arrive. If the rule has a When, only the requests that it selects are counted.
+// they arrive. If the rule has a When, only the requests that When selects are counted.
 func (r Rule) Nth(n ...int) Rule {
 	r.nth = append(slices.Clone(r.nth), n...)
 	return r.scripted("Nth").check(len(n) > 0 && slices.Min(n) > 0, "Nth counts from 1, not %v", n)
 }
 
 // When restricts an answer or a fault to the requests for which f returns true. f may read the body and call the
-// server's methods. It runs on the goroutine of the request, and must be safe for concurrent use. A panic in it fails
-// the test.
+// server's methods. It runs on the goroutine of the request, and must be safe for concurrent use. If f panics, the test
+// fails.
 func (r Rule) When(f func(*http.Request) bool) Rule {
 	r.when = f
 	return r.scripted("When").check(f != nil, "When needs a function")
@@ -114,15 +114,15 @@ func (r Rule) Header(name, value string) Rule {
 	return r.check(r.kind == answering || r.kind == refusing, "Header is for Answer, Handle and Refuse").check(name != "", "Header needs a name")
 }
 
-// Hidden hides a limit: no header shows it, only its 429s, of class SubLimit, reveal it. It applies in addition to the
-// operation's ordinary limit; together with Unlimited, no response has limit headers.
+// Hidden hides a limit: no header shows it; only its 429s, of class SubLimit, reveal it. It applies in addition to the
+// operation's ordinary limit. If the operation is Unlimited, no response has limit headers.
 func (r Rule) Hidden() Rule {
 	r.hidden = true
 	return r.check(r.isQuota(), "Hidden is for limits")
 }
 
 // Shared makes a limit apply to a resource (channel, guild, webhook), for all authorizations together. No header shows
-// it. It applies in addition to the operation's ordinary limit.
+// the limit. It applies in addition to the operation's ordinary limit.
 func (r Rule) Shared() Rule {
 	r.shared = true
 	return r.check(r.isQuota(), "Shared is for limits")
@@ -155,13 +155,14 @@ func Window(on string, limit int, period time.Duration) Rule {
 	return newLimit("Window", on, discordsim.Fixed(limit, period))
 }
 
-// Sliding limits an operation to limit requests in any period: each request takes a place for that long. Most of
+// Sliding limits an operation to limit requests in any period: each request occupies a place for one period. Most of
 // Discord's buckets are of this kind, as observed by authors of libraries.
 func Sliding(on string, limit int, period time.Duration) Rule {
 	return newLimit("Sliding", on, discordsim.Sliding(limit, period))
 }
 
-// Leaky limits an operation to a bucket of limit requests, which refills one place at a time, completely in a period.
+// Leaky limits an operation to a bucket of limit requests. The bucket refills one place at a time, and completely in a
+// period.
 func Leaky(on string, limit int, period time.Duration) Rule {
 	return newLimit("Leaky", on, discordsim.Leaky(limit, period))
 }
@@ -186,8 +187,8 @@ func GlobalLimit(perSecond int) Rule {
 	return r.check(perSecond > 0, "a limit of %d requests: want 1 or more", perSecond)
 }
 
-// InvalidLimit sets how many invalid requests (401, 403, and 429 other than shared ones) within a period get the IP
-// address banned, and for how long. The default is 10 000 in ten minutes, and an hour.
+// InvalidLimit sets how many invalid requests (401, 403, and 429 other than those of class Shared) within a period get
+// the IP address banned, and for how long. The default is 10 000 in ten minutes, and a ban of an hour.
 func InvalidLimit(limit int, period, ban time.Duration) Rule {
 	r := Rule{name: "InvalidLimit", world: func(c *discordsim.Config) {
 		c.Invalid = discordsim.InvalidLimit{Limit: limit, Period: period, Ban: ban}
@@ -196,9 +197,9 @@ func InvalidLimit(limit int, period, ban time.Duration) Rule {
 		check(period > 0 && ban > 0, "want positive durations, not %v and %v", period, ban)
 }
 
-// Latency sets the round-trip time between client and server; the default is none. It adds to that of the real network.
-// Each answer takes up to a microsecond longer, with and without this rule, so that no two answers arrive at the same
-// moment in virtual time.
+// Latency sets the round-trip time between client and server; the default is none. It is added to that of the real
+// network. Each answer takes up to a microsecond longer, with and without this rule, so that no two answers arrive at
+// the same moment in virtual time.
 func Latency(roundTrip time.Duration) Rule {
 	r := Rule{name: "Latency", world: func(c *discordsim.Config) { c.Latency = discordsim.RoundTrip(roundTrip) }}
 	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)

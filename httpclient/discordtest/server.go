@@ -30,9 +30,10 @@ type Server struct {
 }
 
 // NewServer returns a running server with these rules, see the package documentation. It is closed when the test ends.
-// An invalid rule fails the test at once.
+// If a rule is invalid, the test fails at once.
 //
-// In an Example or a program t may be nil. Then an invalid rule panics, and the caller must close the server.
+// In an Example or a program t may be nil. Then NewServer panics if a rule is invalid, and the caller must close the
+// server.
 func NewServer(t testing.TB, rules ...Rule) *Server {
 	if t != nil {
 		t.Helper()
@@ -77,10 +78,10 @@ func (s *Server) start(config discordsim.Config) (err error) {
 }
 
 // newTransport returns a transport that connects to Discord's hosts with dial. It uses no TLS, even for https URLs.
-// Each request has its own connection, because net/http would otherwise repeat some requests that a fault cuts, without
-// the client's knowledge.
+// Each request has its own connection: net/http would otherwise repeat some requests whose connection a fault cuts, and
+// the client would not learn of it.
 func (s *Server) newTransport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
-	own, _ := url.Parse(s.URL) // the URL is ours, and valid
+	own, _ := url.Parse(s.URL) // the URL is the server's own, and valid
 	dialDiscord := func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(address) // net/http handles the port
 		if host != own.Hostname() && !isDiscord(host) {
@@ -105,8 +106,8 @@ func isDiscord(host string) bool {
 	return false
 }
 
-// inBubble reports whether this goroutine runs in a testing/synctest bubble. The standard library shows that only in
-// the first line of a stack trace: "goroutine 3 [running, synctest bubble 1]:".
+// inBubble reports whether this goroutine runs in a testing/synctest bubble. The standard library shows a bubble only
+// in the first line of a stack trace: "goroutine 3 [running, synctest bubble 1]:".
 func inBubble() bool {
 	trace := make([]byte, 128)
 	first, _, _ := strings.Cut(string(trace[:runtime.Stack(trace, false)]), "\n")
@@ -118,7 +119,7 @@ func inBubble() bool {
 func (s *Server) Client() *http.Client { return s.client }
 
 // Close closes the server and all its connections: requests in flight fail, and the contexts of functions given to
-// Handle end. It waits until those functions have returned. The recorded requests stay readable. A second Close does
+// Handle end. It waits until these functions have returned. The recorded requests stay readable. A second Close does
 // nothing.
 func (s *Server) Close() {
 	if s.transport != nil {
@@ -127,8 +128,8 @@ func (s *Server) Close() {
 	_ = s.engine.Close() // the error is about listeners, which are closed in any case
 }
 
-// Requests returns all requests that the server has processed, in that order, whether or not they are answered yet.
-// Requests that were cancelled before they arrived are not included.
+// Requests returns all requests that the server has processed, in the order of processing, whether or not they are
+// answered yet. Requests that were cancelled before they arrived are not included.
 func (s *Server) Requests() []Request {
 	return s.those(func(Request) bool { return true })
 }

@@ -55,20 +55,24 @@ func send(t testing.TB, client *http.Client, method, url, body string, header ..
 	return answer{response.StatusCode, response.Header, string(content)}, err
 }
 
-// get sends a request that has to be answered.
-func get(t testing.TB, client *http.Client, path string) answer {
+// answered sends a request that has to be answered.
+func answered(t testing.TB, client *http.Client, method, url, body string, header ...string) answer {
 	t.Helper()
-	a, err := send(t, client, http.MethodGet, base+path, "")
+	a, err := send(t, client, method, url, body, header...)
 	require.NoError(t, err)
 	return a
+}
+
+func get(t testing.TB, client *http.Client, path string) answer {
+	t.Helper()
+	return answered(t, client, http.MethodGet, base+path, "")
 }
 
 // post sends n messages one after the other, and returns the statuses.
 func post(t testing.TB, client *http.Client, n int, header ...string) (statuses []int) {
 	t.Helper()
 	for range n {
-		a, err := send(t, client, http.MethodPost, base+messages, `{"content":"hello"}`, header...)
-		require.NoError(t, err)
+		a := answered(t, client, http.MethodPost, base+messages, `{"content":"hello"}`, header...)
 		statuses = append(statuses, a.status)
 	}
 	return statuses
@@ -94,12 +98,10 @@ func TestServerIsReachedOverLoopback(t *testing.T) {
 	t.Parallel()
 	server := discordtest.NewServer(t, discordtest.Answer("GET /users/@me", 200, map[string]string{"id": "42"}))
 	assert.True(t, strings.HasPrefix(server.URL, "http://127.0.0.1:"), server.URL)
-	a, err := send(t, http.DefaultClient, http.MethodGet, server.URL+"/api/v10/users/@me", "")
-	require.NoError(t, err)
+	a := answered(t, http.DefaultClient, http.MethodGet, server.URL+"/api/v10/users/@me", "")
 	assert.Equal(t, `{"id":"42"}`, a.body)
 	for _, url := range []string{base + "/users/@me", "http://discord.com/api/users/@me", "https://canary.discord.com/api/v10/users/@me", server.URL + "/users/@me"} {
-		a, err = send(t, server.Client(), http.MethodGet, url, "")
-		require.NoError(t, err)
+		a = answered(t, server.Client(), http.MethodGet, url, "")
 		assert.Equal(t, `{"id":"42"}`, a.body, url)
 		assert.Equal(t, "application/json", a.header.Get("Content-Type"))
 	}
@@ -134,30 +136,11 @@ func TestServerLivesInTheTimeOfABubble(t *testing.T) {
 		began := time.Now()
 		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
 		assert.Equal(t, 300*time.Millisecond, time.Since(began).Truncate(time.Microsecond))
-		a, err := send(t, server.Client(), http.MethodGet, server.URL+"/api/v10/users/@me", "")
-		require.NoError(t, err)
-		assert.Equal(t, http.StatusNoContent, a.status)
+		assert.Equal(t, http.StatusNoContent, answered(t, server.Client(), http.MethodGet, server.URL+"/api/v10/users/@me", "").status)
 		assert.Equal(t, 10*time.Minute+400*time.Millisecond, time.Since(began).Truncate(time.Microsecond))
 		time.Sleep(time.Hour)
 		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
 		assert.Equal(t, began.Add(50*time.Millisecond), server.Requests()[0].Time)
-	})
-}
-
-// A careful client draws no 429 that it could avoid.
-func TestRatelightAvoidsEverythingAvoidable(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		server := discordtest.NewServer(t,
-			discordtest.Sliding(create, 5, 5*time.Second),
-			discordtest.Window(create, 30, time.Minute).Shared(),
-			discordtest.Refuse(create, discordtest.Global, 2*time.Second).Nth(7),
-			discordtest.Latency(80*time.Millisecond))
-		transport := httpclient.NewTransport(httpclient.WithBase(server.Client().Transport))
-		defer transport.Close()
-		assert.NotContains(t, post(t, &http.Client{Transport: transport}, 60), 429)
-		assert.NotEmpty(t, server.Refused())
-		assert.Empty(t, server.Avoidable())
 	})
 }
 

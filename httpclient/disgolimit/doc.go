@@ -4,16 +4,16 @@
 //	defer transport.Close()
 //	client, err := disgo.New(token, bot.WithRestClientConfigOpts(disgolimit.Options(transport)...))
 //
-// Without it disgo's own limiter remains active above the transport. It holds a lock for each channel and route from
-// before a request until after its response. Requests wait for that lock before the transport sees them, so only one is
-// in flight at a time, and predictions, priority and statistics do not include that wait. The limiter also truncates
-// waits to whole seconds, and starts a goroutine that never ends.
+// Without these options disgo's own limiter remains active above the transport. The limiter holds a lock for each
+// channel and route from before a request until after its response. Requests wait for that lock before the transport
+// sees them, so only one of them is in flight at a time, and predictions, priority and statistics do not include that
+// wait. The limiter also truncates waits to whole seconds, and starts a goroutine that never ends.
 //
 // # Contexts
 //
-// rest.WithCtx reaches the transport. It bounds the wait and carries the options of package buckets, such as
-// buckets.ContextWithPriority. disgo calls a function of rest.WithCheck before the request waits, and not again after
-// that.
+// The transport gets the context of rest.WithCtx. The context bounds the wait and carries the options of package
+// buckets, such as buckets.ContextWithPriority. disgo calls a function of rest.WithCheck only before the request waits,
+// and not again after the wait.
 //
 // # Errors
 //

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestOptionsMakeEveryOptionEffective(t *testing.T) {
 	t.Parallel()
-	librarytest.Run(t, "disgolimit", func(transport *httpclient.Transport) librarytest.Library {
+	librarytest.Run(t, "disgolimit", "README.md", func(transport *httpclient.Transport) librarytest.Library {
 		client := rest.New(rest.NewClient("token", disgolimit.Options(transport)...))
 		return librarytest.Library{
 			Send: func(ctx context.Context, channel uint64, content string) error {

@@ -12,15 +12,15 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Action says how the job queue should treat a job.
+// Action says what the job queue should do with a job.
 type Action int
 
 const (
 	// Done: the job is finished.
 	Done Action = iota
-	// Retry: the job failed. Try it again after the job queue's own backoff, which uses up an attempt.
+	// Retry: the job failed. Try it again after the job queue's own backoff. That uses up an attempt.
 	Retry
-	// Snooze: the job has to wait for a limit. Try it again after Decision.After, which uses up no attempt.
+	// Snooze: the job has to wait for a limit. Try it again after Decision.After. That uses up no attempt.
 	Snooze
 	// Cancel: the job can never succeed.
 	Cancel
@@ -41,13 +41,13 @@ func (a Action) String() string {
 	return "unknown"
 }
 
-// Decision says how to treat a job, and why.
+// Decision says what to do with a job, and why.
 type Decision struct {
 	Action Action
 	// After is the time from now until a snoozed job is tried again; 0 for other actions.
 	After time.Duration
 	// Err is the job's error without the secrets of URLs, so it can be stored with the job. errors.Is and errors.As
-	// find the same errors in it as in the original. It is nil if the job is done.
+	// find the same errors in Err as in the original. Err is nil if the job is done.
 	Err error
 }
 
@@ -56,7 +56,7 @@ const (
 	codeInvalidForm       = 50035
 )
 
-// Decide says how to treat a job that ended with an error:
+// Decide says what to do with a job that ended with an error:
 //
 //	Done     nil
 //	Snooze   *ratelimits.TooLongError, *ratelimits.QueueFullError, *ratelimits.BudgetError, *ratelimits.EdgeError,
@@ -66,11 +66,11 @@ const (
 //	         messages opened too fast), and 400 with code 50035 (invalid form)
 //	Retry    everything else: statuses 401 and 5xx, connection errors, errors that have nothing to do with Discord
 //
-// A 401 may be a mistake, and a token may be replaced, so that a job outlives both. It uses up an attempt each time
-// that it gets a 401 itself.
+// A 401 may be a mistake of Discord, and a token may be replaced. A job survives both, because a 401 only leads to
+// another attempt. It uses up an attempt for each 401 that one of its own requests gets.
 //
 // The status is that of a *rest.APIError, or the one that [WithStatus] finds. Call Decide once for each error, because
-// each snooze takes the next free time. It does not block and is safe for concurrent use.
+// each snooze takes the next free time. Decide does not block and is safe for concurrent use.
 func (p *Policy) Decide(err error) Decision {
 	if err == nil {
 		return Decision{}
@@ -136,7 +136,7 @@ type Status struct {
 	RetryAfter time.Duration
 }
 
-// restStatus returns the Status of an error of package rest, zero for other errors.
+// restStatus returns the Status of an error of package rest, the zero Status for other errors.
 func restStatus(err error) (s Status) {
 	e, ok := errors.AsType[*rest.APIError](err)
 	if !ok {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -78,14 +77,11 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 		"anything else":      {errors.New("disk full"), jobs.Retry, 0},
 		"by way of net/http": {&url.Error{Op: "Post", URL: "/", Err: &httpclient.CredentialError{Kind: webhook}}, jobs.Cancel, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				d := exact(t, jobs.WithStatus(of)).Decide(c.err)
-				assert.Equal(t, c.want, d.Action)
-				assert.Equal(t, c.after, d.After)
-				assert.Equal(t, c.err == nil, d.Err == nil)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			d := exact(t, jobs.WithStatus(of)).Decide(c.err)
+			assert.Equal(t, c.want, d.Action)
+			assert.Equal(t, c.after, d.After)
+			assert.Equal(t, c.err == nil, d.Err == nil)
 		})
 	}
 }
@@ -107,17 +103,14 @@ func TestWhatBecomesOfAJobThatDiscordAnswers(t *testing.T) {
 		"503":                 {503, ``, jobs.Retry},
 		"a page that says OK": {520, `<html>`, jobs.Retry},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := discordtest.NewServer(t, discordtest.Answer(create, c.status, c.body))
-				_, err := newClient(t, server).Do(t.Context(), http.MethodPost, "/channels/1/messages", nil)
-				require.Error(t, err)
-				none := jobs.WithStatus(func(error) jobs.Status { return jobs.Status{} })
-				for _, policy := range []*jobs.Policy{exact(t), exact(t, none)} {
-					assert.Equal(t, c.want, policy.Decide(fmt.Errorf("send: %w", err)).Action)
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			server := discordtest.NewServer(t, discordtest.Answer(create, c.status, c.body))
+			_, err := newClient(t, server).Do(t.Context(), http.MethodPost, "/channels/1/messages", nil)
+			require.Error(t, err)
+			none := jobs.WithStatus(func(error) jobs.Status { return jobs.Status{} })
+			for _, policy := range []*jobs.Policy{exact(t), exact(t, none)} {
+				assert.Equal(t, c.want, policy.Decide(fmt.Errorf("send: %w", err)).Action)
+			}
 		})
 	}
 }
@@ -139,39 +132,36 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 		"for good":          {"/channels/1/messages", 100 * time.Hour, jobs.Cancel, 3},
 		"the webhook's own": {"/webhooks/1/token", 5 * time.Minute, jobs.Cancel, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				const attempts = 3
-				start := time.Now()
-				base := roundTripper(func(r *http.Request) (*http.Response, error) {
-					status := http.StatusOK
-					if time.Since(start) < c.wrong {
-						status = http.StatusUnauthorized
-					}
-					header := http.Header{"Via": {"1.1 google"}}
-					return &http.Response{StatusCode: status, Header: header, Body: http.NoBody, Request: r}, nil
-				})
-				client := rest.New("token", rest.WithTransport(httpclient.WithBase(base)))
-				defer client.Close()
-				policy := exact(t)
-				for range 2 { // the second job finds that the token rests
-					used := 0
-					d := jobs.Decision{Action: jobs.Retry}
-					for d.Action == jobs.Retry || d.Action == jobs.Snooze {
-						_, err := client.Do(policy.Context(t.Context()), http.MethodPost, c.path, nil)
-						d = policy.Decide(err)
-						if d.Action == jobs.Retry {
-							if used++; used == attempts {
-								d.Action = jobs.Cancel // by the job queue
-							}
-						}
-						time.Sleep(max(d.After, time.Second))
-					}
-					assert.Equal(t, c.want, d.Action, "%v", d.Err)
-					assert.LessOrEqual(t, used, c.most)
+		inBubble(t, name, func(t *testing.T) {
+			const attempts = 3
+			start := time.Now()
+			base := roundTripper(func(r *http.Request) (*http.Response, error) {
+				status := http.StatusOK
+				if time.Since(start) < c.wrong {
+					status = http.StatusUnauthorized
 				}
+				header := http.Header{"Via": {"1.1 google"}}
+				return &http.Response{StatusCode: status, Header: header, Body: http.NoBody, Request: r}, nil
 			})
+			client := rest.New("token", rest.WithTransport(httpclient.WithBase(base)))
+			defer client.Close()
+			policy := exact(t)
+			for range 2 { // the second job finds that the token rests
+				used := 0
+				d := jobs.Decision{Action: jobs.Retry}
+				for d.Action == jobs.Retry || d.Action == jobs.Snooze {
+					_, err := client.Do(policy.Context(t.Context()), http.MethodPost, c.path, nil)
+					d = policy.Decide(err)
+					if d.Action == jobs.Retry {
+						if used++; used == attempts {
+							d.Action = jobs.Cancel // by the job queue
+						}
+					}
+					time.Sleep(max(d.After, time.Second))
+				}
+				assert.Equal(t, c.want, d.Action, "%v", d.Err)
+				assert.LessOrEqual(t, used, c.most)
+			}
 		})
 	}
 }

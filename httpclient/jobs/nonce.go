@@ -9,11 +9,13 @@ import (
 	"fmt"
 )
 
-// nonceBytes is the most that fits, encoded, into the 25 characters of a nonce (Discord's documentation).
+// nonceBytes is the largest number of bytes whose encoding fits into the 25 characters of a nonce (Discord's
+// documentation).
 const nonceBytes = 18
 
-// Nonce returns a nonce of 24 characters, a hash of the parts. Parts are, for example, the name of the job queue, the
-// job's id, and a number if it sends several messages. The same parts give the same nonce in every process.
+// Nonce returns a nonce of 24 characters, which is a hash of the parts. Parts are, for example, the name of the job
+// queue, the job's id, and a number if the job sends several messages. The same parts give the same nonce in every
+// process.
 func Nonce(parts ...string) string {
 	h := sha256.New()
 	var length [8]byte
@@ -25,9 +27,9 @@ func Nonce(parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:nonceBytes])
 }
 
-// WithNonce returns a message with a nonce that Discord enforces: if it is sent twice within a few minutes, Discord
-// creates it once, and gives both the same response. Only messages to channels have such nonces, webhooks and
-// interactions do not. The message may be any value that is encoded as a JSON object.
+// WithNonce returns a message with a nonce that Discord enforces: if the message is sent twice within a few minutes,
+// Discord creates it once, and gives both requests the same response. Only messages to channels have such nonces;
+// messages of webhooks and interactions do not. The message may be any value that is encoded as a JSON object.
 //
 //	client.DoJSON(ctx, "POST", "/channels/1/messages", jobs.WithNonce(message, nonce), nil)
 func WithNonce(message any, nonce string) json.Marshaler { return enforced{message, nonce} }

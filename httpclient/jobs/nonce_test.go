@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,8 +25,7 @@ func TestANonceIsMadeOfItsParts(t *testing.T) {
 }
 
 func TestAMessageThatIsSentTwiceWithANonceIsCreatedOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		server := discordtest.NewServer(t)
 		client := newClient(t, server)
 		message := jobs.WithNonce(map[string]any{"content": "hello", "nonce": 7}, jobs.Nonce("river", "7"))

@@ -20,7 +20,7 @@ const (
 
 	// unpredicted is how long a job is snoozed if its wait cannot be predicted.
 	unpredicted = 5 * time.Second
-	// globalPace is the distance between two requests at Discord's global limit, 50 a second (its documentation). Jobs
+	// globalPace is the time between two requests at Discord's global limit, 50 a second (its documentation). Jobs
 	// whose limit is not known come back at this pace.
 	globalPace = time.Second / 50
 	// longestWait bounds predicted waits, so that sums of times do not overflow. A job that has to wait longer is
@@ -37,10 +37,10 @@ type settings struct {
 }
 
 // WithMaxWait sets how long a request may wait in the process, 5 s by default. A job that would have to wait longer is
-// snoozed. Zero means that no job waits in the process: a worker is occupied only while its job sends, but windows stay
-// empty until the job queue looks for due jobs again. Set at least twice the interval between two such looks.
+// snoozed. With zero no job waits in the process: a worker is occupied only while its job sends, but windows stay
+// unused until the job queue looks for due jobs again. Set at least twice the interval at which the job queue looks.
 //
-// With it, up to 25 jobs wait for a bucket of 5 a second, so have more workers than that.
+// With the default, up to 25 jobs wait for a bucket of 5 a second, so have more than 25 workers.
 func WithMaxWait(d time.Duration) Option { return func(s *settings) { s.maxWait = d } }
 
 // WithSpread bounds the random delay that is added to each snooze, 1 s by default. It should be less than half of the
@@ -52,8 +52,8 @@ func WithSpread(d time.Duration) Option { return func(s *settings) { s.spread = 
 // concurrent use.
 func WithStatus(f func(error) Status) Option { return func(s *settings) { s.statusOf = f } }
 
-// Policy decides how to treat jobs. Share one among all jobs of a process, because it remembers when snoozed jobs come
-// back. It is safe for concurrent use and needs no Close.
+// Policy decides what to do with jobs. Use the same Policy for all jobs of a process, because it remembers when snoozed
+// jobs come back. It is safe for concurrent use and needs no Close.
 type Policy struct {
 	settings settings
 
@@ -101,10 +101,10 @@ func (p *Policy) Context(ctx context.Context) context.Context {
 
 // slot describes when a snoozed job may come back.
 type slot struct {
-	key  string        // the limit that it waits for
+	key  string        // the limit that the job waits for
 	wait time.Duration // predicted wait without other snoozed jobs
-	pace time.Duration // between two jobs of the key; 0: not known
-	lead time.Duration // by how much it comes back early
+	pace time.Duration // time between two jobs with the same key; 0 if not known
+	lead time.Duration // by how much the job comes back early
 }
 
 // afterTooLong returns how long to snooze a job whose request would have waited too long.
@@ -119,10 +119,10 @@ func (p *Policy) afterTooLong(e *ratelimits.TooLongError) time.Duration {
 	return p.after(s)
 }
 
-// firstSweep is how many limits are remembered before old entries are evicted.
+// firstSweep is the number of remembered limits above which old entries are first evicted.
 const firstSweep = 1024
 
-// after reserves the next free time of the slot's limit, and returns how long it is until then.
+// after reserves the next free time of the slot's limit, and returns how long it is until that time.
 func (p *Policy) after(s slot) time.Duration {
 	now := time.Now()
 	p.mu.Lock()
@@ -146,7 +146,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// forget evicts limits for which no snoozed job is still to come back. p.mu must be held.
+// forget evicts limits for which all snoozed jobs have come back. p.mu must be held.
 func (p *Policy) forget(now time.Time) {
 	for key, last := range p.last {
 		if last.Before(now) {

@@ -22,15 +22,14 @@ func refused(key string, wait time.Duration) error {
 
 func TestTheContextOfAJobBoundsItsWait(t *testing.T) {
 	t.Parallel()
-	wait, ok := buckets.MaxWait(exact(t).Context(t.Context()))
-	assert.True(t, ok)
-	assert.Equal(t, jobs.DefaultMaxWait, wait)
+	options := buckets.OptionsOf(exact(t).Context(t.Context()))
+	assert.True(t, options.HasMaxWait)
+	assert.Equal(t, jobs.DefaultMaxWait, options.MaxWait)
 }
 
 // The seed's formula: the next window, and a whole one more for each window that those before need.
 func TestSnoozedJobsComeBackAtThePaceOfTheirLimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		policy := exact(t)
 		for i := range 1000 {
 			window := 30*time.Second + time.Duration(i/5)*10*time.Second
@@ -42,8 +41,7 @@ func TestSnoozedJobsComeBackAtThePaceOfTheirLimit(t *testing.T) {
 }
 
 func TestJobsThatWaitForDifferentLimitsAreIndependent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		policy := exact(t)
 		for range 100 {
 			policy.Decide(refused("a", time.Minute))
@@ -53,8 +51,7 @@ func TestJobsThatWaitForDifferentLimitsAreIndependent(t *testing.T) {
 }
 
 func TestASnoozeThatIsOverIsNotCounted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		policy := exact(t)
 		for range 10 {
 			policy.Decide(refused("a", time.Minute))
@@ -70,22 +67,18 @@ func TestJobsOfAnUnknownLimitComeBackNoFasterThanTheGlobalLimit(t *testing.T) {
 		"no limit known":   &ratelimits.TooLongError{Key: "a", Wait: time.Minute},
 		"the global limit": &ratelimits.TooLongError{Key: "a", Wait: time.Minute, Global: true, Limit: 1000, Period: time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				policy := exact(t)
-				for range 50 {
-					policy.Decide(err)
-				}
-				assert.Equal(t, time.Minute+time.Second, policy.Decide(err).After)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			policy := exact(t)
+			for range 50 {
+				policy.Decide(err)
+			}
+			assert.Equal(t, time.Minute+time.Second, policy.Decide(err).After)
 		})
 	}
 }
 
 func TestSpreadIsAddedByChance(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		policy, err := jobs.New(jobs.WithSpread(10 * time.Second))
 		require.NoError(t, err)
 		different := make(map[time.Duration]bool)
@@ -101,8 +94,7 @@ func TestSpreadIsAddedByChance(t *testing.T) {
 
 // Whoever says that a limit lasts for ever is not asked again at once.
 func TestAnEndlessWaitIsNoShortOne(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		policy, err := jobs.New()
 		require.NoError(t, err)
 		for range 10 {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -138,34 +137,30 @@ func TestTenThousandJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T
 	t.Parallel()
 	const limit = 5
 	for interval, n := range map[time.Duration]int{time.Second: 2000, 5 * time.Second: 10_000} { // River's, and asynq's
-		t.Run(fmt.Sprint(interval), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second), discordtest.Latency(10*time.Millisecond))
-				client := newClient(t, server)
-				policy, err := jobs.New()
-				require.NoError(t, err)
-				e := &engine{policy: policy, workers: 50, interval: interval, work: func(ctx context.Context, _ int) error {
-					_, err := client.Do(ctx, http.MethodPost, "/channels/1/messages", nil)
-					return err
-				}}
-				start := time.Now()
-				e.run(t, sequence(n))
-				took, ideal := time.Since(start), time.Duration(n/limit-1)*time.Second
-				t.Logf("%v, ideal %v: %.4f; %d snoozes", took, ideal, ideal.Seconds()/took.Seconds(), e.snoozes)
-				assert.GreaterOrEqual(t, ideal.Seconds()/took.Seconds(), 0.97)
-				assert.Empty(t, server.Avoidable())
-				assert.Len(t, server.Requests(), n)
-				assert.Less(t, e.snoozes, 2*n)
-			})
+		inBubble(t, fmt.Sprint(interval), func(t *testing.T) {
+			server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second), discordtest.Latency(10*time.Millisecond))
+			client := newClient(t, server)
+			policy, err := jobs.New()
+			require.NoError(t, err)
+			e := &engine{policy: policy, workers: 50, interval: interval, work: func(ctx context.Context, _ int) error {
+				_, err := client.Do(ctx, http.MethodPost, "/channels/1/messages", nil)
+				return err
+			}}
+			start := time.Now()
+			e.run(t, sequence(n))
+			took, ideal := time.Since(start), time.Duration(n/limit-1)*time.Second
+			t.Logf("%v, ideal %v: %.4f; %d snoozes", took, ideal, ideal.Seconds()/took.Seconds(), e.snoozes)
+			assert.GreaterOrEqual(t, ideal.Seconds()/took.Seconds(), 0.97)
+			assert.Empty(t, server.Avoidable())
+			assert.Len(t, server.Requests(), n)
+			assert.Less(t, e.snoozes, 2*n)
 		})
 	}
 }
 
 // The second guild has jobs of which most are snoozed, too, and they come last.
 func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const many, few, limit = 2000, 200, 5
 		server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second), discordtest.Latency(10*time.Millisecond))
 		client := newClient(t, server)
@@ -191,8 +186,7 @@ func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 // The seed's example (guild-queues-rate-limiting): ten changes of roles in ten seconds for each guild, which responses
 // do not tell.
 func TestJobsComeBackAtThePaceOfADeclaredLimit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const n, guilds, limit, period = 600, 2, 10, 10 * time.Second
 		server := discordtest.NewServer(t, discordtest.Unlimited("*"), discordtest.Latency(10*time.Millisecond))
 		client := newClient(t, server, httpclient.WithBuckets(

@@ -28,6 +28,7 @@ type altered struct {
 	request func(r *buckets.Request)
 	sent    func(sent bool, r ratelimits.Response) bool
 	answer  func(r *ratelimits.Response)
+	end     func(end func())
 	err     func(err error, r *buckets.Request) error
 }
 
@@ -65,14 +66,21 @@ func (e alteredEnd) End(sent bool, r ratelimits.Response) {
 	if e.answer != nil {
 		e.answer(&r)
 	}
-	switch {
-	case !sent:
-		e.lease.Return()
-	case r == (ratelimits.Response{}):
-		e.lease.Release()
-	default:
-		e.lease.Update(r)
+	end := func() {
+		switch {
+		case !sent:
+			e.lease.Return()
+		case r == (ratelimits.Response{}):
+			e.lease.Release()
+		default:
+			e.lease.Update(r)
+		}
 	}
+	if e.end != nil {
+		e.end(end)
+		return
+	}
+	end()
 }
 
 // alter returns what makes an altered manager.

@@ -1,7 +1,6 @@
 package limitertest
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
@@ -66,99 +65,47 @@ func withFields(route routes.CompiledRoute, fields ...string) *buckets.Request {
 	return &buckets.Request{Route: route, Authorization: bot, Fields: func() []string { return fields }}
 }
 
-// answer is a response as it comes from the network.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
-// answered returns a response of the fake Discord as an answer.
-func answered(r *discordsim.Response) answer { return answer{r.Status, r.Header, r.Body} }
-
-func (a answer) parse() ratelimits.Response {
-	var body []byte
-	if a.status == http.StatusTooManyRequests {
-		body = a.body
-	}
-	r := ratelimits.ParseResponse(a.status, a.header, body)
-	r.Stamp = ratelimits.ParseStamp(a.header) // for limiters that share limits with other processes
+// at changes the server of a request, and returns the request.
+func at(server string, r *buckets.Request) *buckets.Request {
+	r.Server = server
 	return r
-}
-
-// fromAPI returns an answer of Discord's API without limits.
-func fromAPI(status int) answer {
-	header := http.Header{}
-	header.Set("Content-Type", "application/json")
-	header.Set("Via", "1.1 google")
-	header.Set("Server", "cloudflare")
-	return answer{status, header, []byte("{}")}
-}
-
-// limits are the values of the headers that describe a bucket.
-type limits struct {
-	hash             string
-	limit, remaining int
-	after            time.Duration
-}
-
-// in adds the headers of l to an answer. An empty hash adds no X-RateLimit-Bucket.
-func (a answer) in(l limits) answer {
-	if l.hash != "" {
-		a.header.Set("X-RateLimit-Bucket", l.hash)
-	}
-	a.header.Set("X-RateLimit-Limit", strconv.Itoa(l.limit))
-	a.header.Set("X-RateLimit-Remaining", strconv.Itoa(l.remaining))
-	a.header.Set("X-RateLimit-Reset", decimal(time.Duration(time.Now().Add(l.after).UnixNano())))
-	a.header.Set("X-RateLimit-Reset-After", decimal(l.after))
-	return a
-}
-
-// decimal formats seconds with three decimal places, and rounds down.
-func decimal(d time.Duration) string {
-	return strconv.FormatFloat(float64(d.Milliseconds())/1000, 'f', 3, 64)
-}
-
-// refusal returns a 429 of the API with a scope: user, shared or global.
-func refusal(scope string, wait time.Duration) answer {
-	a := fromAPI(http.StatusTooManyRequests)
-	a.header.Set("X-RateLimit-Scope", scope)
-	a.header.Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
-	text := "You are being rate limited."
-	if scope == "shared" {
-		text = "The resource is being rate limited."
-	}
-	if scope == "global" {
-		a.header.Set("X-RateLimit-Global", "true")
-	}
-	a.body, _ = json.Marshal(struct {
-		Message    string  `json:"message"`
-		RetryAfter float64 `json:"retry_after"`
-		Global     bool    `json:"global"`
-	}{text, float64(wait.Milliseconds()) / 1000, scope == "global"})
-	return a
-}
-
-// fromEdge returns a 429 of the network in front of Discord, an HTML page. If wait is 0, it has no Retry-After.
-func fromEdge(wait time.Duration) answer {
-	header := http.Header{}
-	header.Set("Content-Type", "text/html; charset=UTF-8")
-	header.Set("Server", "cloudflare")
-	if wait > 0 {
-		header.Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
-	}
-	return answer{http.StatusTooManyRequests, header, []byte("<!doctype html><title>Access denied</title> error code: 1015")}
 }
 
 // ok returns an ordinary response in a bucket.
 func ok(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
-	return fromAPI(http.StatusOK).in(limits{hash, limit, remaining, after}).parse()
+	return in(ratelimits.Response{Status: http.StatusOK}, hash, limit, remaining, after)
 }
 
 // plain returns a response without limits.
-func plain(status int) ratelimits.Response { return fromAPI(status).parse() }
+func plain(status int) ratelimits.Response { return ratelimits.Response{Status: status} }
 
-// refusedBy returns a 429 in a bucket with this many requests remaining.
-func refusedBy(scope, hash string, limit, remaining int, wait time.Duration) ratelimits.Response {
-	return refusal(scope, wait).in(limits{hash, limit, remaining, wait}).parse()
+// refused returns a 429, without a time to wait if that is 0.
+func refused(class ratelimits.Class, wait time.Duration) ratelimits.Response {
+	r := ratelimits.Response{
+		Status: http.StatusTooManyRequests, Class: class, HasRetryAfter: wait > 0, RetryAfter: wait,
+	}
+	return r.Clip()
+}
+
+// refusedIn returns a 429 in the bucket "messages" of five, with this many requests remaining.
+func refusedIn(class ratelimits.Class, remaining int, wait time.Duration) ratelimits.Response {
+	return in(refused(class, wait), "messages", 5, remaining, wait)
+}
+
+// in returns a response with the limit of a bucket. An empty hash is none.
+func in(r ratelimits.Response, hash string, limit, remaining int, after time.Duration) ratelimits.Response {
+	r.Limited, r.Bucket, r.Limit, r.Remaining, r.ResetAfter = true, hash, limit, remaining, after
+	r.Stamp = time.Now().Add(after).UnixMilli() // for limiters that share limits with other processes
+	return r.Clip()
+}
+
+// parse returns what a response of the fake Discord says about limits.
+func parse(r *discordsim.Response) ratelimits.Response {
+	var body []byte
+	if r.Status == http.StatusTooManyRequests {
+		body = r.Body
+	}
+	parsed := ratelimits.ParseResponse(r.Status, r.Header, body)
+	parsed.Stamp = ratelimits.ParseStamp(r.Header)
+	return parsed
 }

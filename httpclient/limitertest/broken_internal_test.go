@@ -24,6 +24,8 @@ func managed(options ...buckets.Option) func(t *testing.T) httpclient.Limiter {
 	return func(t *testing.T) httpclient.Limiter { return manager(t, options...) }
 }
 
+func unlimited(*testing.T) httpclient.Limiter { return buckets.Unlimited{} }
+
 // around returns what makes a limiter around a manager.
 func around[L httpclient.Limiter](wrap func(inner httpclient.Limiter) L) func(t *testing.T) httpclient.Limiter {
 	return func(t *testing.T) httpclient.Limiter { return wrap(manager(t)) }
@@ -40,7 +42,7 @@ func deaf(to without) func(t *testing.T) httpclient.Limiter {
 
 var brokenLimiters = []broken{
 	{
-		name: "no limits", make: func(*testing.T) httpclient.Limiter { return buckets.Unlimited{} },
+		name: "no limits", make: unlimited,
 		fails: []string{
 			"window/", "trouble/", "change/", "foreign/", "memory/", "refusal/", "discovery/cold burst", "order/", "lease/",
 			"max wait/shorter", "max wait/zero", "deadline/before", "global limit/seconds",
@@ -56,7 +58,7 @@ var brokenLimiters = []broken{
 	},
 	{
 		name: "forgets where a request stood", make: alter(altered{request: func(*buckets.Request) {}}),
-		fails: []string{"order/a refused request", "order/two refused requests"},
+		fails: []string{"order/refused requests come first"},
 	},
 	{
 		name: "last come, first served", make: around(func(l httpclient.Limiter) *lastComeFirstServed { return &lastComeFirstServed{inner: l} }),
@@ -140,7 +142,7 @@ var brokenLimiters = []broken{
 		fails: []string{"refusal/at the edge without a time"},
 	},
 	{
-		name: "shortens holds", make: around(func(l httpclient.Limiter) *shortening { return &shortening{inner: l} }),
+		name: "shortens holds", make: shortening,
 		fails: []string{"hold/never shortened/"},
 	},
 	{

@@ -9,29 +9,15 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/ratelimits"
 )
-
-func TestAnswersAreOfTheClassThatTheyStandFor(t *testing.T) {
-	t.Parallel()
-	for _, k := range refusedKinds {
-		want := map[string]ratelimits.Class{
-			"bucket": ratelimits.ClassUser, "resource": ratelimits.ClassShared, "fields": ratelimits.ClassSubLimit,
-			"credential": ratelimits.ClassGlobal, "address": ratelimits.ClassEdge,
-		}[k.name]
-		r := k.answer(k.wait)
-		assert.Equal(t, want, r.Class)
-		assert.Equal(t, k.wait, r.RetryAfter)
-	}
-}
 
 // The fake Discord is told of everything that it counts by, and of what a case has changed.
 func TestDiscordIsToldWhatItCountsBy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiscord(discordsim.Unlimited())
-		d.set(request(message(1)), rule{discordsim.Fixed(1, time.Second), "one"})
-		d.set(request(history(1)), rule{discordsim.Fixed(1, time.Second), "one"})
+		d.set(message(1), discordsim.Fixed(1, time.Second), "one")
+		d.set(history(1), discordsim.Fixed(1, time.Second), "one")
 		assert.Equal(t, http.StatusOK, d.process(request(message(1))).Status)
 		assert.Equal(t, http.StatusTooManyRequests, d.process(request(history(1))).Status, "the same hash and major parameter")
 		assert.Equal(t, http.StatusOK, d.process(request(message(2))).Status, "another major parameter")
@@ -44,7 +30,7 @@ func TestDiscordIsToldWhatItCountsBy(t *testing.T) {
 		for _, want := range []int{http.StatusTooManyRequests, http.StatusTooManyRequests} {
 			assert.Equal(t, want, d.process(withFields(message(3), "content")).Status, "scripted, and not over")
 		}
-		d.set(request(message(3)), rule{discordsim.Quota{}, ""})
+		d.set(message(3), discordsim.Quota{}, "")
 		assert.Equal(t, http.StatusOK, d.process(withFields(message(3), "embeds")).Status, "other fields")
 		assert.Equal(t, tally{arrived: 8, accepted: 5, refused: 2}, d.tally(), "of those that were scripted, the first is not one of the limiter's")
 	})
@@ -54,7 +40,7 @@ func TestRouteWithoutAHashIsDescribedWithoutOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDiscord(discordsim.Unlimited())
-		d.set(request(message(1)), rule{discordsim.Fixed(2, time.Second), ""})
+		d.set(message(1), discordsim.Fixed(2, time.Second), "")
 		header := d.process(request(message(1))).Header
 		assert.Equal(t, []string{"", "1"}, []string{header.Get("X-RateLimit-Bucket"), header.Get("X-RateLimit-Remaining")})
 	})

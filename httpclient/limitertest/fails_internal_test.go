@@ -161,7 +161,7 @@ func TestWhatIsNotPromisedIsSkipped(t *testing.T) {
 		{"memory/of a hold", WithRealTime(), "too long in real time"},
 		{"close/afterwards", Without(), "not an io.Closer"},
 	} {
-		r := record(t, named(t, c.name)[0], func(*testing.T) httpclient.Limiter { return buckets.Unlimited{} }, c.option)
+		r := record(t, named(t, c.name)[0], unlimited, c.option)
 		assert.Contains(t, r.skipped, c.word)
 		assert.Empty(t, r.failures)
 	}
@@ -170,9 +170,17 @@ func TestWhatIsNotPromisedIsSkipped(t *testing.T) {
 func TestSuiteRunsInRealTime(t *testing.T) {
 	t.Parallel()
 	for _, c := range named(t, "lease/Return") {
-		assert.Empty(t, failuresOf(t, c, func(t *testing.T) httpclient.Limiter { return manager(t) }, WithRealTime()))
-		assert.NotEmpty(t, failuresOf(t, c, func(*testing.T) httpclient.Limiter { return buckets.Unlimited{} }, WithRealTime()))
+		assert.Empty(t, failuresOf(t, c, managed(), WithRealTime()))
+		assert.NotEmpty(t, failuresOf(t, c, unlimited, WithRealTime()))
 	}
+}
+
+// What a response says may reach the other parts of a limiter later than a pause.
+func TestSuiteWaitsForNewsInRealTime(t *testing.T) {
+	t.Parallel()
+	tardy := alter(altered{end: func(end func()) { time.AfterFunc(3*realPause, end) }})
+	c := named(t, "close/ends all waits")[0]
+	assert.Empty(t, failuresOf(t, c, tardy, WithRealTime(), WithTolerance(10*time.Second)))
 }
 
 // A grant may be as late as the option says, and a rate as low.

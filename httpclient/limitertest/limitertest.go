@@ -70,33 +70,51 @@ func (s *settings) inTime(t *testing.T, f func(t *testing.T)) {
 // testCase is one situation.
 type testCase struct {
 	name  string
-	why   string  // why it matters, for the text of a failure
-	needs Promise // skipped without this promise; empty: for every limiter
-	one   bool    // skipped without OneMind, too
-	long  bool    // too long for real time
+	why   string // why it matters, for the text of a failure
 	run   func(t *trial)
+	needs []Promise // skipped without one of these
+}
+
+// suite collects cases.
+type suite []testCase
+
+func (s *suite) add(name, why string, run func(t *trial), needs ...Promise) {
+	*s = append(*s, testCase{name, why, run, needs})
 }
 
 // cases returns all cases.
 func cases() []testCase {
-	var all []testCase
-	for _, some := range [][]testCase{
-		argumentCases(), leaseCases(), orderCases(), cancelCases(), momentCases(), deadlineCases(), refusalCases(), holdCases(),
-		discoveryCases(), firstAnswerCases(), pairCases(), troubleCases(), windowCases(), globalCases(), foreignCases(),
-		changeCases(), serverCases(), memoryCases(), closeCases(),
-	} {
-		all = append(all, some...)
-	}
-	return all
+	var s suite
+	s.arguments()
+	s.leases()
+	s.order()
+	s.cancelling()
+	s.deadlines()
+	s.refusals()
+	s.holds()
+	s.discovery()
+	s.firstAnswers()
+	s.pairs()
+	s.troubles()
+	s.windows()
+	s.global()
+	s.foreign()
+	s.changes()
+	s.servers()
+	s.memory()
+	s.closing()
+	return s
 }
 
 // core lists prefixes of the names of Core's cases. The other cases test speed, order and unnecessary waits.
 var core = []string{
-	"arguments/no context", "arguments/no request", "arguments/no route", "arguments/context that has ended", "lease/", "cancel/", "close/",
-	"deadline/after the wait", "deadline/of a wait", "refusal/how long/", "refusal/what waits/", "hold/never shortened/", "refusal/at the edge", "refusal/for thirty years",
-	"discovery/cold burst", "discovery/a second route", "first answer/", "trouble/server errors", "trouble/lost", "trouble/no headers",
-	"trouble/slow answers", "trouble/all of the first", "window/fixed/", "window/sliding/", "window/leaky/", "global limit/seconds",
-	"foreign/costs", "foreign/steady", "change/of the hash while", "change/of the limit", "memory/",
+	"arguments/no context", "arguments/no request", "arguments/no route", "arguments/context that has ended", "lease/",
+	"cancel/", "close/", "deadline/after the wait", "deadline/of a wait", "refusal/how long/", "refusal/what waits/",
+	"hold/never shortened/", "refusal/at the edge", "refusal/for thirty years", "discovery/cold burst",
+	"discovery/a second route", "first answer/", "trouble/server errors", "trouble/lost", "trouble/no headers",
+	"trouble/slow answers", "trouble/all of the first", "window/fixed/", "window/sliding/", "window/leaky/",
+	"global limit/seconds", "foreign/costs", "foreign/steady", "change/of the hash while", "change/of the limit",
+	"memory/",
 }
 
 func coreCases() []testCase {
@@ -110,16 +128,11 @@ func (c *testCase) named(beginnings []string) bool {
 
 // perform runs the case with a new limiter and reports the findings to r.
 func (c *testCase) perform(t *testing.T, r reporter, newLimiter func(t *testing.T) httpclient.Limiter, s settings) {
-	switch {
-	case s.without[c.needs]:
-		r.Skipf("the limiter does not promise %s", c.needs)
-		return
-	case c.one && s.without[OneMind]:
-		r.Skipf("the limiter does not promise %s", OneMind)
-		return
-	case c.long && s.realTime:
-		r.Skipf("this would take too long in real time")
-		return
+	for _, promise := range c.needs {
+		if s.without[promise] {
+			r.Skipf("skipped without: %s", promise)
+			return
+		}
 	}
 	trial := newTrial(r, s, c.why)
 	trial.limiter = newLimiter(t)

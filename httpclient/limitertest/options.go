@@ -27,6 +27,9 @@ const (
 	// requests wait. A limiter that distributes requests among several processes cannot promise it: they learn that
 	// later, by messages or from their own responses.
 	OneMind Promise = "applying each response at once in all parts of the limiter"
+
+	// virtualTime is none of the limiter's: the case would take minutes without it.
+	virtualTime Promise = "virtual time, as this would take too long in real time"
 )
 
 // Option sets what Core and Strict expect of the limiter.
@@ -58,6 +61,7 @@ func settingsOf(options []Option) settings {
 	for _, option := range options {
 		option(&s)
 	}
+	s.without[virtualTime] = s.realTime
 	if s.tolerance == 0 {
 		s.tolerance = defaultTolerance
 		if s.realTime {

@@ -1,16 +1,18 @@
 package limitertest
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // refusedKind is a class of 429 and the requests that it holds.
 type refusedKind struct {
 	name   string
-	needs  Promise
+	needs  []Promise
 	wait   time.Duration
 	answer func(wait time.Duration) ratelimits.Response
 	why    string
@@ -22,63 +24,30 @@ type refusedKind struct {
 var refusedKinds = []refusedKind{
 	{
 		name: "bucket", wait: 1234 * time.Millisecond, fields: true, bucket: true,
-		answer: func(d time.Duration) ratelimits.Response { return refusedBy("user", "messages", 5, 0, d) },
+		answer: func(d time.Duration) ratelimits.Response { return refusedIn(ratelimits.ClassUser, 0, d) },
 		why:    "scope user, nothing left: this bucket is used up, and no other one",
 	},
 	{
 		name: "resource", wait: 1234 * time.Millisecond, fields: true, bucket: true,
-		answer: func(d time.Duration) ratelimits.Response { return refusedBy("shared", "messages", 5, 3, d) },
+		answer: func(d time.Duration) ratelimits.Response { return refusedIn(ratelimits.ClassShared, 3, d) },
 		why:    "scope shared: everybody together has used up this channel, and no other one",
 	},
 	{
-		name: "fields", needs: SubLimits, wait: 1234 * time.Millisecond,
-		answer: func(d time.Duration) ratelimits.Response { return refusedBy("user", "messages", 5, 3, d) },
-		why:    "scope user although some are left: a hidden limit on what the body contains; what contains something else may go",
+		name: "fields", needs: []Promise{SubLimits}, wait: 1234 * time.Millisecond,
+		answer: func(d time.Duration) ratelimits.Response { return refusedIn(ratelimits.ClassSubLimit, 3, d) },
+		why:    "scope user although some are left: a hidden limit on fields of the body; what has other fields may go",
 	},
 	{
 		name: "credential", wait: 1234 * time.Millisecond, fields: true, bucket: true, credential: true,
-		answer: func(d time.Duration) ratelimits.Response { return refusal("global", d).parse() },
+		answer: func(d time.Duration) ratelimits.Response { return refused(ratelimits.ClassGlobal, d) },
 		why:    "a global 429 is about the whole authorization, except interactions, and about no other one",
 	},
 	{
-		name: "address", needs: Edge, wait: 2 * time.Second, fields: true, bucket: true, credential: true, address: true,
-		answer: func(d time.Duration) ratelimits.Response { return fromEdge(d).parse() },
+		name: "address", needs: []Promise{Edge}, wait: 2 * time.Second,
+		fields: true, bucket: true, credential: true, address: true,
+		answer: func(d time.Duration) ratelimits.Response { return refused(ratelimits.ClassEdge, d) },
 		why:    "the network in front of Discord refuses an IP address, whoever sends whatever",
 	},
-}
-
-func refusalCases() []testCase {
-	all := []testCase{
-		{
-			name: "refusal/one goes first", one: true, run: oneGoesFirst,
-			why: "a 429 that nobody expected says that something is not as it was known: one request finds out, at the price of one",
-		},
-		{
-			name: "refusal/of an unknown route, global", one: true, run: globalWhileUnknown,
-			why: "the hold of a credential is for routes that nobody knows, too",
-		},
-		{
-			name: "refusal/at the edge without a time", needs: Edge, run: edgeWithoutTime,
-			why: "a limiter that takes a missing time for none sends again and again, until the address is banned",
-		},
-		{
-			name: "refusal/for thirty years", run: absurdTime,
-			why: "the number is more than fits into an int32 of milliseconds; it must not turn into no wait at all",
-		},
-		{
-			name: "refusal/leaves the count alone", run: resourceKeepsCount,
-			why: "a shared 429 is not about the own bucket; when the hold is over, what was left is left",
-		},
-	}
-	for _, k := range refusedKinds {
-		all = append(all,
-			testCase{name: "refusal/what waits/" + k.name, needs: k.needs, why: k.why, run: func(t *trial) { reaches(t, k, true) }},
-			testCase{
-				name: "refusal/how long/" + k.name, needs: k.needs, run: func(t *trial) { howLong(t, k) },
-				why: "less than the time that was said draws the next 429, more than it is lost",
-			})
-	}
-	return all
 }
 
 // prepareRefusal lets the limiter learn all routes that a refusal may hold, and refuses a message in channel 1. It
@@ -87,15 +56,12 @@ func prepareRefusal(t *trial, k refusedKind) (answered time.Time) {
 	t.tell(message(1), ok("messages", 5, 4, time.Second))
 	t.tell(message(2), ok("messages", 5, 4, time.Second))
 	t.tell(history(1), ok("history", 5, 4, time.Second))
-	t.tell(callback(1), plain(204))
+	t.tell(callback(1), plain(http.StatusNoContent))
 	t.tell(followUp(1), ok("follow-ups", 5, 4, time.Second))
-	foreign := t.call(t.ctx, fromOther(message(1)))
-	t.expect(foreign.granted(), "another credential was expected to be granted at once, but %s", foreign)
-	foreign.update(t, ok("messages", 5, 4, time.Second))
-	refused := t.call(t.ctx, withFields(message(1), "content"))
-	t.expect(refused.granted(), "a grant was expected at once, as four of five are left, but %s", refused)
+	t.granted(fromOther(message(1)), "it is another credential").update(t, ok("messages", 5, 4, time.Second))
+	first := t.granted(withFields(message(1), "content"), "four of five are left")
 	t.wait(10 * time.Millisecond)
-	return refused.update(t, k.answer(k.wait))
+	return first.update(t, k.answer(k.wait))
 }
 
 // reaches checks the requests that must wait after a refusal, or those that must not.
@@ -123,77 +89,194 @@ func reaches(t *trial, k refusedKind, waits bool) {
 	}
 }
 
-func howLong(t *trial, k refusedKind) {
-	answered := prepareRefusal(t, k)
+func (s *suite) refusals() {
+	for _, k := range refusedKinds {
+		s.add("refusal/what waits/"+k.name, k.why, func(t *trial) { reaches(t, k, true) }, k.needs...)
+		s.add("refusal/how long/"+k.name,
+			"less than the time that was said draws the next 429, more than it is lost", func(t *trial) {
+				answered := prepareRefusal(t, k)
+				next := t.call(t.ctx, withFields(message(1), "content"))
+				t.grantedAfter(next, answered, k.wait, "the next request")
+				next.update(t, ok("messages", 5, 4, time.Second))
+				t.must(message(1), "the hold is over and four of five are left").giveBack(t)
+			}, k.needs...)
+	}
+	s.add("refusal/one goes first",
+		"a 429 that nobody expected says that something is not as it was known: one request finds out, at the price of one",
+		func(t *trial) {
+			t.tell(message(1), ok("messages", 5, 4, time.Second))
+			c := t.must(message(1), "four of five are left")
+			t.wait(10 * time.Millisecond)
+			answered := c.update(t, refusedIn(ratelimits.ClassUser, 0, time.Second))
+			all := t.asks(4, message(1))
+			t.grantedAfter(all[0], answered, time.Second, "the first in line")
+			t.expectGrants(1, all, "one goes first")
+			all[0].update(t, ok("messages", 5, 4, time.Second))
+			t.wait(t.late(1))
+			t.expectGrants(4, all, "the first was accepted with four left")
+		}, OneMind)
+	s.add("refusal/of an unknown route, global",
+		"the hold of a credential is for routes that nobody knows, too", func(t *trial) {
+			probe := t.must(message(1), "it is the first")
+			waiting := t.asks(3, message(1))
+			if count(waiting) > 0 {
+				t.expect(t.without[Discovery], "those behind the first were expected to wait, but %s", waiting[0])
+				return
+			}
+			answered := probe.update(t, refused(ratelimits.ClassGlobal, 2*time.Second))
+			t.expectWait(request(history(1)), true, "another route of the credential")
+			t.wait(2*time.Second - t.late(1))
+			t.expectGrants(0, waiting, "the hold lasts for two seconds")
+			t.grantedAfter(waiting[0], answered, 2*time.Second, "the first in line")
+			t.expectGrants(1, waiting, "one goes first, as the route is as unknown as before")
+			waiting[0].update(t, ok("messages", 5, 4, time.Second))
+			t.expectGrants(3, waiting, "the first was accepted with four left")
+		}, OneMind)
+	s.add("refusal/at the edge without a time",
+		"a limiter that takes a missing time for none sends again and again, until the address is banned", func(t *trial) {
+			t.tell(message(1), ok("messages", 5, 4, time.Second))
+			answered := t.must(message(1), "four of five are left").update(t, refused(ratelimits.ClassEdge, 0))
+			for _, r := range []*buckets.Request{request(message(1)), request(callback(1)), fromOther(message(1))} {
+				t.expectWait(r, true, r.Route.String())
+			}
+			c := t.ask(message(1))
+			t.wait(500 * time.Millisecond)
+			t.expect(c.waiting(), "a wait of half a second, at the least, was expected, but %s", c)
+			t.wait(time.Until(answered.Add(time.Minute)))
+			t.expect(c.granted(), "a try within a minute was expected, but %s", c)
+		}, Edge)
+	s.add("refusal/for thirty years",
+		"the number is more than fits into an int32 of milliseconds; it must not turn into no wait at all", func(t *trial) {
+			t.tell(message(1), ok("messages", 5, 4, time.Second))
+			t.must(message(1), "four of five are left").update(t, refusedIn(ratelimits.ClassUser, 0, 1e9*time.Second))
+			t.wait(3 * time.Second)
+			t.expectWait(request(message(1)), true, "the refused bucket")
+			t.must(message(2), "another channel has nothing to do with it").giveBack(t)
+		})
+	s.add("refusal/leaves the count alone",
+		"a shared 429 is not about the own bucket; when the hold is over, what was left is left", func(t *trial) {
+			t.tell(message(1), ok("messages", 5, 4, time.Minute))
+			c := t.must(message(1), "four of five are left")
+			t.wait(10 * time.Millisecond)
+			answered := c.update(t, in(refused(ratelimits.ClassShared, time.Second), "messages", 5, 3, time.Minute))
+			next := t.ask(message(1))
+			t.grantedAfter(next, answered, time.Second, "the next request")
+			// One after the other, because the resource may still be short.
+			for left := 2; left >= 0; left-- {
+				next.update(t, ok("messages", 5, left, 59*time.Second))
+				next = t.ask(message(1))
+				t.expect(next.granted() == (left > 0), "with %d of five left: %s", left, next)
+			}
+		})
+}
+
+func (s *suite) holds() {
+	for _, k := range refusedKinds {
+		if !k.address {
+			s.add("hold/what may go/"+k.name, k.why, func(t *trial) { reaches(t, k, false) }, k.needs...)
+		}
+		s.add("hold/never shortened/"+k.name,
+			"answers arrive in any order, and a shorter time that arrives later does not take back the longer one",
+			func(t *trial) { neverShortened(t, k) }, k.needs...)
+	}
+	s.add("hold/interactions have no lane in common",
+		"an interaction has to be answered within three seconds; twenty of them must not stand in one queue",
+		func(t *trial) {
+			w := newWorld(t)
+			w.setTrip(100 * time.Millisecond)
+			w.sends(1, callback(1))
+			w.wait(200 * time.Millisecond)
+			for n := range 20 {
+				w.sends(1, callback(n+2))
+			}
+			t.expectGrants(21, w.sent, "each is the answer to an interaction of its own")
+			w.finish(10 * time.Second)
+		})
+	s.add("hold/credentials are apart",
+		"Discord counts each credential for itself; one that is used up must not stop another", func(t *trial) {
+			t.tell(message(1), ok("messages", 2, 0, 10*time.Second))
+			t.granted(fromOther(message(1)), "it is another credential").update(t, ok("messages", 2, 1, 10*time.Second))
+			t.expectWait(fromOther(message(1)), false, "the other credential, with one of two left,")
+			t.expectWait(request(message(1)), true, "the first credential, which has used up its bucket,")
+			t.granted(&buckets.Request{Route: message(1)}, "it has no credential")
+		})
+}
+
+func neverShortened(t *trial, k refusedKind) {
+	t.tell(message(1), ok("messages", 5, 4, time.Second))
+	var flying []*call
+	for n := range 2 {
+		r := withFields(message(1), "content")
+		if n > 0 && k.address {
+			r.Authorization = other
+		}
+		c := t.call(t.ctx, r)
+		if n > 0 && t.throughput == 0 && c.waiting() {
+			c.cancel() // it sends one at a time, so no answer can arrive later
+			return
+		}
+		t.expect(t.soon(c.granted), "a grant was expected at once, as four of five are left, but %s", c)
+		flying = append(flying, c)
+	}
+	t.wait(10 * time.Millisecond)
+	answered := flying[0].update(t, k.answer(3*time.Second))
+	t.wait(10 * time.Millisecond)
+	flying[1].update(t, k.answer(time.Second))
 	next := t.call(t.ctx, withFields(message(1), "content"))
-	t.grantedAfter(next, answered, k.wait, "the next request")
-	next.update(t, ok("messages", 5, 4, time.Second))
-	t.must(message(1), "the hold is over and four of five are left").giveBack(t)
+	t.wait(3*time.Second - time.Since(answered) - t.late(1))
+	t.expect(next.waiting(), "a wait of 3s was expected, as the first answer said, but %s", next)
+	t.wait(time.Second + t.late(2))
+	t.expect(next.granted(), "a grant was expected after the longer of the two waits, 3s, but %s", next)
+	waited := next.now().at.Sub(answered)
+	t.expect(waited >= 3*time.Second, "a wait of 3s was expected, as the first answer said, but it was %v", waited)
 }
 
-func oneGoesFirst(t *trial) {
-	t.tell(message(1), ok("messages", 5, 4, time.Second))
-	c := t.must(message(1), "four of five are left")
-	t.wait(10 * time.Millisecond)
-	answered := c.update(t, refusedBy("user", "messages", 5, 0, time.Second))
-	all := t.asks(4, message(1))
-	t.grantedAfter(all[0], answered, time.Second, "the first in line")
-	t.expect(count(all) == 1, "one was expected to go first, but %d went", count(all))
-	all[0].update(t, ok("messages", 5, 4, time.Second))
-	t.wait(t.late(1))
-	t.expect(count(all) == 4, "the others were expected to follow when it was accepted with four left, but %d have gone", count(all)-1)
-}
+// elsewhere is a server that is not Discord.
+const elsewhere = "compatible.example"
 
-func globalWhileUnknown(t *trial) {
-	probe := t.must(message(1), "it is the first")
-	waiting := t.asks(3, message(1))
-	if count(waiting) > 0 {
-		t.expect(t.without[Discovery], "those behind the first on an unknown route were expected to wait, but %s", waiting[0])
-		return
-	}
-	answered := probe.update(t, refusal("global", 2*time.Second).parse())
-	t.expect(t.waits(request(history(1))), "another route of the credential was expected to wait")
-	t.wait(2*time.Second - t.late(1))
-	t.expect(count(waiting) == 0, "nobody was expected to go in the first two seconds, but %d did", count(waiting))
-	t.grantedAfter(waiting[0], answered, 2*time.Second, "the first in line")
-	t.expect(count(waiting) == 1, "one was expected to go first, as the route is as unknown as before, but %d did", count(waiting))
-	waiting[0].update(t, ok("messages", 5, 4, time.Second))
-	t.expect(count(waiting) == 3, "the others were expected to follow, but %d of 3 have gone", count(waiting))
-}
-
-func edgeWithoutTime(t *trial) {
-	t.tell(message(1), ok("messages", 5, 4, time.Second))
-	answered := t.must(message(1), "four of five are left").update(t, fromEdge(0).parse())
-	for _, r := range []*buckets.Request{request(message(1)), request(callback(1)), fromOther(message(1))} {
-		t.expect(t.waits(r), "%v was expected to wait", r.Route)
-	}
-	c := t.ask(message(1))
-	t.wait(500 * time.Millisecond)
-	t.expect(c.waiting(), "a wait of half a second, at the least, was expected, but %s", c)
-	t.wait(time.Until(answered.Add(time.Minute)))
-	t.expect(c.granted(), "a try within a minute was expected, but %s", c)
-}
-
-func absurdTime(t *trial) {
-	t.tell(message(1), ok("messages", 5, 4, time.Second))
-	c := t.must(message(1), "four of five are left")
-	c.update(t, refusedBy("user", "messages", 5, 0, 1e9*time.Second))
-	t.wait(3 * time.Second)
-	t.expect(t.waits(request(message(1))), "the refused bucket was expected to wait")
-	t.must(message(2), "another channel has nothing to do with it").giveBack(t)
-}
-
-func resourceKeepsCount(t *trial) {
-	t.tell(message(1), ok("messages", 5, 4, time.Minute))
-	c := t.must(message(1), "four of five are left")
-	t.wait(10 * time.Millisecond)
-	answered := c.update(t, refusal("shared", time.Second).in(limits{"messages", 5, 3, time.Minute}).parse())
-	next := t.ask(message(1))
-	t.grantedAfter(next, answered, time.Second, "the next request")
-	// One after the other, because the resource may still be short.
-	for left := 2; left >= 0; left-- {
-		next.update(t, ok("messages", 5, left, 59*time.Second))
-		next = t.ask(message(1))
-		t.expect(next.granted() == (left > 0), "with %d of five left, the next was expected to go if there is one, but %s", left, next)
+func (s *suite) servers() {
+	const why = "different servers share nothing: another one must neither stop Discord's limits nor use them up"
+	theirs := func() *buckets.Request { return at(elsewhere, request(message(1))) }
+	s.add("server/buckets are apart", why, func(t *trial) {
+		t.tell(message(1), ok("messages", 2, 0, 10*time.Second))
+		t.granted(theirs(), "only Discord's bucket is used up").update(t, ok("messages", 2, 1, 10*time.Second))
+		t.expectWait(theirs(), false, "the other server, with one of two left,")
+		t.expectWait(request(message(1)), true, "Discord, where the bucket is used up, whatever the other server says,")
+		t.granted(theirs(), "one is left").update(t, ok("messages", 2, 0, 10*time.Second))
+		t.expectWait(theirs(), true, "the other server, where the bucket is used up as well,")
+	})
+	s.add("server/without a hash, too", why, func(t *trial) {
+		t.tell(message(1), ok("", 1, 0, 10*time.Second))
+		t.granted(theirs(), "only Discord's route is used up").update(t, plain(http.StatusOK))
+		t.expectWait(request(message(1)), true, "Discord, where the route is used up,")
+	}, OneMind)
+	s.add("server/the global limit is each one's own", why, func(t *trial) { // requests to a route without a limit
+		t.needsGlobal()
+		for _, server := range []string{"", elsewhere} {
+			t.call(t.ctx, at(server, request(message(1)))).update(t, plain(http.StatusOK))
+		}
+		t.wait(4 * time.Second)
+		for _, server := range []string{"", elsewhere} {
+			var all []*call
+			for range t.settings.global + 1 {
+				all = append(all, t.call(t.ctx, at(server, request(message(1)))))
+			}
+			t.expectGrants(t.settings.global, all, "in the first second of server "+server)
+		}
+	})
+	for _, k := range refusedKinds {
+		s.add("server/refusals hold nothing elsewhere/"+k.name, why, func(t *trial) {
+			for _, route := range []routes.CompiledRoute{message(1), message(2)} {
+				c := t.granted(at(elsewhere, request(route)), "nothing stands against it yet")
+				c.update(t, ok("messages", 5, 4, time.Second))
+			}
+			prepareRefusal(t, k)
+			for _, r := range []*buckets.Request{
+				withFields(message(1), "content"), request(message(2)), request(history(1)), request(callback(2)),
+			} {
+				t.granted(at(elsewhere, r), "the refusal was Discord's").giveBack(t)
+			}
+			t.expectWait(withFields(message(1), "content"), true, "a request of the same kind at Discord")
+		}, k.needs...)
 	}
 }

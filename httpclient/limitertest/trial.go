@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 // reporter gets the findings of a case, usually a *testing.T.
@@ -38,23 +41,11 @@ func newTrial(r reporter, s settings, why string) *trial {
 	return t
 }
 
-// errorf reports a failure and continues.
-func (t *trial) errorf(format string, arguments ...any) {
-	t.reporter.Helper()
-	t.reporter.Errorf(format+"\nwhy it matters: %s", append(arguments, t.why)...)
-}
-
-// fatalf reports a failure and ends the case.
-func (t *trial) fatalf(format string, arguments ...any) {
-	t.reporter.Helper()
-	t.reporter.Fatalf(format+"\nwhy it matters: %s", append(arguments, t.why)...)
-}
-
 // expect ends the case with a failure unless ok is true.
 func (t *trial) expect(ok bool, format string, arguments ...any) {
 	t.reporter.Helper()
 	if !ok {
-		t.fatalf(format, arguments...)
+		t.reporter.Fatalf(format+"\nwhy it matters: %s", append(arguments, t.why)...)
 	}
 }
 
@@ -72,7 +63,8 @@ func (t *trial) finish() {
 	t.cancel()
 	t.settle()
 	if n := t.asking.Load(); n > 0 {
-		t.errorf("every wait was expected to end with its context, but %d requests still wait", n)
+		t.reporter.Errorf("every wait was expected to end with its context, but %d requests still wait\n"+
+			"why it matters: %s", n, t.why)
 		if closer, ok := t.limiter.(io.Closer); ok {
 			closer.Close() // which may end them
 		}
@@ -95,6 +87,19 @@ func (t *trial) settle() {
 	synctest.Wait()
 }
 
+// soon reports whether a condition holds. In real time it gives it as long as a grant may be late, because nothing
+// tells when what one part of a limiter has learned has reached the others.
+func (t *trial) soon(holds func() bool) bool {
+	deadline := time.Now().Add(t.tolerance)
+	for !holds() {
+		if !t.realTime || time.Now().After(deadline) {
+			return false
+		}
+		t.settle()
+	}
+	return true
+}
+
 // wait lets time pass.
 func (t *trial) wait(d time.Duration) {
 	time.Sleep(d)
@@ -108,6 +113,14 @@ func (t *trial) late(rounds int) time.Duration {
 		d += t.pause
 	}
 	return d
+}
+
+// rounds returns how often to repeat a race, or how many requests to send: fewer in real time.
+func (t *trial) rounds(inBubble, inRealTime int) int {
+	if t.realTime {
+		return inRealTime
+	}
+	return inBubble
 }
 
 // sleep waits for d, or until the case ends. It reports whether the case goes on.
@@ -125,8 +138,225 @@ func (t *trial) sleep(d time.Duration) bool {
 	}
 }
 
+// withMaxWait returns a context that bounds waits to d.
+func (t *trial) withMaxWait(d time.Duration) context.Context {
+	return buckets.ContextWithMaxWait(t.ctx, d)
+}
+
 // isTooLong reports whether err is a *ratelimits.TooLongError.
 func isTooLong(err error) bool {
 	var tooLong *ratelimits.TooLongError
 	return errors.As(err, &tooLong)
+}
+
+// call is a call of AcquireRequest in the background, or a request that world.post sends.
+type call struct {
+	request *buckets.Request
+	cancel  context.CancelFunc
+	began   time.Time
+
+	mu    sync.Mutex
+	lease buckets.Lease
+	outcome
+}
+
+// outcome is what has become of a call so far.
+type outcome struct {
+	done   bool      // AcquireRequest has returned, or the request has been answered
+	err    error     // the reason why it was not granted
+	at     time.Time // of the first grant, or of the error
+	grants int
+	status int // of the latest answer, 0: none
+}
+
+func (c *call) now() outcome {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.outcome
+}
+
+func (c *call) granted() bool { return c.now().grants > 0 }
+
+// waiting reports whether the call waits for its first grant.
+func (c *call) waiting() bool {
+	o := c.now()
+	return !o.done && o.grants == 0
+}
+
+// String describes the state of the call, for messages.
+func (c *call) String() string {
+	switch o := c.now(); {
+	case o.err != nil:
+		return "it failed after " + o.at.Sub(c.began).String() + ": " + o.err.Error()
+	case o.grants == 0:
+		return "it waits"
+	default:
+		return "it was granted after " + o.at.Sub(c.began).String()
+	}
+}
+
+// grant records a grant and returns the number of earlier ones.
+func (c *call) grant(lease buckets.Lease) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.grants++; c.grants == 1 {
+		c.at = time.Now()
+	}
+	c.lease = lease
+	return c.grants - 1
+}
+
+// end records that nothing more will become of the call.
+func (c *call) end(status int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done, c.status, c.err = true, status, err
+	if err != nil && c.grants == 0 {
+		c.at = time.Now()
+	}
+}
+
+// held returns the lease, zero if there is none.
+func (c *call) held() buckets.Lease {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lease
+}
+
+// acquire calls AcquireRequest.
+func (t *trial) acquire(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
+	t.asking.Add(1)
+	defer t.asking.Add(-1)
+	return t.limiter.AcquireRequest(ctx, r)
+}
+
+// call calls AcquireRequest in the background. It returns when AcquireRequest has returned or waits.
+func (t *trial) call(ctx context.Context, r *buckets.Request) *call {
+	ctx, cancel := context.WithCancel(ctx)
+	c := &call{request: r, cancel: cancel, began: time.Now()}
+	t.background(func() {
+		defer cancel()
+		lease, err := t.acquire(ctx, r)
+		if err == nil {
+			c.grant(lease)
+		}
+		c.end(0, err)
+	})
+	t.settle()
+	return c
+}
+
+// ask acquires a request to the route with the usual credential.
+func (t *trial) ask(route routes.CompiledRoute) *call { return t.call(t.ctx, request(route)) }
+
+// asks acquires n requests, one after the other.
+func (t *trial) asks(n int, route routes.CompiledRoute) []*call {
+	var all []*call
+	for range n {
+		all = append(all, t.ask(route))
+	}
+	return all
+}
+
+// granted acquires a request that must be granted at once.
+func (t *trial) granted(r *buckets.Request, because string) *call {
+	t.reporter.Helper()
+	c := t.call(t.ctx, r)
+	t.expect(t.soon(c.granted), "%v was expected to be granted at once (%s), but %s", r.Route, because, c)
+	return c
+}
+
+// must acquires a request to the route that must be granted at once.
+func (t *trial) must(route routes.CompiledRoute, because string) *call {
+	t.reporter.Helper()
+	return t.granted(request(route), because)
+}
+
+// waiter acquires a request to the route that must wait.
+func (t *trial) waiter(route routes.CompiledRoute, because string) *call {
+	t.reporter.Helper()
+	c := t.ask(route)
+	waits := t.soon(func() bool {
+		if t.realTime && c.granted() { // by a part of the limiter that has not heard the news
+			c.giveBack(t)
+			c = t.ask(route)
+		}
+		return c.waiting()
+	})
+	t.expect(waits, "%v was expected to wait (%s), but %s", route, because, c)
+	return c
+}
+
+// tell sends one request and updates its lease with the answer. It returns the time of the update.
+func (t *trial) tell(route routes.CompiledRoute, answer ratelimits.Response) time.Time {
+	t.reporter.Helper()
+	return t.must(route, "nothing stands against it yet").update(t, answer)
+}
+
+// waits reports whether a request would have to wait now. It leaves the limiter unchanged.
+func (t *trial) waits(r *buckets.Request) bool {
+	c := t.call(t.ctx, r)
+	granted := c.granted()
+	if !granted {
+		c.cancel()
+		t.settle()
+	}
+	c.giveBack(t) // also if it was granted meanwhile
+	return !granted
+}
+
+// expectWait expects that a request would have to wait now, or would not.
+func (t *trial) expectWait(r *buckets.Request, want bool, what string) {
+	t.reporter.Helper()
+	text := map[bool]string{true: "wait", false: "go at once"}
+	got := t.soon(func() bool { return t.waits(r) == want })
+	t.expect(got, "%s was expected to %s, but would %s", what, text[want], text[!want])
+}
+
+// update ends the lease with an answer, and returns the time of the update.
+func (c *call) update(t *trial, answer ratelimits.Response) time.Time {
+	answered := time.Now()
+	c.held().Update(answer)
+	t.settle()
+	return answered
+}
+
+// release ends the lease of a request that was sent and got no answer.
+func (c *call) release(t *trial) {
+	c.held().Release()
+	t.settle()
+}
+
+// giveBack ends the lease of a request that was not sent.
+func (c *call) giveBack(t *trial) {
+	c.held().Return()
+	t.settle()
+}
+
+// count returns how many calls are granted.
+func count(all []*call) int {
+	n := 0
+	for _, c := range all {
+		if c.granted() {
+			n++
+		}
+	}
+	return n
+}
+
+// expectGrants expects that so many of the calls are granted.
+func (t *trial) expectGrants(want int, all []*call, because string) {
+	t.reporter.Helper()
+	got := count(all)
+	t.expect(got == want, "%d of %d were expected to be granted (%s), but %d were", want, len(all), because, got)
+}
+
+// grantedAfter expects that a call is granted d after since: not earlier, and not much later.
+func (t *trial) grantedAfter(c *call, since time.Time, d time.Duration, what string) {
+	t.reporter.Helper()
+	t.wait(time.Until(since.Add(d)) + t.late(1))
+	t.expect(c.granted(), "%s was expected to be granted %v after the answer, but %s", what, d, c)
+	after := c.now().at.Sub(since)
+	t.expect(after >= d, "%s was expected to wait for %v, but was granted after %v", what, d, after)
+	t.expect(after <= d+t.late(1), "%s was expected to wait for %v and no longer, but for %v", what, d, after)
 }

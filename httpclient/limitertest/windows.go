@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // kinds lists the ways in which a bucket may count. Discord has all of them, and its headers do not distinguish them.
@@ -23,99 +24,60 @@ var distances = []struct {
 	{20 * time.Millisecond, 2500 * time.Millisecond, true},
 }
 
-func windowCases() []testCase {
-	all := []testCase{{
-		name: "window/a lower count is not raised by an older answer", run: olderAnswer,
-		why: "answers arrive in any order; what is left never rises within a window",
-	}}
+func (s *suite) windows() {
+	s.add("window/a lower count is not raised by an older answer",
+		"answers arrive in any order; what is left never rises within a window", func(t *trial) {
+			t.tell(message(1), ok("messages", 5, 4, 2*time.Second))
+			first, second := t.must(message(1), "four of five are left"), t.must(message(1), "three of five are left")
+			t.wait(10 * time.Millisecond)
+			second.update(t, ok("messages", 5, 1, 1990*time.Millisecond)) // another client has sent one, too
+			first.update(t, ok("messages", 5, 3, 1990*time.Millisecond))
+			all := t.asks(4, message(1))
+			t.expect(count(all) <= 1, "one was expected to go at the most, as one of five is left, but %d did", count(all))
+			t.wait(2*time.Second + t.late(1))
+			t.expect(all[0].granted(), "the first in line was expected to go in the next window, but %s", all[0])
+		})
 	for _, k := range kinds {
 		for _, d := range distances {
-			var needs Promise
-			if k == discordsim.KindLeaky && d.jitter >= 800*time.Millisecond {
-				needs = SlowRefill
+			var needs []Promise
+			if k == discordsim.KindLeaky && d.disordered {
+				needs = []Promise{SlowRefill}
 			}
-			all = append(all, testCase{
-				name: fmt.Sprintf("window/%s/round trip %v to %v", k, d.trip, d.trip+d.jitter), needs: needs,
-				run: func(t *trial) {
-					w := limited(t, message(1), discordsim.Quota{Kind: k, Limit: 5, Period: time.Second})
+			s.add(fmt.Sprintf("window/%s/round trip %v to %v", k, d.trip, d.trip+d.jitter),
+				"as many as allowed in every window, whatever the kind of the bucket and the distance, and no 429", func(t *trial) {
+					const n, limit, period = 60, 5, time.Second
+					w := limited(t, discordsim.Quota{Kind: k, Limit: limit, Period: period})
 					w.setTrip(d.trip)
 					w.jitter = d.jitter
-					usedUp(w, d.trip, d.disordered)
-				},
-				why: "as many as allowed in every window, whatever the kind of the bucket and the distance, and no 429",
-			})
+					all := w.sends(n, message(1))
+					took := w.delivered(10*time.Minute, all, "all")
+					w.inOrder(all)
+					if d.disordered || w.throughput == 0 {
+						return
+					}
+					ideal := time.Duration(n/limit-1)*(period+d.trip) + d.trip
+					reached := float64(ideal) / float64(took)
+					w.expect(reached >= w.throughput, "%v was expected, or at least %.2f of that rate, but it took %v, which is %.2f",
+						ideal, w.throughput, took, reached)
+				}, needs...)
 		}
-		all = append(all, testCase{
-			name: fmt.Sprintf("window/%s/one by one", k), run: func(t *trial) { oneByOne(t, k) },
-			why: "who sends one after the other meets the same limit as who sends many together",
-		})
+		s.add(fmt.Sprintf("window/%s/one by one", k),
+			"who sends one after the other meets the same limit as who sends many together", func(t *trial) {
+				w := limited(t, discordsim.Quota{Kind: k, Limit: 3, Period: 500 * time.Millisecond})
+				for range 12 {
+					w.sends(1, message(1))
+					w.finish(20 * time.Second)
+				}
+				w.delivered(time.Second, w.sent, "all")
+			})
 	}
-	return all
-}
-
-// usedUp sends many requests at once. It expects that none is refused, and that they do not take too long.
-func usedUp(w *world, trip time.Duration, disordered bool) {
-	n, q := 60, w.rules[message(1).Route().String()].quota
-	all := w.sends(n, message(1))
-	took := w.delivered(10*time.Minute, all, "all")
-	w.inOrder(all)
-	if disordered || w.throughput == 0 {
-		return
-	}
-	ideal := time.Duration(n/q.Limit-1)*(q.Period+trip) + trip
-	reached := float64(ideal) / float64(took)
-	w.expect(reached >= w.throughput, "%v was expected, or at least %.2f of that rate, but it took %v, which is %.2f", ideal, w.throughput, took, reached)
-}
-
-func oneByOne(t *trial, k discordsim.Kind) {
-	w := limited(t, message(1), discordsim.Quota{Kind: k, Limit: 3, Period: 500 * time.Millisecond})
-	for range 12 {
-		w.sends(1, message(1))
-		w.finish(20 * time.Second)
-	}
-	w.acceptedAll(w.sent, "all")
-	w.refusedNone()
-}
-
-func olderAnswer(t *trial) {
-	t.tell(message(1), ok("messages", 5, 4, 2*time.Second))
-	first, second := t.must(message(1), "four of five are left"), t.must(message(1), "three of five are left")
-	t.wait(10 * time.Millisecond)
-	second.update(t, ok("messages", 5, 1, 1990*time.Millisecond)) // another client has sent one, too
-	first.update(t, ok("messages", 5, 3, 1990*time.Millisecond))
-	all := t.asks(4, message(1))
-	t.expect(count(all) <= 1, "one was expected to go at the most, as the lowest count says that one of five is left, but %d did", count(all))
-	t.wait(2*time.Second + t.late(1))
-	t.expect(all[0].granted(), "the first in line was expected to go in the next window, but %s", all[0])
-}
-
-func globalCases() []testCase {
-	all := []testCase{
-		{
-			name: "global limit/each credential for itself", run: globalApart,
-			why: "Discord counts each credential for itself",
-		},
-		{
-			name: "global limit/interactions do not count", run: globalExempt,
-			why: "an interaction has to be answered within three seconds, and is not counted",
-		},
-	}
-	for _, phase := range []time.Duration{0, 300 * time.Millisecond, 999 * time.Millisecond} {
-		all = append(all, testCase{
-			name: fmt.Sprintf("global limit/seconds that begin at %v", phase), run: func(t *trial) { globalPaced(t, phase) },
-			why: "the server's seconds begin when they do, and a global 429 stops everything",
-		})
-	}
-	return all
 }
 
 // globalWorld returns a world whose global limit counts seconds that begin at phase. The limiter knows the limit of the
 // route. It skips the case if the limiter has no global limit.
 func globalWorld(t *trial, phase time.Duration) *world {
-	if t.global == 0 {
-		t.reporter.Skipf("the limiter has no global limit")
-	}
-	w := worldWith(t, discordsim.Aligned(t.global, time.Second, phase))
+	t.needsGlobal()
+	w := worldWith(t, discordsim.Aligned(t.settings.global, time.Second, phase))
 	w.jitter = time.Millisecond
 	w.sends(1, message(1))
 	w.finish(time.Second)
@@ -123,34 +85,158 @@ func globalWorld(t *trial, phase time.Duration) *world {
 	return w
 }
 
-func globalPaced(t *trial, phase time.Duration) {
-	w := globalWorld(t, phase)
-	n := t.global*2 + t.global/2
-	for i := range n {
-		w.post(w.ctx, request(message(i%7+1)))
+func (s *suite) global() {
+	for _, phase := range []time.Duration{0, 300 * time.Millisecond, 999 * time.Millisecond} {
+		s.add(fmt.Sprintf("global limit/seconds that begin at %v", phase),
+			"the server's seconds begin when they do, and a global 429 stops everything", func(t *trial) {
+				w := globalWorld(t, phase)
+				n := w.settings.global*2 + w.settings.global/2
+				for i := range n {
+					w.post(request(message(i%7 + 1)))
+				}
+				took := w.delivered(time.Minute, w.sent, "all")
+				most := 2500*time.Millisecond + w.late(2)
+				w.expect(took < most || w.throughput == 0, "%d requests at %d in a second were expected to take less than %v, "+
+					"but took %v", n, w.settings.global, most, took)
+			})
 	}
-	took := w.delivered(time.Minute, w.sent, "all")
-	most := 2500*time.Millisecond + w.late(2)
-	w.expect(took < most || w.throughput == 0, "%d requests at %d in a second were expected to take less than %v, but took %v", n, t.global, most, took)
+	s.add("global limit/each credential for itself", "Discord counts each credential for itself", func(t *trial) {
+		w := globalWorld(t, 0)
+		w.burst(w.settings.global)
+		t.expectGrants(len(w.sent), w.sent, "as many as the global limit allows")
+		w.expectWait(request(message(1)), true, "the credential, which has used up its second,")
+		w.expectWait(fromOther(message(1)), false, "another credential")
+		w.finish(10 * time.Second)
+		w.refusedNone()
+	})
+	s.add("global limit/interactions do not count",
+		"an interaction has to be answered within three seconds, and is not counted", func(t *trial) {
+			w := globalWorld(t, 0)
+			w.tell(callback(1), plain(204))
+			w.tell(followUp(1), ok("follow-ups", 5, 4, time.Second))
+			w.burst(w.settings.global)
+			w.expectWait(request(callback(2)), false, "the answer to an interaction, although the second is used up,")
+			w.expectWait(request(followUp(1)), false, "a follow-up, although the second is used up,")
+			w.finish(10 * time.Second)
+			w.refusedNone()
+		})
 }
 
-func globalApart(t *trial) {
-	w := globalWorld(t, 0)
-	w.burst(t.global, message(1))
-	w.expect(w.granted() == t.global+1, "%d were expected to go at once, but %d did", t.global, w.granted()-1)
-	w.expect(w.waits(request(message(1))), "the credential has used up its second, so it was expected to wait")
-	w.expect(!w.waits(fromOther(message(1))), "another credential was expected to go at once")
-	w.finish(10 * time.Second)
-	w.refusedNone()
+func (s *suite) foreign() {
+	s.add("foreign/a lower count is adopted",
+		"fewer left than the own count says proves that somebody else uses the bucket, too", func(t *trial) {
+			t.tell(message(1), ok("messages", 10, 9, 2*time.Second))
+			answered := t.must(message(1), "nine of ten are left").update(t, ok("messages", 10, 2, 2*time.Second))
+			all := t.asks(4, message(1))
+			t.expectGrants(2, all, "the answer says that two are left")
+			for _, c := range all[:2] {
+				c.update(t, ok("messages", 10, 0, 2*time.Second-time.Since(answered)))
+			}
+			t.expectGrants(2, all, "the window is used up")
+			t.grantedAfter(all[2], answered, 2*time.Second, "the third")
+		})
+	s.add("foreign/costs one refusal",
+		"nobody can know what others with the credential have sent until a 429 says it; a second one could be avoided",
+		func(t *trial) {
+			w := limited(t, discordsim.Fixed(5, time.Second))
+			w.sends(1, message(1))
+			w.finish(10 * time.Second)
+			w.discord.foreign(request(message(1)), 5)
+			w.sends(1, message(1))
+			w.wait(100 * time.Millisecond)
+			w.sends(12, message(1))
+			w.finish(20 * time.Second)
+			w.acceptedAll(w.sent, "all")
+			refused := w.tally().refused
+			w.expect(refused <= 1, "one 429 was expected at the most, but there were %d", refused)
+		})
+	s.add("foreign/steady",
+		"somebody else who sends all the time must neither stop this client nor make it draw one 429 after another",
+		func(t *trial) {
+			w := limited(t, discordsim.Fixed(5, time.Second))
+			all := w.sends(40, message(1))
+			for range 100 { // a minute at the most
+				if all[len(all)-1].now().done {
+					break
+				}
+				w.wait(600 * time.Millisecond)
+				w.discord.foreign(request(message(1)), 1)
+			}
+			w.finish(20 * time.Second)
+			w.acceptedAll(all, "all")
+			refused := w.tally().refused
+			w.expect(refused <= 10, "a 429 now and then was expected, at most 10 for 40 requests, but there were %d", refused)
+		})
 }
 
-func globalExempt(t *trial) {
-	w := globalWorld(t, 0)
-	w.tell(callback(1), plain(204))
-	w.tell(followUp(1), ok("follow-ups", 5, 4, time.Second))
-	w.burst(t.global, message(1))
-	w.expect(!w.waits(request(callback(2))), "the answer to an interaction was expected to go at once, although the second is used up")
-	w.expect(!w.waits(request(followUp(1))), "a follow-up was expected to go at once, although the second is used up")
-	w.finish(10 * time.Second)
-	w.refusedNone()
+func (s *suite) changes() {
+	s.add("change/of the hash while many wait",
+		"hashes change with every deployment; those who wait follow to the new bucket, none lost, none twice, in order",
+		func(t *trial) {
+			w := limited(t, discordsim.Fixed(10, time.Second))
+			n := w.rounds(110, 40)
+			all := w.sends(n, message(1))
+			w.wait(1500 * time.Millisecond)
+			w.set(message(1), discordsim.Fixed(10, time.Second), "renamed")
+			w.delivered(time.Minute, all, "all")
+			tally := w.tally()
+			w.expect(tally.accepted == n, "each of %d requests was expected to be sent once, but Discord saw %+v", n, tally)
+			w.inOrder(all)
+		}, OneMind)
+	s.add("change/of the hash of one of two routes",
+		"two routes of one bucket part when one of them names another hash, and only that one moves", func(t *trial) {
+			t.tell(message(1), ok("one", 5, 4, 2*time.Second))
+			t.tell(history(1), ok("one", 5, 3, 2*time.Second))
+			t.must(history(1), "three of five are left").update(t, ok("two", 5, 0, 10*time.Second))
+			t.expectWait(request(history(1)), true, "the route that names another hash, whose bucket is used up,")
+			t.must(message(1), "the other route stays where it was, with three of five left").giveBack(t)
+		}, OneMind)
+	s.add("change/of the limit",
+		"limits change without notice; a lower one is kept from the first answer that names it", func(t *trial) {
+			w := limited(t, discordsim.Fixed(10, time.Second))
+			w.sends(10, message(1))
+			w.finish(10 * time.Second)
+			w.wait(2 * time.Second)
+			w.set(message(1), discordsim.Fixed(3, time.Second), "messages")
+			w.sends(1, message(1))
+			w.wait(100 * time.Millisecond)
+			w.sends(9, message(1))
+			w.delivered(20*time.Second, w.sent, "all")
+		})
+}
+
+func (s *suite) memory() {
+	const why = "who forgets a bucket that is used up sends into it, and draws a 429 that could be avoided"
+	s.add("memory/while somebody waits", why, func(t *trial) {
+		answered := t.tell(message(1), ok("messages", 5, 0, 100*time.Second))
+		first := t.ask(message(1))
+		for range 9 {
+			t.wait(10 * time.Second)
+			t.expect(first.waiting(), "it was expected to wait for 100s, but %s", first)
+			t.expectWait(request(message(1)), true, "whoever comes later")
+		}
+		t.grantedAfter(first, answered, 100*time.Second, "the one that waits")
+	}, virtualTime)
+	s.add("memory/while nobody does", why, func(t *trial) {
+		answered := t.tell(message(1), ok("messages", 5, 0, 100*time.Second))
+		t.wait(90 * time.Second)
+		t.grantedAfter(t.ask(message(1)), answered, 100*time.Second, "the one that comes after 90s")
+	}, virtualTime)
+	s.add("memory/while a request is in flight", why, func(t *trial) {
+		t.tell(message(1), ok("messages", 1, 0, time.Second))
+		t.wait(2 * time.Second)
+		c := t.must(message(1), "the window is over")
+		t.wait(90 * time.Second)
+		t.expectWait(request(message(1)), true, "the next, as the only one that is allowed is in flight,")
+		c.update(t, ok("messages", 1, 0, time.Second))
+		t.expectWait(request(message(1)), true, "the next, as the only one was counted now,")
+	}, virtualTime)
+	s.add("memory/of a hold", why, func(t *trial) {
+		t.tell(message(1), ok("messages", 5, 4, time.Second))
+		c := t.must(message(1), "four of five are left")
+		t.wait(10 * time.Millisecond)
+		answered := c.update(t, refusedIn(ratelimits.ClassShared, 3, 100*time.Second))
+		t.wait(90 * time.Second)
+		t.grantedAfter(t.ask(message(1)), answered, 100*time.Second, "the one that comes after 90s")
+	}, virtualTime)
 }

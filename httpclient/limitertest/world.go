@@ -15,135 +15,207 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
+// discord is a fake Discord without a network: it counts requests when it gets them. world adds the round trips.
+type discord struct {
+	mu       sync.Mutex
+	fake     *discordsim.World
+	rules    map[string]rule // by method and template
+	scripted int             // 429s that a fault has caused
+}
+
+// rule is the limit of a route.
+type rule struct {
+	quota discordsim.Quota // none: no limit, and no limit headers
+	hash  string           // bucket hash, "": none in the headers; routes with the same hash share a bucket
+}
+
+// newDiscord returns a fake Discord with this global limit, which may be none.
+func newDiscord(global discordsim.Quota) *discord {
+	d := &discord{rules: make(map[string]rule)}
+	ruleOf := func(c discordsim.Call) rule { return d.rules[c.Request.Value.(string)] } // d.mu is held
+	nameless := discordsim.Fault{
+		Also: true, Drop: []string{"X-RateLimit-Bucket"},
+		When: func(c discordsim.Call) bool { return ruleOf(c).hash == "" },
+	}
+	fake, err := discordsim.NewWorld(time.Now(), discordsim.Config{
+		Default: &discordsim.Rule{
+			Path: "**", Faults: []discordsim.Fault{nameless},
+			Vary: func(c discordsim.Call) discordsim.Variant {
+				r := ruleOf(c)
+				return discordsim.Variant{Hash: r.hash, Quota: r.quota}
+			},
+		},
+		Global:   global,
+		Rounding: discordsim.RoundDown, // the most misleading choice
+	})
+	if err != nil {
+		panic(err) // the limits are constants of this package
+	}
+	d.fake = fake
+	return d
+}
+
+// seenBy returns a request in the form of the fake Discord.
+func seenBy(r *buckets.Request) discordsim.Request {
+	seen := discordsim.Request{
+		Method: r.Route.Route().Method(), Path: r.Route.Path(), Authorization: r.Authorization,
+		Value: r.Route.Route().String(),
+	}
+	if r.Fields != nil {
+		seen.Fields = r.Fields()
+	}
+	return seen
+}
+
+// process counts a request now, and returns the response.
+func (d *discord) process(r *buckets.Request) *discordsim.Response {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fake.Handle(time.Now(), seenBy(r))
+}
+
+// foreign counts n requests of another client with the same credential.
+func (d *discord) foreign(r *buckets.Request, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fake.Consume(time.Now(), seenBy(r), n)
+}
+
+// set changes the limit of a route.
+func (d *discord) set(route routes.CompiledRoute, q discordsim.Quota, hash string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rules[route.Route().String()] = rule{q, hash}
+}
+
+// script sets the faults from now on. They count all requests of the case.
+func (d *discord) script(faults ...discordsim.Fault) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range faults {
+		if faults[i].Refuse != nil {
+			faults[i].When = func(discordsim.Call) bool {
+				d.scripted++
+				return true
+			}
+		}
+	}
+	d.fake.SetFaults(faults)
+}
+
+// tally has the numbers of requests by outcome so far. refused does not include a 429 that a fault caused, but requests
+// that were sent into its hold.
+type tally struct{ arrived, accepted, failed, refused int }
+
+func (d *discord) tally() tally {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.fake.Report()
+	return tally{r.Requests, r.Accepted, r.Failed + r.Lost, r.Refused.Total() - d.scripted}
+}
+
 // world is a trial with a fake Discord at some distance.
 type world struct {
 	*trial
 	*discord
 	all    sync.WaitGroup
-	sent   []*delivery
+	sent   []*call
 	jitter time.Duration // bound of the random time that is added to a round trip
 	trip   atomic.Int64  // round-trip time, a time.Duration
 }
 
-// newWorld returns a world without a global limit.
+// newWorld returns a world without a limit.
 func newWorld(t *trial) *world { return worldWith(t, discordsim.Unlimited()) }
 
 func worldWith(t *trial, global discordsim.Quota) *world {
 	w := &world{trial: t, discord: newDiscord(global)}
-	w.trip.Store(int64(20 * time.Millisecond))
+	w.setTrip(20 * time.Millisecond)
 	return w
 }
 
-// limited returns a world in which one route has a limit.
-func limited(t *trial, route routes.CompiledRoute, q discordsim.Quota) *world {
+// limited returns a world in which messages have a limit.
+func limited(t *trial, q discordsim.Quota) *world {
 	w := newWorld(t)
-	w.set(request(route), rule{q, "messages"})
+	w.set(message(1), q, "messages")
 	return w
 }
 
-// delivery is one request, which is sent again after each refusal.
-type delivery struct {
-	cancel context.CancelFunc
-	number int // index in world.sent
-
-	mu     sync.Mutex
-	done   bool
-	err    error
-	status int       // of the last answer; 0: lost
-	first  time.Time // time of the first grant
-	times  int
-}
-
-// send sends a request in the background. It returns when the request waits in the limiter or is under way.
-func (w *world) send(ctx context.Context, r *buckets.Request) *delivery {
-	d := w.post(ctx, r)
-	w.settle()
-	return d
-}
-
-// burst sends n requests to a route at once.
-func (w *world) burst(n int, route routes.CompiledRoute) {
-	for range n {
-		w.post(w.ctx, request(route))
-	}
-	w.settle()
-}
+// setTrip changes the round-trip time of requests that are sent from now on.
+func (w *world) setTrip(d time.Duration) { w.trip.Store(int64(d)) }
 
 // post sends a request in the background.
-func (w *world) post(ctx context.Context, r *buckets.Request) *delivery {
-	ctx, cancel := context.WithCancel(ctx)
-	d := &delivery{cancel: cancel, number: len(w.sent)}
-	w.sent = append(w.sent, d)
+func (w *world) post(r *buckets.Request) *call {
+	ctx, cancel := context.WithCancel(w.ctx)
+	c := &call{request: r, cancel: cancel, began: time.Now()}
+	number := len(w.sent)
+	w.sent = append(w.sent, c)
 	w.all.Add(1)
 	w.background(func() {
 		defer w.all.Done()
 		defer cancel()
-		status, err := w.deliver(ctx, d, r)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.done, d.status, d.err = true, status, err
+		c.end(w.deliver(ctx, c, number))
 	})
-	return d
+	return c
+}
+
+// send sends a request in the background. It returns when the request waits in the limiter or is under way.
+func (w *world) send(r *buckets.Request) *call {
+	c := w.post(r)
+	w.settle()
+	return c
 }
 
 // sends sends n requests to a route, one after the other.
-func (w *world) sends(n int, route routes.CompiledRoute) []*delivery {
-	var all []*delivery
+func (w *world) sends(n int, route routes.CompiledRoute) []*call {
+	var all []*call
 	for range n {
-		all = append(all, w.send(w.ctx, request(route)))
+		all = append(all, w.send(request(route)))
 	}
 	return all
+}
+
+// burst sends n messages at once.
+func (w *world) burst(n int) {
+	for range n {
+		w.post(request(message(1)))
+	}
+	w.settle()
 }
 
 // mostAttempts is far more than a limiter needs. It ends requests that would be repeated for ever.
 const mostAttempts = 20
 
-var errStubborn = fmt.Errorf("the request was refused %d times", mostAttempts)
-
 // deliver sends a request as a client with a limiter does, again after each 429.
-func (w *world) deliver(ctx context.Context, d *delivery, r *buckets.Request) (status int, err error) {
+func (w *world) deliver(ctx context.Context, c *call, number int) (status int, err error) {
 	for attempt := 1; ; attempt++ {
-		w.asking.Add(1)
-		lease, err := w.limiter.AcquireRequest(ctx, r)
-		w.asking.Add(-1)
+		lease, err := w.acquire(ctx, c.request)
 		if err != nil {
 			return 0, err
 		}
-		answer, arrived := w.exchange(r, d.number, d.grant())
+		answer, arrived := w.exchange(c.request, number, c.grant(lease))
 		if !arrived {
 			lease.Release()
 			return 0, nil
 		}
-		response := answer.parse()
+		response := parse(answer)
 		lease.Update(response)
 		switch {
 		case response.Class == ratelimits.ClassOK || w.ctx.Err() != nil:
-			return answer.status, nil
+			return answer.Status, nil
 		case attempt == mostAttempts:
-			return answer.status, errStubborn
+			return answer.Status, fmt.Errorf("the request was refused %d times", mostAttempts)
 		}
 	}
 }
 
-// grant records a grant and returns the number of earlier ones.
-func (d *delivery) grant() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.times++
-	if d.times == 1 {
-		d.first = time.Now()
-	}
-	return d.times - 1
-}
-
 // exchange sends a request and waits for the answer. It returns false if none arrives.
-func (w *world) exchange(r *buckets.Request, number, attempt int) (answer, bool) {
+func (w *world) exchange(r *buckets.Request, number, attempt int) (answer *discordsim.Response, arrived bool) {
 	there, back := w.ways(number, attempt)
 	if !w.sleep(there) {
-		return answer{}, false
+		return nil, false
 	}
-	response := w.process(r)
-	return answered(response), w.sleep(back+response.Delay) && response.Connection == discordsim.ConnectionKept
+	answer = w.process(r)
+	return answer, w.sleep(back+answer.Delay) && answer.Connection == discordsim.ConnectionKept
 }
 
 // ways returns the travel times of a request and its response. They are the same in every run, and no two requests
@@ -157,20 +229,6 @@ func (w *world) ways(number, attempt int) (there, back time.Duration) {
 		back += time.Duration(random.Int64N(half))
 	}
 	return there + time.Duration(number)*time.Microsecond, back
-}
-
-// outcome returns the outcome of a request.
-func (d *delivery) outcome() (done bool, status int, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.done, d.status, d.err
-}
-
-// grantedAt returns the time of the first grant and the number of grants.
-func (d *delivery) grantedAt() (time.Time, int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.first, d.times
 }
 
 // finish waits until all requests have ended, and returns how long that took. The case fails if it exceeds within.
@@ -188,23 +246,24 @@ func (w *world) finish(within time.Duration) time.Duration {
 	case <-over:
 	case <-timer.C:
 		waiting := 0
-		for _, d := range w.sent {
-			if done, _, _ := d.outcome(); !done {
+		for _, c := range w.sent {
+			if !c.now().done {
 				waiting++
 			}
 		}
-		w.fatalf("all requests were expected to be finished within %v, but %d of %d are not; Discord saw %+v", within, waiting, len(w.sent), w.tally())
+		w.expect(false, "all requests were expected to be finished within %v, but %d of %d are not; Discord saw %+v",
+			within, waiting, len(w.sent), w.tally())
 	}
 	return time.Since(began)
 }
 
 // acceptedAll expects that all these requests were accepted.
-func (w *world) acceptedAll(all []*delivery, who string) {
+func (w *world) acceptedAll(all []*call, who string) {
 	w.reporter.Helper()
-	for i, d := range all {
-		done, status, err := d.outcome()
-		w.expect(done && err == nil && status == http.StatusOK,
-			"%s were expected to be answered, but number %d has status %d, error %v", who, i+1, status, err)
+	for i, c := range all {
+		o := c.now()
+		w.expect(o.done && o.err == nil && o.status == http.StatusOK,
+			"%s were expected to be answered, but number %d has status %d, error %v", who, i+1, o.status, o.err)
 	}
 }
 
@@ -216,7 +275,7 @@ func (w *world) refusedNone() {
 }
 
 // delivered waits like finish. It expects that all these requests were accepted, and that there was no 429.
-func (w *world) delivered(within time.Duration, all []*delivery, who string) time.Duration {
+func (w *world) delivered(within time.Duration, all []*call, who string) time.Duration {
 	w.reporter.Helper()
 	took := w.finish(within)
 	w.acceptedAll(all, who)
@@ -225,7 +284,7 @@ func (w *world) delivered(within time.Duration, all []*delivery, who string) tim
 }
 
 // inOrder expects that requests were granted in the order in which they were sent, if the limiter promises Order.
-func (w *world) inOrder(all []*delivery) {
+func (w *world) inOrder(all []*call) {
 	w.reporter.Helper()
 	if w.without[Order] {
 		return
@@ -235,12 +294,23 @@ func (w *world) inOrder(all []*delivery) {
 		slack = w.pause
 	}
 	var latest time.Time
-	for i, d := range all {
-		at, times := d.grantedAt()
-		if times == 0 {
-			continue // never granted: it was cancelled
+	for i, c := range all {
+		if !c.granted() {
+			continue // it was cancelled
 		}
-		w.expect(!at.Before(latest.Add(-slack)), "grants were expected in the order of arrival, but number %d was granted %v before an earlier one", i+1, latest.Sub(at))
+		at := c.now().at
+		w.expect(!at.Before(latest.Add(-slack)),
+			"grants were expected in the order of arrival, but number %d was %v before an earlier one", i+1, latest.Sub(at))
 		latest = at
 	}
+}
+
+// fullRate expects that a bucket of five in a second still reaches its full rate.
+func (w *world) fullRate() {
+	w.reporter.Helper()
+	w.wait(2500 * time.Millisecond)
+	after := w.sends(10, message(1))
+	took := w.delivered(30*time.Second, after, "all that came later")
+	w.expect(took < 1500*time.Millisecond+w.late(2), "10 later requests of a bucket of 5 in 1s were expected to take "+
+		"little more than 1s, but took %v: something has not been given back", took)
 }

@@ -65,39 +65,14 @@ func (l *lastComeFirstServed) AcquireRequest(ctx context.Context, r *buckets.Req
 	return l.inner.AcquireRequest(ctx, r)
 }
 
-// shortening has a hold of its own for whatever a refusal may be about, which the latest refusal replaces.
-type shortening struct {
-	inner httpclient.Limiter
-	mu    sync.Mutex
-	until time.Time
-}
-
-func (s *shortening) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
-	for {
-		s.mu.Lock()
-		wait := time.Until(s.until)
-		s.mu.Unlock()
-		if wait <= 0 {
-			break
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return buckets.Lease{}, ctx.Err()
-		}
-	}
-	lease, err := s.inner.AcquireRequest(ctx, r)
-	if err != nil {
-		return lease, err
-	}
-	return buckets.NewLease(alteredEnd{&altered{answer: func(r *ratelimits.Response) {
+// shortening is a manager that drops earlier holds at each refusal, so that the latest counts.
+func shortening(t *testing.T) httpclient.Limiter {
+	m := manager(t)
+	return &altered{inner: m, answer: func(r *ratelimits.Response) {
 		if r.Class != ratelimits.ClassOK {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.until = time.Now().Add(r.RetryAfter)
-			ignore(r)
+			m.LiftHolds()
 		}
-	}}, lease}), nil
+	}}
 }
 
 // forgetful begins with a new manager when nothing has been asked for a while.

@@ -15,10 +15,10 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// other is the label value for methods, statuses and errors outside the known ones, as OpenTelemetry's conventions say.
+// other is the label value for unusual methods, statuses and errors. OpenTelemetry's conventions prescribe it.
 const other = "_OTHER"
 
-// The methods of Discord's API, and the usual statuses of attempts.
+// These are the methods of Discord's API, and the usual statuses of attempts.
 var (
 	methods  = [...]string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
 	statuses = [...]int{200, 204, 400, 401, 403, 404, 429, 500, 502, 503}
@@ -36,7 +36,7 @@ type observer struct{ prometheus.Observer }
 func newHistogram() *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "http_client_request_duration_seconds", Help: "Time of each attempt, until the headers of its response.",
-		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, // some that OpenTelemetry recommends
+		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, // some of OpenTelemetry's bounds
 	}, []string{"http_request_method", "http_response_status_code", "error_type"})
 }
 
@@ -64,11 +64,11 @@ func (a *attempts) ofUsual(method, status int) *observer {
 	return series
 }
 
-// inSeconds is a faster Duration.Seconds: its divisions would take longer than all other work for an attempt.
+// inSeconds is a faster Duration.Seconds, whose divisions would take longer than all other work for an attempt.
 func inSeconds(d time.Duration) float64 { return float64(d) / float64(time.Second) }
 
-// of returns the observer of attempts that ended this way. The number of observers is bounded, whatever clients send
-// and servers respond.
+// of returns the observer of attempts that ended with these values. The number of observers is bounded, whatever
+// clients send and servers respond.
 func (a *attempts) of(method string, status int, err error) prometheus.Observer {
 	if !slices.Contains(methods[:], method) {
 		method = other

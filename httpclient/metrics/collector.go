@@ -19,12 +19,12 @@ type Collector struct {
 	overhead prometheus.Histogram
 	retries  *prometheus.CounterVec
 	retried  map[httpclient.RetryReason]prometheus.Counter
-	refused  [len(refusals)]atomic.Uint64 // requests not sent, unless the manager counts them
+	refused  [len(refusals)]atomic.Uint64 // requests that were not sent and that the manager does not count
 }
 
 // New returns a collector of metrics of the manager and the transports. Pass a nil manager for transports that use
 // another limiter; the metrics that only a manager provides are then missing. New adds hooks to the manager and the
-// transports, which cannot be removed, so make only one collector for each manager. Nil transports are ignored.
+// transports. Hooks cannot be removed, so make only one collector for each manager. Nil transports are ignored.
 func New(manager *buckets.RESTBucketManager, transports ...*httpclient.Transport) *Collector {
 	c := &Collector{
 		manager:  manager,

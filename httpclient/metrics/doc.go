@@ -14,16 +14,16 @@
 //	t := client.Transport()                                              // of an httpclient/rest client
 //	prometheus.MustRegister(metrics.New(t.Manager(), t))
 //
-// Several collectors in one process need a label that distinguishes them:
+// If a process has several collectors, give each of them a label that distinguishes it:
 //
 //	labels := prometheus.Labels{"bot": "helper"}
 //	prometheus.WrapRegistererWith(labels, prometheus.DefaultRegisterer).MustRegister(…)
 //
 // # The metrics
 //
-// Durations are in seconds. Metrics whose names end in _total are counters, the first three are histograms, the others
-// are gauges. Gauges and counters exist from the start with the value 0, so that alerts notice the first increase. A
-// histogram creates the series of a set of labels at its first use.
+// Durations are in seconds. Metrics whose names end in _total are counters, the first three are histograms, and all
+// others are gauges. Gauges and counters exist from the start with the value 0, so that alerts notice the first
+// increase. A histogram creates the series of a set of labels at its first use.
 //
 //	http_client_request_duration_seconds      attempts until the headers of their response; labels of OpenTelemetry:
 //	                                          http_request_method, http_response_status_code ("" without a response),
@@ -52,12 +52,11 @@
 //	ratelight_requests_lost_total             requests whose outcome never became known
 //	ratelight_buckets_evicted_total           buckets that the garbage collector has evicted
 //
-// With buckets.WithShared it also exports shared.Stats, with the prefix ratelight_shared_: calls_total,
+// With buckets.WithShared the collector also exports shared.Stats, with the prefix ratelight_shared_: calls_total,
 // call_errors_total and call_duration_seconds_total by purpose; loans, loans_taken_total, loans_returned_total,
 // loans_expired_total and loans_recalled_total; losses_total, clock_steps_total, suspensions_total; outage_age_seconds
-// (of the present outage), outages_total, outage_seconds_total; quota and quota_need, in requests a second.
+// (of the current outage), outages_total, outage_seconds_total; quota and quota_need, in requests a second.
 //
 // No label contains an id, a token or a path (except names given with buckets.Named), so the number of series is
-// bounded, whatever clients send. New adds hooks to the manager and the transports, beside existing ones; without New
-// nothing is measured.
+// bounded, whatever clients send. New adds its hooks beside existing ones. Without New nothing is measured.
 package metrics

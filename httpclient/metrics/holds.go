@@ -9,8 +9,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// mostHeld bounds the held buckets, credentials and servers that one scrape visits. If there are more, the gauge of
-// holds is too small.
+// mostHeld bounds the number of held buckets, credentials and servers that one scrape visits. If there are more, the
+// gauge of holds is too low.
 const mostHeld = 1024
 
 var (

@@ -168,7 +168,7 @@ func TestMetricsAreNamedAsPrometheusWants(t *testing.T) {
 	store, err := shared.New(engine)
 	require.NoError(t, err)
 	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
-	transport := httpclient.NewTransport(httpclient.WithManager(manager))
+	transport := httpclient.NewTransport(httpclient.WithLimiter(manager))
 	defer transport.Close()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(metrics.New(manager, transport, nil))
@@ -364,7 +364,7 @@ func TestRequestsThatDidNotWaitNeverBecomeFewer(t *testing.T) {
 		}
 		manager.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { look() }})
 		transport := httpclient.NewTransport(httpclient.WithBase(&script{answers: []func(*http.Request) (*http.Response, error){answer(200, limits("0", "1")...)}}),
-			httpclient.WithManager(manager))
+			httpclient.WithLimiter(manager))
 		defer transport.Close()
 		for range 3 {
 			require.NoError(t, get(t, transport, messages))

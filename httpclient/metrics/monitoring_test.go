@@ -40,7 +40,7 @@ func exported(t *testing.T) map[string]map[string][]string {
 		below := &script{answers: []func(*http.Request) (*http.Response, error){
 			answer(200), answer(200), answer(200, limits("0", "1")...),
 		}}
-		transport := httpclient.NewTransport(httpclient.WithManager(manager), httpclient.WithBase(below))
+		transport := httpclient.NewTransport(httpclient.WithLimiter(manager), httpclient.WithBase(below))
 		defer transport.Close()
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(metrics.New(manager, transport))

@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// number is an unlabelled metric made of one of the manager's statistics.
+// number is a metric without labels. Its value is one of the manager's statistics.
 type number struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
@@ -26,7 +26,7 @@ func counter(name, help string, of func(*buckets.Stats) float64) number {
 
 type stats = buckets.Stats
 
-// numbers has the metrics of all managers, sharedNumbers those of managers that share limits with other processes.
+// numbers has the metrics of all managers, and sharedNumbers those of managers that share limits with other processes.
 var (
 	numbers = []number{
 		gauge("requests_waiting", "Requests in queues.", func(s *stats) float64 { return float64(s.Waiting) }),
@@ -62,7 +62,7 @@ var (
 	}
 )
 
-// Metrics with labels.
+// These metrics have labels.
 var (
 	responsesDesc  = prometheus.NewDesc("ratelight_responses_total", "Responses by class: ok, or the limit that refused.", []string{"class"}, nil)
 	refusalsDesc   = prometheus.NewDesc("ratelight_refusals_total", "Requests that were not sent, by reason.", []string{"reason"}, nil)

@@ -9,7 +9,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// refusals lists the reasons why requests are not sent. A manager, if there is one, counts those before byTransports.
+// refusals lists the reasons why requests are not sent. The manager, if there is one, counts the reasons before
+// byTransports.
 var refusals = [...]string{"too_long", "queue_full", "invalid_budget", "cancelled", "superseded", "credential", "closed"}
 
 const byTransports = 5 // index of the first reason that managers do not count
@@ -19,8 +20,8 @@ func refusalsOf(s *buckets.Stats) [byTransports]uint64 {
 	return [...]uint64{s.TooLong, s.QueueFull, s.OverBudget, s.Cancelled, s.Superseded}
 }
 
-// refusalOf returns the index in refusals of the reason why a request was not sent, or not sent again. It returns -1
-// for requests that failed for another reason.
+// refusalOf returns the index in refusals of the reason why a request was not sent, or not sent again. It returns -1 if
+// the request failed for another reason.
 func refusalOf(e *httpclient.DoneEvent) int {
 	var tooLong *ratelimits.TooLongError
 	var queueFull *ratelimits.QueueFullError

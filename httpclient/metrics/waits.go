@@ -16,14 +16,14 @@ var reasons = []buckets.WaitsFor{
 	buckets.WaitsForEdge, buckets.WaitsForProbe, buckets.WaitsForOrdered, buckets.WaitsForOutage,
 }
 
-// waits measures how long requests wait in queues, by what they wait for. Requests that do not wait cost nothing: their
-// number is the difference of two of the manager's counters, from which collect makes a histogram.
+// waits measures how long requests wait in queues, by what they wait for. Requests that do not wait cost nothing:
+// collect computes their number as the difference of two of the manager's counters, and makes a histogram from it.
 type waits struct {
 	durations *prometheus.HistogramVec
 	none      *prometheus.Desc
 
 	mu     sync.Mutex
-	atOnce uint64 // requests that did not wait, as exported last
+	atOnce uint64 // number of requests that did not wait, as last exported
 }
 
 var waitBounds = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300}
@@ -49,7 +49,7 @@ func (w *waits) observe(_ context.Context, e buckets.Waited) {
 func (w *waits) collect(out chan<- prometheus.Metric, s *buckets.Stats) {
 	w.durations.Collect(out)
 	w.mu.Lock()
-	// The counters are read one after the other, so s.Waited may include requests that s.Granted does not. A counter of
+	// The counters are read one after the other, so s.Waited may include requests that s.Granted lacks. A counter of
 	// Prometheus must not decrease.
 	w.atOnce = max(w.atOnce, s.Granted-min(s.Waited, s.Granted))
 	n := w.atOnce

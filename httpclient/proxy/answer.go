@@ -18,7 +18,7 @@ import (
 const (
 	// soon is the Retry-After if no wait is predicted.
 	soon = time.Second
-	// statusClientGone appears only in logs, as nginx's status for it.
+	// statusClientGone appears only in logs. nginx uses this status for clients that have disconnected.
 	statusClientGone   = 499
 	codeUnknownWebhook = 10015
 )
@@ -31,10 +31,10 @@ type answer struct {
 	code       int
 	retryAfter time.Duration // 0: not known
 
-	// Only for a 429:
+	// The following fields are only for a 429:
 	scope  string // user, shared or global
 	bucket string
-	limit  int // of the bucket; 0: another limit has refused
+	limit  int // of the bucket; 0 if another limit has refused
 }
 
 func badRequest(message string) *answer {
@@ -102,7 +102,7 @@ func (a *answer) refuseTooLong(e *ratelimits.TooLongError) {
 		scope = "shared"
 	}
 	a.refuse("too-long", scope, e.Wait-e.Waited)
-	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // others leave room in the bucket
+	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // the bucket's limit has refused
 		a.limit = e.Limit
 	}
 	if scope != "global" {
@@ -118,13 +118,13 @@ func (a *answer) refuseCredential(e *httpclient.CredentialError) {
 }
 
 // write sends the answer, whose headers are all the proxy's own. net/http reads the rest of the request's body before
-// it reuses the connection, so the client has only drainTime to send it.
+// it reuses the connection, so write gives the client only drainTime to send the rest.
 func (a *answer) write(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // if the server supports that
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // not every server can
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set(headerProxy, a.reason)
-	header.Set("Via", "1.1 ratelight") // libraries take a 429 without Via for Cloudflare's
+	header.Set("Via", "1.1 ratelight") // libraries take a 429 without Via for a response of Cloudflare's
 	body := map[string]any{"message": a.message, "code": a.code}
 	seconds := math.Ceil(a.retryAfter.Seconds()*1000) / 1000
 	if a.retryAfter > 0 {
@@ -140,10 +140,10 @@ func (a *answer) write(w http.ResponseWriter) {
 	}
 	header.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(a.status)
-	_, _ = w.Write(text) // an error means that the client has gone
+	_, _ = w.Write(text) // an error means that the client has disconnected
 }
 
-// writeLimit adds the headers with which Discord says which limit a 429 is about.
+// writeLimit adds the headers with which Discord says which limit caused a 429.
 func (a *answer) writeLimit(header http.Header, seconds float64) {
 	header.Set("X-RateLimit-Scope", a.scope)
 	if a.scope == "global" {

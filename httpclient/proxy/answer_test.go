@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
@@ -19,8 +18,7 @@ import (
 
 func TestAFullQueueIsA503(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(5*time.Second), proxy.WithTransport(httpclient.WithBuckets(buckets.WithMaxWaiting(1))))
-		w.send("POST", messages, "{}")
+		w := usedUp(t, 5*time.Second, proxy.WithTransport(httpclient.WithBuckets(buckets.WithMaxWaiting(1))))
 		waiting := w.start(newRequest(t, "POST", messages, "{}"))
 		synctest.Wait()
 		got := w.send("POST", messages, "{}")
@@ -134,22 +132,14 @@ func TestAnUpstreamThatBreaksOffIsA502(t *testing.T) {
 
 func TestARequestWhoseOwnTimeIsOverIsA504AndNoFaultOfTheUpstream(t *testing.T) {
 	play(t, func(t *testing.T) {
-		discord := discordtest.NewServer(t, discordtest.Latency(time.Minute))
-		handler, err := proxy.New(proxy.WithTransport(httpclient.WithBase(discord.Client().Transport)))
-		require.NoError(t, err)
-		w := &world{t: t, handler: handler, network: newNetwork()}
-		w.server = w.network.serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := newWorld(t, []discordtest.Rule{discordtest.Latency(time.Minute)})
+		w.server.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 			defer cancel()
-			handler.ServeHTTP(rw, r.WithContext(ctx))
-		}))
-		transport := w.network.transport()
-		w.client = &http.Client{Transport: transport}
+			w.handler.ServeHTTP(rw, r.WithContext(ctx))
+		})
 		assertOwn(t, w.send("GET", "/users/@me", ""), 504, "timeout")
-		assert.True(t, handler.Upstream().OK())
-		transport.CloseIdleConnections()
-		require.NoError(t, w.server.Close())
-		require.NoError(t, handler.Close())
+		assert.True(t, w.handler.Upstream().OK())
 	})
 }
 

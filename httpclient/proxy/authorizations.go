@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// maxUnverified is how many new Authorizations may be tried in unverifiedFor without a success. Each takes some
-	// kilobytes for an hour.
+	// maxUnverified is how many new Authorizations may be tried in unverifiedFor without a success. Each of them takes
+	// some kilobytes for an hour.
 	maxUnverified = 1000
 	unverifiedFor = 10 * time.Minute
-	// unverifiedRetry is the Retry-After when there are too many. It is short, because a success makes room at once.
+	// unverifiedRetry is the Retry-After if there are too many. It is short, because a success makes room at once.
 	unverifiedRetry = 5 * time.Second
 )
 
-// authorizations has the Authorizations used within unverifiedFor that have not succeeded yet, as keyed hashes.
+// authorizations has keyed hashes of the Authorizations that were used within unverifiedFor and have not succeeded yet.
 type authorizations struct {
 	seed maphash.Seed
 
@@ -54,8 +54,8 @@ func (a *authorizations) admit(authorization string) bool {
 	return true
 }
 
-// isToken reports whether the transport does not send an Authorization beside a token in the path: it sends only Basic,
-// which is for another proxy.
+// isToken reports whether the transport removes an Authorization from a request with a token in its path. It keeps only
+// Basic, which is for another proxy.
 func isToken(authorization string) bool {
 	scheme, _, _ := strings.Cut(authorization, " ")
 	return !strings.EqualFold(scheme, "Basic")

@@ -56,23 +56,21 @@ func TestUploadsStreamWithFlatMemory(t *testing.T) {
 		"of known length":   {25 * megabyte, 256 << 10},
 		"of unknown length": {-1, megabyte + 256<<10}, // which is read until it is clear that it is larger than what is kept
 	} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(t *testing.T) {
-				var received atomic.Int64
-				var length int64
-				w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
-					length = r.ContentLength
-					assert.NoError(t, count(r.Body, &received))
-				})
-				body := &source{left: 25 * megabyte, received: &received}
-				r, err := http.NewRequest("POST", "http://proxy"+messages, body)
-				require.NoError(t, err)
-				r.ContentLength = c.length
-				assert.Equal(t, 200, w.do(r).StatusCode)
-				assert.EqualValues(t, 25*megabyte, received.Load())
-				assert.Equal(t, c.length, length)
-				assert.LessOrEqual(t, body.ahead, c.ahead)
+		playIn(t, name, func(t *testing.T) {
+			var received atomic.Int64
+			var length int64
+			w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
+				length = r.ContentLength
+				assert.NoError(t, count(r.Body, &received))
 			})
+			body := &source{left: 25 * megabyte, received: &received}
+			r, err := http.NewRequest("POST", "http://proxy"+messages, body)
+			require.NoError(t, err)
+			r.ContentLength = c.length
+			assert.Equal(t, 200, w.do(r).StatusCode)
+			assert.EqualValues(t, 25*megabyte, received.Load())
+			assert.Equal(t, c.length, length)
+			assert.LessOrEqual(t, body.ahead, c.ahead)
 		})
 	}
 }
@@ -137,12 +135,11 @@ func TestA429IsRepeatedHereUnlessTheBodyIsTooLargeToKeep(t *testing.T) {
 // answer.
 func TestAnEarlyAnswerReachesAClientThatIsStillSending(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(time.Minute))
-		w.send("POST", messages, "{}")
+		w := usedUp(t, time.Minute)
 		conn, err := w.network.dial(t.Context(), "", "")
 		require.NoError(t, err)
 		defer conn.Close()
-		_, err = io.WriteString(conn, "POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nAuthorization: "+token+"\r\nContent-Length: 26214400\r\n\r\n")
+		_, err = io.WriteString(conn, rawPost("", "Content-Length: 26214400"))
 		require.NoError(t, err)
 		answer := make(chan string, 1)
 		go func() {
@@ -164,27 +161,22 @@ func TestAnEarlyAnswerReachesAClientThatIsStillSending(t *testing.T) {
 // What a client sends late of a body that nobody waits for any more is not a request.
 func TestTheRestOfARefusedBodyIsNoRequest(t *testing.T) {
 	for _, length := range []string{"Transfer-Encoding: chunked", "Content-Length: 5000"} {
-		t.Run(length, func(t *testing.T) {
-			play(t, func(t *testing.T) {
-				w := newWorld(t, window(time.Minute), proxy.WithMaxBufferedBody(1000))
-				w.send("POST", messages, "{}")
-				conn, got := w.raw("POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nAuthorization: " + token + "\r\n" + length +
-					"\r\n\r\n7d0\r\n" + strings.Repeat("x", 2000))
-				assert.Equal(t, 429, got.StatusCode)
-				time.Sleep(10 * time.Second)
-				_, err := io.WriteString(conn, "GET /smuggled HTTP/1.1\r\nHost: proxy\r\n\r\n")
-				assert.Error(t, err)
-				w.assertOnly(1)
-			})
+		playIn(t, length, func(t *testing.T) {
+			w := usedUp(t, time.Minute, proxy.WithMaxBufferedBody(1000))
+			conn, got := w.raw(rawPost("7d0\r\n"+strings.Repeat("x", 2000), length))
+			assert.Equal(t, 429, got.StatusCode)
+			time.Sleep(10 * time.Second)
+			_, err := io.WriteString(conn, "GET /smuggled HTTP/1.1\r\nHost: proxy\r\n\r\n")
+			assert.Error(t, err)
+			w.assertOnly(1)
 		})
 	}
 }
 
 func TestAClientThatStopsSendingItsRefusedBodyIsNotWaitedForForEver(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(time.Minute))
-		w.send("POST", messages, "{}")
-		conn, got := w.raw("POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nAuthorization: " + token + "\r\nContent-Length: 26214400\r\n\r\n")
+		w := usedUp(t, time.Minute)
+		conn, got := w.raw(rawPost("", "Content-Length: 26214400"))
 		assert.Equal(t, 429, got.StatusCode)
 		start := time.Now()
 		_, err := io.Copy(io.Discard, conn)
@@ -197,10 +189,8 @@ func TestAClientThatStopsSendingItsRefusedBodyIsNotWaitedForForEver(t *testing.T
 // A client that asks before it sends a large body is told without one byte of it.
 func TestARefusedClientThatExpects100ContinueSendsNothing(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(time.Minute))
-		w.send("POST", messages, "{}")
-		_, got := w.raw("POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nExpect: 100-continue\r\nAuthorization: " + token +
-			"\r\nContent-Length: 26214400\r\n\r\n")
+		w := usedUp(t, time.Minute)
+		_, got := w.raw(rawPost("", "Expect: 100-continue", "Content-Length: 26214400"))
 		assert.Equal(t, 429, got.StatusCode)
 	})
 }
@@ -218,7 +208,7 @@ func TestAnEarlyAnswerOfTheUpstreamPasses(t *testing.T) {
 func TestABodyThatBreaksOffIsTheClientsFault(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		_, got := w.raw("POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nTransfer-Encoding: chunked\r\n\r\nnot a length\r\n")
+		_, got := w.raw(rawPost("not a length\r\n", "Transfer-Encoding: chunked"))
 		assert.Equal(t, 400, got.StatusCode)
 		assert.Equal(t, "bad-request", got.Header.Get("X-Ratelight-Proxy"))
 		assert.True(t, w.handler.Upstream().OK())

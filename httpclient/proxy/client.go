@@ -8,27 +8,27 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// answerPatience bounds the wait for the answer to a request whose client has gone.
+// answerPatience bounds the wait for the answer to a request whose client has disconnected.
 const answerPatience = httpclient.DefaultAttemptTimeout
 
 // clientKey is the context key of a request's client.
 type clientKey struct{}
 
-// client ends the context of a request when its client has gone, except while the request is in flight. Its answer is
-// then awaited, because only that says whether the request was invalid: a client that never waits for answers could
-// otherwise send any number of invalid requests, and Discord would ban the address.
+// client ends the context of a request when its client has disconnected, except while the request is in flight. In that
+// case the proxy waits for the answer, which says whether the request was invalid: a client that never waits for
+// answers could otherwise send any number of invalid requests, and Discord would ban the address.
 type client struct {
 	end  context.CancelFunc
-	stop func() bool // stops waiting for the client to go
+	stop func() bool // stops waiting for the client's disconnect
 
 	mu       sync.Mutex // guards all fields below
 	gone     bool
 	inFlight bool
-	late     *time.Timer // ends the wait for the answer; nil: the client has not gone while the request was in flight
+	late     *time.Timer // ends the wait for the answer; nil until the client disconnects in flight
 }
 
-// follow returns the context of a request, which ends with its deadline, or as client says. leave must be called after
-// the request.
+// follow returns the context of a request, and the client that ends it. The context also ends with the deadline of ctx.
+// leave must be called after the request.
 func follow(ctx context.Context) (context.Context, *client) {
 	c := new(client)
 	own := context.WithValue(context.WithoutCancel(ctx), clientKey{}, c)
@@ -52,7 +52,7 @@ func (c *client) leave() {
 	}
 }
 
-// goes records that the client has gone.
+// goes records that the client has disconnected.
 func (c *client) goes() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *client) goes() {
 	c.late = time.AfterFunc(answerPatience, c.end)
 }
 
-// hasGone reports whether the client has gone.
+// hasGone reports whether the client has disconnected.
 func (c *client) hasGone() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +89,7 @@ var clientHooks = httpclient.Hooks{
 	Response: func(ctx context.Context, _ httpclient.ResponseEvent) { clientOf(ctx).sends(false) },
 }
 
-// clientOf returns the client of a request, nil for one that did not come through a Handler.
+// clientOf returns the client of a request, nil if the request did not come through a Handler.
 func clientOf(ctx context.Context) *client {
 	c, _ := ctx.Value(clientKey{}).(*client)
 	return c

@@ -112,7 +112,6 @@ func TestItIsNoOpenProxy(t *testing.T) {
 	})
 }
 
-// Java's client asks for HTTP/2 with each request, and does not mind if it gets none.
 // The transport is also of use without the handler.
 func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	play(t, func(t *testing.T) {
@@ -126,6 +125,7 @@ func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	})
 }
 
+// Java's client asks for HTTP/2 with each request, and does not mind if it gets none.
 func TestAnUpgradeToHTTP2IsIgnored(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -194,25 +194,27 @@ func TestNoUserAgentAndNoEncodingAreAdded(t *testing.T) {
 	})
 }
 
+// What may not pass as a header does not pass behind the body either.
 func TestTrailersPassBothWays(t *testing.T) {
-	for name, size := range map[string]int{"kept in memory": 10, "streamed": 100_000} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(t *testing.T) {
-				var trailer http.Header
-				w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
-					_, _ = io.Copy(io.Discard, r.Body)
-					trailer = r.Trailer
-					rw.Header().Set("Trailer", "X-After")
-					_, _ = io.WriteString(rw, "body")
-					rw.Header().Set("X-After", "response")
-				}, proxy.WithMaxBufferedBody(1000))
-				r := newRequest(t, "POST", messages, strings.Repeat("x", size))
-				r.ContentLength, r.GetBody = -1, nil
-				r.Trailer = http.Header{"X-Sum": {"request"}}
-				got := w.do(r)
-				assert.Equal(t, http.Header{"X-Sum": {"request"}}, trailer)
-				assert.Equal(t, http.Header{"X-After": {"response"}}, got.Trailer)
-			})
+	for name, size := range map[string]int{"kept in memory": 100, "streamed": 5000} {
+		playIn(t, name, func(t *testing.T) {
+			var trailer http.Header
+			w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
+				_, err := io.Copy(io.Discard, r.Body)
+				assert.NoError(t, err)
+				trailer = r.Trailer
+				rw.Header().Set("Trailer", "X-After")
+				_, _ = io.WriteString(rw, "body")
+				rw.Header().Set("X-After", "response")
+			}, proxy.WithMaxBufferedBody(1000))
+			body := fmt.Sprintf("%x\r\n%s\r\n0\r\n", size, strings.Repeat("x", size))
+			_, got := w.raw(rawPost(body+"X-Sum: sum\r\nX-Forwarded-For: 1.2.3.4\r\nCf-Ray: a\r\nX-Ratelight-Secret: b\r\n\r\n",
+				"Transfer-Encoding: chunked", "Trailer: X-Sum, X-Forwarded-For, Cf-Ray"))
+			assert.Equal(t, 200, got.StatusCode)
+			_, err := io.Copy(io.Discard, got.Body)
+			require.NoError(t, err)
+			assert.Equal(t, http.Header{"X-Sum": {"sum"}}, trailer)
+			assert.Equal(t, http.Header{"X-After": {"response"}}, got.Trailer)
 		})
 	}
 }
@@ -245,7 +247,7 @@ func TestAClientThatExpects100ContinueGetsItAtOnce(t *testing.T) {
 			text, _ := io.ReadAll(r.Body)
 			_, _ = rw.Write(text)
 		})
-		conn, got := w.raw("POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n")
+		conn, got := w.raw(rawPost("", "Expect: 100-continue", "Content-Length: 4"))
 		require.Equal(t, 100, got.StatusCode)
 		go func() { _, _ = io.WriteString(conn, "body") }()
 		buffer := make([]byte, 4096)
@@ -320,40 +322,4 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		assert.ErrorContains(t, err, "expected", name)
 		assert.Nil(t, handler, name)
 	}
-}
-
-// What may not pass as a header does not pass behind the body either.
-func TestTrailersThatMayNotPassAsHeadersDoNotPass(t *testing.T) {
-	play(t, func(t *testing.T) {
-		for _, size := range []int{100, 5000} {
-			var trailer http.Header
-			w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
-				_, err := io.Copy(io.Discard, r.Body)
-				assert.NoError(t, err)
-				trailer = r.Trailer
-			}, proxy.WithMaxBufferedBody(1000))
-			body := fmt.Sprintf("%x\r\n%s\r\n0\r\n", size, strings.Repeat("x", size))
-			_, got := w.raw("POST " + messages + " HTTP/1.1\r\nHost: proxy\r\n" +
-				"Transfer-Encoding: chunked\r\nTrailer: X-Sum, X-Forwarded-For, Cf-Ray\r\n\r\n" +
-				body + "X-Sum: sum\r\nX-Forwarded-For: 1.2.3.4\r\nCf-Ray: a\r\nX-Ratelight-Secret: b\r\n\r\n")
-			assert.Equal(t, 200, got.StatusCode)
-			assert.Equal(t, http.Header{"X-Sum": {"sum"}}, trailer)
-		}
-	})
-}
-
-// Of a body that is in memory the length is known, however the client sent it.
-func TestABodyInMemoryIsSentWithItsLength(t *testing.T) {
-	play(t, func(t *testing.T) {
-		var length int64
-		var encoding []string
-		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
-			length, encoding = r.ContentLength, r.TransferEncoding
-		})
-		r := newRequest(t, "POST", messages, "")
-		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("{}")), -1
-		assert.Equal(t, 200, w.do(r).StatusCode)
-		assert.EqualValues(t, 2, length)
-		assert.Empty(t, encoding)
-	})
 }

@@ -51,19 +51,17 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n" + bot,
 			"f\r\n" + body + "\r\n0\r\n\r\n", "/api/v10/channels/1/messages"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(t *testing.T) {
-				w := newWorld(t, nil)
-				_, got := w.raw(c.request + "\r\n" + c.body)
-				assert.Equal(t, 200, got.StatusCode)
-				all := w.discord.Requests()
-				require.Len(t, all, 1)
-				assert.Equal(t, c.path, all[0].Path)
-				assert.Equal(t, "Bot MTIzNDU2Nzg5.canary.signature", all[0].Header.Get("Authorization"))
-				if c.body != "" {
-					assert.Equal(t, body, string(all[0].Body))
-				}
-			})
+		playIn(t, name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			_, got := w.raw(c.request + "\r\n" + c.body)
+			assert.Equal(t, 200, got.StatusCode)
+			all := w.discord.Requests()
+			require.Len(t, all, 1)
+			assert.Equal(t, c.path, all[0].Path)
+			assert.Equal(t, "Bot MTIzNDU2Nzg5.canary.signature", all[0].Header.Get("Authorization"))
+			if c.body != "" {
+				assert.Equal(t, body, string(all[0].Body))
+			}
 		})
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // RequireHost returns a handler that passes a request to next if its host is an address, localhost, a name without a
-// dot, or one of the names. All others get a 421: a web page can point its own name to this machine and make a browser
-// send requests. RequireHost is not needed with a secret or TLS.
+// dot, or one of the names. All other requests get a 421: a web page can point its own name to this machine and make a
+// browser send requests to it. RequireHost is not needed with a secret or TLS.
 func RequireHost(next http.Handler, names ...string) http.Handler {
 	allowed := make(map[string]bool, len(names))
 	for _, name := range names {

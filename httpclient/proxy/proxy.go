@@ -18,10 +18,10 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Handler is an http.Handler that forwards requests to Discord, each when Discord is certain to accept it. Get one from
+// Handler is an http.Handler that forwards each request to Discord when Discord is certain to accept it. Get one from
 // New. It is safe for concurrent use. It may be mounted below a path with http.StripPrefix, but not in an http.ServeMux
-// that cleans paths. The handler sets write deadlines, which replace the WriteTimeout of its http.Server: it cuts off a
-// client that reads nothing for 30 s.
+// that cleans paths. The handler sets write deadlines, which replace the WriteTimeout of its http.Server: it closes the
+// connection of a client that reads nothing for 30 s.
 type Handler struct {
 	settings
 	transport      *httpclient.Transport
@@ -33,7 +33,7 @@ type Handler struct {
 	began          time.Time
 }
 
-// New returns a handler. Close it, or shut it down, when you no longer need it. Its errors wrap ErrOptions, and say
+// New returns a handler. Close it, or shut it down, when you no longer need it. New's errors wrap ErrOptions, and say
 // what was expected.
 func New(options ...Option) (*Handler, error) {
 	s := defaults()
@@ -54,7 +54,7 @@ func New(options ...Option) (*Handler, error) {
 	h.transport.AddHooks(clientHooks)
 	h.reverse = httputil.ReverseProxy{
 		Rewrite: rewrite, Transport: h.transport, ModifyResponse: h.answered, ErrorHandler: h.failed,
-		// ErrorLog would only report clients that have gone.
+		// ErrorLog would only report clients that have disconnected.
 		BufferPool: new(buffers), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 	return h, nil
@@ -110,8 +110,8 @@ func (h *Handler) LiftHolds() {
 }
 
 // Shutdown rejects new requests with a 503, waits until waiting requests and those in flight have been answered, and
-// closes the handler. When the context ends first, it closes the handler at once, and returns the context's error, see
-// httpclient.Transport.Shutdown. Call http.Server.Shutdown first, which also waits for bodies.
+// closes the handler. If the context ends first, Shutdown closes the handler at once, and returns the context's error,
+// see httpclient.Transport.Shutdown. Call http.Server.Shutdown first, which also waits for bodies.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	defer h.transport.CloseIdleConnections()
 	return h.transport.Shutdown(ctx)
@@ -125,7 +125,7 @@ func (h *Handler) Close() error {
 	return h.transport.Close()
 }
 
-// ServeHTTP forwards a request, and returns when its response has been copied.
+// ServeHTTP forwards a request, and returns when it has copied the response.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	response := newResponseWriter(w)
 	response.pause() // removes the deadline of the connection's previous request
@@ -149,7 +149,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// prepare returns the request to forward, or the answer if it is rejected.
+// prepare returns the request to forward, or the answer if the request is rejected.
 func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request, *answer) {
 	target, refused := h.target(r)
 	if refused != nil {
@@ -189,18 +189,18 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	}
 	out := r.WithContext(ctx)
 	out.URL, out.Body = target, body
-	if len(out.Header["Upgrade"]) > 0 { // an upgrade to HTTP/2, which is ignored
+	if len(out.Header["Upgrade"]) > 0 { // an upgrade to HTTP/2, which the proxy ignores
 		out.Header = out.Header.Clone()
 		out.Header.Del("Upgrade")
 	}
 	return out, nil
 }
 
-// rewrite completes the request that httputil.ReverseProxy has made of the client's.
+// rewrite completes the request that httputil.ReverseProxy has made from the client's request.
 func rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
-	out.Host = ""                        // the host of the URL
-	out.URL.RawQuery = r.In.URL.RawQuery // unchanged, even if it is malformed
+	out.Host = ""                        // use the host of the URL
+	out.URL.RawQuery = r.In.URL.RawQuery // a malformed query stays unchanged
 	out.Trailer = nil
 	if body, ok := r.In.Context().Value(uploadKey{}).(*upload); ok {
 		out.Trailer = body.trailer
@@ -212,9 +212,9 @@ func rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// answered changes the headers of a response of the upstream, and records its success.
+// answered changes the headers of a response of the upstream, and records that the upstream has answered.
 func (h *Handler) answered(response *http.Response) error {
-	if response.StatusCode < http.StatusContinue { // net/http lets it pass, and panics when it is written
+	if response.StatusCode < http.StatusContinue { // net/http accepts such a status, and panics when it is written
 		return fmt.Errorf("the upstream has answered with the malformed status %03d", response.StatusCode)
 	}
 	h.upstreamState.answered()

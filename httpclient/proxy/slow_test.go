@@ -32,43 +32,35 @@ func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 		"trickles, of unknown length": {"Transfer-Encoding: chunked", 9 * time.Second},
 	} {
 		for _, patience := range []time.Duration{time.Second, time.Minute} {
-			t.Run(name+" "+patience.String(), func(t *testing.T) {
-				play(t, func(t *testing.T) {
-					w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },
-						proxy.WithTransport(httpclient.WithAttemptTimeout(patience)))
-					conn, err := w.network.dial(t.Context(), "", "")
-					require.NoError(t, err)
-					defer conn.Close()
-					go func() {
-						_, _ = io.WriteString(conn, "POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\n"+c.length+"\r\n\r\n1\r\nx\r\n")
-						for c.every > 0 {
-							time.Sleep(c.every)
-							if _, err := io.WriteString(conn, "1\r\nx\r\n"); err != nil {
-								return
-							}
+			playIn(t, name+" "+patience.String(), func(t *testing.T) {
+				w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },
+					proxy.WithTransport(httpclient.WithAttemptTimeout(patience)))
+				conn, err := w.network.dial(t.Context(), "", "")
+				require.NoError(t, err)
+				defer conn.Close()
+				go func() {
+					_, _ = io.WriteString(conn, rawPost("1\r\nx\r\n", c.length))
+					for c.every > 0 {
+						time.Sleep(c.every)
+						if _, err := io.WriteString(conn, "1\r\nx\r\n"); err != nil {
+							return
 						}
-					}()
-					start := time.Now()
-					got, err := http.ReadResponse(bufio.NewReader(conn), nil)
-					require.NoError(t, err)
-					assert.Equal(t, 400, got.StatusCode)
-					assert.Equal(t, "bad-request", got.Header.Get("X-Ratelight-Proxy"))
-					_, err = io.Copy(io.Discard, conn)
-					assert.NoError(t, err, "the connection is closed")
-					assert.LessOrEqual(t, time.Since(start), time.Minute)
-					assert.True(t, w.handler.Upstream().OK())
-					time.Sleep(10 * time.Second) // in which the writer above sees it, too
-					w.assertNoneLeft()
-				})
+					}
+				}()
+				start := time.Now()
+				got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				require.NoError(t, err)
+				assert.Equal(t, 400, got.StatusCode)
+				assert.Equal(t, "bad-request", got.Header.Get("X-Ratelight-Proxy"))
+				_, err = io.Copy(io.Discard, conn)
+				assert.NoError(t, err, "the connection is closed")
+				assert.LessOrEqual(t, time.Since(start), time.Minute)
+				assert.True(t, w.handler.Upstream().OK())
+				time.Sleep(10 * time.Second) // in which the writer above sees it, too
+				w.assertNoneLeft()
 			})
 		}
 	}
-}
-
-func (w *world) assertNoneLeft() {
-	stats := w.handler.Transport().Manager().Stats()
-	assert.Zero(w.t, stats.Waiting)
-	assert.Zero(w.t, stats.InFlight)
 }
 
 // Nor do those keep their connections that are refused before their bodies are read: for that nobody needs to know a
@@ -90,46 +82,25 @@ func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 	})
 }
 
-// A client that announces an upload and sends none of it holds nobody, though the first request of a route goes alone.
-func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-		conn, err := w.network.dial(t.Context(), "", "")
-		require.NoError(t, err)
-		defer conn.Close()
-		_, err = io.WriteString(conn, "POST "+messages+" HTTP/1.1\r\nHost: proxy\r\nContent-Length: 26214400\r\n\r\n")
-		require.NoError(t, err)
-		time.Sleep(time.Second)
-		r := newRequest(t, "POST", messages, "{}")
-		r.Header.Del("Authorization")
-		got := w.do(r)
-		assert.Equal(t, 200, got.StatusCode)
-		assert.Less(t, got.took, time.Second)
-	})
-}
-
 // Neither does a client that stops halfway when its upload has been answered, nor one whose upload the upstream still
 // reads.
 func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testing.T) {
 	for name, sent := range map[string]int{"begins": 1, "stops": 100_000} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(t *testing.T) {
-				w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
-					_ = http.NewResponseController(rw).EnableFullDuplex()
-					rw.Header().Set("Content-Length", "0")
-					rw.WriteHeader(http.StatusRequestEntityTooLarge)
-					_ = http.NewResponseController(rw).Flush()
-					_, _ = io.Copy(io.Discard, r.Body)
-				})
-				start := time.Now()
-				conn, got := w.raw("POST " + messages + " HTTP/1.1\r\nHost: proxy\r\nContent-Length: 26214400\r\n\r\n" +
-					strings.Repeat("x", sent))
-				assert.Equal(t, 413, got.StatusCode)
-				assert.Less(t, time.Since(start), time.Second, "the answer")
-				_, err := io.Copy(io.Discard, conn)
-				assert.NoError(t, err)
-				assert.LessOrEqual(t, time.Since(start), 6*time.Second, "the connection")
+		playIn(t, name, func(t *testing.T) {
+			w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
+				_ = http.NewResponseController(rw).EnableFullDuplex()
+				rw.Header().Set("Content-Length", "0")
+				rw.WriteHeader(http.StatusRequestEntityTooLarge)
+				_ = http.NewResponseController(rw).Flush()
+				_, _ = io.Copy(io.Discard, r.Body)
 			})
+			start := time.Now()
+			conn, got := w.raw(rawPost(strings.Repeat("x", sent), "Content-Length: 26214400"))
+			assert.Equal(t, 413, got.StatusCode)
+			assert.Less(t, time.Since(start), time.Second, "the answer")
+			_, err := io.Copy(io.Discard, conn)
+			assert.NoError(t, err)
+			assert.LessOrEqual(t, time.Since(start), 6*time.Second, "the connection")
 		})
 	}
 }
@@ -137,21 +108,19 @@ func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testi
 // A client that reads nothing of its response is not waited for, however long the response is.
 func TestAClientThatNeverReadsItsResponseIsNotWaitedForForEver(t *testing.T) {
 	for name, size := range map[string]int{"short": 10, "long": 10 * megabyte} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(t *testing.T) {
-				w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
-					rw.Header().Set("Content-Length", strconv.Itoa(size))
-					_, _ = rw.Write(make([]byte, size))
-				})
-				conn, err := w.network.dial(t.Context(), "", "")
-				require.NoError(t, err)
-				defer conn.Close()
-				_, err = io.WriteString(conn, "GET /api/v10/gateway HTTP/1.1\r\nHost: proxy\r\n\r\n")
-				require.NoError(t, err)
-				time.Sleep(time.Minute)
-				_, err = conn.Write([]byte("x"))
-				assert.Error(t, err, "the connection is closed")
+		playIn(t, name, func(t *testing.T) {
+			w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Content-Length", strconv.Itoa(size))
+				_, _ = rw.Write(make([]byte, size))
 			})
+			conn, err := w.network.dial(t.Context(), "", "")
+			require.NoError(t, err)
+			defer conn.Close()
+			_, err = io.WriteString(conn, "GET /api/v10/gateway HTTP/1.1\r\nHost: proxy\r\n\r\n")
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			_, err = conn.Write([]byte("x"))
+			assert.Error(t, err, "the connection is closed")
 		})
 	}
 }

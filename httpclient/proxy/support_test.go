@@ -43,12 +43,26 @@ func play(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, test)
 }
 
+// playIn runs a subtest in a bubble.
+func playIn(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { play(t, test) })
+}
+
 func newWorld(t *testing.T, rules []discordtest.Rule, options ...proxy.Option) *world {
 	t.Helper()
 	discord := discordtest.NewServer(t, rules...)
 	options = append([]proxy.Option{proxy.WithTransport(httpclient.WithBase(discord.Client().Transport))}, options...)
 	w := serve(t, options...)
 	w.discord = discord
+	return w
+}
+
+// usedUp is a world with a limit of one message in a period, which has been sent.
+func usedUp(t *testing.T, period time.Duration, options ...proxy.Option) *world {
+	t.Helper()
+	w := newWorld(t, []discordtest.Rule{discordtest.Window("POST /channels/{id}/messages", 1, period).Bucket("messages")}, options...)
+	w.send("POST", messages, "{}")
 	return w
 }
 
@@ -204,6 +218,12 @@ func (w *world) start(r *http.Request) <-chan response {
 	done := make(chan response, 1)
 	go func() { done <- w.try(r) }()
 	return done
+}
+
+// rawPost is a POST of a message as it goes over the connection, with lines of its header.
+func rawPost(body string, header ...string) string {
+	lines := append([]string{"POST " + messages + " HTTP/1.1", "Host: proxy", "Authorization: " + token}, header...)
+	return strings.Join(lines, "\r\n") + "\r\n\r\n" + body
 }
 
 // raw sends bytes over a connection of their own, and returns the connection and the response.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// defaultVersion is added to paths without a version; Discord would take the oldest one.
+// defaultVersion is added to paths without a version; Discord would use its oldest version.
 const defaultVersion = "v10"
 
 const (
@@ -22,8 +22,8 @@ const (
 	headerPrefix  = "X-Ratelight-"
 )
 
-// apiPath adds /api and a version to a path if they are missing, and reports whether anything follows them. That is not
-// changed, but repeated slashes before it become one, because base URLs may end in a slash.
+// apiPath adds /api and a version to a path if they are missing, and reports whether anything follows the version. The
+// part that follows is not changed, but repeated slashes before it become one, because base URLs may end in a slash.
 func apiPath(path string) (string, bool) {
 	rest := oneSlash(path)
 	rest = oneSlash(below(rest, func(segment string) bool { return segment == "api" }))
@@ -36,7 +36,8 @@ func apiPath(path string) (string, bool) {
 
 func oneSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// below returns the path without its first segment if segment accepts that, otherwise the whole path.
+// below returns the path without its first segment if the function segment accepts that segment, otherwise the whole
+// path.
 func below(path string, segment func(string) bool) string {
 	first, _, _ := strings.Cut(path[min(1, len(path)):], "/")
 	if segment(first) {
@@ -55,7 +56,7 @@ func isSnowflake(text string) bool {
 	return text != "" && len(text) <= 20 && strings.Trim(text, "0123456789") == ""
 }
 
-// target returns the URL to which a request is forwarded, or the answer if it is rejected.
+// target returns the URL to which a request is forwarded, or the answer if the request is rejected.
 func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 	switch {
 	case r.Method == http.MethodConnect:
@@ -69,7 +70,7 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 	case upgrades(r.Header):
 		return nil, &answer{status: http.StatusNotImplemented, reason: "upgrade",
 			message: "the proxy is for REST requests: connect to the gateway directly"}
-	case len(r.Header["Authorization"]) > 1: // it would be unknown whose limits count
+	case len(r.Header["Authorization"]) > 1: // it would not be known whose limits count
 		return nil, badRequest("the request has more than one Authorization")
 	}
 	path, ok := apiPath(r.URL.EscapedPath())
@@ -96,7 +97,7 @@ func leads(plain string) bool {
 	return false
 }
 
-// upgrades reports whether a request needs another protocol. An upgrade to HTTP/2, as Java's client sends, can be
+// upgrades reports whether a request needs another protocol. An upgrade to HTTP/2, which Java's client asks for, can be
 // ignored.
 func upgrades(header http.Header) bool {
 	wanted := header["Upgrade"]
@@ -117,7 +118,7 @@ func (h *Handler) maxWaitOf(r *http.Request) (time.Duration, error) {
 		return 0, errMaxWait
 	}
 	longest := LongestWait
-	if h.isLarge(r) { // the client's disconnect is not noticed
+	if h.isLarge(r) { // a disconnect of the client is not noticed
 		longest = h.maxWait
 	}
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second)), nil
@@ -150,12 +151,12 @@ func isLatest(r *http.Request) (bool, error) {
 	return false, errLatest
 }
 
-// Headers about the way from the client to the proxy. Cloudflare refuses some of them.
+// These headers are about the way from the client to the proxy. Cloudflare refuses some of them.
 var (
 	wayHeaders = map[string]bool{
 		"Via": true, "Forwarded": true, "X-Real-Ip": true, "X-Client-Ip": true, "X-Cluster-Client-Ip": true, "True-Client-Ip": true,
 		"Fastly-Client-Ip": true, "Client-Ip": true, "X-Appengine-User-Ip": true, "Cdn-Loop": true, "X-Rewrite-Url": true,
-		"Expect": true, // fulfilled by the proxy
+		"Expect": true, // the proxy fulfils it
 	}
 	wayPrefixes = []string{"X-Forwarded", "X-Original-", "X-Envoy-", "Cf-", headerPrefix}
 )

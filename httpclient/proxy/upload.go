@@ -14,8 +14,8 @@ const (
 	drainTime  = 5 * time.Second
 	maxDrained = 32 << 20
 
-	// uploadPatience bounds how far a client may be behind with its body; slowestUpload, in bytes per second, is the
-	// expected rate.
+	// uploadPatience bounds how far a client may be behind with its body. slowestUpload is the expected rate in bytes
+	// per second.
 	uploadPatience = 10 * time.Second
 	slowestUpload  = 4 << 10
 )
@@ -23,24 +23,24 @@ const (
 // uploadKey is the context key of a request's upload.
 type uploadKey struct{}
 
-// upload is the body of a request that is being received. It has read deadlines, because a slow client would keep its
-// connection, the memory for the announced length, or a place in a bucket.
+// upload is the body of a request that is being received. It has read deadlines: without them a slow client would keep
+// its connection, the memory for the announced length, or a place in a bucket.
 type upload struct {
 	io.ReadCloser
 	control              *http.ResponseController
 	http1                bool
-	behind               time.Duration // how much longer the client has taken than at slowestUpload
+	behind               time.Duration // how much longer the client has taken than it would at slowestUpload
 	begun, ended, broken atomic.Bool
 	reading              chan struct{} // full during a Read
 
 	mu     sync.Mutex
-	closed bool // after Close; the deadline is final
+	closed bool // set by Close; the deadline then stays
 
 	received http.Header // the client's trailer, filled in when the body has been read
-	trailer  http.Header // the part of it that is forwarded; nil: none
+	trailer  http.Header // the part of received that is forwarded; nil if there is none
 }
 
-// declareTrailer records which trailers are forwarded: those whose names are forwarded as headers.
+// declareTrailer records which trailers are forwarded: those whose names would be forwarded as headers.
 func (u *upload) declareTrailer(received http.Header) {
 	u.received = received
 	for name := range received {
@@ -78,13 +78,14 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.ended.Store(true)
 	case err != nil:
 		u.broken.Store(true)
-		return n, err // keep the deadline: nobody waits for the rest
+		return n, err // keep the deadline: no one reads the rest
 	}
 	u.setDeadline(time.Time{})
 	return n, err
 }
 
-// setDeadline sets the read deadline, if the server supports that. After Close it changes nothing and returns false.
+// setDeadline sets the read deadline, if the server supports deadlines. After Close it changes nothing and returns
+// false.
 func (u *upload) setDeadline(t time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -95,8 +96,8 @@ func (u *upload) setDeadline(t time.Time) bool {
 	return true
 }
 
-// Close sets the final deadline for the rest of the body. It does not wait for a Read: the answer must not wait for
-// one, and the server closes the body after the handler has returned.
+// Close sets the final deadline for the rest of the body. It does not wait for a Read in progress: that would delay the
+// answer. The server closes the body after the handler has returned.
 func (u *upload) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -107,8 +108,8 @@ func (u *upload) Close() error {
 	return nil
 }
 
-// fails reports whether a request failed because its client does not send the body. It ends a Read that waits for that:
-// the server removes the deadline if one is under way when the handler returns.
+// fails reports whether a request failed because its client does not send the body. If a Read waits for the body, fails
+// ends it: if a Read were still in progress when the handler returns, the server would remove the deadline.
 func (u *upload) fails(timeout bool) bool {
 	if timeout && len(u.reading) > 0 {
 		u.broken.Store(true)
@@ -147,6 +148,6 @@ func (u *upload) drain(r *http.Request) {
 	if u.control.Flush() != nil { // not every writer can
 		return
 	}
-	u.reading <- struct{}{}                         // wait for a Read under way
-	_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // an error means that the client has gone
+	u.reading <- struct{}{}                         // wait for a Read in progress
+	_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // an error means that the client has disconnected
 }

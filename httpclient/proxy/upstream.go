@@ -7,15 +7,17 @@ import (
 
 // UpstreamState describes the outcome of the latest requests to the upstream.
 type UpstreamState struct {
-	// Answered is when the latest response came, Failed when a request last failed to get one; zero: never.
+	// Answered is when the latest response arrived, and Failed is when a request last failed to get a response. Zero
+	// means never.
 	Answered, Failed time.Time
-	// Failure describes that failure, without secrets.
+	// Failure describes the latest failure, without secrets.
 	Failure string
-	// Hold is for how much longer nothing may be sent, as the network in front of the upstream (Cloudflare) has asked.
+	// Hold is how much longer nothing may be sent, because the network in front of the upstream (Cloudflare) has asked
+	// for that.
 	Hold time.Duration
 }
 
-// OK reports whether requests may be sent, and the latest request, if any, got a response.
+// OK reports whether requests may be sent and the latest request, if there was one, got a response.
 func (s UpstreamState) OK() bool { return s.Hold <= 0 && !s.Failed.After(s.Answered) }
 
 // Upstream returns the current state of the upstream.

@@ -19,11 +19,6 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// window limits messages to one in a period.
-func window(period time.Duration) []discordtest.Rule {
-	return []discordtest.Rule{discordtest.Window("POST /channels/{id}/messages", 1, period).Bucket("messages")}
-}
-
 // upTo sets the longest wait of a request in seconds.
 func upTo(r *http.Request, seconds string) *http.Request {
 	r.Header.Set("X-Ratelight-Max-Wait", seconds)
@@ -50,8 +45,7 @@ func TestRequestsWaitHereAndDiscordRefusesNone(t *testing.T) {
 
 func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(60*time.Second))
-		w.send("POST", messages, "{}")
+		w := usedUp(t, 60*time.Second)
 		time.Sleep(2500 * time.Millisecond)
 		got := w.send("POST", messages, "{}")
 		assertOwn(t, got, 429, "too-long")
@@ -79,8 +73,7 @@ func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
 
 func TestARequestSaysHowLongItMayWait(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(60*time.Second))
-		w.send("POST", messages, "{}")
+		w := usedUp(t, 60*time.Second)
 		for text, waits := range map[string]bool{"": false, "0": false, "59.5": false, "0x1p2": false, "61": true, "1e9": true, "+Inf": true} {
 			r := upTo(newRequest(t, "POST", messages, "{}"), text)
 			got := w.do(r)
@@ -101,7 +94,7 @@ func TestARequestSaysHowLongItMayWait(t *testing.T) {
 
 func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(time.Second))
+		w := usedUp(t, time.Second)
 		of := func(group string) <-chan response {
 			r := newRequest(t, "POST", messages, "{}")
 			r.Header.Set("X-Ratelight-Group", group)
@@ -109,7 +102,6 @@ func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
 			synctest.Wait()
 			return done
 		}
-		w.send("POST", messages, "{}")
 		var all []<-chan response
 		for range 5 {
 			all = append(all, of("a"))
@@ -149,8 +141,7 @@ func TestAWaitForADeclaredLimitIsA429ThatLeavesTheBucketAlone(t *testing.T) {
 
 func TestNoRequestCanAskToWaitForLongerThanTheBound(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(proxy.LongestWait+time.Minute))
-		w.send("POST", messages, "{}")
+		w := usedUp(t, proxy.LongestWait+time.Minute)
 		assertOwn(t, w.do(upTo(newRequest(t, "POST", messages, "{}"), "100000")), 429, "too-long")
 	})
 }
@@ -211,44 +202,46 @@ func TestBotsWithRaisedLimitsHaveTheirOwn(t *testing.T) {
 	})
 }
 
-// gone asserts that nothing of the requests that were given up has reached Discord, and that their places are free.
-func (w *world) assertOnly(requests int) {
+func (w *world) assertNoneLeft() {
 	w.t.Helper()
 	synctest.Wait()
 	stats := w.handler.Transport().Manager().Stats()
 	assert.Zero(w.t, stats.Waiting)
 	assert.Zero(w.t, stats.InFlight)
+}
+
+// assertOnly asserts that no more than so many requests have reached Discord, and that no others have places.
+func (w *world) assertOnly(requests int) {
+	w.t.Helper()
+	w.assertNoneLeft()
 	assert.Len(w.t, w.discord.Requests(), requests)
 }
 
 func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
 	for name, body := range map[string]string{"without a body": "", "with a body": `{"content":"never"}`, "with a large body in memory": strings.Repeat("x", 900_000)} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(t *testing.T) {
-				w := newWorld(t, window(60*time.Second))
-				w.send("POST", messages, "{}")
-				var waiting []<-chan response
-				var stop []func()
-				for range 3 {
-					r := upTo(newRequest(t, "POST", messages, body), "300")
-					ctx, cancel := withCancel(r)
-					waiting, stop = append(waiting, w.start(ctx)), append(stop, cancel)
-				}
-				last := w.start(upTo(newRequest(t, "POST", messages, `{"content":"last"}`), "300"))
-				synctest.Wait()
-				require.Equal(t, 4, w.handler.Transport().Manager().Stats().Waiting)
-				for i, cancel := range stop {
-					cancel()
-					assert.Error(t, (<-waiting[i]).err)
-				}
-				synctest.Wait()
-				assert.Equal(t, 1, w.handler.Transport().Manager().Stats().Waiting, "their places are free at once")
-				got := <-last
-				require.NoError(t, got.err)
-				assert.InDelta(t, 60, got.took.Seconds(), 0.1, "it moves up")
-				time.Sleep(10 * time.Minute)
-				w.assertOnly(2)
-			})
+		playIn(t, name, func(t *testing.T) {
+			w := usedUp(t, 60*time.Second)
+			var waiting []<-chan response
+			var stop []func()
+			for range 3 {
+				r := upTo(newRequest(t, "POST", messages, body), "300")
+				ctx, cancel := withCancel(r)
+				waiting, stop = append(waiting, w.start(ctx)), append(stop, cancel)
+			}
+			last := w.start(upTo(newRequest(t, "POST", messages, `{"content":"last"}`), "300"))
+			synctest.Wait()
+			require.Equal(t, 4, w.handler.Transport().Manager().Stats().Waiting)
+			for i, cancel := range stop {
+				cancel()
+				assert.Error(t, (<-waiting[i]).err)
+			}
+			synctest.Wait()
+			assert.Equal(t, 1, w.handler.Transport().Manager().Stats().Waiting, "their places are free at once")
+			got := <-last
+			require.NoError(t, got.err)
+			assert.InDelta(t, 60, got.took.Seconds(), 0.1, "it moves up")
+			time.Sleep(10 * time.Minute)
+			w.assertOnly(2)
 		})
 	}
 }
@@ -256,31 +249,27 @@ func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
 // Nothing of such a body is read before its turn, so its client's disconnect is noticed then, and the wait is bounded.
 func TestAClientThatDisconnectsWithABodyThatIsNotKeptIsNeverSentEither(t *testing.T) {
 	for name, length := range map[string]int64{"with its length": 1, "of unknown length": -1} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(t *testing.T) {
-				w := newWorld(t, window(8*time.Second), proxy.WithMaxBufferedBody(1000))
-				w.send("POST", messages, "{}")
-				r := newRequest(t, "POST", messages, strings.Repeat("x", 500_000))
-				if length < 0 {
-					r.ContentLength = length
-				}
-				r, cancel := withCancel(r)
-				waiting := w.start(r)
-				synctest.Wait()
-				cancel()
-				assert.Error(t, (<-waiting).err)
-				time.Sleep(time.Minute)
-				w.assertOnly(1)
-				assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode)
-			})
+		playIn(t, name, func(t *testing.T) {
+			w := usedUp(t, 8*time.Second, proxy.WithMaxBufferedBody(1000))
+			r := newRequest(t, "POST", messages, strings.Repeat("x", 500_000))
+			if length < 0 {
+				r.ContentLength = length
+			}
+			r, cancel := withCancel(r)
+			waiting := w.start(r)
+			synctest.Wait()
+			cancel()
+			assert.Error(t, (<-waiting).err)
+			time.Sleep(time.Minute)
+			w.assertOnly(1)
+			assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode)
 		})
 	}
 }
 
 func TestALargeBodyCannotAskForALongerWait(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(20*time.Second), proxy.WithMaxBufferedBody(1000))
-		w.send("POST", messages, "{}")
+		w := usedUp(t, 20*time.Second, proxy.WithMaxBufferedBody(1000))
 		assertOwn(t, w.do(upTo(newRequest(t, "POST", messages, strings.Repeat("x", 500_000)), "300")), 429, "too-long")
 		r := upTo(newRequest(t, "POST", messages, "{}"), "300")
 		r.ContentLength = -1
@@ -291,8 +280,7 @@ func TestALargeBodyCannotAskForALongerWait(t *testing.T) {
 
 func TestShutdownLetsThoseFinishWhoWait(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(5*time.Second))
-		w.send("POST", messages, "{}")
+		w := usedUp(t, 5*time.Second)
 		waiting := w.start(newRequest(t, "POST", messages, "{}"))
 		synctest.Wait()
 		over := make(chan error, 1)
@@ -306,35 +294,13 @@ func TestShutdownLetsThoseFinishWhoWait(t *testing.T) {
 
 func TestThoseWhoWaitAreToldWhenTheProxyCloses(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, window(5*time.Second))
-		w.send("POST", messages, "{}")
+		w := usedUp(t, 5*time.Second)
 		waiting := w.start(newRequest(t, "POST", messages, "{}"))
 		synctest.Wait()
 		require.NoError(t, w.handler.Close())
 		got := <-waiting
 		assertOwn(t, got, 503, "closed")
 		assert.Equal(t, "1", got.Header.Get("Retry-After"))
-	})
-}
-
-// One bot's queue is not in another's way.
-func TestBotsDoNotWaitForEachOther(t *testing.T) {
-	play(t, func(t *testing.T) {
-		w := newWorld(t, window(9*time.Second), proxy.WithTransport(httpclient.WithRetries(0)))
-		var all []<-chan response
-		for range 50 {
-			all = append(all, w.start(upTo(newRequest(t, "POST", messages, "{}"), "8")))
-		}
-		synctest.Wait()
-		r := newRequest(t, "POST", messages, "{}")
-		r.Header.Set("Authorization", "Bot OTg3NjU0MzIx.other.bot")
-		assert.Zero(t, w.do(r).took.Round(time.Millisecond))
-		statuses := make(map[string]int)
-		for _, done := range all {
-			got := <-done
-			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
-		}
-		assert.Equal(t, map[string]int{"200": 1, "429too-long": 49}, statuses)
 	})
 }
 

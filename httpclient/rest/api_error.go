@@ -31,7 +31,7 @@ type APIError struct {
 	Message string
 	// Errors are the errors of single fields of the request, ordered by path; at most 100.
 	Errors []FieldError
-	// Response is the response as it came. It may contain tokens, so it is not encoded as JSON.
+	// Response is the unchanged response. It may contain tokens, so it is not encoded as JSON.
 	Response *Response `json:"-"`
 }
 
@@ -55,7 +55,8 @@ func (e *APIError) Error() string {
 	if meaning != "" {
 		text += " " + meaning
 	}
-	if e.Message != "" && e.Message != meaning && e.Message != strconv.Itoa(e.Status)+": "+meaning { // as 401s do
+	// The message of a 401 is "401: Unauthorized".
+	if e.Message != "" && e.Message != meaning && e.Message != strconv.Itoa(e.Status)+": "+meaning {
 		text += ": " + e.Message
 	}
 	if e.Code != 0 {
@@ -86,7 +87,7 @@ func (f FieldError) String() string {
 // newAPIError returns the error for a response, without the secrets of the request.
 func (c *call) newAPIError(r *Response) *APIError {
 	e := &APIError{Route: c.name(), Status: r.Status, Response: r}
-	// Redact before clipping: a cut secret would not be found.
+	// Redact before clipping: redact.Text would not find a secret that is cut.
 	clean := func(text string) string { return clip(redact.Text(text, c.secrets...)) }
 	e.decode(message.Decoded(r.Header, r.Body, maxErrorBody+1), clean)
 	if e.Message == "" {
@@ -99,14 +100,15 @@ func (c *call) newAPIError(r *Response) *APIError {
 }
 
 const (
-	// maxErrorBody bounds the bodies that are parsed for an error, in bytes. Discord's have a few thousand at most.
+	// maxErrorBody is the size in bytes of the largest body that is parsed for an error. Discord's have a few thousand
+	// bytes at most.
 	maxErrorBody = 1 << 20
 	// maxText bounds each text that is taken from the server, in bytes.
 	maxText = 512
 )
 
-// decode parses Discord's error object, the one of its OAuth2 endpoints, or the one of the oldest endpoints, which has
-// nothing but fields. It ignores everything else, and cleans all texts.
+// decode parses Discord's error object, that of its OAuth2 endpoints, or that of the oldest endpoints, which contains
+// only errors of fields. It ignores everything else, and cleans all texts.
 func (e *APIError) decode(body []byte, clean func(string) string) {
 	body = bytes.TrimSpace(body)
 	if len(body) > maxErrorBody || !bytes.HasPrefix(body, []byte("{")) {
@@ -162,7 +164,8 @@ func oneLine(text string) string {
 }
 
 const (
-	// maxFieldErrors and maxFieldDepth bound the work for an object of errors. Discord's are nested about six deep.
+	// maxFieldErrors and maxFieldDepth bound the work for an object of errors. Discord's objects are nested about six
+	// deep.
 	maxFieldErrors = 100
 	maxFieldDepth  = 16
 )
@@ -235,7 +238,8 @@ func codeOf(code any) string {
 	}
 }
 
-// join appends a name to a path, and cuts the result: only the server could send a name that is longer than a field's.
+// join appends a name to a path, and clips the result: the names in an error should be field names, but a server could
+// send longer ones.
 func (f *flattener) join(path, name string) string {
 	if path != "" {
 		name = path + "." + name
@@ -243,7 +247,7 @@ func (f *flattener) join(path, name string) string {
 	return f.clean(name)
 }
 
-// compareNames orders indexes by their number, before names.
+// compareNames orders indexes by their number, and before names.
 func compareNames(a, b string) int {
 	i, errA := strconv.ParseUint(a, 10, 64)
 	j, errB := strconv.ParseUint(b, 10, 64)

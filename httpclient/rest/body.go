@@ -11,11 +11,11 @@ import (
 )
 
 // ErrBody is wrapped by errors about bodies that cannot be sent: a value that cannot be encoded as JSON, a file whose
-// name or type is illegal in a header, a stream that has been sent before.
+// name or type is illegal in a header, or a stream that has been sent before.
 var ErrBody = errors.New("bad body")
 
 // Body is the body of a request. Make one with JSON, Bytes or Multipart. It can be sent any number of times, also
-// concurrently, except as described at Multipart.
+// concurrently; see Multipart for the exceptions.
 type Body interface {
 	// prepare returns the content for one use of Do.
 	prepare() (content, error)
@@ -53,7 +53,7 @@ func Bytes(contentType string, b []byte) Body {
 }
 
 // JSON returns a body with v encoded by package json. JSON encodes v at once, so later changes of v have no effect. If
-// that fails, Do returns an error that wraps ErrBody and json's error.
+// the encoding fails, Do returns an error that wraps ErrBody and json's error.
 func JSON(v any) Body {
 	encoded, err := encode(v)
 	return &bytesBody{contentType: "application/json", content: encoded, err: err}

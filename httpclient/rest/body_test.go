@@ -259,5 +259,3 @@ func TestClientSendsOneBodyManyTimesAtOnce(t *testing.T) {
 	}
 	assert.Len(t, partsOf(t, below.sent()[0]), 3)
 }
-
-// A pipe is a stream that can block for ever.

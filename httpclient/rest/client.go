@@ -15,14 +15,14 @@ import (
 // Client sends requests to Discord's REST API for programs without a Discord library. It adds to a Transport what
 // Discord's API requires: URLs, headers, repeatable bodies, typed errors. It has no types for Discord's objects.
 //
-// Get one from New; the zero value cannot be used. All methods are safe for concurrent use. Printing a Client does not
-// show its token.
+// New returns a Client; the zero value cannot be used. All methods are safe for concurrent use. Printing a Client does
+// not show its token.
 type Client struct {
 	transport *httpclient.Transport
 	http      *http.Client
 	base      *url.URL
-	// credential returns the Authorization header. It is a function because fmt does not print what a function has
-	// captured.
+	// credential returns the Authorization header. It is a function because fmt does not print the captured variables
+	// of a function.
 	credential  func() string
 	userAgent   string
 	maxResponse int64
@@ -61,7 +61,7 @@ func New(token string, options ...Option) *Client {
 		transport = append(transport, httpclient.WithAPI(c.base, c.base.Host))
 	}
 	c.transport = httpclient.NewTransport(append(transport, s.transport...)...)
-	// No Timeout: it would count the time in queues.
+	// Set no Timeout: it would include the time in queues.
 	c.http = &http.Client{Transport: c.transport, CheckRedirect: followRedirect}
 	return c
 }
@@ -74,8 +74,8 @@ func (c *Client) Transport() *httpclient.Transport { return c.transport }
 func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential()) }
 
 // Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
-// manager of httpclient.WithManager stays open, and requests that wait there continue to wait. Closing again does
-// nothing; the error is always nil.
+// manager of httpclient.WithLimiter stays open, and requests that wait in that manager continue to wait. Closing again
+// does nothing; the error is always nil.
 func (c *Client) Close() error {
 	c.calls.Closing()
 	c.end()
@@ -83,7 +83,7 @@ func (c *Client) Close() error {
 }
 
 // Shutdown rejects new calls, with an error that matches buckets.ErrClosed. It waits until all earlier calls have
-// returned, calls httpclient.Transport.Shutdown, and closes the client. When the context ends first, it closes the
+// returned, calls httpclient.Transport.Shutdown, and closes the client. If the context ends first, Shutdown closes the
 // client at once, as Close does, and returns the context's error.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.calls.Wait(ctx, c.life.Done())
@@ -96,28 +96,28 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Do sends a request and returns the whole response. It blocks while the request waits for limits and is in flight,
-// until ctx ends at the latest. A nil body means no body.
+// Do sends a request and returns the whole response. It blocks while the request waits for limits and is in flight, at
+// most until ctx ends. A nil body means no body.
 //
 // The path is the part after the base URL, such as "/channels/1/messages?limit=5", percent-encoded where necessary. A
-// complete URL is accepted if it has the scheme and host of the base URL. A path with an empty segment, as from an
-// empty parameter, is rejected with ErrPath.
+// complete URL is accepted if it has the scheme and host of the base URL. A path with an empty segment, which an empty
+// parameter causes, is rejected with ErrPath.
 //
-// Discord may respond that it is not ready yet: 202 with retry_after, or with a code of 11xxxx, as from the message
-// search of a guild that is not indexed. Do then waits and sends the request again, 30 times at most in all. It does
-// not repeat a POST or PATCH, because Discord may have carried it out. Each wait is bounded like the waits in queues.
+// Discord may respond that it is not ready yet: 202 with retry_after, or with a code of 11xxxx, as the message search
+// of a guild that is not indexed does. Do then waits and sends the request again, up to 30 times in total. It does not
+// repeat a POST or PATCH, because Discord may have carried it out. Each wait is bounded like the waits in queues.
 // Redirects are followed within the host of the base URL, and only if they keep the method.
 //
-// The client's credential is not sent on routes with a token in the path: they do not need it, and the request would
-// count for the bot's global limit.
+// The client's credential is not sent on routes with a token in the path: such routes do not need it, and the request
+// would count for the bot's global limit.
 //
 // The errors are:
-//   - *APIError for every status from 300 on except 304, and for such a 202 if the request is not repeated
+//   - *APIError for every status from 300 on except 304, and for a 202 as above if the request is not repeated
 //   - *ResponseTooLargeError for a body that exceeds WithMaxResponse
 //   - the errors of httpclient.Transport.RoundTrip, such as *ratelimits.TooLongError, and the context's error
 //   - ErrPath, ErrReason, ErrHeader, ErrBody and *routes.PathError for invalid arguments; see also New
 //
-// None of them contains a token. Use errors.Is and errors.As.
+// No error contains a token. Use errors.Is and errors.As.
 func (c *Client) Do(ctx context.Context, method, path string, body Body, options ...RequestOption) (*Response, error) {
 	if !c.calls.Enter() {
 		if c.life.Err() != nil {
@@ -153,9 +153,9 @@ func (c *Client) Do(ctx context.Context, method, path string, body Body, options
 	}
 }
 
-// DoJSON is Do with a JSON value to send and one to receive. in is a value for JSON, or a Body; nil means no body. The
-// response is decoded into out, a pointer as for json.Unmarshal. If out is nil, the body is ignored. The statuses 204,
-// 205 and 304 have no content and do not change out.
+// DoJSON is Do with a JSON value to send and a JSON value to receive. in is a value for JSON, or a Body; nil means no
+// body. The response is decoded into out, a pointer as for json.Unmarshal. If out is nil, the body is ignored. The
+// statuses 204, 205 and 304 have no content and do not change out.
 //
 // In addition to the errors of Do, it returns ErrOut for an invalid out, before anything is sent, and *DecodeError for
 // a successful response that is not JSON or does not fit out.
@@ -190,11 +190,11 @@ func (c *Client) send(ctx context.Context, call *call) (*Response, error) {
 	return readResponse(response, call.name(), c.maxResponse)
 }
 
-// maxRedirects bounds the redirects that are followed; net/http's own policy stops at as many requests.
+// maxRedirects is the largest number of redirects that are followed, as in net/http's own policy.
 const maxRedirects = 10
 
-// followRedirect follows redirects that keep scheme, host and method. Another host must not get the credentials, and a
-// POST that becomes a GET would get a response to another question.
+// followRedirect follows redirects that keep scheme, host and method. Another host must not get the credentials, and if
+// a POST becomes a GET, the response does not belong to the request.
 func followRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	if next.URL.Scheme != first.URL.Scheme || next.URL.Host != first.URL.Host || next.Method != first.Method ||

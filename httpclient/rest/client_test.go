@@ -27,6 +27,7 @@ func TestClientPutsPathsBelowTheBaseURL(t *testing.T) {
 		"emoji":                {"", "/channels/1/messages/2/reactions/👍/@me", "https://discord.com/api/v10/channels/1/messages/2/reactions/%F0%9F%91%8D/@me"},
 		"encoded":              {"", "/channels/1/messages/2/reactions/%23%EF%B8%8F%E2%83%A3/@me", "https://discord.com/api/v10/channels/1/messages/2/reactions/%23%EF%B8%8F%E2%83%A3/@me"},
 		"slashes in the query": {"", "/guilds/1/messages/search?content=https://a//b/", "https://discord.com/api/v10/guilds/1/messages/search?content=https://a//b/"},
+		"with that path":       {"", "/api/v10/gateway", "https://discord.com/api/v10/gateway"},
 		"proxy":                {"http://proxy:8080/discord/api/v9/", "/gateway", "http://proxy:8080/discord/api/v9/gateway"},
 		"no path at all":       {"http://proxy", "/gateway", "http://proxy/gateway"},
 		"whole":                {"", "https://discord.com/api/v10/gateway?x=1", "https://discord.com/api/v10/gateway?x=1"},
@@ -321,8 +322,8 @@ func TestClientClosesWhatItOwns(t *testing.T) {
 	manager := buckets.NewRESTBucketManager()
 	require.NoError(t, manager.Start())
 	defer manager.Close()
-	one := rest.New("", over(fine()), rest.WithTransport(httpclient.WithManager(manager)))
-	two := rest.New("", over(fine()), rest.WithTransport(httpclient.WithManager(manager)))
+	one := rest.New("", over(fine()), rest.WithTransport(httpclient.WithLimiter(manager)))
+	two := rest.New("", over(fine()), rest.WithTransport(httpclient.WithLimiter(manager)))
 	require.NoError(t, one.Close())
 	assert.True(t, manager.IsAlive())
 	assert.ErrorIs(t, one.DoJSON(t.Context(), "GET", "/gateway", nil, nil), buckets.ErrClosed)
@@ -346,8 +347,7 @@ func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { r
 
 // A client knows its own Authorization, which need not be the token that it was given.
 func TestAClientResetsItsOwnCredential(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := replies(reply(401, clientJSON, `{"code":0}`), reply(401, clientJSON, `{"code":0}`), reply(200, clientJSON, "{}"))
 		client := rest.New("stopped", over(below))
 		defer client.Close()
@@ -397,20 +397,17 @@ func TestAClientLimitsTheHostOfItsBaseURL(t *testing.T) {
 func TestChannelsAreSeparateBelowABaseURLWithAPath(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"http://proxy.example/api/v10", "http://proxy.example/discord/api/v10", "http://proxy.example/discord"} {
-		t.Run(base, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := replies(reply(http.StatusOK, clientJSON, "{}", "X-RateLimit-Bucket: messages", "X-RateLimit-Limit: 1",
-					"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
-				client := newClient(t, below, rest.WithBaseURL(base))
-				start := time.Now()
-				for _, channel := range []string{"1", "2", "3"} {
-					_, err := client.Do(t.Context(), http.MethodPost, "/channels/"+channel+"/messages", rest.JSON(map[string]any{"content": "x"}))
-					require.NoError(t, err)
-					time.Sleep(time.Millisecond)
-				}
-				assert.Less(t, time.Since(start), time.Second, "requests to different channels waited for each other")
-			})
+		inBubble(t, base, func(t *testing.T) {
+			below := replies(reply(http.StatusOK, clientJSON, "{}", "X-RateLimit-Bucket: messages", "X-RateLimit-Limit: 1",
+				"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
+			client := newClient(t, below, rest.WithBaseURL(base))
+			start := time.Now()
+			for _, channel := range []string{"1", "2", "3"} {
+				_, err := client.Do(t.Context(), http.MethodPost, "/channels/"+channel+"/messages", rest.JSON(map[string]any{"content": "x"}))
+				require.NoError(t, err)
+				time.Sleep(time.Millisecond)
+			}
+			assert.Less(t, time.Since(start), time.Second, "requests to different channels waited for each other")
 		})
 	}
 }
@@ -440,8 +437,7 @@ func TestAClientFailsWithOptionsOfItsTransportThatExcludeEachOther(t *testing.T)
 
 // Between two of a client's requests the transport has none: it asks again as Discord was not ready.
 func TestShutdownWaitsForACallThatAsksAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, `{"code":110000,"retry_after":20}`), reply(http.StatusOK, clientJSON, "{}"))
 		client := newClient(t, below)
 		errs, over := make(chan error, 1), make(chan error, 1)
@@ -465,8 +461,7 @@ func TestShutdownWaitsForACallThatAsksAgain(t *testing.T) {
 }
 
 func TestShutdownOfAClientWhoseContextEndsCutsItsCallsOff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		client := newClient(t, replies(reply(http.StatusAccepted, clientJSON, `{"code":110000,"retry_after":20}`)))
 		errs := make(chan error, 1)
 		go func() {

@@ -16,25 +16,29 @@ import (
 
 // File is a file to upload.
 type File struct {
-	// Name is the file's name. Quotes, backslashes and line breaks are escaped. Empty means "file" and its number.
+	// Name is the file's name. Quotes, backslashes and line breaks are escaped. If it is empty, the name is "file" and
+	// the file's number.
 	Name string
-	// ContentType is the file's media type. Empty means application/octet-stream; Discord then detects the type.
+	// ContentType is the file's media type. If it is empty, the type is application/octet-stream; Discord then detects
+	// the type.
 	ContentType string
-	// Content is read from its current position to its end; nil is an empty file. See Multipart.
+	// Content is read from its current position to its end. If it is nil, the file is empty. See Multipart.
 	Content io.Reader
 }
 
-// Multipart returns a multipart/form-data body for uploads to Discord: payload, encoded as JSON at once, in a part
-// "payload_json", and the files in parts "files[0]", "files[1]" and so on. A nil payload has no part.
+// Multipart returns a multipart/form-data body for uploads to Discord. Its part "payload_json" has the payload, which
+// Multipart encodes as JSON at once. The files are in parts "files[0]", "files[1]" and so on. A nil payload has no
+// part.
 //
-// A file that is an io.Seeker and knows its size is read from its current position, by each attempt. Do not use it
-// otherwise meanwhile. It is never closed. If it is also an io.ReaderAt, several requests may read it at the same time.
+// If a file is an io.Seeker and knows its size, each attempt reads it from its current position. Do not use the file
+// for anything else meanwhile. It is never closed. If it is also an io.ReaderAt, several requests may read it at the
+// same time.
 //
 // Any other Content is a stream. One Do can send it; another Do with the same body fails with ErrBody. If the stream is
-// an io.Closer, that Do closes it at its end, or earlier when the context ends or the client is closed. A Do that fails
-// before it begins to send, because of its path, say, leaves the stream alone. A body with streams is sent with an
-// unknown length and is not repeated, unless httpclient.WithMaxBufferedBody and WithMaxBufferedTotal let the transport
-// buffer it.
+// an io.Closer, that Do closes it at its end, or earlier if the context ends or the client is closed. A Do that fails
+// before it begins to send, for example because of its path, does not touch the stream. A body with streams is sent
+// with an unknown length and is not repeated, unless httpclient.WithMaxBufferedBody and WithMaxBufferedTotal let the
+// transport buffer it.
 func Multipart(payload any, files ...File) Body {
 	m := &multipartBody{}
 	var head bytes.Buffer
@@ -59,7 +63,7 @@ func Multipart(payload any, files ...File) Body {
 	return m
 }
 
-// multipartBody consists of parts, each a head and a file, and the tail after the last of them.
+// multipartBody consists of parts, each of which is a head and a file, and the tail after the last part.
 type multipartBody struct {
 	contentType string
 	parts       []part
@@ -144,7 +148,7 @@ type source struct {
 	sent   atomic.Bool // the stream has been opened
 }
 
-// newSource returns a source of the content; nil is an empty file.
+// newSource returns a source of the content. If content is nil, it is an empty file.
 func newSource(content io.Reader) *source {
 	if content == nil {
 		return &source{held: io.NewSectionReader(strings.NewReader(""), 0, 0)}
@@ -165,8 +169,8 @@ func (s *source) open() (io.ReadCloser, error) {
 	return io.NopCloser(s.stream), nil
 }
 
-// sectionOf returns the rest of a content that can be rewound, nil for any other. Pipes and devices implement io.Seeker
-// as well, but report an error or no size.
+// sectionOf returns the unread rest of the content if it can be rewound, otherwise nil. Pipes and devices also
+// implement io.Seeker, but report an error or no size.
 func sectionOf(content io.Reader) *io.SectionReader {
 	seeker, ok := content.(io.ReadSeeker)
 	if !ok {
@@ -193,14 +197,15 @@ func sectionOf(content io.Reader) *io.SectionReader {
 	return io.NewSectionReader(at, start, max(end-start, 0))
 }
 
-// endsAt reports whether content ends at offset. A device has no size, but does not end; an empty file does.
+// endsAt reports whether content ends at offset. The Seek of a device reports no size, but the device does not end
+// there; an empty file does.
 func endsAt(content io.ReaderAt, offset int64) bool {
 	n, err := content.ReadAt(make([]byte, 1), offset)
 	return n == 0 && err == io.EOF
 }
 
-// seekerAt makes an io.ReaderAt of a Seeker. An attempt that is over may still be reading when the next one begins, so
-// each read seeks its own position.
+// seekerAt makes an io.ReaderAt of a Seeker. An attempt that is over may still be reading when the next attempt begins,
+// so each read seeks its own position.
 type seekerAt struct {
 	mu     sync.Mutex
 	seeker io.ReadSeeker

@@ -93,8 +93,7 @@ func TestClientTakesOther202sForWhatTheyAre(t *testing.T) {
 
 // Nobody else is held up: not on the same route, and not in the limiter's numbers.
 func TestClientWaitsForReadinessOutsideTheLimiter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
 		client := newClient(t, below)
 		done := make(chan struct{})
@@ -137,35 +136,32 @@ func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
 		"deadline":                        {time.Minute, deadline(time.Second), time.Second, true},
 		"deadline, late enough":           {time.Minute, deadline(3 * time.Second), 0, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
-				client := newClient(t, below, rest.WithTransport(httpclient.WithMaxRateLimit(c.max)))
-				ctx, cancel := t.Context(), context.CancelFunc(func() {})
-				if c.context != nil {
-					ctx, cancel = c.context(ctx)
-				}
-				defer cancel()
-				start := time.Now()
-				err := client.DoJSON(ctx, "GET", clientSearch, nil, nil)
-				if c.want == 0 {
-					require.NoError(t, err)
-					return
-				}
-				var tooLong *ratelimits.TooLongError
-				require.ErrorAs(t, err, &tooLong)
-				assert.Zero(t, time.Since(start), "it fails at once")
-				assert.Equal(t, "GET /guilds/{guild_id}/messages/search", tooLong.Route)
-				assert.Equal(t, ratelimits.ClassOK, tooLong.Class)
-				assert.InDelta(t, 2*time.Second, tooLong.Wait, float64(clientSlack))
-				assert.Equal(t, c.want, tooLong.Max)
-				assert.Equal(t, c.deadline, tooLong.Deadline)
-				if c.deadline {
-					assert.ErrorIs(t, err, context.DeadlineExceeded)
-				}
-				assert.Len(t, below.sent(), 1)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
+			client := newClient(t, below, rest.WithTransport(httpclient.WithMaxRateLimit(c.max)))
+			ctx, cancel := t.Context(), context.CancelFunc(func() {})
+			if c.context != nil {
+				ctx, cancel = c.context(ctx)
+			}
+			defer cancel()
+			start := time.Now()
+			err := client.DoJSON(ctx, "GET", clientSearch, nil, nil)
+			if c.want == 0 {
+				require.NoError(t, err)
+				return
+			}
+			var tooLong *ratelimits.TooLongError
+			require.ErrorAs(t, err, &tooLong)
+			assert.Zero(t, time.Since(start), "it fails at once")
+			assert.Equal(t, "GET /guilds/{guild_id}/messages/search", tooLong.Route)
+			assert.Equal(t, ratelimits.ClassOK, tooLong.Class)
+			assert.InDelta(t, 2*time.Second, tooLong.Wait, float64(clientSlack))
+			assert.Equal(t, c.want, tooLong.Max)
+			assert.Equal(t, c.deadline, tooLong.Deadline)
+			if c.deadline {
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+			assert.Len(t, below.sent(), 1)
 		})
 	}
 }
@@ -179,8 +175,7 @@ func TestClientTakesNoWaitForReadinessForMoreThanADay(t *testing.T) {
 }
 
 func TestClientStopsWaitingForReadinessWhenTheContextEnds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
 		client := newClient(t, below)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -194,13 +189,12 @@ func TestClientStopsWaitingForReadinessWhenTheContextEnds(t *testing.T) {
 }
 
 func TestClientStopsWaitingForReadinessWhenItIsClosed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		manager := buckets.NewRESTBucketManager()
 		require.NoError(t, manager.Start())
 		defer manager.Close()
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
-		client := newClient(t, below, rest.WithTransport(httpclient.WithManager(manager)))
+		client := newClient(t, below, rest.WithTransport(httpclient.WithLimiter(manager)))
 		time.AfterFunc(time.Second, func() { assert.NoError(t, client.Close()) })
 		start := time.Now()
 		_, err := client.Do(t.Context(), "GET", clientSearch, nil)
@@ -211,8 +205,7 @@ func TestClientStopsWaitingForReadinessWhenItIsClosed(t *testing.T) {
 }
 
 func TestClientGivesUpOnWhatNeverGetsReady(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
 		start := time.Now()
 		err := newClient(t, below).DoJSON(t.Context(), "GET", clientSearch, nil, nil)

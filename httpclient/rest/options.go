@@ -17,15 +17,15 @@ import (
 const (
 	// DefaultBaseURL is the base URL of Discord's API. WithBaseURL sets another one.
 	DefaultBaseURL = "https://discord.com/api/v10"
-	// DefaultMaxResponse is the largest body of a response, in bytes, that a Client reads unless WithMaxResponse says
-	// otherwise.
+	// DefaultMaxResponse is the size in bytes of the largest body of a response that a Client reads, unless
+	// WithMaxResponse sets another size.
 	DefaultMaxResponse = 32 << 20
 
 	project    = "github.com/ratelight/ratelight"
 	projectURL = "https://" + project
 )
 
-// projectVersion is the version of the module that the program was built with.
+// projectVersion returns the version of the module with which the program was built.
 var projectVersion = sync.OnceValue(func() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -34,7 +34,7 @@ var projectVersion = sync.OnceValue(func() string {
 	return versionIn(build)
 })
 
-// unreleased stands for a development build. Discord insists on a number.
+// unreleased stands for a development build. Discord requires a number.
 const unreleased = "0.0.0"
 
 func versionIn(build *debug.BuildInfo) string {
@@ -48,8 +48,8 @@ func versionIn(build *debug.BuildInfo) string {
 }
 
 var (
-	// ErrToken is returned by Do if New was given an invalid token: a prefix without a token, as from an unset
-	// variable, or a token with a space or another character that tokens never contain.
+	// ErrToken is returned by Do if New was given an invalid token: a prefix without a token, which an unset variable
+	// causes, or a token with a space or another character that tokens never contain.
 	ErrToken = errors.New("invalid token: expected one as the developer portal shows it, with or without \"Bot \" or " +
 		"\"Bearer \" before it, or the empty string for none")
 	// ErrBaseURL is returned by Do if WithBaseURL was given an invalid base URL.
@@ -78,14 +78,14 @@ func WithTransport(options ...httpclient.Option) Option {
 
 // WithBaseURL sets the base URL of the API: another version, a proxy, a test. The default, also for the empty string,
 // is DefaultBaseURL. It must be an http or https URL with a host, without user, query and fragment; otherwise every Do
-// returns ErrBaseURL. Its host is limited like those of httpclient.WithHosts, as a server of its own. If it is a proxy
-// that forwards to Discord, say so with httpclient.WithAPI(base, "") in WithTransport.
+// returns ErrBaseURL. Its host is limited like those of httpclient.WithHosts, as a separate server. If the host is a
+// proxy that forwards to Discord, say so with httpclient.WithAPI(base, "") in WithTransport.
 func WithBaseURL(base string) Option {
 	return func(s *settings) { s.baseURL = base }
 }
 
 // WithUserAgent sets the User-Agent header: "DiscordBot (url, version) suffix". Discord requires this form; requests
-// without it may be refused before they reach the API. An empty url or version is replaced by this project's. The
+// without it may be refused before they reach the API. An empty url or version is replaced by that of this project. The
 // suffix may be empty. If the header cannot contain the text, every Do returns ErrUserAgent.
 func WithUserAgent(url, version, suffix string) Option {
 	return func(s *settings) {
@@ -93,8 +93,8 @@ func WithUserAgent(url, version, suffix string) Option {
 	}
 }
 
-// WithMaxResponse sets the largest body of a response, in bytes, that the client reads into memory. A larger one is a
-// *ResponseTooLargeError. Zero or less means DefaultMaxResponse.
+// WithMaxResponse sets the size in bytes of the largest body of a response that the client reads into memory. A larger
+// body is a *ResponseTooLargeError. Zero or less means DefaultMaxResponse.
 func WithMaxResponse(bytes int64) Option {
 	return func(s *settings) {
 		if bytes <= 0 {
@@ -108,7 +108,7 @@ func (s *settings) base() (*url.URL, error) {
 	base, err := url.Parse(strings.TrimRight(cmp.Or(s.baseURL, DefaultBaseURL), "/"))
 	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Hostname() == "" || base.User != nil ||
 		base.RawQuery != "" || base.ForceQuery || base.Fragment != "" || routes.IsMediaHost(base.Host) {
-		return nil, ErrBaseURL // without the URL: it may contain a password
+		return nil, ErrBaseURL // the URL is left out, because it may contain a password
 	}
 	return base, nil
 }
@@ -122,7 +122,7 @@ func (s *settings) userAgent() (string, error) {
 	return strings.TrimRight(agent+" "+s.agentSuffix, " "), nil
 }
 
-// parseToken returns the value of the Authorization header for a token, empty for none.
+// parseToken returns the value of the Authorization header for a token, empty if the token is empty.
 func parseToken(token string) (string, error) {
 	token = strings.TrimSpace(token)
 	if token == "" {

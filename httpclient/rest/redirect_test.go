@@ -1,10 +1,7 @@
 package rest_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -74,27 +71,4 @@ func TestClientFollowsTenRedirects(t *testing.T) {
 	_, err := newClient(t, below).Do(t.Context(), "GET", "/gateway", nil)
 	require.ErrorAs(t, err, new(*rest.APIError))
 	assert.Len(t, below.sent(), 11)
-}
-
-// Over real connections: the other server must not get anything, not even where the request came from.
-func TestClientSendsNothingToAnotherServer(t *testing.T) {
-	t.Parallel()
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("the other server was sent %s %s %v", r.Method, r.URL, r.Header)
-	}))
-	defer other.Close()
-	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := io.Copy(io.Discard, r.Body)
-		assert.NoError(t, err)
-		http.Redirect(w, r, other.URL+strings.TrimPrefix(r.URL.Path, "/api"), http.StatusTemporaryRedirect)
-	}))
-	defer first.Close()
-	client := rest.New(clientToken, over(first.Client().Transport), rest.WithBaseURL(first.URL+"/api"))
-	defer client.Close()
-	for _, path := range []string{clientMessages, clientWebhook} {
-		err := client.DoJSON(t.Context(), "POST", path, map[string]int{}, nil)
-		var failure *rest.APIError
-		require.ErrorAs(t, err, &failure)
-		assert.Equal(t, http.StatusTemporaryRedirect, failure.Status)
-	}
 }

@@ -31,8 +31,8 @@ var (
 // RequestOption changes one request of a Client.
 type RequestOption func(*call)
 
-// Reason sets the reason that the guild's audit log shows for the request, up to MaxReason characters of any script;
-// with a longer one Do returns ErrReason. The empty string means no reason.
+// Reason sets the reason that the guild's audit log shows for the request, up to MaxReason characters of any script. If
+// the reason is longer, Do returns ErrReason. The empty string means no reason.
 func Reason(text string) RequestOption {
 	return func(c *call) {
 		text := strings.ToValidUTF8(text, string(utf8.RuneError))
@@ -47,12 +47,12 @@ func Reason(text string) RequestOption {
 	}
 }
 
-// Header sets a header of the request, such as another Authorization, instead of the client's. The empty value removes
-// the header. If a name is set several times, the last value counts. If the name or value cannot be sent, Do returns
+// Header sets a header of the request, such as an Authorization other than the client's. The empty value removes the
+// header. If a name is set several times, the last value counts. If the name or value cannot be sent, Do returns
 // ErrHeader.
 //
-// Host, a name or an address with or without a port, selects one of the servers behind the base URL. It does not change
-// the address to which the request is sent, or the limits that apply.
+// The header Host, a name or an address with or without a port, selects one of the servers behind the base URL. It does
+// not change the address to which the request is sent, or the limits that apply.
 func Header(name, value string) RequestOption {
 	return func(c *call) {
 		switch {
@@ -78,7 +78,7 @@ type call struct {
 	method    string
 	route     routes.CompiledRoute
 	target    *url.URL
-	host      string // for the Host header; empty: the target's
+	host      string // for the Host header; if empty, that of target
 	header    http.Header
 	anonymous bool
 	content   content
@@ -142,7 +142,7 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 	whole := path
 	if path[0] == '/' {
 		if below, ok := strings.CutPrefix(path, c.base.EscapedPath()); ok && strings.HasPrefix(below, "/") {
-			path = below // a path as in Discord's documentation and other libraries, with /api/v10
+			path = below // a path with /api/v10, as in Discord's documentation and other libraries
 		}
 		whole = c.base.String() + path
 	}
@@ -159,7 +159,7 @@ func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, e
 	}
 	below, ok := strings.CutPrefix(target.EscapedPath(), c.base.EscapedPath())
 	if !ok || !strings.HasPrefix(below, "/") {
-		below = target.EscapedPath() // such as another version of the API
+		below = target.EscapedPath() // for example another version of the API
 	}
 	if strings.Contains(below+"/", "//") {
 		return nil, none, fmt.Errorf("%w: it has an empty segment, is a parameter empty?", ErrPath)
@@ -213,7 +213,7 @@ func (c *call) conceal(err error) error {
 	return fmt.Errorf("%s: %w", c.name(), err)
 }
 
-// isHost reports whether a text can be a Host header; the empty text means the default.
+// isHost reports whether a text can be a Host header. The empty text can: it means the default host.
 func isHost(text string) bool {
 	u, err := url.Parse("//" + text)
 	return err == nil && u.Host == text && !strings.ContainsAny(text, " %")

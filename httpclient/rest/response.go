@@ -15,7 +15,7 @@ import (
 type Response struct {
 	// Status is the HTTP status code.
 	Status int
-	// Header has the headers as they came.
+	// Header has the unchanged headers.
 	Header http.Header
 	// Body is the whole body, with transfer and content encodings decoded by net/http. If the request sets
 	// Accept-Encoding, the content encoding is not decoded.
@@ -31,7 +31,7 @@ type ResponseTooLargeError struct {
 	Route string
 	// Status is the HTTP status code.
 	Status int
-	// Max is the largest body that is read, in bytes.
+	// Max is the size in bytes of the largest body that is read.
 	Max int64
 }
 
@@ -43,7 +43,7 @@ func (e *ResponseTooLargeError) Error() string {
 type DecodeError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Response is the response as it came. It may contain tokens, so it is not encoded as JSON.
+	// Response is the unchanged response. It may contain tokens, so it is not encoded as JSON.
 	Response *Response `json:"-"`
 	// Err is ErrNotJSON, or the error of package json.
 	Err error
@@ -107,5 +107,5 @@ func (r *Response) decode(out any) error {
 	return nil
 }
 
-// ErrOut is returned by DoJSON for an out that is not a pointer, or a nil pointer.
+// ErrOut is returned by DoJSON if out is not a pointer, or is a nil pointer.
 var ErrOut = errors.New("out must be a non-nil pointer, as for json.Unmarshal, or nil")

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -46,13 +45,6 @@ func TestClientEncodesAndDecodesJSON(t *testing.T) {
 		assert.Equal(t, clientJSON, r.Header.Get("Content-Type"))
 		assert.EqualValues(t, len(r.body), r.ContentLength)
 	}
-}
-
-func TestClientTakesABodyInThePlaceOfAValue(t *testing.T) {
-	t.Parallel()
-	below := fine()
-	require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, rest.Bytes("text/plain", []byte("x")), nil))
-	assert.Equal(t, "x", below.only(t).body)
 }
 
 func TestClientLeavesTheResultAloneWhereThereIsNone(t *testing.T) {
@@ -192,22 +184,9 @@ func TestClientRefusesAnOutBeforeAnythingIsSent(t *testing.T) {
 	assert.Empty(t, below.sent())
 }
 
-func TestClientTakesAPathWithOrWithoutThatOfTheBaseURL(t *testing.T) {
-	t.Parallel()
-	for _, path := range []string{"/gateway", "/api/v10/gateway"} {
-		below := fine()
-		client := rest.New("token", over(below))
-		_, err := client.Do(t.Context(), http.MethodGet, path, nil)
-		require.NoError(t, err)
-		assert.Equal(t, "/api/v10/gateway", below.sent()[0].URL.Path)
-		require.NoError(t, client.Close())
-	}
-}
-
 // A client whose caller asks for an encoding gets its errors typed all the same.
 func TestAClientReadsEncodedErrors(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		encoded := func(status int, text string) func() *http.Response {
 			var b bytes.Buffer
 			w := gzip.NewWriter(&b)

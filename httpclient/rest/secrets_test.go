@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -124,7 +123,7 @@ func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
 	require.NoError(t, manager.Start())
 	defer manager.Close()
 	for _, token := range []string{clientToken, strings.ToLower(clientToken), ""} {
-		client := rest.New(token, over(fine()), rest.WithTransport(httpclient.WithManager(manager)))
+		client := rest.New(token, over(fine()), rest.WithTransport(httpclient.WithLimiter(manager)))
 		require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
 		require.NoError(t, client.Close())
 	}
@@ -136,8 +135,7 @@ func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
 
 // A base URL may have the secret of a proxy in its path.
 func TestNoErrorOfAClientContainsTheSecretOfItsBaseURL(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		const secret = "SeCrEt-16-letter"
 		client := newClient(t, roundTripperFunc(func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("malformed HTTP response %q", r.Method+" "+r.URL.RequestURI())

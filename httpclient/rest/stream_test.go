@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -38,50 +37,46 @@ func TestClientSendsStreamsAgainThatTheTransportKeeps(t *testing.T) {
 		"the default":           {-1, []int{httpclient.DefaultMaxBufferedBody - 1000}, true},
 		"the default, exceeded": {-1, []int{httpclient.DefaultMaxBufferedBody + 1}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				below := replies(refused("0.5"), reply(http.StatusOK, "", ""))
-				var options []rest.Option
-				if c.limit >= 0 {
-					options = append(options, rest.WithTransport(httpclient.WithMaxBufferedBody(c.limit)))
+		inBubble(t, name, func(t *testing.T) {
+			below := replies(refused("0.5"), reply(http.StatusOK, "", ""))
+			var options []rest.Option
+			if c.limit >= 0 {
+				options = append(options, rest.WithTransport(httpclient.WithMaxBufferedBody(c.limit)))
+			}
+			client := newClient(t, below, options...)
+			var files []rest.File
+			var streams []*stream
+			for i, size := range c.sizes {
+				streams = append(streams, &stream{Reader: strings.NewReader(strings.Repeat(fmt.Sprint(i), size))})
+				files = append(files, rest.File{Content: streams[i]})
+			}
+			body := rest.Multipart(nil, files...)
+			_, err := client.Do(t.Context(), "POST", clientMessages, body)
+			if c.kept {
+				require.NoError(t, err)
+				require.Len(t, below.sent(), 2)
+			} else {
+				var failure *rest.APIError
+				require.ErrorAs(t, err, &failure)
+				assert.Equal(t, http.StatusTooManyRequests, failure.Status)
+				assert.EqualValues(t, -1, below.only(t).ContentLength)
+			}
+			for _, sent := range below.sent() {
+				for i, part := range partsOf(t, sent) {
+					assert.Equal(t, strings.Repeat(fmt.Sprint(i), c.sizes[i]), part.content)
 				}
-				client := newClient(t, below, options...)
-				var files []rest.File
-				var streams []*stream
-				for i, size := range c.sizes {
-					streams = append(streams, &stream{Reader: strings.NewReader(strings.Repeat(fmt.Sprint(i), size))})
-					files = append(files, rest.File{Content: streams[i]})
-				}
-				body := rest.Multipart(nil, files...)
-				_, err := client.Do(t.Context(), "POST", clientMessages, body)
-				if c.kept {
-					require.NoError(t, err)
-					require.Len(t, below.sent(), 2)
-				} else {
-					var failure *rest.APIError
-					require.ErrorAs(t, err, &failure)
-					assert.Equal(t, http.StatusTooManyRequests, failure.Status)
-					assert.EqualValues(t, -1, below.only(t).ContentLength)
-				}
-				for _, sent := range below.sent() {
-					for i, part := range partsOf(t, sent) {
-						assert.Equal(t, strings.Repeat(fmt.Sprint(i), c.sizes[i]), part.content)
-					}
-				}
-				for _, s := range streams {
-					assert.Equal(t, 1, s.closed)
-				}
-				_, err = client.Do(t.Context(), "POST", clientMessages, body)
-				require.ErrorIs(t, err, rest.ErrBody, "another Do has nothing to send")
-			})
+			}
+			for _, s := range streams {
+				assert.Equal(t, 1, s.closed)
+			}
+			_, err = client.Do(t.Context(), "POST", clientMessages, body)
+			require.ErrorIs(t, err, rest.ErrBody, "another Do has nothing to send")
 		})
 	}
 }
 
 func TestClientLeavesAStreamThatBlocks(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		below := fine()
 		client := newClient(t, below)
 		reader, writer := io.Pipe()
@@ -133,8 +128,7 @@ func (r *reading) Close() error {
 }
 
 func TestClientClosesAStreamWhenALaterFileCannotBeRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		long := &reading{Reader: strings.NewReader("longer than is kept")}
 		body := rest.Multipart(nil, rest.File{Name: "a", Content: long},
 			rest.File{Name: "b", Content: iotest.ErrReader(errors.New("broken"))})

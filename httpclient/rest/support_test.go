@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -24,6 +25,19 @@ const (
 	clientSearch    = "/guilds/1/messages/search?content=hello"
 	clientUnindexed = `{"message":"Index not yet available. Try again later","code":110000,"retry_after":2}`
 )
+
+// bubble runs a test in virtual time, beside others.
+func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// inBubble runs a subtest in virtual time, beside others.
+func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { bubble(t, test) })
+}
 
 // arrived is a request as it left a Client.
 type arrived struct {

@@ -11,8 +11,8 @@
 //	})
 //
 // A worker sends with any client whose transport is an *httpclient.Transport, such as a *rest.Client, and passes its
-// own context. That context bounds the wait in the process ([jobs.WithMaxWait], 5 s by default). The transport
-// acquires, once for each request; the plugin acquires nothing.
+// own context. That context bounds the wait in the process ([jobs.WithMaxWait], 5 s by default). Only the transport
+// acquires from the bucket manager, once for each request; the plugin does not.
 //
 //	func (w *Sender) Work(ctx context.Context, job *river.Job[Message]) error {
 //		message := jobs.WithNonce(map[string]string{"content": job.Args.Content}, riverlimit.Nonce(job.JobRow))

@@ -15,7 +15,7 @@ import (
 )
 
 // Plugin is a River plugin: a middleware around each job, and a hook that records whether the job's arguments could be
-// decoded. Make one with New, and put it into river.Config.Plugins, which uses it as both.
+// decoded. Make one with New, and put it into river.Config.Plugins, which uses it as middleware and as hook.
 type Plugin struct {
 	river.PluginDefaults
 	policy *jobs.Policy
@@ -40,7 +40,8 @@ func New(options ...jobs.Option) (*Plugin, error) {
 // started is the context key of a *bool: whether the job's worker was called.
 type started struct{}
 
-// Work, called by River, runs a job with a context that bounds the waits of its requests, and returns how to treat it.
+// Work, called by River, runs a job with a context that bounds the waits of its requests, and returns an error that
+// tells River what to do with the job.
 func (p *Plugin) Work(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) error {
 	called := false
 	err := work(context.WithValue(p.policy.Context(ctx), started{}, &called))
@@ -68,8 +69,8 @@ func (p *Plugin) WorkEnd(ctx context.Context, _ *rivertype.JobRow, err error) er
 	return err
 }
 
-// Nonce returns a nonce for the message of a job. All attempts of a job have the same nonce, and each job has another
-// one. If a job sends several messages, add parts that distinguish them. See jobs.WithNonce.
+// Nonce returns a nonce for the message of a job. All attempts of a job have the same nonce, and different jobs have
+// different nonces. If a job sends several messages, add parts that distinguish them. See jobs.WithNonce.
 func Nonce(job *rivertype.JobRow, parts ...string) string {
 	return jobs.Nonce(append([]string{"river", strconv.FormatInt(job.ID, 10), job.CreatedAt.UTC().Format(time.RFC3339Nano), job.Kind}, parts...)...)
 }

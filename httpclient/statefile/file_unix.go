@@ -28,8 +28,8 @@ func lock(path string) (io.Closer, error) {
 	return unlocker{file}, nil
 }
 
-// unlocker unlocks the file before it closes it: a child process that is just being started may still have it open,
-// which would keep the lock.
+// unlocker unlocks the file before it closes it: a child process that is just being started may still have the file
+// open, which would keep the lock.
 type unlocker struct{ *os.File }
 
 func (u unlocker) Close() error {
@@ -37,7 +37,7 @@ func (u unlocker) Close() error {
 }
 
 // save replaces the file atomically. Temporary files have newSuffix and a number in their names, so that tidy finds
-// only those of this state file.
+// only the temporary files of this state file.
 func save(path string, data []byte) error {
 	file, err := renameio.NewPendingFile(path+newSuffix, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {

@@ -13,13 +13,13 @@
 //	curl -s 'http://127.0.0.1:9090/ratelight?format=json' |
 //	  jq '.status.buckets[] | {routes, major, waits_for, wait_seconds}'
 //
-// With [WithLift] it shows which credentials rest because Discord has refused them. It also has buttons that end such
-// rests and holds:
+// With [WithLift] the page also shows which credentials rest because Discord has refused them, and has buttons that end
+// such rests and holds:
 //
 //	mux.Handle("/ratelight", status.Handler(transport.Manager(), status.WithLift(transport)))
 //
 // The page is one file and loads nothing from elsewhere. It shows no credential and no token, but the ids of channels,
 // guilds and webhooks. It has no password of its own: serve it where only operators have access.
 //
-// Nothing runs while nobody views the page. Its curves consist of the samples that were taken for viewers.
+// Nothing runs while nobody views the page. Its curves show the samples that were taken for viewers.
 package status

@@ -19,8 +19,8 @@ var page []byte
 
 // Lifter ends rests and holds. *httpclient.Transport implements it.
 type Lifter interface {
-	// RestingCredentials returns the credentials that rest: they are not used for now, because Discord has refused
-	// them.
+	// RestingCredentials returns the credentials that rest: they are not used for some time, because Discord has
+	// refused them.
 	RestingCredentials() []httpclient.RestingCredential
 	// LiftCredential ends the rest of all credentials that have this hash, and returns their number.
 	LiftCredential(hash string) int
@@ -31,12 +31,13 @@ type Lifter interface {
 // Option configures the handler.
 type Option func(*handler)
 
-// WithLift adds the credentials that rest, and buttons that end rests and holds. Without it the page changes nothing.
+// WithLift adds the credentials that rest, and buttons that end rests and holds. Without it the page cannot change
+// anything.
 //
 // The buttons send a POST with a form; scripts can do the same. The form has what=all for everything, what=holds for
 // the manager's holds, what=budget for the budget of invalid requests, or credential=HASH for one credential. The
 // status is 200; 404 if no credential has the hash; 400 for any other form; and 403 if a page of another origin made a
-// browser send it.
+// browser send the form.
 func WithLift(lifter Lifter) Option {
 	return func(h *handler) { h.lifter, h.sampler.lifter = lifter, lifter }
 }
@@ -47,9 +48,9 @@ func WithLift(lifter Lifter) Option {
 //
 // The response to ?format=json is an object. Its status is a buckets.Status of at most 100 buckets, global limits,
 // declared limits and edges. Its age_seconds is the age of that status, less than a second. Its history has lists of
-// the same length, with an entry for each sample of the last five minutes, oldest first. They are time in milliseconds
-// since 1970, waiting, in_flight, granted, and refused by class; the last two count since the manager was made. Its
-// credentials, only with WithLift, are a list of at most 100 httpclient.RestingCredential.
+// the same length, with an entry for each sample of the last five minutes, oldest first. The lists are time in
+// milliseconds since 1970, waiting, in_flight, granted, and refused by class; granted and refused count since the
+// manager was made. Its credentials, only with WithLift, are a list of at most 100 httpclient.RestingCredential.
 //
 // The handler is safe for concurrent use. Viewers share samples. A sample takes about a millisecond, however many
 // buckets there are.
@@ -137,7 +138,7 @@ func (h *handler) lift(w http.ResponseWriter, r *http.Request) {
 func write(w http.ResponseWriter, contentType string, content []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
-	_, _ = w.Write(content) // an error means that the client has gone
+	_, _ = w.Write(content) // an error means that the client has disconnected
 }
 
 // contentPolicy returns a Content-Security-Policy that allows only the page's own script and style, identified by their

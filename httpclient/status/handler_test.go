@@ -397,6 +397,18 @@ func (s *stopping) LiftCredential(hash string) int {
 	return 1
 }
 
+// post sends a form of the page, and gives back the status.
+func post(h http.Handler, form, origin string) int {
+	r := httptest.NewRequest("POST", "http://127.0.0.1:8081/any/path", strings.NewReader(form))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if origin != "" {
+		r.Header.Set("Origin", origin)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
 func TestCredentialsThatRestAreShownAndLifted(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, plain http.Handler) {
@@ -406,28 +418,18 @@ func TestCredentialsThatRestAreShownAndLifted(t *testing.T) {
 			`"retry_after_seconds":90}]`
 		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), shown)
 		assert.NotContains(t, body(t, get(plain, "GET", "/?format=json")), `"credentials"`)
-		post := func(form, origin string) int {
-			r := httptest.NewRequest("POST", "http://127.0.0.1:8081/any/path", strings.NewReader(form))
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			if origin != "" {
-				r.Header.Set("Origin", origin)
-			}
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			return w.Code
-		}
 		long := strings.Repeat("x", 1<<20)
 		for _, form := range []string{"", "what=", "what=x", "what=all&credential=12ab", "credential=", long} {
-			assert.Equal(t, 400, post(form, ""), form[:min(len(form), 30)])
+			assert.Equal(t, 400, post(h, form, ""), form[:min(len(form), 30)])
 		}
-		assert.Equal(t, 403, post("what=all", "https://evil.example"))
-		assert.Equal(t, 403, post("credential=12ab", "null"))
+		assert.Equal(t, 403, post(h, "what=all", "https://evil.example"))
+		assert.Equal(t, 403, post(h, "credential=12ab", "null"))
 		assert.Empty(t, s.lifted)
-		assert.Equal(t, 404, post("credential=ffff", ""))
-		assert.Equal(t, 200, post("credential=%2312ab", "http://127.0.0.1:8081"))
+		assert.Equal(t, 404, post(h, "credential=ffff", ""))
+		assert.Equal(t, 200, post(h, "credential=%2312ab", "http://127.0.0.1:8081"))
 		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), `"credentials":[]`, "at once")
-		assert.Equal(t, 404, post("credential=12ab", ""))
-		assert.Equal(t, 200, post("what=all", ""))
+		assert.Equal(t, 404, post(h, "credential=12ab", ""))
+		assert.Equal(t, 200, post(h, "what=all", ""))
 		assert.Equal(t, []string{"#ffff", "#12ab", "#12ab", "all"}, s.lifted)
 		assert.Equal(t, "GET, HEAD, POST", get(h, "PUT", "/").Header.Get("Allow"))
 	})
@@ -440,15 +442,9 @@ func TestHoldsAndTheBudgetOfTheManagerAreLifted(t *testing.T) {
 			h := status.Handler(m, status.WithLift(&stopping{}))
 			route, err := routes.GetMyUser.Compile()
 			require.NoError(t, err)
-			lease, err := m.Acquire(t.Context(), route, credential)
-			require.NoError(t, err)
-			lease.Update(ratelimits.Response{Status: 403})
+			use(t, m, route, ratelimits.Response{Status: 403})
 			m.Throttle(time.Minute)
-			r := httptest.NewRequest("POST", "/", strings.NewReader("what="+what))
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, r)
-			assert.Equal(t, 200, w.Code)
+			assert.Equal(t, 200, post(h, "what="+what, ""))
 			_, err = m.TryAcquire(route, credential)
 			assert.Equal(t, lifts[0], err == nil, "the hold, %s: %v", what, err)
 			assert.Equal(t, lifts[1], m.Stats().Invalid == 0, "the budget, %s", what)

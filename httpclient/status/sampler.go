@@ -20,7 +20,7 @@ const (
 	span = 5 * time.Minute
 )
 
-// sampler takes samples of a manager on demand, and keeps those of the last minutes.
+// sampler takes samples of a manager on demand, and keeps the samples of the last minutes.
 type sampler struct {
 	manager *buckets.RESTBucketManager
 	lifter  Lifter // nil: no credentials are listed
@@ -31,7 +31,7 @@ type sampler struct {
 	text    []byte    // the latest status and the history as JSON; nil: take a new sample
 }
 
-// sample has the numbers of one moment that the curves need.
+// sample has the numbers of one moment that the curves show.
 type sample struct {
 	at                time.Time
 	waiting, inFlight int
@@ -40,7 +40,7 @@ type sample struct {
 }
 
 // encoded returns the latest sample and the history as JSON. If the sample is not fresh, encoded takes a new one;
-// concurrent callers wait for it.
+// concurrent callers wait for the new sample.
 func (s *sampler) encoded() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *sampler) take(now time.Time) error {
 	return nil
 }
 
-// remember adds a sample, drops samples older than span, and returns all that are left.
+// remember adds a sample, drops samples older than span, and returns all remaining samples.
 func (s *sampler) remember(now time.Time, stats *buckets.Stats) history {
 	old := 0
 	for old < len(s.history) && now.Sub(s.history[old].at) > span {

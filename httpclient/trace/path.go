@@ -17,8 +17,8 @@ const (
 	old              = " (older than 14 days)"
 )
 
-// appendRequest adds the method and a path of the request's route, with other parameters. The first parameter is the
-// major parameter, if the route has one, and a number replaces it; another number replaces a token.
+// appendRequest adds the method and a path of the request's route, with other parameters. If the route has a major
+// parameter, it is the first parameter, and a number replaces it. Another number replaces a token.
 func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
 	method, template, _ := strings.Cut(e.event.Route, " ")
 	template, variant, _ := strings.Cut(template, " (")
@@ -54,7 +54,7 @@ func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
 	return line
 }
 
-// number returns the number that replaces a major parameter, or the token in it: 18 digits, as ids have.
+// number returns the number that replaces a major parameter, or the token in it. It has 18 digits, as ids have.
 func (r *Recorder) number(major string, token uint64) uint64 {
 	h := hmac.New(sha256.New, r.key[:])
 	_, _ = h.Write([]byte(major))

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// buffered bounds the requests that wait to be written: about a second of the fastest client.
+	// buffered bounds the requests that wait to be written: as many as the fastest client sends in about a second.
 	buffered = 8192
 	// flushAfter bounds how long a line may stay in memory.
 	flushAfter = time.Second
@@ -23,7 +23,7 @@ const (
 // ErrClosed is returned by the second Close.
 var ErrClosed = errors.New("the recorder is closed already")
 
-// Recorder writes a line for each request that a transport has ended. Get one from New, and close it. It is safe for
+// Recorder writes a line for each request that a transport has finished. Get one from New, and close it. It is safe for
 // concurrent use, and may record several transports.
 type Recorder struct {
 	key     [32]byte
@@ -42,8 +42,7 @@ type entry struct {
 	event httpclient.DoneEvent
 }
 
-// New returns a recorder that writes to w from a goroutine of its own, until Close. The output is at most a second
-// behind.
+// New returns a recorder that writes to w from its own goroutine, until Close. The output is at most a second behind.
 func New(w io.Writer) *Recorder {
 	r := &Recorder{
 		entries: make(chan entry, buffered), stop: make(chan struct{}), stopped: make(chan struct{}), out: bufio.NewWriterSize(w, 1<<16),
@@ -60,8 +59,8 @@ func (r *Recorder) Hooks() httpclient.Hooks { return httpclient.Hooks{Done: r.re
 // any time.
 func (r *Recorder) LeftOut() uint64 { return r.left.Load() }
 
-// Close writes all recorded requests and returns the first error of the writer. It waits for the writer, but does not
-// close it. Requests that end later are not recorded. A second Close returns ErrClosed.
+// Close writes all recorded requests and returns the first error of the writer. It waits for the writer's Write, but
+// does not close the writer. Requests that end later are not recorded. A second Close returns ErrClosed.
 func (r *Recorder) Close() error {
 	err := ErrClosed
 	r.closing.Do(func() {

@@ -7,21 +7,23 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// Several makes several managers look like one: each new request goes to the next manager. NewSeveral returns one.
+// Several makes several managers look like one: each new request goes to the next manager. NewSeveral returns a
+// Several.
 type Several struct {
 	managers []*buckets.RESTBucketManager
 
 	mu   sync.Mutex
 	next int
-	of   map[*buckets.Request]int // index of a request's manager: a request that was refused returns to its own
+	of   map[*buckets.Request]int // index of a request's manager: it returns there after a refusal
 }
 
-// NewSeveral returns managers that take turns. Its Close closes them.
+// NewSeveral returns a Several of these managers. Its Close closes them.
 func NewSeveral(managers ...*buckets.RESTBucketManager) *Several {
 	return &Several{managers: managers, of: make(map[*buckets.Request]int)}
 }
 
-// AcquireRequest calls the manager whose turn it is. A request that comes again goes to the same manager.
+// AcquireRequest calls the manager whose turn it is. A request that is acquired again goes to the same manager as
+// before.
 func (s *Several) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	s.mu.Lock()
 	n, ok := s.of[r]

@@ -32,26 +32,6 @@ func TestARollOutReachesMoreAndMoreServers(t *testing.T) {
 	assert.Equal(t, 1.0, share(20*time.Second))
 }
 
-func TestServersMayBeChosen(t *testing.T) {
-	t.Parallel()
-	byChannel := func(c Call) float64 {
-		if c.Major == "1" {
-			return 0.3
-		}
-		return 0.6
-	}
-	w := messages(t, Rule{Hash: "old", Quota: Fixed(10_000, time.Hour), Changes: rollout(Change{Hash: "new", Quota: Fixed(5, time.Hour)}), Server: byChannel})
-	hash := func(at time.Duration, path string) string {
-		response := send(w, at, 1, with(post, path))[0]
-		return response.Header.Get("X-RateLimit-Bucket") + " " + response.Header.Get("X-RateLimit-Limit")
-	}
-	const one, two = "/channels/1/messages", "/channels/2/messages"
-	assert.Equal(t, "old 10000", hash(13*time.Second, one))
-	assert.Equal(t, "new 5", hash(14*time.Second, one))
-	assert.Equal(t, "old 10000", hash(14*time.Second, two))
-	assert.Equal(t, "new 5", hash(17*time.Second, two))
-}
-
 // inTurn lets the servers that have changed and those that have not handle requests in turn, beginning with the latter.
 func inTurn() func(Call) float64 {
 	return func(c Call) float64 { return float64(c.N%2) / 2 } // half of the servers have changed when a half of the time is over

@@ -50,8 +50,7 @@ type Config struct {
 	// Tolerance is how long an answer may take to reach the client's code, beyond the simulated latency, before the
 	// judge assumes that the client has read it. Listen raises it; in virtual time it can stay 0.
 	Tolerance time.Duration
-	// Recent is the number of latest events that are kept; 0: 256. FullLog keeps all.
-	Recent  int
+	// FullLog keeps all events, and not only the latest ones.
 	FullLog bool
 	// Enter is called without a lock for every HTTP request that has entered, before it travels. Its result becomes
 	// Request.Value. body is at most the first mebibyte.
@@ -72,9 +71,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Global.Kind == KindNone {
 		c.Global = defaultGlobal
-	}
-	if c.Recent == 0 {
-		c.Recent = 256
 	}
 	c.Invalid = c.Invalid.withDefaults()
 	return c
@@ -102,8 +98,8 @@ func (c Config) validate() error {
 			return err
 		}
 	}
-	if c.Tolerance < 0 || c.Recent < 0 {
-		return fmt.Errorf("%w: negative tolerance or size of the log", ErrConfig)
+	if c.Tolerance < 0 {
+		return fmt.Errorf("%w: negative tolerance", ErrConfig)
 	}
 	if c.Rounding < RoundUp || c.Rounding > RoundDown {
 		return fmt.Errorf("%w: unknown rounding %d", ErrConfig, int(c.Rounding))

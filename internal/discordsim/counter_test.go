@@ -66,75 +66,36 @@ func replay(quota Quota, tries []try) Counter {
 	return counter
 }
 
-func accepted(tries []try) (times []time.Time) {
-	for _, a := range tries {
-		if a.ok {
-			times = append(times, a.at)
-		}
-	}
-	return times
-}
-
-// within counts moments in [from, from+period).
-func within(times []time.Time, from time.Time, period time.Duration) (n int) {
-	for _, m := range times {
-		if !m.Before(from) && m.Before(from.Add(period)) {
-			n++
-		}
-	}
-	return n
-}
-
-func TestFixedWindowNeverAcceptsMoreThanItsLimitPerWindow(t *testing.T) {
+// However a schedule meets a counter, in no window, interval or interval of leaking does it accept more than its limit.
+func TestNoCounterAcceptsMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		quota := Fixed(rapid.IntRange(1, 7).Draw(t, "limit"), time.Duration(rapid.IntRange(1, 2000).Draw(t, "period"))*ms)
-		times := accepted(drawSchedule(t, newCounter(quota), true))
-		for i := 0; i < len(times); { // each window begins with the first request after the last one
-			n := within(times, times[i], quota.Period)
-			require.LessOrEqual(t, n, quota.Limit)
-			i += n
+		quota := drawQuota(t).punctual()
+		var times []time.Time
+		for _, a := range drawSchedule(t, newCounter(quota), true) {
+			if a.ok {
+				times = append(times, a.at)
+			}
 		}
-	})
-}
-
-func TestAlignedWindowNeverAcceptsMoreThanItsLimitPerWindow(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		period := time.Duration(rapid.IntRange(1, 2000).Draw(t, "period")) * ms
-		phase := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "phase")) * ms
-		quota := Aligned(rapid.IntRange(1, 7).Draw(t, "limit"), period, phase)
-		windows := make(map[int64]int)
-		for _, m := range accepted(drawSchedule(t, newCounter(quota), true)) {
-			// The test counts windows from a multiple long before the schedule, the counter from the Unix epoch.
-			origin := time.Unix(0, 0).Add(phase)
-			window := int64(m.Sub(origin) / period)
-			windows[window]++
-			require.LessOrEqual(t, windows[window], quota.Limit)
+		// window counts what was accepted in a period from a moment on.
+		window := func(from time.Time) (n int) {
+			for _, m := range times {
+				if !m.Before(from) && m.Before(from.Add(quota.Period)) {
+					n++
+				}
+			}
+			return n
 		}
-	})
-}
-
-func TestSlidingLogNeverAcceptsMoreThanItsLimitInAnyInterval(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		quota := Sliding(rapid.IntRange(1, 7).Draw(t, "limit"), time.Duration(rapid.IntRange(1, 2000).Draw(t, "period"))*ms)
-		times := accepted(drawSchedule(t, newCounter(quota), true))
-		for _, from := range times { // an interval with the most requests begins with one
-			require.LessOrEqual(t, within(times, from, quota.Period), quota.Limit)
-		}
-	})
-}
-
-func TestLeakyBucketAcceptsNoMoreThanItHoldsAndLeaks(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		quota := Leaky(rapid.IntRange(1, 7).Draw(t, "limit"), time.Duration(rapid.IntRange(10, 2000).Draw(t, "period"))*ms)
-		times := accepted(drawSchedule(t, newCounter(quota), true))
 		for i, from := range times {
-			for j := i; j < len(times); j++ {
-				leaked := int(times[j].Sub(from) / quota.interval())
-				require.LessOrEqual(t, j-i+1, quota.Limit+leaked)
+			switch {
+			case quota.Kind == KindLeaky:
+				for j := i; j < len(times); j++ {
+					require.LessOrEqual(t, j-i+1, quota.Limit+int(times[j].Sub(from)/quota.interval()))
+				}
+			case quota.Aligned:
+				require.LessOrEqual(t, window(quota.windowEnd(from).Add(-quota.Period)), quota.Limit)
+			case quota.Kind == KindSliding || i == 0: // an interval with the most requests begins with one
+				require.LessOrEqual(t, window(from), quota.Limit)
 			}
 		}
 	})
@@ -257,13 +218,6 @@ func TestEachRefusalExtendsABlock(t *testing.T) {
 	assert.Equal(t, State{Limit: 2, Remaining: 1, ResetAfter: time.Second, NextAfter: time.Second}, counter.State(at(7*time.Second)), "a new window has its usual length")
 }
 
-func TestLeakyBucketIsNeverFasterThanItsQuota(t *testing.T) {
-	t.Parallel()
-	for limit := 1; limit < 100; limit++ {
-		assert.GreaterOrEqual(t, Leaky(limit, time.Second).interval()*time.Duration(limit), time.Second)
-	}
-}
-
 func TestResizeKeepsWhatIsCounted(t *testing.T) {
 	t.Parallel()
 	kinds := []Quota{Fixed(5, time.Second), Sliding(5, time.Second), Leaky(5, time.Second)}
@@ -295,4 +249,11 @@ func TestNonsenseQuotasAreRefused(t *testing.T) {
 	}
 	_, err := NewCounter(Unlimited())
 	assert.ErrorIs(t, err, ErrConfig)
+}
+
+func TestLeakyBucketIsNeverFasterThanItsQuota(t *testing.T) {
+	t.Parallel()
+	for limit := 1; limit < 100; limit++ {
+		assert.GreaterOrEqual(t, Leaky(limit, time.Second).interval()*time.Duration(limit), time.Second)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // to returns a copy of a step with another request.
@@ -21,24 +20,6 @@ func twoOperations(t *testing.T, rule Rule) *World {
 	read.Method, write.Method = "GET", "POST"
 	read.Path, write.Path = "/channels/{id}/messages", "/channels/{id}/messages"
 	return newWorld(t, Config{Rules: []Rule{read, write}})
-}
-
-func TestHashesMayDifferByChannel(t *testing.T) {
-	t.Parallel()
-	w := twoOperations(t, Rule{Quota: Fixed(2, time.Second), Vary: HashByMajor("m")})
-	ask := func(method, channel string) (status int, hash string) {
-		response := w.Handle(start, Request{Method: method, Path: "/channels/" + channel + "/messages"})
-		return response.Status, response.Header.Get("X-RateLimit-Bucket")
-	}
-	_, first := ask("POST", "1")
-	status, again := ask("GET", "1")
-	require.Equal(t, 200, status)
-	assert.Equal(t, first, again, "a channel keeps its hash, whatever the operation")
-	status, _ = ask("POST", "1")
-	assert.Equal(t, 429, status, "and both are counted there")
-	status, other := ask("POST", "2")
-	assert.Equal(t, 200, status)
-	assert.NotEqual(t, first, other)
 }
 
 // What a client can know of the bucket in which a request will be counted.

@@ -63,8 +63,6 @@ type Fault struct {
 	Set  map[string]string
 	// State changes what the limit headers say.
 	State func(State) State
-	// RetryAfterBody replaces retry_after in the body of a 429.
-	RetryAfterBody time.Duration
 	// Edit changes the finished answer in any way.
 	Edit func(Call, *Response)
 
@@ -190,13 +188,6 @@ func (s appliedFaults) state(state State) State {
 	return state
 }
 
-func (s appliedFaults) retryAfterBody() (d time.Duration) {
-	for _, f := range s {
-		d = cmp.Or(d, f.RetryAfterBody)
-	}
-	return d
-}
-
 // spoil applies all faults to a finished answer.
 func (s appliedFaults) spoil(call Call, response *Response) {
 	for _, f := range slices.Backward(s) {
@@ -224,7 +215,7 @@ func (f *Fault) validate() error {
 	switch {
 	case f.Every < 0, f.Probability < 0 || f.Probability > 1, slices.ContainsFunc(f.Nth, func(n int) bool { return n < 1 }):
 		return fmt.Errorf("%w: fault with an impossible condition", ErrConfig)
-	case f.From < 0 || f.Until < 0 || f.Delay < 0 || f.BodyDelay < 0 || f.RetryAfterBody < 0:
+	case f.From < 0 || f.Until < 0 || f.Delay < 0 || f.BodyDelay < 0:
 		return fmt.Errorf("%w: fault with a negative duration", ErrConfig)
 	case f.Status != 0 && (f.Status < 200 || f.Status > 599):
 		return fmt.Errorf("%w: fault with status %d", ErrConfig, f.Status)

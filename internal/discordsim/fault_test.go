@@ -118,21 +118,6 @@ func TestSpoiltAnswers(t *testing.T) {
 	}
 }
 
-func TestHeaderAndBodyMayDisagree(t *testing.T) {
-	t.Parallel()
-	w := messages(t, Rule{Quota: Fixed(5, time.Second), Shared: &SharedLimit{Quota: Fixed(1, 1163*time.Second)}, Faults: []Fault{{
-		Set: map[string]string{"Retry-After": "1"}, When: func(call Call) bool { return call.N == 2 },
-	}}})
-	refused := send(w, 0, 2, post)[1]
-	assert.Equal(t, "1", refused.Header.Get("Retry-After"))
-	assert.Equal(t, 1163.0, body(t, refused)["retry_after"])
-
-	w = messages(t, Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{RetryAfterBody: 250 * ms}}})
-	refused = send(w, 0, 2, post)[1]
-	assert.Equal(t, "10", refused.Header.Get("Retry-After"))
-	assert.Equal(t, 0.25, body(t, refused)["retry_after"])
-}
-
 func TestAnswersOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	w := messages(t, Rule{Body: `{"id":"1"}`, Faults: []Fault{
@@ -155,16 +140,4 @@ func TestAnswersOfOtherKinds(t *testing.T) {
 	assert.Equal(t, 1, report.Failed)
 	assert.Equal(t, 1, report.Lost)
 	assert.Equal(t, 1, report.Invalid)
-}
-
-func TestOnlyTheFirstAnswerOfAWindowIsStale(t *testing.T) {
-	t.Parallel()
-	for _, quota := range []Quota{Fixed(3, time.Second), Aligned(3, time.Second, 0)} {
-		w := messages(t, Rule{Quota: quota, Faults: []Fault{StaleFirst()}})
-		var remaining []string
-		for _, at := range []time.Duration{0, 0, 0, 5 * time.Second, 5 * time.Second} {
-			remaining = append(remaining, send(w, at, 1, post)[0].Header.Get("X-RateLimit-Remaining"))
-		}
-		assert.Equal(t, []string{"0", "1", "0", "0", "1"}, remaining, quota)
-	}
 }

@@ -48,6 +48,16 @@ func trip(sent time.Duration) step {
 	return step{sent: sent, processed: sent + 50*ms, answered: sent + 100*ms}
 }
 
+// retryInBody replaces retry_after in the body of the 429s of all requests, or of the given ones.
+func retryInBody(d time.Duration, nth ...int) Fault {
+	f := editRefusals(func(_ *Response, body *limitBody) {
+		stated := d.Seconds()
+		body.RetryAfter = &stated
+	})
+	f.Nth = nth
+	return f
+}
+
 func others(at time.Duration, n int) step { return step{processed: at, foreign: n} }
 
 func TestVerdicts(t *testing.T) {
@@ -193,13 +203,13 @@ func TestVerdicts(t *testing.T) {
 			[]step{trip(0), trip(500 * ms), trip(1200 * ms), trip(1900 * ms), trip(1901 * ms)}, []string{becauseOwn}},
 		{"a server error without headers is no excuse", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1}, Status: 500}}}, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseOwn}},
-		{"retry-after was a lie, in header and body", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{Set: map[string]string{"Retry-After": "1"}, RetryAfterBody: time.Second}}}, plain,
+		{"retry-after was a lie, in header and body", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{retryInBody(time.Second), {Set: map[string]string{"Retry-After": "1"}}}}, plain,
 			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
 		{"header 1, body 9.95: nobody can tell which is true, but less than 1 is neither", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{ShortHeaders()}}, plain,
 			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
-		{"header 10, body 0.25: the body may be what suffices", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{RetryAfterBody: 250 * ms}}}, plain,
+		{"header 10, body 0.25: the body may be what suffices", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{retryInBody(250 * ms)}}, plain,
 			[]step{others(0, 1), trip(0), trip(349 * ms), trip(350 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
-		{"both were contradicted, and then the truth was told", Rule{Quota: Fixed(1, 3*time.Second), Faults: []Fault{{RetryAfterBody: 250 * ms, Nth: []int{1}}}}, plain,
+		{"both were contradicted, and then the truth was told", Rule{Quota: Fixed(1, 3*time.Second), Faults: []Fault{retryInBody(250*ms, 1)}}, plain,
 			[]step{others(0, 1), trip(0), trip(400 * ms), trip(500 * ms)}, []string{becauseOthers, becauseFalsified, becauseTold}},
 		{"header until the bucket is empty, body until one place is free: the body's time", Rule{Quota: Sliding(2, 10*time.Second), Faults: []Fault{HeadersUntilFull()}}, plain,
 			[]step{others(0, 1), others(4*time.Second, 1), trip(5 * time.Second), others(10*time.Second, 1), trip(10_049 * ms), trip(10_050 * ms)},

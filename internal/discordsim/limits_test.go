@@ -316,35 +316,6 @@ func TestBooksAddUp(t *testing.T) {
 	})
 }
 
-// A client that obeys the latest Retry-After gets through a block that each refusal extends; one that asks early never
-// does.
-func TestWhoeverAsksEarlyNeverGetsThroughABlockThatEachRefusalExtends(t *testing.T) {
-	t.Parallel()
-	blocked := Extending(1, time.Second, 5*time.Second)
-	for name, rule := range map[string]Rule{
-		"bucket":    {Quota: blocked},
-		"sub-limit": {Quota: Fixed(99, time.Second), SubLimits: []SubLimit{{Quota: blocked}}},
-		"shared":    {Quota: Fixed(99, time.Second), Shared: &SharedLimit{Quota: blocked}},
-	} {
-		rule.Faults = []Fault{WithoutScope()}
-		run := func(patience float64) (through int) {
-			w, now := messages(t, rule), start
-			for range 20 {
-				response := w.Handle(now, post)
-				w.Deliver(response, now)
-				if response.Class == ClassNone {
-					through++
-				}
-				wait, _ := statedRetry(response)
-				now = now.Add(time.Duration(wait * patience * float64(time.Second)))
-			}
-			return through
-		}
-		assert.Equal(t, 1, run(0.9), name)
-		assert.Equal(t, 10, run(1), name)
-	}
-}
-
 // Discord counts the requests of a webhook's token together, with and without an authorization.
 func TestOneBucketForAllAuthorizations(t *testing.T) {
 	t.Parallel()
@@ -361,20 +332,4 @@ func TestOneBucketForAllAuthorizations(t *testing.T) {
 	assert.Equal(t, "0", second[0].Header.Get("X-RateLimit-Remaining"))
 	third := send(w, 0, 1, anonymous)
 	assert.Equal(t, ClassUser, third[0].Class)
-}
-
-// A sub-limit counts the requests for which its condition holds.
-func TestSubLimitWithACondition(t *testing.T) {
-	t.Parallel()
-	old := func(call Call) bool { return call.Request.Path == "/channels/1/messages/5" }
-	edit := Request{Method: "PATCH", Path: "/channels/1/messages/6", Authorization: "Bot a"}
-	w := newWorld(t, Config{Rules: []Rule{{
-		Path: "/channels/{id}/messages/{id}", Quota: Fixed(9, time.Second),
-		SubLimits: []SubLimit{{When: old, Quota: Fixed(1, time.Minute), Code: 30046}},
-	}}})
-	assert.Equal(t, []int{200, 200, 200}, statuses(send(w, 0, 3, edit)))
-	oldEdits := send(w, 0, 2, with(edit, "/channels/1/messages/5"))
-	assert.Equal(t, []int{200, 429}, statuses(oldEdits))
-	assert.Equal(t, 30046.0, body(t, oldEdits[1])["code"])
-	assert.Equal(t, []int{200}, statuses(send(w, 0, 1, edit)))
 }

@@ -53,9 +53,9 @@ func TestRecentEventsAreARing(t *testing.T) {
 	t.Parallel()
 	var seen []Event
 	w := messages(t, Rule{Quota: Fixed(1, time.Second)}, func(c *Config) {
-		c.Recent = 3
 		c.Observe = func(event Event) { seen = append(seen, event) }
 	})
+	w.events.size, w.refusals.size = 3, 3
 	for i := range 5 {
 		request := post
 		request.Sequence = int64(i + 1)

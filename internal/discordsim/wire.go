@@ -124,9 +124,6 @@ func (w *World) writeRefusal(response *Response, x *exchange) {
 	ms := w.config.Rounding.milliseconds(refusal.retry)
 	header := response.Header
 	precise := float64(ms) / 1000
-	if stated := x.faults.retryAfterBody(); stated > 0 {
-		precise = stated.Seconds()
-	}
 	body := limitBody{Message: "You are being rate limited.", RetryAfter: &precise, Code: refusal.code}
 	if refusal.silent {
 		body.RetryAfter = nil

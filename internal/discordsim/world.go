@@ -29,6 +29,9 @@ type World struct {
 	events, refusals eventLog
 }
 
+// recentEvents is the number of latest events that are kept, and of latest refusals.
+const recentEvents = 256
+
 // ruleState is a rule and its present state.
 type ruleState struct {
 	Rule
@@ -73,8 +76,8 @@ func NewWorld(start time.Time, config Config) (*World, error) {
 		chance:     rand.New(rand.NewPCG(config.Seed, 1)),
 		sweepFrom:  1 << 16,
 		sweepAt:    1 << 16,
-		events:     eventLog{size: config.Recent},
-		refusals:   eventLog{size: config.Recent},
+		events:     eventLog{size: recentEvents},
+		refusals:   eventLog{size: recentEvents},
 	}
 	if config.FullLog {
 		w.events.size, w.refusals.size = 0, 0

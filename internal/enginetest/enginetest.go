@@ -1,4 +1,4 @@
-// Package enginetest is a suite for engines of shared limits: what package shared demands of each of them.
+// Package enginetest is a suite for engines of shared limits. It tests what package shared requires of an Engine.
 package enginetest
 
 import (
@@ -18,14 +18,14 @@ import (
 type Engine interface {
 	shared.Engine
 	shared.Subscriber
-	// Set lets a key hold any text for good, also one that is no value.
+	// Set stores any text under a key without an expiry, also a text that is no value of the protocol.
 	Set(key, text string)
-	// SetForeign lets a key hold what is no text.
+	// SetForeign stores something else than a text under a key.
 	SetForeign(key string)
 }
 
-// Run tests an engine. with calls each test with an engine that is empty. In a bubble of testing/synctest all tests
-// together take no time; otherwise they take about two seconds.
+// Run tests an engine. with calls each test with an empty engine. In a bubble of testing/synctest all tests together
+// take no time; otherwise they take about two seconds.
 func Run(t *testing.T, with func(t *testing.T, test func(t *testing.T, e Engine))) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -46,15 +46,15 @@ func Run(t *testing.T, with func(t *testing.T, test func(t *testing.T, e Engine)
 	}
 }
 
-// exchange is a call and what has to come of it.
+// exchange is a call and its expected result.
 type exchange struct {
-	after  time.Duration // what passes before
-	latest time.Duration // NotAfter less the time of the engine's clock; 0: no NotAfter
+	after  time.Duration // pause before the call
+	latest time.Duration // NotAfter minus the time of the engine's clock; 0: no NotAfter
 	guard  string
 	steps  []shared.Step
-	want   []shared.Loaded // lives may be a little shorter
+	want   []shared.Loaded // the Life of a result may be a little shorter
 	late   bool
-	wrong  string // key of the KeyError
+	wrong  string // key of the expected KeyError
 }
 
 const (
@@ -80,7 +80,7 @@ func left(value string) shared.Loaded { return shared.Loaded{Value: value, Life:
 var (
 	nothing  = shared.Loaded{}
 	first    = shared.Loaded{Replaced: true}             // there was no value
-	replaced = shared.Loaded{Replaced: true, Life: life} // there was one
+	replaced = shared.Loaded{Replaced: true, Life: life} // there was a value
 	every    = func() string {
 		var b strings.Builder
 		for range 10 {
@@ -181,7 +181,7 @@ var cases = []struct {
 	}},
 }
 
-// slack is how long the calls of a case may take altogether.
+// slack is how long all calls of a case together may take.
 const slack = 80 * time.Millisecond
 
 func (x *exchange) run(t *testing.T, e Engine, number int) {
@@ -232,7 +232,7 @@ func messages(t *testing.T, e Engine) {
 		require.NoError(t, err)
 	}
 	ready := false
-	for range 100 { // until the engine knows of the subscription
+	for range 100 { // until the engine has the subscription
 		send("ready ", replaceAny(b, "v1 x"))
 		select {
 		case message := <-received:
@@ -274,7 +274,7 @@ func clock(t *testing.T, e Engine) {
 	assert.InDelta(t, time.Since(start), took, float64(slack))
 }
 
-// oneMoment lets many calls replace the same value.
+// oneMoment tests that only one of many concurrent calls replaces a value.
 func oneMoment(t *testing.T, e Engine) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

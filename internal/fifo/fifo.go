@@ -1,8 +1,9 @@
-// Package fifo implements the queue of waiters: first come, first served. Any waiter can leave, wherever it stands.
+// Package fifo implements the queue of waiters: first come, first served. A waiter can leave from any place in the
+// queue.
 //
-// It is a doubly linked list whose elements are embedded in the waiters. So insertion and removal allocate nothing, and
-// take no longer in a long queue than in a short one, except for rare searches. The order is that of arrival, not that
-// of insertion: a waiter that was refused returns to its old place.
+// The queue is a doubly linked list whose elements are embedded in the waiters. So insertion and removal allocate
+// nothing, and take no longer in a long queue than in a short one, except for rare searches. The order is that of
+// arrival, not that of insertion: a waiter that was refused returns to its old place.
 package fifo
 
 import "time"
@@ -29,8 +30,8 @@ type Queue[T any] struct {
 	head, tail *Element[T]
 	length     int
 
-	// finger is where the latest search ended: the last of the elements with one time of arrival, nil before any
-	// search. rank is the number of elements up to it.
+	// finger is where the latest search ended: the last of the elements with the same time of arrival. It is nil before
+	// the first search. rank is the number of elements up to and including finger.
 	finger *Element[T]
 	rank   int
 }
@@ -60,7 +61,8 @@ func (q *Queue[T]) Before(arrived time.Duration) int {
 	return rank
 }
 
-// After returns the first element that arrived later than the given time, nil if none did, and how many are before it.
+// After returns the first element that arrived later than the given time, and how many elements are before it. e is nil
+// if no element did.
 func (q *Queue[T]) After(arrived time.Duration) (e *Element[T], before int) {
 	if e, before = q.search(arrived); e != nil {
 		return e.next, before
@@ -68,9 +70,9 @@ func (q *Queue[T]) After(arrived time.Duration) (e *Element[T], before int) {
 	return q.head, 0
 }
 
-// Insert puts e behind all elements that arrived no later. It needs no search if e arrived last, as most do, or first.
-// Other searches begin at the nearest of the head, the tail, and the end of the latest search. So two queues are merged
-// in one pass, and elements that arrive again and again a little before the last are found soon.
+// Insert puts e behind all elements that arrived no later. It needs no search if e arrived last, as most elements do,
+// or first. Other searches begin at the nearest of the head, the tail, and the end of the latest search. So two queues
+// are merged in one pass, and if elements repeatedly arrive a little before the tail, their places are found soon.
 func (q *Queue[T]) Insert(e *Element[T]) {
 	if e.queue != nil {
 		panic("fifo: element is in a queue already")
@@ -96,8 +98,8 @@ func (q *Queue[T]) Insert(e *Element[T]) {
 	}
 }
 
-// search returns the last element that arrived no later than the given time, nil if none did, and the number of
-// elements up to it.
+// search returns the last element that arrived no later than the given time, nil if there is none, and the number of
+// elements up to and including it.
 func (q *Queue[T]) search(arrived time.Duration) (at *Element[T], rank int) {
 	switch {
 	case q.head == nil || q.head.Arrived > arrived:
@@ -116,14 +118,14 @@ func (q *Queue[T]) search(arrived time.Duration) (at *Element[T], rank int) {
 	for at.Arrived > arrived {
 		at, rank = at.previous, rank-1
 	}
-	for at.next.Arrived <= arrived { // the tail is later
+	for at.next.Arrived <= arrived { // the tail is later, so at.next is not nil
 		at, rank = at.next, rank+1
 	}
 	q.finger, q.rank = at, rank
 	return at, rank
 }
 
-// Remove removes e, wherever it stands, and reports whether it was in q.
+// Remove removes e from any place in q, and reports whether e was in q.
 func (q *Queue[T]) Remove(e *Element[T]) bool {
 	if e.queue != q {
 		return false

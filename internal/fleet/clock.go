@@ -8,20 +8,21 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// clock is the clock of one process, as Go programs have it on Linux: a monotonic reading, which timers use, and a wall
-// clock. While a machine is suspended the monotonic reading stands still and the wall clock goes on, so that the two
-// differ afterwards. The wall clock alone may be stepped.
+// clock is the clock of one process, with the two readings that Go programs have on Linux: a monotonic reading, which
+// timers use, and a wall clock. While a machine is suspended the monotonic reading stands still and the wall clock goes
+// on, so that the two differ afterwards. The wall clock can also be stepped alone.
 //
-// The times of Now have both readings: Sub and Since use the monotonic one, a Time without it ([time.Time.Round]) has
-// the wall clock's. Use them with the methods of the clock only: time.Since uses another clock.
+// The times of Now have both readings: Sub and Since use the monotonic reading, and a Time without it
+// ([time.Time.Round]) has the wall clock's. Use these times only with the methods of the clock: time.Since uses another
+// clock.
 type clock struct {
 	start time.Time
 
 	mu     sync.Mutex
 	behind time.Duration // how long the monotonic reading has stood still so far
 	wall   time.Duration // sum of the steps of the wall clock
-	frozen time.Time     // since when no timer fires; zero: timers fire
-	still  bool          // the monotonic reading stands still since frozen
+	frozen time.Time     // since when no timer fires; zero while timers fire
+	still  bool          // whether the monotonic reading has stood still since frozen
 	timers map[*timer]struct{}
 }
 
@@ -29,7 +30,8 @@ var _ clockwork.Clock = (*clock)(nil)
 
 func newClock() *clock { return &clock{start: time.Now(), timers: map[*timer]struct{}{}} }
 
-// freeze stops all timers until thaw. Meanwhile the monotonic reading stands still, or goes on.
+// freeze stops all timers until thaw. If still is set, the monotonic reading stands still meanwhile; otherwise it goes
+// on.
 func (c *clock) freeze(still bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,7 +41,7 @@ func (c *clock) freeze(still bool) {
 	}
 }
 
-// thaw starts the timers again. Those that became due meanwhile fire at once.
+// thaw starts the timers again. Timers that became due meanwhile fire at once.
 func (c *clock) thaw() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,8 +76,8 @@ func (c *clock) now() time.Time {
 	return both(now.Add(c.wall), monotonic)
 }
 
-// both returns a time with the given wall clock and monotonic readings. Package time makes such times only of the
-// machine's clocks, which in a bubble have no monotonic reading, and never differ. TestClockThatStoodStill fails if a
+// both returns a time with the given wall clock and monotonic readings. Package time makes such times only from the
+// machine's clocks, which in a bubble have no monotonic reading and never differ. TestClockThatStoodStill fails if a
 // Time no longer has these fields.
 func both(wall time.Time, monotonic time.Duration) time.Time {
 	const has = 1 << 63
@@ -98,7 +100,7 @@ func (c *clock) Until(t time.Time) time.Duration { return t.Sub(c.Now()) }
 // Sleep blocks for d.
 func (c *clock) Sleep(d time.Duration) { <-c.After(d) }
 
-// After returns a channel that gets the time after d.
+// After returns a channel that receives the time after d.
 func (c *clock) After(d time.Duration) <-chan time.Time { return c.NewTimer(d).Chan() }
 
 // NewTimer returns a timer that sends the time after d.
@@ -108,7 +110,7 @@ func (c *clock) NewTimer(d time.Duration) clockwork.Timer {
 	return t
 }
 
-// AfterFunc calls f after d, in a goroutine of its own.
+// AfterFunc calls f after d, in a separate goroutine.
 func (c *clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	t := &timer{clock: c, call: f}
 	t.Reset(d)
@@ -125,9 +127,9 @@ func (c *clock) NewTicker(d time.Duration) clockwork.Ticker {
 // timer is a timer or a ticker. clock.mu guards it.
 type timer struct {
 	clock  *clock
-	call   func() // nil: the time is sent
+	call   func() // nil: the timer sends the time
 	ticks  chan time.Time
-	period time.Duration // of a ticker; 0: a timer
+	period time.Duration // of a ticker; 0 for a timer
 	due    time.Time
 	real   *time.Timer
 }
@@ -137,7 +139,7 @@ type ticker struct{ *timer }
 func (t ticker) Reset(d time.Duration) { t.set(d, d) }
 func (t ticker) Stop()                 { t.timer.Stop() }
 
-// Chan returns the channel that gets the time.
+// Chan returns the channel that receives the time.
 func (t *timer) Chan() <-chan time.Time { return t.ticks }
 
 // Reset sets the timer again, and reports whether it was set.
@@ -171,14 +173,15 @@ func (t *timer) unset() (was bool) {
 	return was
 }
 
-// start makes a timer that is set fire when it is due.
+// start lets a timer that is set fire when it is due.
 func (t *timer) start() {
 	var real *time.Timer
 	real = time.AfterFunc(t.due.Sub(t.clock.now()), func() { t.fire(&real) })
 	t.real = real
 }
 
-// fire does nothing if the timer was stopped or set again meanwhile, or the clock was frozen.
+// fire runs the timer's function or sends the time. It does nothing if the timer was stopped or set again meanwhile, or
+// if the clock is frozen.
 func (t *timer) fire(real **time.Timer) {
 	c := t.clock
 	c.mu.Lock()

@@ -1,7 +1,6 @@
 package fleet_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -113,14 +112,10 @@ func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, unt
 	return "", 0, ""
 }
 
-// TestWorldsWithDeclaredLimits plays the worlds with limits that responses do not tell, as often as -rapid.checks says,
+// TestWorldsWithDeclaredLimits plays the worlds with limits that responses do not tell, as often as -fleet.plays says,
 // or once.
 func TestWorldsWithDeclaredLimits(t *testing.T) {
-	plays := uint64(1)
-	if !briefly {
-		_, err := fmt.Sscan(flag.Lookup("rapid.checks").Value.String(), &plays)
-		require.NoError(t, err)
-	}
+	plays := max(*playCount, 1)
 	for _, w := range worlds {
 		if w.costs != "" {
 			continue
@@ -134,7 +129,7 @@ func TestWorldsWithDeclaredLimits(t *testing.T) {
 				synctest.Test(t, func(*testing.T) { counts, err = w.play(seed) })
 				t.Logf("%d requests, %d calls, %d 429s", counts.requests, counts.calls, counts.refused)
 				if err != nil {
-					t.Fatalf("%v\nAgain: go test ./internal/fleet -run 'TestWorldsWithDeclaredLimits/%s$' -fleet.seed=%d -rapid.checks=1",
+					t.Fatalf("%v\nAgain: go test ./internal/fleet -run 'TestWorldsWithDeclaredLimits/%s$' -fleet.seed=%d -fleet.plays=1",
 						err, strings.ReplaceAll(w.name, " ", "_"), seed)
 				}
 			}

@@ -17,24 +17,25 @@ import (
 type Config struct {
 	// Processes is the number of processes.
 	Processes int
-	// Discord is the server that they send to. The fleet calls its Observe.
+	// Discord is the server to which the processes send. The fleet calls its Observe.
 	Discord discordsim.Config
 	// Store, Buckets and Transport are options of each process.
 	Store     []shared.Option
 	Buckets   []buckets.Option
 	Transport []httpclient.Option
-	// Apart gives the processes nothing to share. Each then assumes that it is alone.
+	// Apart gives the processes nothing to share: each process assumes that it is alone.
 	Apart bool
-	// Deaf suppresses messages: processes notice only by their timers what others want.
+	// Deaf suppresses messages: processes notice only by their timers what other processes need.
 	Deaf bool
 	// Share returns what a process shares with the others through their engine. It can use another version of the
-	// protocol than the others. Nil: a store of package shared, with the options in Store.
+	// protocol than other processes. If it is nil, the processes use a store of package shared with the options in
+	// Store.
 	Share func(process int, engine shared.Engine) (shared.Source, error)
 	// Clocks gives each process a clock of its own, which can stand still. Suspend and StepClock need it.
 	Clocks bool
 }
 
-// Fleet is a number of processes and all that they share.
+// Fleet is a number of processes and everything that they share.
 type Fleet struct {
 	Discord   *discordsim.Server
 	Engine    *memoryengine.Engine
@@ -47,7 +48,7 @@ type Fleet struct {
 	all    sync.WaitGroup
 
 	mu      sync.Mutex
-	records []*record // of the requests; the index is the sequence number less one
+	records []*record // of the requests; the index is the sequence number minus one
 	notes   []note
 	trips   []time.Duration
 }
@@ -77,7 +78,7 @@ func New(config Config) (*Fleet, error) {
 	return f, nil
 }
 
-// Join starts one more process, with options of its buckets that the others do not have.
+// Join starts one more process, with additional bucket options that the others do not have.
 func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 	p := &Process{Number: len(f.Processes), fleet: f, flying: map[int64]*flight{}, calls: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(f.ctx)
@@ -112,11 +113,11 @@ func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 	return p, nil
 }
 
-// Go runs a part of the load in the background.
+// Go runs a part of the load in a separate goroutine.
 func (f *Fleet) Go(work func()) { f.all.Go(work) }
 
-// Wait waits until all the load is over, and returns how long it took since the fleet was made. After the given time it
-// cancels the requests that are left; the error says how many there are.
+// Wait waits until all of the load has ended, and returns how long that took since the fleet was made. After the time
+// within, it cancels the requests that have not ended; the error says how many there are.
 func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
 	over := make(chan struct{})
 	go func() {
@@ -131,7 +132,7 @@ func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
 	case <-timer.C:
 	}
 	left := f.left()
-	if left == "" { // they have ended in this instant
+	if left == "" { // the last requests have ended at this moment
 		<-over
 		return f.Now(), nil
 	}
@@ -148,7 +149,7 @@ func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
 // Now returns the time since the fleet was made.
 func (f *Fleet) Now() time.Duration { return time.Since(f.epoch) }
 
-// Close ends everything.
+// Close ends the fleet: its processes, its Discord and its engine.
 func (f *Fleet) Close() {
 	for _, p := range f.Processes {
 		p.Resume()
@@ -176,7 +177,7 @@ func (f *Fleet) Calls() (n int) {
 	return n
 }
 
-// CallsPerRequest returns Calls for each request that Discord accepted.
+// CallsPerRequest returns Calls divided by the number of requests that Discord accepted.
 func (f *Fleet) CallsPerRequest() float64 {
 	return float64(f.Calls()) / float64(max(f.Discord.Report().Accepted, 1))
 }

@@ -1,7 +1,6 @@
 package fleet_test
 
 import (
-	"flag"
 	"log/slog"
 	"math/rand/v2"
 	"testing"
@@ -16,16 +15,8 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// briefly is that the command line does not say how many random schedules are to be played, which take long.
-var briefly = true
-
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
-	flag.Parse()
-	flag.Visit(func(f *flag.Flag) { briefly = briefly && f.Name != "rapid.checks" })
-	if briefly {
-		_ = flag.Set("rapid.checks", "30")
-	}
 	goleak.VerifyTestMain(m)
 }
 

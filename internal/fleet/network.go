@@ -8,10 +8,11 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// network is a process's connection to Discord. Requests that have left are processed even if the process dies then.
+// network is a process's connection to Discord. A request that has left is processed even if the process dies after
+// that.
 type network struct{ process *Process }
 
-// flight is a request between leaving the process and the arrival of its answer.
+// flight is a request that has left the process and whose answer has not arrived.
 type flight struct {
 	cancel    context.CancelFunc
 	processed bool
@@ -51,7 +52,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	p.mu.Unlock()
 	stop()
 	if err == nil && !dead {
-		return response, nil // cancelling now would break its body
+		return response, nil // cancelling now would break the response's body
 	}
 	cancel()
 	if dead {

@@ -22,19 +22,19 @@ var ErrDead = errors.New("fleet: the process is dead")
 type Process struct {
 	// Number counts from 0.
 	Number int
-	// Transport sends its requests.
+	// Transport sends the process's requests.
 	Transport *httpclient.Transport
 
 	fleet  *Fleet
-	clock  *clock          // nil: the bubble's
+	clock  *clock          // nil: the process uses the bubble's clock
 	ctx    context.Context // of its requests
 	cancel context.CancelFunc
 
 	mu        sync.Mutex
 	dead      bool
-	cut       chan struct{} // closed when the connection is back; nil: not cut
-	suspended chan struct{} // closed when the process continues; nil: it runs
-	backlog   []func()      // messages that came while it was suspended
+	cut       chan struct{} // closed when the connection is restored; nil while it is not cut
+	suspended chan struct{} // closed when the process continues; nil while it runs
+	backlog   []func()      // deliveries of messages that came while the process was suspended
 	flying    map[int64]*flight
 	calls     map[string]int
 }
@@ -42,7 +42,7 @@ type Process struct {
 // Request is one request as a caller makes it.
 type Request struct {
 	Method, Path, Body string
-	Authorization      string // empty: the constant Authorization
+	Authorization      string // empty: use the constant Authorization
 }
 
 // Authorization is the default authorization of requests.
@@ -109,8 +109,8 @@ func (p *Process) do(ctx context.Context, r Request, sequence int64) (int, error
 	return response.StatusCode, err
 }
 
-// Kill ends the process wherever it is: it sends nothing to the other processes any more. Its requests that have left
-// are still processed, and their answers are lost.
+// Kill ends the process wherever it is: from now on it sends nothing to the other processes. Its requests that have
+// left are still processed, and their answers are lost.
 func (p *Process) Kill() {
 	p.Resume()
 	p.mu.Lock()
@@ -147,14 +147,15 @@ func (p *Process) Cut(broken bool) {
 	}
 }
 
-// Close ends the process, which tells the others.
+// Close ends the process, which reports that to the other processes.
 func (p *Process) Close() error {
 	p.fleet.Note("process %d closes", p.Number)
 	defer p.fleet.Note("process %d is closed", p.Number)
 	return p.Transport.Close()
 }
 
-// Shutdown ends the process when its requests are over, at the latest after ten seconds, and tells the others.
+// Shutdown ends the process when its requests have ended, after ten seconds at the latest. The process reports its end
+// to the other processes.
 func (p *Process) Shutdown() error {
 	p.fleet.Note("process %d shuts down", p.Number)
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)

@@ -25,17 +25,21 @@ func (s *stage) recovery() time.Duration { return 4*time.Second + s.quota.Period
 const longestUnknown = 10 * time.Second
 
 // cycle is how long a window takes at most, from its first request to the first one of the next.
-func (s *stage) cycle() time.Duration {
+func (s *stage) cycle() time.Duration { return s.quota.Period + 2*s.latency + s.news() }
+
+// news is how long it takes at most until all processes know what one of them was told.
+func (s *scene) news() time.Duration {
 	slack := 100 * time.Millisecond
 	if s.deaf {
 		slack = 1600 * time.Millisecond // after which processes ask by themselves
 	}
-	return s.quota.Period + 2*s.latency + 2*s.away + slack
+	return slack + 2*s.away
 }
 
 // judgesRate reports that nothing but the limit of a bucket holds up its requests once all trouble is over.
 func (s *stage) judgesRate(w *world) bool {
-	return !w.apart && w.share == nil && s.declares == nil && s.global == 0 && s.lossy == 0 && s.policy <= shared.OutageFail
+	plain := w.discord == nil && s.quota.Kind == discordsim.KindFixed && s.leaving == 0 && s.faulty == 0 && !s.ordered
+	return plain && !w.apart && w.share == nil && s.declares == nil && s.global == 0 && s.lossy == 0 && s.policy <= shared.OutageFail
 }
 
 // tail is how long a play goes on after the last trouble, so that the rate can be judged.

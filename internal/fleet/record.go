@@ -10,19 +10,19 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// record is what is known of one request.
+// record has the known facts about one request.
 type record struct {
 	process   *Process
 	request   Request
-	arrived   time.Duration // at its process
+	arrived   time.Duration // when the request arrived at its process
 	sent      time.Duration // latest time of sending, 0 if it was not sent
 	ended     time.Duration // 0 if it has not ended
 	accepted  bool
-	processed time.Duration // when it was accepted
+	processed time.Duration // when Discord accepted it
 	answers   []discordsim.Event
 }
 
-// arrived records a request that a caller makes, and returns its number.
+// arrived records a request that a caller makes, and returns its sequence number.
 func (f *Fleet) arrived(p *Process, r Request) (sequence int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,7 +42,7 @@ func (f *Fleet) ended(sequence int64) {
 	f.records[sequence-1].ended = f.Now()
 }
 
-// processed records what Discord did with a request.
+// processed records how Discord responded to a request.
 func (f *Fleet) processed(e discordsim.Event) {
 	if e.Sequence <= 0 {
 		return
@@ -61,7 +61,8 @@ func (f *Fleet) processed(e discordsim.Event) {
 	r.process.processed(e.Sequence)
 }
 
-// FirstsInFlight returns the paths to which a process has a request in flight, and from which nobody has an answer yet.
+// FirstsInFlight returns the paths to which the process has a request in flight, and for which no process has an answer
+// yet.
 func (f *Fleet) FirstsInFlight(p *Process) (paths []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +113,8 @@ func (f *Fleet) Busiest(d time.Duration) (most int) {
 	return most
 }
 
-// Processed yields the paths of all requests that Discord has processed and not refused, and when, in no order.
+// Processed yields the paths of all requests that Discord has processed and not refused, with the time of processing.
+// The order is not that of time.
 func (f *Fleet) Processed(yield func(path string, at time.Duration) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,9 +127,9 @@ func (f *Fleet) Processed(yield func(path string, at time.Duration) bool) {
 	}
 }
 
-// Inversions counts pairs of requests of different processes. One of them arrived at its process at least `apart` after
-// the other. inverted counts those that Discord accepted in the other order, more than `blur` apart. All requests must
-// belong to one bucket.
+// Inversions counts pairs of requests of different processes of which one arrived at its process at least `apart` after
+// the other. inverted counts the pairs that Discord accepted in the other order, more than `blur` apart. All requests
+// must belong to one bucket.
 func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,7 +149,7 @@ func (f *Fleet) Inversions(apart, blur time.Duration) (pairs, inverted int) {
 	return pairs, inverted
 }
 
-// Overtaken counts the requests that Discord accepted after a later one of the same process, for the same path.
+// Overtaken counts requests that Discord accepted after a later request of the same process for the same path.
 func (f *Fleet) Overtaken() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,7 +157,7 @@ func (f *Fleet) Overtaken() (n int) {
 		process *Process
 		path    string
 	}
-	earliest := map[line]time.Duration{} // when the first request that arrived later was accepted
+	earliest := map[line]time.Duration{} // when a request that arrived later was first accepted
 	for _, r := range slices.Backward(f.records) {
 		if !r.accepted {
 			continue

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ratelight/ratelight/buckets"
@@ -16,6 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/fleet"
 	"github.com/ratelight/ratelight/internal/memoryengine"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // stage is one play of a world: processes as those of real bots are, each of which has the channels of some guilds for
@@ -23,6 +25,8 @@ import (
 type stage struct {
 	*fleet.Fleet
 	scene
+	world   *world
+	sent    atomic.Int64
 	trouble *rand.Rand // of whoever makes trouble; see at
 
 	mu       sync.Mutex
@@ -56,6 +60,9 @@ type scene struct {
 	covered   bool // others work for those who are dead or stand still
 	policy    shared.Outage
 	length    time.Duration
+	leaving   int       // percent of the requests whose context ends
+	faulty    int       // percent of the requests that fail, or whose response is lost or late
+	ordered   bool      // each process sends the requests of a bucket one after the other
 	declares  *declares // nil: nothing
 }
 
@@ -81,21 +88,31 @@ func (w *world) scene(seed uint64) scene {
 
 func (s scene) String() string {
 	return fmt.Sprintf("seed %d: %d processes, %d channels of %d in %v, %d %% strangers, global limit %d, %v to Discord and back, up to %v to the engine, "+
-		"%d %% of calls lost, deaf %v, covered %v, policy %v, %v long, declares %v", s.seed, s.places, s.channels, s.quota.Limit, s.quota.Period, s.strangers, s.global,
-		s.latency, s.away, s.lossy, s.deaf, s.covered, s.policy, s.length, s.declares)
+		"%d %% of calls lost, deaf %v, covered %v, policy %v, %v long, %d %% give up, %d %% fail, ordered %v, declares %v", s.seed, s.places, s.channels, s.quota.Limit, s.quota.Period, s.strangers, s.global,
+		s.latency, s.away, s.lossy, s.deaf, s.covered, s.policy, s.length, s.leaving, s.faulty, s.ordered, s.declares)
 }
 
 // play plays a world once, in a bubble.
 func (w *world) play(seed uint64) (tally, error) {
-	s := &stage{scene: w.scene(seed), trouble: rand.New(rand.NewPCG(seed, w.number()+1)), cutOff: map[string]int{}}
+	s := &stage{scene: w.scene(seed), world: w, trouble: rand.New(rand.NewPCG(seed, w.number()+1)), cutOff: map[string]int{}}
 	config := bucket(discordsim.Rule{Quota: s.quota, Hash: "messages"})
 	config.Seed, config.Latency = seed, discordsim.Latency{RoundTrip: s.latency, Jitter: s.latency / 4}
 	if s.global > 0 {
 		config.Global = discordsim.Aligned(s.global, time.Second, time.Duration(seed%1000)*time.Millisecond)
 	}
+	if s.faulty > 0 {
+		config.Faults = s.faults()
+	}
+	if w.discord != nil {
+		w.discord(&config, &s.scene)
+	}
+	options := append(s.declares.options(), buckets.WithGlobalLimit(s.global))
+	if s.ordered {
+		options = append(options, buckets.WithOrdered())
+	}
 	f, err := fleet.New(fleet.Config{
 		Processes: s.scene.places, Share: w.share, Apart: w.apart, Discord: config, Deaf: s.deaf, Clocks: true,
-		Store: []shared.Option{shared.WithOutage(s.policy)}, Buckets: append(s.declares.options(), buckets.WithGlobalLimit(s.global)),
+		Store: []shared.Option{shared.WithOutage(s.policy)}, Buckets: options,
 	})
 	if err != nil {
 		return tally{}, err
@@ -180,7 +197,15 @@ func (s *stage) channel(ctx context.Context, channel int) {
 				if !of {
 					by = channel % s.scene.places
 				}
-				burst.Go(func() { s.send(ctx, channel, by) })
+				gives := s.leaving > 0 && chance.IntN(100) < s.leaving
+				ctx, cancel := ctx, context.CancelFunc(func() {})
+				if gives {
+					ctx, cancel = context.WithTimeout(ctx, pause(2*s.quota.Period))
+				}
+				burst.Go(func() {
+					defer cancel()
+					s.send(ctx, channel, by)
+				})
 				if style == 2 {
 					time.Sleep(pause(2 * s.quota.Period / time.Duration(s.quota.Limit)))
 				}
@@ -206,19 +231,39 @@ func (s *stage) send(ctx context.Context, channel, place int) {
 		return
 	}
 	r := fleet.Message(1 + channel)
+	if n := int(s.sent.Add(1)); s.world.request != nil {
+		s.world.request(&r, n)
+	}
 	o := p.Do(buckets.ContextWithGroup(ctx, s.declares.group(r.Path)), r)
 	switch {
-	case o.Err == nil && o.Status == http.StatusOK, errors.Is(o.Err, context.Canceled):
-		if o.Wait > 30*time.Second+s.quota.Period*4+s.declares.patience() {
+	case o.Err == nil && o.Status == http.StatusOK, errors.Is(o.Err, context.Canceled), s.gaveUp(o.Err):
+		if o.Wait > 30*time.Second+s.quota.Period*4+s.patience() {
 			s.blame(r.Path, "a request of process %d waited for %v", p.Number, o.Wait)
 		}
 	case errors.Is(o.Err, fleet.ErrDead), errors.Is(o.Err, buckets.ErrClosed):
 		time.Sleep(50 * time.Millisecond)
 	case errors.Is(o.Err, shared.ErrOutage) && s.policy == shared.OutageFail:
 		time.Sleep(100 * time.Millisecond)
+	case errors.As(o.Err, new(*ratelimits.EdgeError)) && s.world.costs == "processes do not share the edge":
+		time.Sleep(100 * time.Millisecond)
+	case s.faulty > 0 && o.Status != http.StatusTooManyRequests:
 	default:
 		s.blame(r.Path, "a request of process %d: status %d, error %v", p.Number, o.Status, o.Err)
 	}
+}
+
+// gaveUp reports whether an error is that of a request whose context has ended, or would have before its time.
+func (s *stage) gaveUp(err error) bool {
+	return s.leaving > 0 && errors.Is(err, context.DeadlineExceeded)
+}
+
+// patience is how much longer requests may wait in this play than in others.
+func (s *stage) patience() time.Duration {
+	d := s.declares.patience()
+	if s.ordered || s.faulty > 0 || s.world.discord != nil {
+		d += time.Minute
+	}
+	return d
 }
 
 func (s *stage) ended() bool {
@@ -275,7 +320,7 @@ func (s *stage) verdict(w *world) (tally, error) {
 		}
 	}
 	if s.bad == "" {
-		s.bad = play{}.leftovers(s.Fleet)
+		s.bad = s.leftovers()
 	}
 	if s.bad != "" {
 		return c, fmt.Errorf("%v\n%s", s.scene, s.bad)
@@ -294,4 +339,22 @@ func (s *stage) verdict(w *world) (tally, error) {
 	c.excess = len(excess)
 	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d more than one for each of %d lost states, and of the first requests that Close has cut off, in their buckets\n%s",
 		s.scene, c.avoidable, len(excess), c.lost, s.story(excess[0].Path, excess[0].At+s.latency))
+}
+
+// leftovers returns what was not given back.
+func (s *stage) leftovers() string {
+	for _, process := range s.Processes {
+		if process.Dead() {
+			continue
+		}
+		if stats := process.Transport.Manager().Stats(); stats.Waiting != 0 || stats.InFlight != 0 {
+			return fmt.Sprintf("something was not given back in process %d: %+v", process.Number, stats)
+		}
+		for b := range process.Transport.Manager().Buckets() {
+			if b.Waiting != 0 || b.InFlight != 0 {
+				return fmt.Sprintf("a bucket of process %d is not empty: %+v", process.Number, b)
+			}
+		}
+	}
+	return ""
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// note is an event of a process, or of what the processes share.
+// note is an event of a process, or of something that processes share.
 type note struct {
 	at   time.Duration
 	text string
@@ -48,7 +48,7 @@ func (f *Fleet) Refusals() (all []Refusal) {
 	return all
 }
 
-// Story lists what Discord has answered to requests for a path between two moments, and other events of the fleet.
+// Story lists Discord's answers to requests for a path between two times, and other events of the fleet.
 func (f *Fleet) Story(path string, from, until time.Duration) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -2,10 +2,10 @@ package fleet
 
 import "time"
 
-// Suspend stops the process until Resume: its timers do not fire, messages from others wait, and nothing is sent.
-// Requests that have left are on their way. Meanwhile its monotonic clock stands still, as on a suspended machine and
-// in a virtual machine that continues from a snapshot. Or it goes on, as for a program that was stopped by a signal.
-// Its wall clock goes on.
+// Suspend stops the process until Resume: its timers do not fire, messages of other processes are kept for later, and
+// nothing is sent. Requests that have left are still processed. If clockStands is set, the process's monotonic clock
+// stands still meanwhile, as on a suspended machine, or in a virtual machine that continues from a snapshot. Otherwise
+// that clock goes on, as for a program that a signal has stopped. The wall clock always goes on.
 func (p *Process) Suspend(clockStands bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,13 +47,13 @@ func (p *Process) Suspended() bool {
 	return p.suspended != nil
 }
 
-// StepClock steps the process's wall clock.
+// StepClock steps the process's wall clock by d.
 func (p *Process) StepClock(d time.Duration) {
 	p.fleet.Note("the wall clock of process %d steps by %v", p.Number, d)
 	p.clock.step(d)
 }
 
-// awake waits until the process is not suspended.
+// awake waits while the process is suspended.
 func (p *Process) awake() {
 	for {
 		p.mu.Lock()

@@ -14,11 +14,13 @@ import (
 
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
 )
 
 var (
 	playSeed     = flag.Uint64("fleet.seed", 1, "number of the first play of each world")
-	playRequests = flag.Int("fleet.requests", 0, "how many requests all worlds together send at least, each as many; 0: as many plays as -rapid.checks says")
+	playCount    = flag.Uint64("fleet.plays", 0, "how many plays of each world; 0: one or two that do not take long")
+	playRequests = flag.Int("fleet.requests", 0, "how many requests all worlds together send at least, each as many; 0: see -fleet.plays")
 )
 
 // world is what happens to a fleet.
@@ -26,6 +28,8 @@ type world struct {
 	name    string
 	scenery func(s *scene, pick func(values ...int) int) // changes what the play is made of
 	trouble func(s *stage)
+	discord func(c *discordsim.Config, s *scene) // changes what Discord does
+	request func(r *fleet.Request, n int)        // changes the n-th request
 	// share is that of fleet.Config, for worlds where processes have several versions of the protocol. Nil: all have
 	// the current one.
 	share    func(process int, engine shared.Engine) (shared.Source, error)
@@ -65,6 +69,23 @@ var worlds = []world{
 	{name: "processes die", trouble: (*stage).deaths},
 	{name: "processes die after a used-up window", trouble: (*stage).murders},
 	{name: "rolling restart", trouble: (*stage).rolling},
+	{name: "windows slide", scenery: func(s *scene, _ func(...int) int) {
+		s.quota = discordsim.Sliding(s.quota.Limit, s.quota.Period)
+	}},
+	{name: "windows leak", scenery: func(s *scene, _ func(...int) int) {
+		s.quota = discordsim.Leaky(s.quota.Limit, s.quota.Period)
+	}},
+	{name: "callers give up", scenery: func(s *scene, pick func(...int) int) { s.leaving = pick(10, 50) }},
+	{name: "requests go in order", scenery: func(s *scene, _ func(...int) int) { s.ordered = true }},
+	{name: "responses are lost or late", scenery: func(s *scene, pick func(...int) int) { s.faulty = pick(10, 50) }},
+	{name: "channels have a limit of all clients", discord: limitOfAll},
+	{name: "another client sends as well", discord: anotherClient},
+	{name: "Discord blocks the credential", discord: globalBlock, scenery: func(s *scene, _ func(...int) int) { s.global = 50 }},
+	{name: "the edge refuses", discord: edgeBan, costs: "processes do not share the edge"},
+	{name: "two routes have one bucket", discord: twoRoutes, request: alternately, costs: "nobody knows the bucket of a first request"},
+	{name: "the hash changes", discord: changingHash, costs: "nobody can know when a hash changes"},
+	{name: "the limit changes", discord: changingLimit, costs: "permits from before a limit changes stay valid"},
+	{name: "fields have limits", discord: limitOfFields, request: changesOfName, costs: "processes do not share limits on fields"},
 	{name: "everything",
 		scenery: func(s *scene, pick func(...int) int) {
 			strict(s, pick)
@@ -107,7 +128,7 @@ func (t *tally) add(o tally) {
 	t.lost, t.late, t.dead, t.closed, t.suspended = t.lost+o.lost, t.late+o.late, t.dead+o.dead, t.closed+o.closed, t.suspended+o.suspended
 }
 
-// TestWorlds plays the worlds, each as often as -rapid.checks says, and a few times if it says nothing. The proof is a
+// TestWorlds plays the worlds, each as often as -fleet.plays says, and a few times if it says nothing. The proof is a
 // million requests, which take about half an hour of processor time; what they have cost is summed up at the end:
 //
 //	go test ./internal/fleet -run TestWorlds -fleet.requests=1000000 -timeout 3h -v
@@ -117,12 +138,10 @@ func TestWorlds(t *testing.T) {
 	switch {
 	case share > 0:
 		longest = time.Hour
-	case briefly && testing.Short():
+	case *playCount > 0:
+		plays, longest = *playCount, time.Hour
+	case testing.Short():
 		plays = 1
-	case !briefly:
-		longest = time.Hour
-		_, err := fmt.Sscan(flag.Lookup("rapid.checks").Value.String(), &plays)
-		require.NoError(t, err)
 	}
 	var mu sync.Mutex
 	results := map[string]*tally{}
@@ -162,7 +181,7 @@ func TestWorlds(t *testing.T) {
 					continue
 				}
 				if told++; told <= 2 {
-					t.Errorf("%v\nAgain: go test ./internal/fleet -run 'TestWorlds/%s$' -fleet.seed=%d -rapid.checks=1",
+					t.Errorf("%v\nAgain: go test ./internal/fleet -run 'TestWorlds/%s$' -fleet.seed=%d -fleet.plays=1",
 						err, strings.ReplaceAll(w.name, " ", "_"), seed)
 				}
 			}

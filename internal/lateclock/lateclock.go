@@ -1,5 +1,5 @@
-// Package lateclock is the clock of a machine that is busy with something else: its time is right, but its timers fire
-// late. It works in real time and in the time of a testing/synctest bubble.
+// Package lateclock is the clock of a busy machine: its time is right, but its timers fire late. It works in real time
+// and in the time of a testing/synctest bubble.
 package lateclock
 
 import (
@@ -19,8 +19,8 @@ type Clock struct {
 	most   time.Duration
 }
 
-// New returns a clock whose timers are late by up to most, each by its own random time. The seed makes the times
-// repeatable as long as timers are set in the same order.
+// New returns a clock whose timers are late by up to most, each timer by a different random time. With the same seed
+// the random times are the same, as long as timers are set in the same order.
 func New(seed uint64, most time.Duration) *Clock {
 	return &Clock{Clock: clockwork.NewRealClock(), chance: rand.New(rand.NewPCG(seed, 0)), most: max(most, 0)}
 }
@@ -60,7 +60,7 @@ type timer struct {
 
 func (t timer) Reset(d time.Duration) bool { return t.Timer.Reset(t.clock.late(d)) }
 
-// NewTicker is like time.NewTicker. Each tick has its own lateness, and a late tick does not delay those after it.
+// NewTicker is like time.NewTicker. Each tick has its own random lateness, and a late tick does not delay later ticks.
 func (c *Clock) NewTicker(d time.Duration) clockwork.Ticker {
 	t := &ticker{clock: c, ticks: make(chan time.Time, 1)}
 	t.Reset(d)
@@ -76,7 +76,7 @@ type ticker struct {
 	period time.Duration
 	due    time.Time       // when the next tick would be on time
 	timer  clockwork.Timer // nil before the first Reset
-	round  int             // counts Reset and Stop, so that ticks from before them are ignored
+	round  int             // counts Reset and Stop, so that earlier ticks are ignored
 }
 
 func (t *ticker) Chan() <-chan time.Time { return t.ticks }
@@ -98,7 +98,7 @@ func (t *ticker) Stop() {
 	t.end()
 }
 
-// end drops all ticks so far. t.mu must be held.
+// end drops all ticks so far, also one that has not been received. t.mu must be held.
 func (t *ticker) end() {
 	t.round++
 	if t.timer != nil {
@@ -110,7 +110,7 @@ func (t *ticker) end() {
 	}
 }
 
-// next sets the timer. t.mu must be held.
+// next sets the timer of the next tick. t.mu must be held.
 func (t *ticker) next() {
 	round := t.round
 	t.timer = t.clock.AfterFunc(t.clock.Until(t.due), func() { t.tick(round) })

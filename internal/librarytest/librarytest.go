@@ -1,5 +1,6 @@
-// Package librarytest holds the tests that every Discord library on top of an [httpclient.Transport] has to pass: the
-// library must not keep options of the transport, or of a context, from taking effect. The tests run in virtual time.
+// Package librarytest has the tests that every Discord library on top of an [httpclient.Transport] must pass: the
+// library must not prevent options of the transport, or of a context, from taking effect. The tests run in virtual
+// time.
 package librarytest
 
 import (
@@ -23,13 +24,15 @@ import (
 
 // Library is a library that sends through a transport.
 type Library struct {
-	// Send sends a message to a channel, with the context as the library takes it. It must be safe for concurrent use.
+	// Send sends a message to a channel, with the context in the form that the library takes. It must be safe for
+	// concurrent use.
 	Send func(ctx context.Context, channel uint64, content string) error
-	// APIError returns what the library's typed error says of Discord's answer; false for an error of another type.
+	// APIError returns what the library's typed error says about Discord's answer. It returns false for an error of
+	// another type.
 	APIError func(err error) (APIError, bool)
 }
 
-// APIError is what a library has read from an error response.
+// APIError has the values that a library has read from an error response.
 type APIError struct {
 	Status, Code int
 	Message      string
@@ -44,12 +47,13 @@ const (
 	roundTrip = 50 * time.Millisecond
 )
 
-// Run runs the tests for the module of that name, which is a folder of httpclient and the current one. open opens the
-// library on top of a transport, with the token "token" of a bot. Each test calls it in its bubble.
-func Run(t *testing.T, module string, open func(transport *httpclient.Transport) Library) {
+// Run runs the tests for the module of that name, which is a folder of httpclient and the current folder. readme is the
+// path of the file with the module's program. open opens the library on top of a transport, with the token "token" of a
+// bot. Each test calls open in its bubble.
+func Run(t *testing.T, module, readme string, open func(transport *httpclient.Transport) Library) {
 	t.Run("TheProgramOfTheREADMECompiles", func(t *testing.T) {
 		t.Parallel()
-		CompileREADME(t, "../../README.md", "github.com/ratelight/ratelight/httpclient/"+module)
+		CompileREADME(t, readme, "github.com/ratelight/ratelight/httpclient/"+module)
 	})
 	for _, test := range []struct {
 		name    string
@@ -75,7 +79,7 @@ func Run(t *testing.T, module string, open func(transport *httpclient.Transport)
 	}
 }
 
-// fixture is a library on a transport on a simulated Discord, with the outcomes of the messages.
+// fixture is a library with its transport and a simulated Discord, and the outcomes of the messages.
 type fixture struct {
 	open      func(*httpclient.Transport) Library
 	library   Library
@@ -88,7 +92,7 @@ type fixture struct {
 	over  []outcome
 }
 
-// outcome is the result of one message, and when it came.
+// outcome is the result of one message, and when the result came.
 type outcome struct {
 	content string
 	err     error
@@ -105,7 +109,7 @@ func newFixture(t *testing.T, open func(*httpclient.Transport) Library, options 
 	return &fixture{open: open, library: open(transport), transport: transport, discord: discord, start: time.Now()}
 }
 
-// Config is a Discord that answers messages so that the libraries can decode it. It knows no channel 404. Channels
+// Config returns a Discord whose answers to messages the libraries can decode. It does not know channel 404. Channels
 // accept five messages in five seconds.
 func Config() discordsim.Config {
 	messages := discordsim.Fixed(limit, period)
@@ -122,7 +126,7 @@ const message = `{"id":"1000000000000000001","channel_id":"900000000000000000","
 "edited_timestamp":null,"tts":false,"pinned":false,"mention_everyone":false,"mentions":[],"mention_roles":[],"embeds":[],"attachments":[],
 "author":{"id":"80351110224678912","username":"bot","discriminator":"0","avatar":null}}`
 
-// send sends a message on a goroutine of its own.
+// send sends a message in a separate goroutine.
 func (f *fixture) send(ctx context.Context, content string) {
 	f.calls.Go(func() {
 		err := f.library.Send(ctx, channel, content)
@@ -139,7 +143,8 @@ func (f *fixture) outcomes() []outcome {
 	return f.over
 }
 
-// warm sends the first message, from which the transport learns the channel's limit, and more until only left remain.
+// warm sends the first message, from which the transport learns the channel's limit, and more messages until only left
+// remain.
 func (f *fixture) warm(t *testing.T, left int) {
 	t.Helper()
 	for range limit - left {
@@ -147,8 +152,8 @@ func (f *fixture) warm(t *testing.T, left int) {
 	}
 }
 
-// Thirty messages go to one channel. The first window begins when the first message arrives, so the third one is more
-// than ten seconds away.
+// Thirty messages go to one channel. The first window begins when the first message arrives, so the third window is
+// more than ten seconds away.
 func refusedAtOnce(t *testing.T, f *fixture) {
 	const messages, sent = 30, 2 * limit
 	for range messages {
@@ -175,7 +180,7 @@ func returnsBeforeTheDeadline(t *testing.T, f *fixture) {
 	f.warm(t, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	for range limit { // requests that wait ahead do not delay the error
+	for range limit { // earlier requests that wait do not delay the error
 		f.send(t.Context(), "hello")
 	}
 	synctest.Wait()
@@ -249,7 +254,7 @@ func returnsTypedError(t *testing.T, f *fixture) {
 	assert.Equal(t, APIError{http.StatusNotFound, 10003, "Unknown Channel"}, got)
 }
 
-// failing answers every request with a 502, and records its authorization.
+// failing answers every request with a 502, and records the request's authorization.
 type failing struct{ authorizations []string }
 
 func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -260,7 +265,8 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// Libraries would repeat a message that Discord may have posted. The transport repeats only what is safe.
+// Libraries would repeat a message that Discord may have posted. The transport repeats only requests that are safe to
+// repeat.
 func repeatsNothing(t *testing.T, f *fixture) {
 	below := new(failing)
 	transport := httpclient.NewTransport(httpclient.WithBase(below))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// CompileREADME compiles the complete programs of the project's README that import a package, unchanged, and fails the
-// test if there is none. readme is the path of that file. CompileREADME works in the module whose test calls it.
+// CompileREADME compiles the complete programs of a README that import a package, unchanged, and fails the
+// test if there is none. readme is the path of the file. CompileREADME works in the module whose test calls it.
 func CompileREADME(t *testing.T, readme, imported string) {
 	t.Helper()
 	text, err := os.ReadFile(readme)

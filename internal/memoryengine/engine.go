@@ -1,4 +1,5 @@
-// Package memoryengine gives tests an engine of shared limits in memory, which loses calls and replies on demand.
+// Package memoryengine has an engine of shared limits in memory, for tests. The engine loses calls and replies on
+// demand.
 package memoryengine
 
 import (
@@ -14,21 +15,21 @@ import (
 )
 
 // Engine is an engine in memory for any number of processes. In a bubble of testing/synctest it runs in the time of the
-// bubble, and has to be made and closed in the bubble.
+// bubble, and must be made and closed in the bubble.
 type Engine struct {
 	*Faults
 
 	// mu guards all fields below.
 	mu            sync.Mutex
 	values        map[string]value
-	subscriptions map[chan string]string // the names of their channels
+	subscriptions map[chan string]string // names of channels, by subscription
 	ahead         time.Duration          // by how much the engine's clock is ahead
 }
 
-// value is what a key holds.
+// value is the content of a key.
 type value struct {
 	text    string
-	foreign bool  // of another type than ours
+	foreign bool  // not of the type of the protocol's values
 	ends    int64 // when the engine forgets it, in ms since 1970 by the engine's clock; 0: never
 }
 
@@ -45,7 +46,7 @@ func New() *Engine {
 // Exchange implements shared.Engine.
 func (e *Engine) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
 	sent := *call
-	sent.Steps = slices.Clone(call.Steps) // the call may be carried out after its caller has given up
+	sent.Steps = slices.Clone(call.Steps) // the call may be carried out after its caller has stopped waiting
 	return Deliver(ctx, e.Faults, call.Purpose, func() (*shared.Reply, error) { return e.carryOut(&sent) })
 }
 
@@ -103,7 +104,7 @@ func (e *Engine) carryOut(call *shared.Call) (*shared.Reply, error) {
 // now returns the time of the engine's clock. e.mu must be held.
 func (e *Engine) now() time.Time { return time.Now().Add(e.ahead) }
 
-// value returns what a key holds, and forgets what has outlived its life. e.mu must be held.
+// value returns the content of a key. If its life is over, it deletes the key. e.mu must be held.
 func (e *Engine) value(key string) value {
 	v := e.values[key]
 	if v.ends > 0 && v.ends <= e.now().UnixMilli() {
@@ -113,7 +114,7 @@ func (e *Engine) value(key string) value {
 	return v
 }
 
-// publish sends a message, which is lost if too many wait for their subscriber. e.mu must be held.
+// publish sends a message. The message is lost if too many messages wait for their subscriber. e.mu must be held.
 func (e *Engine) publish(channel, text string) {
 	if e.LosesMessages() {
 		return

@@ -13,11 +13,13 @@ var ErrDown = errors.New("memoryengine: connection refused")
 
 // Fate is what happens to one call.
 type Fate struct {
-	// Before is how long the call takes to the server. It runs there even if its caller has given up meanwhile.
+	// Before is how long the call takes to the server. The server carries it out even if its caller has stopped
+	// waiting.
 	Before time.Duration
 	// After is how long the reply takes.
 	After time.Duration
-	// Lost calls never reach the server. LostReply loses the reply. Then the caller waits until its context ends.
+	// If Lost is set, the call never reaches the server. If LostReply is set, the reply is lost. In both cases the
+	// caller waits until its context ends.
 	Lost, LostReply bool
 }
 
@@ -40,20 +42,21 @@ func NewFaults() *Faults {
 	return &Faults{calls: map[string]int{}, closed: make(chan struct{})}
 }
 
-// Close ends all calls that are delayed, and waits for those that are being carried out.
+// Close ends all delayed calls, and waits for calls that are being carried out.
 func (f *Faults) Close() {
 	close(f.closed)
 	f.running.Wait()
 }
 
-// Decide lets decide say what happens to each call, by its purpose. nil: calls are neither lost nor delayed.
+// Decide sets the function that determines what happens to each call, by its purpose. If it is nil, calls are neither
+// lost nor delayed.
 func (f *Faults) Decide(decide func(purpose string) Fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fate = decide
 }
 
-// SetDown makes the server refuse all calls at once, or accept them again. It keeps its contents.
+// SetDown makes the server refuse all calls at once, or accept them again. The server keeps its contents.
 func (f *Faults) SetDown(down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +64,7 @@ func (f *Faults) SetDown(down bool) {
 }
 
 // SetFrozen makes calls wait until the server continues, or until their contexts end. When the server continues, it
-// carries out the calls that were given up, too.
+// also carries out the calls for which no caller waits any more.
 func (f *Faults) SetFrozen(frozen bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +77,7 @@ func (f *Faults) SetFrozen(frozen bool) {
 	}
 }
 
-// SetQuiet loses all messages from now on, or none.
+// SetQuiet sets whether all messages are lost from now on.
 func (f *Faults) SetQuiet(quiet bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -103,7 +106,7 @@ func (f *Faults) Total() (n int) {
 	return n
 }
 
-// Deliver makes one call to a server with faults: carryOut is what the server does if the call reaches it.
+// Deliver makes one call to a server with faults. carryOut carries the call out on the server, if the call reaches it.
 func Deliver[R any](ctx context.Context, f *Faults, purpose string, carryOut func() (R, error)) (none R, err error) {
 	if err := ctx.Err(); err != nil {
 		return none, err
@@ -140,7 +143,7 @@ func Deliver[R any](ctx context.Context, f *Faults, purpose string, carryOut fun
 	}
 }
 
-// wait waits for d, and reports whether the server was not closed meanwhile.
+// wait waits for d. It returns false if the server is closed meanwhile.
 func (f *Faults) wait(d time.Duration) bool {
 	if d <= 0 {
 		return true

@@ -21,17 +21,17 @@ func (e *Engine) contents() map[string]value {
 	return e.values
 }
 
-// Value returns the value of a key, "" if it holds none.
+// Value returns the value of a key, "" if it has none.
 func (e *Engine) Value(key string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.value(key).text
 }
 
-// Set lets a key hold any text for good, also one that is no value.
+// Set stores any text under a key without an expiry, also a text that is no value of the protocol.
 func (e *Engine) Set(key, text string) { e.set(key, value{text: text}) }
 
-// SetForeign lets a key hold what is no text, for good.
+// SetForeign stores something else than a text under a key, without an expiry.
 func (e *Engine) SetForeign(key string) { e.set(key, value{foreign: true}) }
 
 func (e *Engine) set(key string, v value) {
@@ -40,7 +40,7 @@ func (e *Engine) set(key string, v value) {
 	e.values[key] = v
 }
 
-// Evict deletes one key, as a server does that runs out of memory, and reports whether it existed.
+// Evict deletes one key, as a server without free memory does, and reports whether the key existed.
 func (e *Engine) Evict(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -49,7 +49,7 @@ func (e *Engine) Evict(key string) bool {
 	return existed
 }
 
-// Flush deletes everything but the snapshots of Save.
+// Flush deletes all values, but not the snapshots of Save.
 func (e *Engine) Flush() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,8 +67,8 @@ func (e *Engine) Save() Snapshot {
 }
 
 // Restore returns the engine to a snapshot, like a server that starts again from an old file, or a replica that was
-// behind and takes over. Keys that would have expired since are gone. The clock and subscriptions go on. Restore
-// returns how the keys have changed, for messages of tests.
+// behind and takes over. Keys that have expired since the snapshot are gone. The clock and subscriptions go on. Restore
+// returns a description of how the keys have changed, for messages of tests.
 func (e *Engine) Restore(s Snapshot) (changes []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -91,7 +91,7 @@ func (e *Engine) Restore(s Snapshot) (changes []string) {
 	return changes
 }
 
-// StepClock steps the engine's clock, which runs on from there.
+// StepClock steps the engine's clock by d. The clock runs on from there.
 func (e *Engine) StepClock(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package postgrestest starts a real PostgreSQL server for a test. It needs the server's programs, not a driver.
+// Package postgrestest starts a real PostgreSQL server for a test. It needs the server's programs, but no driver.
 package postgrestest
 
 import (
@@ -19,15 +19,16 @@ import (
 const (
 	// DirectoryVariable names the environment variable with the directory of initdb and postgres.
 	DirectoryVariable = "RATELIGHT_POSTGRES_BIN"
-	// RequireVariable names the environment variable that, set to 1, makes tests fail if there is no server.
+	// RequireVariable names the environment variable that, if set to 1, makes tests fail if there is no server.
 	RequireVariable = "RATELIGHT_REQUIRE_POSTGRES"
 )
 
 var errNotInstalled = errors.New("initdb and postgres are neither in the PATH nor where Debian puts them (" +
 	DirectoryVariable + " can name their directory)")
 
-// NewServer starts an empty server that listens at a Unix socket, and returns how to connect to it, as "keyword=value"
-// pairs. The server ends with the test. If none is installed the test is skipped, or fails if RequireVariable is 1.
+// NewServer starts an empty server that listens at a Unix socket. It returns "keyword=value" pairs that say how to
+// connect to the server. The server ends with the test. If no server is installed the test is skipped, or fails if
+// RequireVariable is 1.
 func NewServer(t testing.TB) string {
 	t.Helper()
 	programs, err := installed()
@@ -37,7 +38,7 @@ func NewServer(t testing.TB) string {
 		}
 		t.Skip(err)
 	}
-	directory, err := os.MkdirTemp("", "ratelight-postgres-") // not the test's own, which only its user may enter
+	directory, err := os.MkdirTemp("", "ratelight-postgres-") // not t.TempDir, which only the test's user may enter
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +71,10 @@ func installed() (string, error) {
 	if named := os.Getenv(DirectoryVariable); named != "" {
 		return named, nil
 	}
-	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // no pattern is malformed
+	candidates, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is not malformed
 	slices.Reverse(candidates)
 	if path, err := exec.LookPath("initdb"); err == nil {
-		if path, err = filepath.EvalSymlinks(path); err == nil { // initdb looks for other programs beside itself
+		if path, err = filepath.EvalSymlinks(path); err == nil { // initdb looks for other programs in its own directory
 			candidates = append(candidates, filepath.Dir(path))
 		}
 	}
@@ -91,8 +92,8 @@ func start(server *exec.Cmd) (stop func(), err error) {
 	server.Stdout, server.Stderr = log, log
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
-		// The system sends the signal of a parent's death when the thread ends that started the process, not the
-		// program. So this thread is kept.
+		// The system sends the signal of a parent's death already when the thread ends that started the process. So
+		// keep this thread until the process has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := server.Start()
@@ -106,7 +107,7 @@ func start(server *exec.Cmd) (stop func(), err error) {
 		return nil, err
 	}
 	stop = func() {
-		_ = server.Process.Signal(os.Interrupt) // without waiting for clients
+		_ = server.Process.Signal(os.Interrupt) // ends the server without waiting for clients
 		<-ended
 	}
 	select {
@@ -119,7 +120,7 @@ func start(server *exec.Cmd) (stop func(), err error) {
 	return nil, fmt.Errorf("postgres does not start: %s", log)
 }
 
-// watched is a log that waits for a text.
+// watched is a log that closes found when it contains text.
 type watched struct {
 	text  string
 	found chan struct{}
@@ -133,7 +134,7 @@ func (w *watched) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	before := strings.Contains(w.log.String(), w.text)
 	if before {
-		return len(p), nil // the rest is of no interest
+		return len(p), nil // the rest is not needed
 	}
 	n, err := w.log.Write(p)
 	if strings.Contains(w.log.String(), w.text) {

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// other returns the user of the server, because PostgreSQL refuses to run as root; nil for the user of the test.
+// other returns the user for the server, because PostgreSQL refuses to run as root. It returns nil if the server can
+// run as the user of the test.
 func other() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
@@ -27,7 +28,7 @@ func other() *syscall.Credential {
 	return nil
 }
 
-// giveAway lets the server's user write to a directory.
+// giveAway makes the server's user the owner of a directory.
 func giveAway(directory string) error {
 	if u := other(); u != nil {
 		return os.Chown(directory, int(u.Uid), int(u.Gid))
@@ -35,7 +36,7 @@ func giveAway(directory string) error {
 	return nil
 }
 
-// unprivileged runs a command as the server's user. The system kills it when this process dies for any reason.
+// unprivileged runs a command as the server's user. The system kills the command when this process dies for any reason.
 func unprivileged(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: other(), Pdeathsig: syscall.SIGKILL}
 }

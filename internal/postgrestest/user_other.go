@@ -7,5 +7,5 @@ import "os/exec"
 // giveAway does nothing: the server belongs to the user of the test.
 func giveAway(string) error { return nil }
 
-// unprivileged does nothing: only the end of the test ends the server here.
+// unprivileged does nothing: on this system only the end of the test ends the server.
 func unprivileged(*exec.Cmd) {}

@@ -9,7 +9,7 @@ func (s *Server) Keys() []string {
 	return s.Redis.Keys()
 }
 
-// Value returns the text of a key, "" if it holds none.
+// Value returns the text of a key, "" if it has none.
 func (s *Server) Value(key string) string {
 	s.connection.Lock()
 	defer s.connection.Unlock()
@@ -17,7 +17,7 @@ func (s *Server) Value(key string) string {
 	return text
 }
 
-// Set lets a key hold a text for good.
+// Set stores a text under a key without an expiry.
 func (s *Server) Set(key, text string) {
 	s.connection.Lock()
 	defer s.connection.Unlock()
@@ -25,7 +25,7 @@ func (s *Server) Set(key, text string) {
 	_ = s.Redis.Set(key, text) // fails only for a key of another type
 }
 
-// SetForeign lets a key hold what is no text, for good.
+// SetForeign stores something else than a text under a key, without an expiry.
 func (s *Server) SetForeign(key string) {
 	s.connection.Lock()
 	defer s.connection.Unlock()
@@ -33,7 +33,7 @@ func (s *Server) SetForeign(key string) {
 	s.Redis.HSet(key, "name", "mine")
 }
 
-// Evict deletes one key, as a server does that runs out of memory, and reports whether it existed.
+// Evict deletes one key, as a server without free memory does, and reports whether the key existed.
 func (s *Server) Evict(key string) bool {
 	s.connection.Lock()
 	defer s.connection.Unlock()
@@ -47,7 +47,7 @@ func (s *Server) Flush() {
 	s.Redis.FlushAll()
 }
 
-// StepClock steps the server's clock, which runs on from there.
+// StepClock steps the server's clock by d. The clock runs on from there.
 func (s *Server) StepClock(d time.Duration) {
 	s.connection.Lock()
 	defer s.connection.Unlock()
@@ -55,7 +55,8 @@ func (s *Server) StepClock(d time.Duration) {
 	s.setClock()
 }
 
-// setClock tells the server the time, because a clock that was set stands still. s.connection must be held.
+// setClock tells the server the time, because the clock of miniredis stands still after it was set. s.connection must
+// be held.
 func (s *Server) setClock() {
 	if s.stepped {
 		s.Redis.SetTime(time.Now().Add(s.ahead))

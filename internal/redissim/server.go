@@ -1,4 +1,4 @@
-// Package redissim gives tests a simulated Redis, which runs scripts in memory, and loses calls and replies on demand.
+// Package redissim has a simulated Redis for tests. It runs scripts in memory, and loses calls and replies on demand.
 package redissim
 
 import (
@@ -17,7 +17,7 @@ import (
 )
 
 // Server is a simulated Redis. It is a shared.Runner and a shared.Subscriber for any number of processes. In a bubble
-// of testing/synctest it runs in the time of the bubble, and has to be made and closed in the bubble.
+// of testing/synctest it runs in the time of the bubble, and must be made and closed in the bubble.
 type Server struct {
 	*memoryengine.Faults
 	// Redis is the simulation itself.
@@ -26,7 +26,7 @@ type Server struct {
 	connection sync.Mutex // held while a script runs
 	client     *redistest.Client
 	ahead      time.Duration // by how much the server's clock is ahead
-	stepped    bool          // the clock was stepped, so that the server has to be told the time
+	stepped    bool          // whether the clock was stepped, so that setClock must tell the server the time
 }
 
 var (

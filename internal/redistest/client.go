@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Client speaks as much of the protocol (RESP 2) as tests need, on one connection.
+// Client implements the part of the protocol (RESP 2) that tests need, on one connection.
 type Client struct {
 	connection net.Conn
 	reader     *bufio.Reader
@@ -32,7 +32,7 @@ func (c *Client) Do(words ...string) (any, error) {
 	return c.Receive()
 }
 
-// Send sends a command and does not wait for its answer.
+// Send sends a command without waiting for its answer.
 func (c *Client) Send(words ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(words))

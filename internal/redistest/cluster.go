@@ -13,13 +13,13 @@ import (
 
 const slots = 16384
 
-// NewCluster starts a cluster for a test: the given number of primaries, with so many replicas each. It returns all
-// primaries, then the replicas, when all of them report that the cluster is complete. Like NewEngine it skips or fails
-// the test if there is no server.
+// NewCluster starts a cluster for a test: the given number of primaries, with the given number of replicas each. When
+// all nodes report that the cluster is complete, it returns all primaries, followed by the replicas. Like NewEngine it
+// skips or fails the test if there is no server.
 func NewCluster(t testing.TB, primaries, replicas int, arguments ...string) []*Engine {
 	t.Helper()
 	arguments = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-config-file", "nodes.conf",
-		"--repl-diskless-sync-delay", "0"}, arguments...) // replicas need not wait for others
+		"--repl-diskless-sync-delay", "0"}, arguments...) // replicas need not wait for other replicas
 	nodes := make([]*Engine, primaries*(1+replicas))
 	for i := range nodes {
 		nodes[i] = NewEngine(t, arguments...)
@@ -46,7 +46,8 @@ func NewCluster(t testing.TB, primaries, replicas int, arguments ...string) []*E
 	return nodes
 }
 
-// NewSentinel starts a Sentinel for a test. It watches a primary under the given name, and decides alone.
+// NewSentinel starts a Sentinel for a test. It watches a primary under the given name, and decides without other
+// Sentinels.
 func NewSentinel(t testing.TB, name string, primary *Engine) *Engine {
 	t.Helper()
 	configuration := filepath.Join(t.TempDir(), "sentinel.conf") // the Sentinel writes to it
@@ -78,7 +79,8 @@ func must(t testing.TB, e *Engine, words ...string) string {
 	return fmt.Sprint(answer)
 }
 
-// everywhere waits until the answers of all nodes contain the last word. The others are the command.
+// everywhere sends a command to all nodes until all answers contain a text. The last word is the text; the words before
+// it are the command.
 func everywhere(t testing.TB, nodes []*Engine, words ...string) {
 	t.Helper()
 	words, text := words[:len(words)-1], words[len(words)-1]

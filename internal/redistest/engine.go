@@ -21,35 +21,36 @@ import (
 const (
 	// ServerVariable names the environment variable with the path or name of the server to start.
 	ServerVariable = "RATELIGHT_REDIS_SERVER"
-	// RequireVariable names the environment variable that, set to 1, makes tests fail if there is no server.
+	// RequireVariable names the environment variable that, if set to 1, makes tests fail if there is no server.
 	RequireVariable = "RATELIGHT_REQUIRE_REDIS"
 )
 
 // ErrNotInstalled means that there is no server to start.
 var ErrNotInstalled = errors.New("neither redis-server nor valkey-server is in the PATH (" + ServerVariable + " can name one)")
 
-// Options say how an Engine is started. The zero value is fine.
+// Options say how an Engine is started. The zero value can be used.
 type Options struct {
-	// Port is the TCP port of the loopback interface. Zero takes a free one.
+	// Port is the TCP port of the loopback interface. If it is zero, a free port is used.
 	Port int
-	// Directory is the server's working directory. Empty: a directory of its own, which is removed when it is closed.
+	// Directory is the server's working directory. If it is empty, the server gets a new directory, which Close
+	// removes.
 	Directory string
-	// Arguments are added to those that turn persistence off, and override them: "--requirepass", "secret".
+	// Arguments are added to the arguments that turn persistence off, and override them: "--requirepass", "secret".
 	Arguments []string
-	// Sentinel starts the server as a Sentinel. The first argument then has to be its configuration file.
+	// Sentinel starts the server as a Sentinel. The first argument must then be its configuration file.
 	Sentinel bool
 }
 
-// Engine is a real Redis or Valkey server in a process of its own. If the system supports it, the server dies with the
+// Engine is a real Redis or Valkey server in a separate process. If the system supports it, the server dies with the
 // process that started it. An Engine is safe for concurrent use.
 type Engine struct {
 	server  string
 	port    int
 	options Options
-	private string // directory to remove; "": none
+	private string // directory to remove; "" if there is none
 
 	mu  sync.Mutex
-	run *run // nil while it does not run
+	run *run // nil while the server does not run
 }
 
 // run is one process of the server, from start to end.
@@ -76,7 +77,7 @@ func Installed() (string, error) {
 	return "", ErrNotInstalled
 }
 
-// Start starts a server and returns when it answers. Close ends it.
+// Start starts a server and returns when the server answers. Close ends it.
 func Start(ctx context.Context, options Options) (*Engine, error) {
 	server, err := Installed()
 	if err != nil {
@@ -89,7 +90,7 @@ func Start(ctx context.Context, options Options) (*Engine, error) {
 		}
 		e.options.Directory = e.private
 	}
-	// Another process may take a free port before the server uses it. Then another port is tried.
+	// Another process may take a free port before the server uses it. In that case another port is tried.
 	for attempt := 0; ; attempt++ {
 		if options.Port == 0 {
 			if e.port, err = freePort(); err != nil {
@@ -107,7 +108,7 @@ func Start(ctx context.Context, options Options) (*Engine, error) {
 	return nil, err
 }
 
-// freePort returns a port that was free a moment ago. A cluster node also uses the port 10000 above.
+// freePort returns a port that was free a moment ago. A cluster node also uses the port that is 10000 higher.
 func freePort() (int, error) {
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,7 +119,7 @@ func freePort() (int, error) {
 		if port <= 55535 {
 			return port, l.Close()
 		}
-		// The system assigns high ports in turn, so a low one has to be searched for.
+		// The system assigns high ports in turn, so search for a low port.
 		l.Close()
 		for port -= 20000; port < 55535; port++ {
 			l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -144,7 +145,7 @@ func (e *Engine) Directory() string { return e.options.Directory }
 // Server returns the path of the program.
 func (e *Engine) Server() string { return e.server }
 
-// start starts the process and waits until it answers.
+// start starts the process and waits until the server answers.
 func (e *Engine) start(ctx context.Context) error {
 	var arguments []string
 	if e.options.Sentinel {
@@ -163,8 +164,8 @@ func (e *Engine) start(ctx context.Context) error {
 
 	started := make(chan error)
 	go func() {
-		// The system sends the signal of a parent's death when the thread ends that started the process, not the
-		// program. So this thread is kept.
+		// The system sends the signal of a parent's death already when the thread ends that started the process. So
+		// keep this thread until the process has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := command.Start()
@@ -211,7 +212,7 @@ func (r *run) wait(ctx context.Context, address string) error {
 	}
 }
 
-// ping asks the server whether it is ready. A server that wants a password is ready.
+// ping asks the server whether it is ready. A server that requires a password counts as ready.
 func ping(ctx context.Context, address string) error {
 	var dialer net.Dialer
 	connection, err := dialer.DialContext(ctx, "tcp", address)
@@ -236,7 +237,7 @@ func ping(ctx context.Context, address string) error {
 	return errors.New(strings.TrimSpace(line))
 }
 
-// Pause stops the process as it stands: connections stay open, and nothing answers.
+// Pause stops the process: connections stay open, and the server answers nothing.
 func (e *Engine) Pause() error { return e.each(pause) }
 
 // Resume continues a paused process.
@@ -264,14 +265,14 @@ func (e *Engine) Kill() {
 	<-r.ended
 }
 
-// Restart kills the server if it runs, and starts it again, empty, with the same port and arguments. It returns when
-// that answers.
+// Restart kills the server if it runs, and starts it again without data, with the same port and arguments. It returns
+// when the server answers.
 func (e *Engine) Restart(ctx context.Context) error {
 	e.Kill()
 	return e.start(ctx)
 }
 
-// Close kills the server and removes its own directory. It may be called twice.
+// Close kills the server, and removes the directory that was made for it. It may be called twice.
 func (e *Engine) Close() {
 	e.Kill()
 	if e.private != "" {
@@ -279,7 +280,7 @@ func (e *Engine) Close() {
 	}
 }
 
-// Output returns the end of what the server has written.
+// Output returns the end of the server's output.
 func (e *Engine) Output() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -289,7 +290,7 @@ func (e *Engine) Output() string {
 	return e.run.output.String()
 }
 
-// output keeps the end of what is written to it.
+// output keeps the end of the text that is written to it.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

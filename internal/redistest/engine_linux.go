@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent makes the system kill the process when this one dies for any reason.
+// dieWithParent makes the system kill the command when this process dies for any reason.
 func dieWithParent(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -4,5 +4,5 @@ package redistest
 
 import "os/exec"
 
-// dieWithParent does nothing: only Close ends the process here.
+// dieWithParent does nothing: on this system only Close ends the server.
 func dieWithParent(*exec.Cmd) {}

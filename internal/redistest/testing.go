@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// NewEngine starts a server for a test, with arguments that are added to those that turn persistence off. The server
-// ends with the test. If none is installed the test is skipped, or fails if RequireVariable is 1.
+// NewEngine starts a server for a test. arguments are added to the arguments that turn persistence off. The server ends
+// with the test. If no server is installed the test is skipped, or fails if RequireVariable is 1.
 func NewEngine(t testing.TB, arguments ...string) *Engine {
 	t.Helper()
 	return NewEngineWith(t, Options{Arguments: arguments})

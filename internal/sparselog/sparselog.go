@@ -1,5 +1,6 @@
-// Package sparselog limits a log to which thousands of lines may come in a second: it writes one line of each class in
-// 30 s, which says how many it stands for. It has no goroutine; a goroutine of the caller calls Flush now and then.
+// Package sparselog limits a log that may get thousands of lines in a second: it writes one line of each class in 30 s,
+// which says how many lines it stands for. It has no goroutine; a goroutine of the caller calls Flush from time to
+// time.
 package sparselog
 
 import (
@@ -12,9 +13,9 @@ import (
 const (
 	// Interval is the shortest time between two lines of a class.
 	Interval = 30 * time.Second
-	// maxClasses bounds how many classes are distinguished.
+	// maxClasses is how many classes are distinguished.
 	maxClasses = 256
-	// repeated is the attribute for the number of lines of the class that were left out since the one before. It is
+	// repeated is the attribute for the number of lines of the class that were left out since the previous line. It is
 	// missing if there were none.
 	repeated = "repeated"
 )
@@ -39,15 +40,16 @@ type class struct{ message, class string }
 // history is the state of a class.
 type history struct {
 	written time.Duration // when the latest line was written
-	left    int           // lines left out since
+	left    int           // number of lines left out since then
 	latest  Line          // the latest line left out
 	ctx     context.Context
 }
 
-// New returns a log that writes to the logger. Without one it writes warnings to slog.Default(), and nothing else.
+// New returns a log that writes to the logger. If the logger is nil, the log writes only warnings and errors, to
+// slog.Default().
 func New(logger *slog.Logger) *Log { return &Log{logger: logger, recent: make(map[class]*history)} }
 
-// Enabled reports whether a line of that level would be written. A nil Log writes none.
+// Enabled reports whether a line of that level would be written. A nil Log writes no lines.
 func (l *Log) Enabled(ctx context.Context, level slog.Level) bool {
 	switch {
 	case l == nil:
@@ -58,8 +60,8 @@ func (l *Log) Enabled(ctx context.Context, level slog.Level) bool {
 	return l.logger.Enabled(ctx, level)
 }
 
-// Write writes the line, unless one of its class was written in the latest Interval. Then it only counts the line. now
-// is the time of a monotonic clock, the same one for all calls.
+// Write writes the line, unless a line of its class was written in the latest Interval. In that case Write only counts
+// the line. now is the time of a monotonic clock, the same clock for all calls.
 func (l *Log) Write(ctx context.Context, now time.Duration, line Line) {
 	if !l.Enabled(ctx, line.Level) {
 		return
@@ -69,7 +71,7 @@ func (l *Log) Write(ctx context.Context, now time.Duration, line Line) {
 	}
 }
 
-// take reports whether the line is to be written, and how many others it stands for.
+// take reports whether the line must be written, and for how many omitted lines it stands.
 func (l *Log) take(ctx context.Context, now time.Duration, line Line) (left int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,14 +95,14 @@ func (l *Log) take(ctx context.Context, now time.Duration, line Line) (left int,
 	return left, true
 }
 
-// due reports whether the next line may be written. A clock that goes backwards stops nothing.
+// due reports whether the next line may be written. If the clock has gone backwards, it may.
 func (h *history) due(now time.Duration) bool {
 	since := now - h.written
 	return since < 0 || since >= Interval
 }
 
-// Flush writes the latest line of each class that was left out for an Interval, and forgets classes without a line for
-// that long. With all, which is for the end, it does not wait for the Interval.
+// Flush writes the latest omitted line of each class that has had no line written for an Interval, and forgets classes
+// without any line for that long. If all is set, which is for the end, Flush does not wait for the Interval.
 func (l *Log) Flush(now time.Duration, all bool) {
 	if l == nil {
 		return

@@ -9,13 +9,13 @@ import (
 	"io"
 )
 
-// A block is what one process leaves to the next: two bytes for its kind and version, its length, its contents, and a
-// checksum of all that.
+// A block is data that one process leaves to the next: two bytes for its kind and version, its length, its contents,
+// and a checksum of all of these.
 
 // ErrState is wrapped by the error for a block that cannot be used: it is damaged, or was not written for its reader.
 var ErrState = errors.New("state cannot be used")
 
-// ErrDamaged is the error for a block that is not as it was written. It wraps ErrState.
+// ErrDamaged is the error for a block whose bytes have changed since it was written. It wraps ErrState.
 var ErrDamaged = fmt.Errorf("%w: it is damaged", ErrState)
 
 const (
@@ -25,12 +25,12 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// BeginBlock returns the beginning of a block, to which its contents are to be appended.
+// BeginBlock returns the beginning of a block. Append the contents to it.
 func BeginBlock(kind, version byte) []byte {
 	return append(make([]byte, 0, 512), kind, version, 0, 0, 0, 0)
 }
 
-// EndBlock returns the block that was begun.
+// EndBlock completes a block that BeginBlock began.
 func EndBlock(b []byte) []byte {
 	binary.BigEndian.PutUint32(b[2:], uint32(len(b)-blockHead))
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Key turns secrets into numbers that stand for them in memory and in written state, and do not reveal them.
+// Key turns secrets into numbers that identify them in memory and in written state, and do not reveal them.
 type Key struct {
-	Salt [16]byte // no secret
+	Salt [16]byte // not secret
 	key  [sha256.Size]byte
 }
 
-// Secret returns what the owner of a key knows, empty if nil. It is a function because fmt shows only the address of a
-// function, whatever the verb, and whatever contains it.
+// Secret returns a text that only the owner of a key knows. A nil Secret is an empty one. It is a function because fmt
+// shows only the address of a function, whatever the verb, and whatever contains it.
 type Secret func() []byte
 
 // NewSecret returns a secret that does not change.
@@ -40,22 +40,23 @@ func KeyWithSalt(secret Secret, salt [16]byte) *Key {
 	return &Key{salt, sha256.Sum256(text)}
 }
 
-// Sum returns a keyed hash of a text. It is cut to 64 bits: the hash of a longer text cannot be derived from it.
+// Sum returns a keyed hash of a text. The hash is cut to 64 bits, so that the hash of a longer text cannot be derived
+// from it.
 func (k *Key) Sum(text string) uint64 {
 	var space [256]byte // large enough for a credential, so that nothing is allocated
 	sum := sha256.Sum256(append(append(space[:0], k.key[:]...), text...))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// A clock may have been set unnoticed while no process ran, so it is trusted only to within clockStep. longest is
-// enough, because the result is only compared with waits of a day at most.
+// A clock may have been set unnoticed while no process ran, so a difference of clock times is trusted only to within
+// clockStep. longest is enough, because the result is only compared with waits of a day at most.
 const (
 	clockStep = time.Hour
 	longest   = 48 * time.Hour
 )
 
-// Elapsed returns how much time has passed at least and at most between two times of wall clocks. It is right if they
-// were not set by more than an hour.
+// Elapsed returns how much time has passed at least and at most between two times of wall clocks. The result is right
+// if the clocks were not set by more than an hour.
 func Elapsed(from, to time.Time) (least, most time.Duration) {
 	d := min(max(to.Sub(from), 0), longest)
 	return max(d-clockStep, 0), d + clockStep

@@ -1,6 +1,6 @@
-// Package wire reads numbers that encoding/binary's Append functions have written: what processes share, and what one
-// leaves to the next. Its input may be damaged or hostile: nothing panics, and it does not decide how much memory is
-// taken.
+// Package wire reads numbers that encoding/binary's Append functions have written: in values that processes share, and
+// in the state that one process leaves to the next. Its input may be damaged or hostile: no input causes a panic, or
+// determines how much memory is allocated.
 package wire
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Reader reads numbers until it meets an error. Then it returns only zero values, and Err is set.
+// Reader reads numbers until it meets an error. After an error it returns only zero values, and Err is set.
 type Reader struct {
 	Data []byte // the rest of the input
 	Err  error
@@ -71,7 +71,7 @@ func (r *Reader) Int(most int) int {
 	return int(n)
 }
 
-// Count reads how many elements follow, of at least one byte each.
+// Count reads the number of elements that follow, each of which takes at least one byte.
 func (r *Reader) Count() int { return r.Int(len(r.Data)) }
 
 // Time reads what AppendTime has written in the same unit.

@@ -81,6 +81,16 @@ func TestBlocksFollowEachOther(t *testing.T) {
 	assert.ErrorIs(t, err, wire.ErrState)
 }
 
+func TestBlockOfAnotherKindOrVersionOrThatIsDamagedIsNotRead(t *testing.T) {
+	t.Parallel()
+	for i, want := range []error{wire.ErrState, wire.ErrState, wire.ErrDamaged, wire.ErrDamaged} {
+		block := wire.EndBlock(append(wire.BeginBlock('X', 1), "contents"...))
+		block[[]int{0, 1, 8, len(block) - 1}[i]]++
+		_, err := wire.ReadBlock(bytes.NewReader(block), 'X', 1)
+		assert.ErrorIs(t, err, want, "%d", i)
+	}
+}
+
 func TestKeyHidesAndTellsApart(t *testing.T) {
 	secret := wire.NewSecret([]byte("secret"))
 	one := wire.NewKey(secret)

@@ -15,7 +15,7 @@ import (
 // Runner implements shared.Runner and shared.Subscriber with a client. It is safe for concurrent use.
 type Runner struct {
 	client redis.UniversalClient
-	hashes sync.Map // *shared.Script → its SHA-1
+	hashes sync.Map // SHA-1 of each script, by *shared.Script
 }
 
 var (
@@ -23,7 +23,7 @@ var (
 	_ shared.Subscriber = (*Runner)(nil)
 )
 
-// New returns a Runner for shared.New. It does not close the client: close that after the managers.
+// New returns a Runner for shared.OnScripts. It does not close the client: close the client after the managers.
 func New(client redis.UniversalClient) *Runner { return &Runner{client: client} }
 
 // once is a command that the client does not repeat, whatever its settings.
@@ -56,7 +56,7 @@ func (r *Runner) hash(script *shared.Script) string {
 	return name
 }
 
-// run sends one command. It returns when the context is cancelled, which the client would not notice.
+// run sends one command. It returns when the context is cancelled; the client alone would go on waiting.
 func (r *Runner) run(ctx context.Context, command, script string, keys, arguments []string) ([]int64, error) {
 	words := make([]any, 0, 3+len(keys)+len(arguments))
 	words = append(words, command, script, len(keys))
@@ -80,7 +80,7 @@ func (r *Runner) run(ctx context.Context, command, script string, keys, argument
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		// The connection has the deadline of the context, and may report it first.
+		// The connection has the deadline of the context, and may report the timeout before the context ends.
 		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 			return nil, context.DeadlineExceeded
 		}
@@ -95,12 +95,12 @@ const healthCheck = time.Second
 
 // Subscribe implements shared.Subscriber.
 func (r *Runner) Subscribe(ctx context.Context, channel string, received func(message string)) error {
-	subscription := r.client.Subscribe(ctx) // no channel yet, so that it does not wait for a connection
+	subscription := r.client.Subscribe(ctx) // no channel yet, so that Subscribe does not wait for a connection
 	defer func() { go subscription.Close() }()
 	subscribed := make(chan struct{})
 	go func() {
 		defer close(subscribed)
-		_ = subscription.Subscribe(ctx, channel) // on failure, Channel below repeats it
+		_ = subscription.Subscribe(ctx, channel) // if this fails, Channel below repeats it
 	}()
 	select {
 	case <-subscribed:

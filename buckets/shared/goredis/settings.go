@@ -21,7 +21,8 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
-// Settings fills in the options that are not set, and returns o. It always sets ContextTimeoutEnabled.
+// Settings sets the options that are zero to the values that Ratelight needs, and returns o. It always sets
+// ContextTimeoutEnabled.
 func Settings(o *redis.Options) *redis.Options {
 	set(&o.MaxRetries, noRetries)
 	set(&o.DialerRetries, dialerRetries)

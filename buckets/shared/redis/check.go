@@ -19,10 +19,10 @@ import (
 var checkSource string
 
 const (
-	// marker is the value of the key markerName, which says that all keys with the same prefix are ours.
+	// marker is the value of the key markerName. It says that all keys with the same prefix belong to Ratelight.
 	marker     = "ratelight"
 	markerName = "v"
-	// markerLife is how long the marker lives after the latest Open.
+	// markerLife is how long the server keeps the marker after the latest Open.
 	markerLife = 30 * 24 * time.Hour
 )
 
@@ -58,7 +58,7 @@ func (c *Client) checkEngine(ctx context.Context) error {
 	return err
 }
 
-// ask sends a command. Its error contains name.
+// ask sends a command called name. Its error contains the name.
 func (c *Client) ask(ctx context.Context, name string, command rueidis.Completed) (rueidis.RedisResult, error) {
 	result, err := c.do(ctx, command)
 	if err == nil {
@@ -71,8 +71,8 @@ func (c *Client) ask(ctx context.Context, name string, command rueidis.Completed
 	return result, err
 }
 
-// checkMode detects a Sentinel or a cluster that the client takes for a single server. HELLO needs no permission;
-// servers before Redis 6 lack it.
+// checkMode detects a Sentinel, and a cluster that the client takes for a single server. HELLO needs no permission;
+// servers before Redis 6 do not know it.
 func (c *Client) checkMode(ctx context.Context) error {
 	result, err := c.ask(ctx, "hello", c.inner.B().Arbitrary("HELLO").Build())
 	var e *Error
@@ -93,8 +93,8 @@ func (c *Client) checkMode(ctx context.Context) error {
 	return nil
 }
 
-// checkScripts tries the scripts' commands, and detects foreign data. It returns the reply of INFO about the memory, ""
-// if the user lacks that permission.
+// checkScripts tries the commands that scripts use, and detects foreign data. It returns the reply of INFO about the
+// memory, "" if the user lacks the permission for INFO.
 func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, err error) {
 	commands, err := json.Marshal(probes)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *Client) checkScripts(ctx context.Context, prefix string) (info string, 
 	return "", about(&Error{Problem: problem(said), Command: what, Cause: errors.New(said)}, prefix+"*")
 }
 
-// about adds the pattern to an error about a lack of permission for a key or channel.
+// about adds the pattern to an error that says that the user may not use a key or channel.
 func about(err error, pattern string) error {
 	var e *Error
 	if errors.As(err, &e) && e.Problem == ErrPermission {
@@ -144,7 +144,8 @@ func (c *Client) checkAddress(ctx context.Context, key string) error {
 	return nil
 }
 
-// checkEvalsha calls a script that does not exist. If the server says that, it allows the command.
+// checkEvalsha calls a script that does not exist. If the server replies that there is no such script, it allows the
+// command.
 func (c *Client) checkEvalsha(ctx context.Context, key string) error {
 	result, err := c.do(ctx, c.inner.B().Evalsha().Sha1(strings.Repeat("0", 40)).Numkeys(1).Key(key).Build())
 	if err != nil {
@@ -176,7 +177,7 @@ func (c *Client) checkSubscribe(ctx context.Context, channel string) error {
 	return err
 }
 
-// checkMemory checks what the server does when its memory is full.
+// checkMemory checks what the server evicts when its memory is full.
 func (s *settings) checkMemory(info string) error {
 	if info == "" { // INFO may be forbidden
 		return nil
@@ -187,7 +188,7 @@ func (s *settings) checkMemory(info string) error {
 	case strings.HasPrefix(policy, "allkeys-") && !s.eviction:
 		return &Error{Problem: ErrEviction, Cause: fmt.Errorf("maxmemory is %s bytes and maxmemory-policy %s", limit, policy)}
 	case !s.eviction:
-		// The policy evicts only keys that expire, but all of our keys do.
+		// The policy evicts only keys that expire, but all keys of Ratelight expire.
 		s.log().Warn("the server may evict limits when its memory is full: set maxmemory-policy to noeviction",
 			slog.String("maxmemory", limit), slog.String("policy", policy))
 	}

@@ -21,12 +21,12 @@ const (
 	longestReconnect = time.Second
 )
 
-// Client is a connection to a server, for a Store and for other stores that take a shared.Runner. It is safe for
-// concurrent use.
+// Client is a connection to a server. A Store uses it, and so can other stores that take a shared.Runner. It is safe
+// for concurrent use.
 type Client struct {
 	connections *connections
 	inner       rueidis.Client // nil until open
-	hashes      sync.Map       // *shared.Script → its SHA-1
+	hashes      sync.Map       // SHA-1 of each script, by *shared.Script
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
@@ -100,7 +100,7 @@ func (c *Client) Run(ctx context.Context, script *shared.Script, keys []string, 
 	return nil, fmt.Errorf("script %s: %w", script.Name, err)
 }
 
-// hash returns the SHA-1 by which the server knows a script.
+// hash returns the SHA-1 that names a script on the server.
 func (c *Client) hash(script *shared.Script) string {
 	if known, ok := c.hashes.Load(script); ok {
 		return known.(string)
@@ -111,8 +111,9 @@ func (c *Client) hash(script *shared.Script) string {
 	return name
 }
 
-// do sends a command and returns when it is answered or the context ends. The client alone would wait longer: for
-// connections of other calls, and for room behind unanswered commands. The error is the context's, or ErrClosed.
+// do sends a command, and returns when the server has answered it or the context ends. The client alone would wait
+// longer: for connections of other calls, and for room behind unanswered commands. The error is that of the context, or
+// ErrClosed.
 func (c *Client) do(ctx context.Context, command rueidis.Completed) (rueidis.RedisResult, error) {
 	answered := make(chan rueidis.RedisResult, 1)
 	if !c.spawn(func() { answered <- c.inner.Do(ctx, command) }) {
@@ -142,8 +143,8 @@ func (c *Client) ended(ctx context.Context) error {
 	return nil
 }
 
-// Subscribe implements shared.Subscriber. It uses a connection of its own, so that a slow receiver delays no other
-// calls, and that ending it needs no reply of the server.
+// Subscribe implements shared.Subscriber. It uses a connection of its own: a slow receiver then delays no other calls,
+// and Subscribe can end without a reply of the server.
 func (c *Client) Subscribe(ctx context.Context, channel string, received func(message string)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,7 +161,7 @@ func (c *Client) Subscribe(ctx context.Context, channel string, received func(me
 		if subscribed {
 			pause = firstReconnect
 		}
-		timer := time.NewTimer(pause/2 + rand.N(pause)) // so that processes do not all return together
+		timer := time.NewTimer(pause/2 + rand.N(pause)) // random: processes must not all reconnect together
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -170,8 +171,8 @@ func (c *Client) Subscribe(ctx context.Context, channel string, received func(me
 	}
 }
 
-// listen subscribes once, until the connection or the context ends, and reports whether the server confirmed it. It
-// calls confirmed then, if that is not nil.
+// listen subscribes once, until the connection or the context ends. subscribed reports whether the server has confirmed
+// the subscription; then listen calls confirmed, if it is not nil.
 func (c *Client) listen(ctx context.Context, channel string, confirmed func(), received func(message string)) (subscribed bool, err error) {
 	var active atomic.Bool
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
@@ -197,8 +198,8 @@ func (c *Client) listen(ctx context.Context, channel string, confirmed func(), r
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		// An active subscription ends at once. Waiting for its end ensures that received is not called afterwards.
-		// Before that, received is not called anyway, and connecting may take long.
+		// An active subscription ends at once. Wait for its end, so that received is not called afterwards. A
+		// subscription that is not active never calls received; do not wait for it, because connecting may take long.
 		if active.Load() {
 			<-done
 		}

@@ -9,7 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// connections can cut all connections of a client: NewClient has no context, and the client's Close waits for replies.
+// connections can cut all connections of a client. That is needed because NewClient takes no context, and the client's
+// Close waits for replies.
 type connections struct {
 	context context.Context
 	cancel  context.CancelFunc
@@ -30,7 +31,7 @@ func newConnections() *connections {
 	return c
 }
 
-// through makes the client's connections part of c.
+// through lets the client dial through c, so that c can cut its connections.
 func (c *connections) through(o *rueidis.ClientOption) {
 	inner, old := o.DialCtxFn, o.DialFn
 	o.DialFn = nil
@@ -57,14 +58,14 @@ func (c *connections) through(o *rueidis.ClientOption) {
 	}
 }
 
-// handshakeError marks a failed TLS handshake: the server answers, but speaks no TLS or has the wrong certificate.
+// handshakeError marks a failed TLS handshake: the server answers, but does not use TLS or has the wrong certificate.
 type handshakeError struct{ error }
 
 func (e handshakeError) Error() string { return "TLS handshake: " + e.error.Error() }
 func (e handshakeError) Unwrap() error { return e.error }
 
 func dialTLS(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-	if dialer.Timeout > 0 { // includes the handshake
+	if dialer.Timeout > 0 { // the timeout includes the handshake
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, dialer.Timeout)
 		defer cancel()
@@ -106,7 +107,7 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// cut closes all connections, and prevents further ones.
+// cut closes all connections, and prevents new ones.
 func (c *connections) cut() {
 	c.cancel()
 	c.mu.Lock()

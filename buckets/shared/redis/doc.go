@@ -12,17 +12,18 @@
 //	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
 //
 // The README of this directory explains how to set up the server. Package buckets/shared describes how processes share
-// limits, and what happens when something fails. This package connects to the server, with [github.com/redis/rueidis].
+// limits, and what happens when something fails. This package connects it to the server, with
+// [github.com/redis/rueidis].
 //
 // # Calls
 //
 // A call runs one script at most once: the client never repeats it, not even when a connection breaks after the script
-// was sent. A call ends when its context ends at the latest, whatever the state of server and network. The client makes
-// connections again when it needs them, and closes a connection that does not answer a ping within two seconds.
+// was sent. A call ends when its context ends at the latest, whatever the state of server and network. The client
+// reconnects when a call needs a connection, and closes a connection that does not answer a ping within two seconds.
 //
 // # Checks
 //
-// Open tries every command that later calls need, on keys of its own, and checks the memory policy. It returns an error
-// if later calls would fail on the server. It also checks the key rl2:{application}:v, which says that the keys of the
-// application are ours.
+// Open tries every command that later calls need, on keys that only Open uses, and checks the memory policy. It returns
+// an error if later calls would fail on the server. It also checks the key rl2:{application}:v, which says that the
+// application's keys belong to Ratelight.
 package redis

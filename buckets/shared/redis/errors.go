@@ -14,7 +14,7 @@ import (
 )
 
 // Errors of Open and of calls to the server, for errors.Is. Each error also contains the command or key and the
-// server's message. All but ErrURL, ErrApplication and ErrClosed come in an *Error.
+// server's message. All errors but ErrURL, ErrApplication and ErrClosed come in an *Error.
 var (
 	ErrUnreachable    = errors.New("the server does not answer: check host, port and firewall, and whether it is running")
 	ErrTLS            = errors.New("no TLS connection: use rediss:// if and only if the port of the server is a TLS port, and see WithTLS for your own certificates")
@@ -38,9 +38,9 @@ var (
 	// ErrURL is returned by Open for an invalid URL. The error names the problem but no part of the URL, which may be
 	// secret.
 	ErrURL = errors.New("redis: URL is not valid")
-	// ErrApplication is returned by Open without WithApplication, and for a name that cannot be part of a key.
+	// ErrApplication is returned by Open if WithApplication is missing, or if its name cannot be part of a key.
 	ErrApplication = errors.New("redis: WithApplication must name the bot")
-	// ErrClosed is returned by calls after Close, and by managers that still use the store. It matches
+	// ErrClosed is the error of calls after Close, and of managers that still use the store. It matches
 	// shared.ErrClosed.
 	ErrClosed = fmt.Errorf("redis: Close was called: %w", shared.ErrClosed)
 )
@@ -89,8 +89,8 @@ var classes = map[error]string{
 	ErrDatabase: "database", ErrForeignKey: "foreign-key", ErrRefused: "refused",
 }
 
-// Class says in one word what is wrong, for metrics and status pages: "unreachable", "authentication", "read-only", and
-// so on. Each Problem has its own word.
+// Class returns one word that says what is wrong, for metrics and status pages: "unreachable", "authentication",
+// "read-only", and so on. Each Problem has its own word.
 func (e *Error) Class() string { return classes[e.Problem] }
 
 // answers maps parts of the servers' error messages to problems. The first match counts.
@@ -101,8 +101,8 @@ var answers = []struct {
 	{"NOAUTH", ErrAuthentication},
 	{"WRONGPASS", ErrAuthentication},
 	{"invalid password", ErrAuthentication},                // Redis 5
-	{"without any password configured", ErrAuthentication}, // a password is given but not needed
-	{"NOPERM", ErrPermission},                              // commands
+	{"without any password configured", ErrAuthentication}, // the URL has a password, but the server needs none
+	{"NOPERM", ErrPermission},                              // for commands
 	{"The user executing the script can't", ErrPermission}, // in scripts, Redis 7.0
 	{"ACL failure in script", ErrPermission},               // in scripts, later
 	{"DENIED", ErrProtectedMode},
@@ -136,10 +136,11 @@ func problem(said string) error {
 	return ErrRefused
 }
 
-// command matches the command that a server refuses, in its error message.
+// command matches the name of the refused command in a server's error message.
 var command = regexp.MustCompile(`'([a-z|_-]+)'`)
 
-// explain returns an *Error for an error of the client, so that it says what to do, or ErrClosed for a closed client.
+// explain returns an *Error for an error of the client, so that the error says what to do. For a closed client it
+// returns ErrClosed.
 func explain(err error) error {
 	var known *Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, ErrClosed) {
@@ -171,7 +172,7 @@ func explain(err error) error {
 // place matches the script and line in a server's error message.
 var place = regexp.MustCompile(` ?script: [0-9a-f]{40}, on @user_script:(\d+)\.?`)
 
-// answer is a server's error message without the place, which does not help the reader.
+// answer is a server's error message without the script and line, which do not help the reader.
 type answer struct {
 	error
 	text string
@@ -183,8 +184,8 @@ func (a answer) Unwrap() error { return a.error }
 // calls matches the commands in the source of a script.
 var calls = regexp.MustCompile(`redis\.p?call\('([A-Za-z]+)'`)
 
-// refusedCommand returns the command that the server refused to a script. Redis 7.0 reports only its line. The result
-// is "" if the line has several commands.
+// refusedCommand returns the command that the server refused to a script. Redis 7.0 reports only the line of the
+// command. The result is "" if the line has several commands.
 func refusedCommand(source, said string) string {
 	found := place.FindStringSubmatch(said)
 	if found == nil {
@@ -205,13 +206,13 @@ func refusedCommand(source, said string) string {
 	return name
 }
 
-// connectionProblem is explain for errors that no server sent.
+// connectionProblem is explain for errors that do not come from the server.
 func connectionProblem(err error) error {
 	late := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	var handshake handshakeError
 	switch {
 	case errors.As(err, &handshake) && late:
-		// Redis takes the first bytes of a handshake for the beginning of a command, and waits for more.
+		// Redis takes the first bytes of a TLS handshake for the beginning of a command, and waits for more.
 		return &Error{Problem: ErrUnreachable, Cause: errors.New("no answer to a TLS handshake: is the port a TLS port?")}
 	case errors.As(err, &handshake):
 		return &Error{Problem: ErrTLS, Cause: err}
@@ -219,7 +220,7 @@ func connectionProblem(err error) error {
 	if strings.Contains(err.Error(), "unknown message type") {
 		return &Error{Problem: ErrProtocol, Cause: err}
 	}
-	// The context may be another call's that made the same connection, so its end says nothing about the caller's.
+	// Another call with another context may have made the connection, so the error says nothing about this context.
 	if late {
 		err = errors.New("timeout while connecting")
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// later is a client that may be opened after the store. Until then all calls fail with the error of the latest attempt.
+// later is a client that may be opened after the store. Until it is open, all calls fail with the error of the latest
+// attempt.
 type later struct {
 	open func(context.Context) (*Client, error)
 
@@ -47,17 +48,17 @@ func (l *later) try(ctx context.Context) error {
 	return err
 }
 
-// mayPass reports whether an error of a server may pass without action by an operator.
+// mayPass reports whether an error may disappear without action by an operator.
 func mayPass(err error) bool {
 	return errors.Is(err, ErrUnreachable) || errors.Is(err, ErrLoading) || errors.Is(err, ErrCluster)
 }
 
-// repeat makes attempts in the background until one succeeds. It continues after an error that does not pass by itself:
-// calls return it, and an operator may fix its cause.
+// repeat makes attempts in the background until one succeeds. After an error that does not disappear by itself it goes
+// on, too: calls return that error, and an operator may remove its cause.
 func (l *later) repeat() {
 	l.running.Go(func() {
 		for pause := firstReconnect; ; pause = min(2*pause, longestReconnect) {
-			timer := time.NewTimer(pause/2 + rand.N(pause)) // other processes may wait for the same server
+			timer := time.NewTimer(pause/2 + rand.N(pause)) // random: other processes may wait for the same server
 			select {
 			case <-l.life.Done():
 				timer.Stop()
@@ -71,7 +72,7 @@ func (l *later) repeat() {
 	})
 }
 
-// now returns the client, or the reason why there is none yet.
+// now returns the client, or the error that says why there is none yet.
 func (l *later) now() (*Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +109,7 @@ func (l *later) Subscribe(ctx context.Context, channel string, received func(mes
 	return c.Subscribe(ctx, channel, received)
 }
 
-// Close ends the attempts and closes the client.
+// Close ends the attempts to connect, and closes the client.
 func (l *later) Close() {
 	l.end()
 	l.running.Wait()

@@ -30,8 +30,8 @@ type settings struct {
 	quiet       bool
 }
 
-// WithApplication names the bot to which the processes belong. It is required: processes with the same name and server
-// share their limits. All keys contain the name, so several bots can use one server.
+// WithApplication names the bot to which the processes belong. It is required. Processes with the same application name
+// and the same server share their limits. All keys contain the name, so several bots can use one server.
 //
 // The Discord application's id is a good name. Tokens are rejected, and so are characters that would make keys and
 // patterns ambiguous: spaces, control characters, quotes, and any of { } * ? [ ] \.
@@ -46,7 +46,8 @@ func WithApplication(name string) Option {
 	}
 }
 
-// tokenLike matches Discord's bot tokens: id, time and signature in base64, also after a word such as "Bot".
+// tokenLike matches Discord's bot tokens: id, time and signature in base64, separated by dots. A word such as "Bot" may
+// precede them.
 var tokenLike = regexp.MustCompile(`[\w-]{18,}\.[\w-]{4,}\.[\w-]{20,}`)
 
 const maxApplication = 64
@@ -75,7 +76,7 @@ func WithOutage(policy shared.Outage) Option {
 }
 
 // WithAddress names the IP address from which this process sends. Processes with the same address count invalid
-// responses together; without it, processes of the same application do. See shared.WithAddress.
+// responses together. Without this option, processes of the same application do. See shared.WithAddress.
 func WithAddress(address string) Option {
 	return func(s *settings) error {
 		s.address = address
@@ -100,9 +101,9 @@ func (s *settings) pass(o shared.Option) error {
 	return nil
 }
 
-// WithTLS turns on TLS with the given configuration, whatever the scheme of the URL, for Sentinels too. Without a
-// ServerName the certificate of every server is checked against the first host of the URL. Nil is an error; use
-// &tls.Config{} for the defaults.
+// WithTLS turns on TLS with the given configuration, whatever the scheme of the URL, also for Sentinels. If the
+// configuration has no ServerName, the certificate of every server is checked against the first host of the URL. Nil is
+// an error; use &tls.Config{} for the defaults.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) error {
 		if config == nil {
@@ -113,8 +114,8 @@ func WithTLS(config *tls.Config) Option {
 	}
 }
 
-// WithEviction accepts a server whose maxmemory-policy may evict any key. If it evicts keys of ours, limits are lost:
-// the processes notice that and report again what they know, but a few requests may get a 429.
+// WithEviction accepts a server whose maxmemory-policy may evict any key. If the server evicts keys of Ratelight,
+// limits are lost: the processes notice the loss and report again what they know, but a few requests may get a 429.
 func WithEviction() Option {
 	return func(s *settings) error {
 		s.eviction = true
@@ -125,10 +126,10 @@ func WithEviction() Option {
 // WithLateConnect lets Open succeed if the server does not answer, is loading its data, or is a cluster that is down.
 // The store then tries again in the background, at least about once a second, and makes all checks once the server is
 // up. Until then the policy of WithOutage applies; Store.Outage and the log say what is wrong. A process that starts
-// like that does not know the others: under OutageShare it takes the whole of every limit.
+// without the server does not know the other processes: under OutageShare it uses the whole of every limit.
 //
-// An error that does not pass by itself, such as a wrong password, is returned by Open as without this option. If it
-// occurs later, calls fail with it until an operator has fixed its cause.
+// Open still returns an error that does not disappear by itself, such as a wrong password. If such an error occurs in a
+// later attempt, calls fail with it until an operator has removed its cause.
 func WithLateConnect() Option {
 	return func(s *settings) error {
 		s.late = true
@@ -146,8 +147,8 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithClientOption changes the client's options after the URL and the other options have set them: to rotate passwords,
-// to use a dial function, to set a password for the Sentinels. Afterwards Open sets what scripts rely on (no retries,
-// no client-side cache). Nil is ignored.
+// to use a dial function, or to set a password for the Sentinels. Afterwards Open sets the options that scripts rely on
+// (no retries, no client-side cache). Nil is ignored.
 func WithClientOption(change func(*rueidis.ClientOption)) Option {
 	return func(s *settings) error {
 		if change != nil {

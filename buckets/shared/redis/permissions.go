@@ -1,10 +1,10 @@
 package redis
 
-// Permissions are the commands that a user of the server needs, and no others. Besides them a cluster needs
-// cluster|slots and cluster|shards, Sentinels need role (of the primary), and a database other than 0 needs select.
-// With info, Open can check the memory policy.
+// Permissions are the commands that a user of the server needs. A cluster also needs cluster|slots and cluster|shards,
+// Sentinels need role (of the primary), and a database other than 0 needs select. With info, Open can check the memory
+// policy.
 //
-// ACLRules includes the keys and channels. Open reports the first command that is missing.
+// ACLRules also allows the keys and channels. Open reports the first command that the user may not use.
 var Permissions = []string{
 	// Used by this package.
 	"eval", "evalsha", "ping", "subscribe",
@@ -30,7 +30,7 @@ func ACLRules(application string) ([]string, error) {
 	return rules, nil
 }
 
-// keyPatterns returns patterns for all keys of an application, and for those of WithAddress, which all applications
+// keyPatterns returns patterns for all keys of an application, and for the keys of WithAddress, which all applications
 // share.
 func keyPatterns(application string) []string {
 	return []string{prefix(application) + "*", addressKey("*")}
@@ -45,7 +45,7 @@ func prefix(application string) string { return protocol + "{" + application + "
 // addressKey returns the key that counts the invalid responses of an IP address.
 func addressKey(address string) string { return protocol + "ip:{" + address + "}" }
 
-// probes use the scripts' commands without harm. $2 is a key that lives for a second, and $3 a channel without
+// probes use the commands of scripts without harm. $2 is a key that lives for a second, and $3 a channel without
 // subscribers. TIME is first, to detect a server that accepts no writes after it.
 var probes = [][]string{
 	{"time"},

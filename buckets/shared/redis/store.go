@@ -12,20 +12,20 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// openLimit bounds the duration of Open. Its context may end earlier.
+// openLimit bounds the duration of Open. The context of Open may end it earlier.
 const openLimit = 5 * time.Second
 
 // Store keeps the shared state on a server. Pass it to buckets.WithShared. It is safe for concurrent use. Several
-// managers may use one store; they then share their limits, too. Close the store after the managers.
+// managers may use one store; these managers then share their limits, too. Close the store after the managers.
 type Store struct {
 	*shared.Store
 	client *later
 }
 
-// Open connects to a server and checks that it answers, accepts the user, runs scripts, and stores what they write. It
-// returns within 5 seconds, or when the context ends if that is earlier; after that the context has no effect. A server
-// that cannot be reached is an error, unless WithLateConnect is used. The error is an *Error, or wraps ErrURL,
-// ErrApplication, the error of an option, or the cause of the context's cancellation.
+// Open connects to a server, and checks that the server answers, accepts the user, runs scripts, and stores what they
+// write. It returns within 5 seconds, or when the context ends if that is earlier. Once Open has returned, the context
+// has no effect. A server that cannot be reached is an error, unless WithLateConnect is used. The error is an *Error,
+// or wraps ErrURL, ErrApplication, the error of an option, or the cause of the context's cancellation.
 //
 // The URL is
 //
@@ -66,7 +66,8 @@ func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 }
 
 // Connect is Open for other stores that take a shared.Runner. It uses only the options WithTLS and WithClientOption,
-// and ignores those about limits. It checks that there is a server that accepts the user, but not its keys and scripts.
+// and ignores options about limits. It checks that the server answers and accepts the user, but does not check keys and
+// scripts.
 func Connect(ctx context.Context, url string, options ...Option) (*Client, error) {
 	var s settings
 	o, err := s.apply(url, options)
@@ -81,10 +82,10 @@ func Connect(ctx context.Context, url string, options ...Option) (*Client, error
 }
 
 // Close closes all connections, and waits until the store's goroutines have ended. Calls in progress end with an error.
-// It may be called twice.
+// Close may be called twice.
 func (s *Store) Close() { s.client.Close() }
 
-// apply applies options, and returns those of the client.
+// apply applies the options, and returns the client's options.
 func (s *settings) apply(url string, options []Option) (rueidis.ClientOption, error) {
 	for _, option := range options {
 		if option == nil {
@@ -140,7 +141,7 @@ func (c *Client) connect(ctx context.Context, o rueidis.ClientOption) error {
 	}
 }
 
-// openError returns the error of an open whose context has ended. The last error may say why it took so long.
+// openError returns the error of an open whose context has ended. The last error may say why open took so long.
 func openError(ctx context.Context, last error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("redis: open: %w", context.Cause(ctx))

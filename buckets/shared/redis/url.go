@@ -12,12 +12,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// parameters are the parameters that rueidis.ParseURL uses. It ignores others, so a misspelt one would go unnoticed.
+// parameters are the parameters that rueidis.ParseURL uses. It ignores all others, so a misspelt parameter would go
+// unnoticed.
 var parameters = []string{
 	"addr", "client_cache", "client_name", "db", "dial_timeout", "master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
 }
 
-// harmless matches unknown parameters that an error may name. Others may be a part of a password that was not encoded.
+// harmless matches unknown parameters that an error may name. Other parameters may be a part of a password that was not
+// encoded.
 var harmless = regexp.MustCompile(`^[a-z_-]{1,20}$`)
 
 // beginning matches the schemes. The rest of the URL is checked later.
@@ -25,14 +27,15 @@ var beginning = regexp.MustCompile(`^(?i:rediss?|valkeys?|unix):`)
 
 const (
 	dialTimeout  = 2 * time.Second // for one connection, with TLS and login
-	writeTimeout = 2 * time.Second // after an unanswered ping the connection is closed
+	writeTimeout = 2 * time.Second // a connection that does not answer a ping within this time is closed
 	keepAlive    = time.Second
-	sentinelScan = 5 * time.Second // how often Sentinels are asked for the primary, besides listening to them
-	maxMoved     = 8               // redirections of one call in a cluster
-	bufferSize   = 1 << 16         // bytes: calls and replies are short, rueidis' default is 512 KiB
+	sentinelScan = 5 * time.Second // how often Sentinels are asked for the primary, in addition to their messages
+	maxMoved     = 8               // most redirections of one call in a cluster
+	bufferSize   = 1 << 16         // bytes: calls and replies are short; rueidis' default is 512 KiB
 )
 
-// parseURL returns the client's options for a URL. Its errors contain no part of it, which may be a part of a password.
+// parseURL returns the client's options for a URL. Its errors contain no part of the URL, which may be a part of a
+// password.
 func parseURL(text string) (rueidis.ClientOption, error) {
 	refuse := func(what string) (rueidis.ClientOption, error) {
 		return rueidis.ClientOption{}, fmt.Errorf("%w: %s", ErrURL, what)
@@ -79,7 +82,7 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// parseProblem names the part of the URL that rueidis rejected, without its value, which may be a part of a password.
+// parseProblem names the part of the URL that rueidis rejected, without the value, which may be a part of a password.
 func parseProblem(err error) string {
 	for part, name := range map[string]string{
 		"database number": "the number of the database (after the slash, or db)", "dial timeout": "dial_timeout",
@@ -92,7 +95,7 @@ func parseProblem(err error) string {
 	return "it cannot be parsed"
 }
 
-// clientOption returns the options of the URL, changed by the other options and by the needs of scripts.
+// clientOption returns the client's options: those of the URL, changed by the other options and by what scripts need.
 func (s *settings) clientOption(text string) (rueidis.ClientOption, error) {
 	o, err := parseURL(text)
 	if err != nil {
@@ -121,11 +124,11 @@ func (s *settings) clientOption(text string) (rueidis.ClientOption, error) {
 		change(&o)
 	}
 	o.DisableRetry = true     // a script whose reply is lost must not run again
-	o.DisableCache = true     // permits are decided in scripts, there is nothing to cache
+	o.DisableCache = true     // only scripts on the server grant permits, so there is nothing to cache
 	o.AlwaysPipelining = true // otherwise a call that takes too long closes the connection
 	o.ReplicaOnly, o.SendToReplicas = false, nil
 	if o.ClientSetInfo == nil {
-		o.ClientSetInfo = rueidis.DisableClientSetInfo // one permission less
+		o.ClientSetInfo = rueidis.DisableClientSetInfo // so that the user needs one permission less
 	}
 	return o, nil
 }

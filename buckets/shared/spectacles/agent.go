@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// mostNames and mostReports bound the permits and the reports of one call.
+	// mostNames and mostReports are the largest numbers of permits and reports in one call.
 	mostNames   = 100
 	mostReports = 50
-	// stuckPause is how long after a foreign value was found its key is checked again.
+	// stuckPause is how long no call is made after a foreign value was found.
 	stuckPause = time.Second
-	// longestWait bounds the time to the next claim, because other clients may change expiries.
+	// longestWait is the longest time to the next claim: other clients may change expiries.
 	longestWait = 5 * time.Second
 )
 
@@ -23,11 +23,11 @@ type step struct {
 	script    *shared.Script
 	arguments []string
 	names     []string
-	waiting   int // bucket.waiting when the call was made
+	waiting   int // number of waiting requests when the call was made
 	reports   int
 }
 
-// kick starts work, or sets the timer for it. It removes a closed bucket without news. b.mu must be held.
+// kick starts work, or sets the timer for it. It removes a closed bucket that has nothing to report. b.mu must be held.
 func (b *bucket) kick(now time.Duration) {
 	if b.busy {
 		return
@@ -47,7 +47,7 @@ func (b *bucket) kick(now time.Duration) {
 	}
 }
 
-// due returns when the next call has to be made, false if none is needed.
+// due returns when the next call has to be made. any is false if no call is needed.
 func (b *bucket) due(now time.Duration) (at time.Duration, any bool) {
 	switch {
 	case len(b.reports) > 0 || len(b.unsure) > 0:
@@ -85,7 +85,7 @@ func (b *bucket) quiet() {
 	}
 }
 
-// work makes calls as long as one is due.
+// work makes calls until none is due.
 func (b *bucket) work() {
 	for {
 		b.mu.Lock()
@@ -138,7 +138,7 @@ func (b *bucket) dropOld(now time.Duration) {
 	b.reports = kept
 }
 
-// next returns the call to make. Reports go first, because they open windows.
+// next returns the call to make. Reports are sent first, because they open windows.
 func (b *bucket) next(now time.Duration) step {
 	lease := strconv.FormatInt(b.session.store.lease.Milliseconds(), 10)
 	if len(b.reports) > 0 {
@@ -181,7 +181,7 @@ func (b *bucket) absorb(now time.Duration, s *step, reply []int64, err error) {
 	b.claimed(now, s, reply)
 }
 
-// told records the reply to a report: 0, now, remaining requests, rest of the window.
+// told records the reply to a report: 0, the server's time, the remaining requests, the rest of the window.
 func (b *bucket) told(now time.Duration, reply []int64) {
 	if len(reply) < 4 {
 		return
@@ -207,7 +207,7 @@ func (b *bucket) claimed(now time.Duration, s *step, reply []int64) {
 		if reply[8+i] == 0 {
 			continue
 		}
-		if b.queued() == 0 { // the request has left the queue
+		if b.queued() == 0 { // the request is not in the queue any more
 			b.reports = append(b.reports, report{kind: unsent, name: name, gen: reply[2], since: now})
 			continue
 		}

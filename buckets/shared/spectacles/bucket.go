@@ -11,26 +11,26 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// bucket is one route's counter. Requests of this process wait here. A goroutine, which runs only while there is news,
+// bucket is one route's counter. Requests of this process wait in it. A goroutine, which runs only while a call is due,
 // makes one call at a time for all of them (agent.go). The manager's window only observes.
 type bucket struct {
 	session *session
 	keys    []string
-	window  *ratelimits.Window // used only in calls of the manager
+	window  *ratelimits.Window // used only during calls of the manager
 	changed func()
 
 	mu      sync.Mutex
-	waiting int       // requests, granted ones included
+	waiting int       // number of requests, including granted ones
 	granted []*permit // granted requests that have not left
 	unsure  []string  // names of a claim whose reply was lost
 	reports []report
 
-	claimAt time.Duration // no claim is made earlier
-	stuckTo time.Duration // no call is made earlier, because a key holds a foreign value
+	claimAt time.Duration // no claim is made before
+	stuckTo time.Duration // no call is made before, because a key holds a foreign value
 	busy    bool          // whether work runs
 	timer   clockwork.Timer
 	rings   time.Duration // when the timer fires
-	denied  int           // requests, from the first, that the last claim granted or refused
+	denied  int           // number of requests, counted from the first, that the last claim granted or refused
 	view    view
 	hold    time.Duration
 	class   ratelimits.Class
@@ -38,7 +38,7 @@ type bucket struct {
 	closed  bool
 }
 
-// view is the window as of the server's latest reply.
+// view is the window according to the server's latest reply.
 type view struct {
 	limit     int
 	remaining int
@@ -46,10 +46,10 @@ type view struct {
 	period    time.Duration
 }
 
-// permit is a request with a name on the server: it was granted or sent.
+// permit is a request that has a name on the server, because it was granted a permit or sent.
 type permit struct {
 	name   string
-	gen    int64         // number of the window in which it was granted, -1 if it was not
+	gen    int64         // number of the window in which the permit was granted, -1 without a permit
 	since  time.Duration // time of the grant, or of Adopt
 	window ratelimits.Permit
 }
@@ -57,7 +57,7 @@ type permit struct {
 // queued returns the number of waiting requests that are not granted.
 func (b *bucket) queued() int { return max(b.waiting-len(b.granted), 0) }
 
-// Demand implements shared.Bucket. The number of waiters is enough, because permits go to the first arrivals.
+// Demand implements shared.Bucket. It needs only the number of waiters, because permits go to the first arrivals.
 func (b *bucket) Demand(now time.Duration, waiting int, _ iter.Seq[time.Duration]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,7 @@ func (b *bucket) Demand(now time.Duration, waiting int, _ iter.Seq[time.Duration
 		return
 	}
 	if waiting > b.waiting && now >= b.stuckTo {
-		b.err = nil // an operator may have fixed it
+		b.err = nil // an operator may have removed the foreign value
 	}
 	b.waiting, b.denied = waiting, min(b.denied, waiting)
 	for len(b.granted) > waiting {
@@ -80,8 +80,8 @@ func (b *bucket) unsent(now time.Duration, p *permit) {
 	b.tell(now, report{kind: unsent, name: p.name, gen: p.gen, since: now})
 }
 
-// Next implements shared.Bucket. It gives back permits not taken within half their lease, because they could
-// expire before their request ends.
+// Next implements shared.Bucket. It returns permits that were not taken within half their lease, because they could
+// expire before their requests end.
 func (b *bucket) Next(now time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,7 +107,7 @@ func (b *bucket) Take(now time.Duration) (shared.Permit, bool) {
 	return p, true
 }
 
-// Adopt implements shared.Bucket. The lease begins now.
+// Adopt implements shared.Bucket. The lease of the request begins now, not when it was sent.
 func (b *bucket) Adopt(now, sent time.Duration) shared.Permit {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,7 +124,7 @@ func (b *bucket) Report(now time.Duration, permission shared.Permit, r ratelimit
 		return
 	}
 	b.window.Report(now, p.window, r)
-	if now-p.since > b.session.store.lease { // the server has removed it
+	if now-p.since > b.session.store.lease { // the server has removed the request
 		return
 	}
 	o := outcome(now, p, &r)
@@ -155,7 +155,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	}
 }
 
-// extendHold extends the hold, and returns false if it lasts longer already.
+// extendHold extends the hold. It returns false if the hold already lasts longer.
 func (b *bucket) extendHold(until time.Duration, class ratelimits.Class) bool {
 	if until <= b.hold {
 		return false
@@ -170,8 +170,8 @@ func (b *bucket) tell(now time.Duration, r report) {
 	b.kick(now)
 }
 
-// Predict implements shared.Bucket. Waiters of other processes are not known, because the server has no queue. A
-// forecast is certain if the server refused the request at the last claim, or would refuse it now.
+// Predict implements shared.Bucket. The server has no queue, so waiters of other processes are not known. A forecast is
+// certain if the server refused the request at the last claim, or would refuse it now.
 func (b *bucket) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,7 +190,7 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 	if b.hold > now {
 		f.Wait, f.Class = max(f.Wait, b.hold-now), b.class
 	}
-	away, _ := b.session.away(now) // the outage may last as long again
+	away, _ := b.session.away(now) // assume that the outage lasts as long again
 	f.Wait = max(f.Wait, away)
 	f.Certain = ahead < max(b.denied, len(b.granted)) || away > 0 || now < b.claimAt
 	if hold := b.window.HoldWait(now); hold > f.Wait {
@@ -199,15 +199,15 @@ func (b *bucket) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 	return f
 }
 
-// Err implements shared.Bucket. It returns a *shared.KeyError if a key holds a foreign value, and nil during an
-// outage: then all requests wait.
+// Err implements shared.Bucket. It returns a *shared.KeyError if a key holds a foreign value. During an outage it
+// returns nil, so all requests wait.
 func (b *bucket) Err() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
 }
 
-// Close implements shared.Bucket. It gives back the permits of requests that have not left.
+// Close implements shared.Bucket. It returns the permits of requests that have not left.
 func (b *bucket) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,16 +1,17 @@
-// Package spectacles shares limits with Spectacles clients, so that a bot can migrate one process at a time.
+// Package spectacles lets Ratelight share limits with Spectacles clients, so that a bot can migrate one process at a
+// time.
 //
 // A [Store] keeps the counters of the Spectacles ratelimiting specification, with the same names and meaning. Processes
 // with the Store and clients that follow the specification count together. When the last other client is replaced, use
-// the store of package shared instead, which does more and costs less.
+// the store of package shared instead, which offers more with fewer calls.
 //
 //	store := spectacles.New(runner)
 //	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
 //
 // # Correct the other clients first
 //
-// The script of the specification has a flaw that other clients cannot compensate: if the limit is used up, it grants
-// every request in the last millisecond of the window. Change one comparison in it, from
+// The script of the specification has a flaw that other clients cannot compensate: if the limit is used up, the script
+// grants every request in the last millisecond of the window. Change one comparison in it, from
 //
 //	if ttl < 0 then return tonumber(ARGV[1])
 //
@@ -18,15 +19,15 @@
 //
 //	if ttl <= 0 then return tonumber(ARGV[1])
 //
-// In our simulations of fixed windows, two Ratelight processes and two others caused no 429 with this change. Without
-// it they caused more than one per successful request.
+// In our simulations of fixed windows, two Ratelight processes and two other clients caused no 429 with this change.
+// Without the change they caused more than one 429 per successful request.
 //
 // # Names of routes
 //
 // The keys of a route begin with the prefix (WithPrefix, none by default) and the name of the route. The specification
 // does not define these names. List the keys on the server that end in ":remaining". Then choose with WithRoute a
-// function that makes the same names: [ByPath], the default, [ByMethodAndPath], or your own. If names differ, nothing
-// is shared, and only 429s show it.
+// function that makes the same names: [ByPath], the default, [ByMethodAndPath], or your own. If the names differ,
+// nothing is shared, and only 429s show that.
 //
 // # Keys
 //
@@ -37,9 +38,9 @@
 //	[route]:x          hash         Ratelight only: number, end and stamp of the window, and more; expires after a day
 //	[route]:f          sorted set   Ratelight only: requests in flight, by the end of their lease; expires after a day
 //
-// On a cluster the prefix must contain a hash tag, such as "{my-bot}:", and the other clients must use the same one:
+// On a cluster the prefix must contain a hash tag, such as "{my-bot}:", and the other clients must use the same prefix:
 // the keys of a call must be in one slot. No key contains a token. Spectacles has one set of counters, so use one
-// prefix per application: several credentials on one prefix count together, which is safe and slow.
+// prefix per application: several credentials with one prefix count together, which is safe but slow.
 //
 // # What happens when something fails
 //
@@ -62,21 +63,21 @@
 //
 //   - Order: requests are first come, first served within a process only. Predictions of the wait do not include other
 //     processes.
-//   - Cost: a few calls per request instead of one or less, because there are no notifications and no loans. Other
+//   - Cost: a request costs a few calls instead of one or less, because there are no notifications and no loans. Other
 //     clients make about one call per window for each waiting request.
 //   - Routes instead of bucket hashes: two routes with one limit at Discord exceed it together, as with Spectacles.
 //   - ByPath: methods that have separate limits at Discord count in one window, with the limit of the latest response.
 //     That causes 429s, as it does with Spectacles.
 //   - The first request of a manager on a route is sent before its counter is known. If other processes have used up
-//     the limit at that moment, it gets a 429.
+//     the limit by then, the request gets a 429.
 //   - The global limit: each process uses all of it, or its part if WithProcesses says how many processes divide it. A
 //     global 429 stops all processes until its wait is over.
-//   - Sliding and leaky buckets: Ratelight processes wait for each place. Other clients take the first free place for
-//     the whole bucket; expect 429s there.
+//   - Sliding and leaky buckets: Ratelight processes wait for each free place. Other clients believe that the whole
+//     bucket is free when one place is free, so expect 429s there.
 //   - After a 429 all processes continue at once when its wait is over. Invalid requests are not counted together.
 //   - Requests of other clients that are in flight when a window ends are charged to no window. With many slow
-//     responses that causes a 429 now and then.
+//     responses that causes an occasional 429.
 //
-// If you drive a manager without a transport, set the Stamp of each response, with ratelimits.ParseStamp: this package
-// distinguishes windows by it.
+// If you use a manager without a transport, set the Stamp of each response, with ratelimits.ParseStamp: this package
+// distinguishes windows by the stamp.
 package spectacles

@@ -17,7 +17,7 @@ type global struct {
 // certain is how long a part is valid: longer than any request waits.
 const certain = 24 * time.Hour
 
-// Global implements shared.Session. All credentials share their holds, because there is one key for them.
+// Global implements shared.Session. All credentials share their holds, because the server has only one key for them.
 func (s *session) Global(_ string, limit int, changed func()) shared.Global {
 	g := &global{session: s, changed: changed}
 	if limit > 0 {
@@ -53,7 +53,7 @@ func (g *global) Close() {
 	delete(g.session.globals, g)
 }
 
-// holdGlobal extends the hold of the global limit, and returns false if it lasts longer already.
+// holdGlobal extends the hold of the global limit. It returns false if the hold already lasts longer.
 func (s *session) holdGlobal(until time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,7 @@ func (s *session) sawHold(until time.Duration) {
 	}
 }
 
-// tellHold reports a hold to the server, until that succeeds or the hold is over.
+// tellHold reports a hold to the server, and repeats the call until it succeeds or the hold is over.
 func (s *session) tellHold(until time.Duration) {
 	for {
 		wait := until - s.now()

@@ -14,16 +14,16 @@ const (
 	limited  kind = 1 + iota // a response with limits
 	refused                  // 429 of the bucket or its resource
 	globally                 // 429 of the global limit
-	nothing                  // a response without limits, or none
+	nothing                  // a response without limits, or no response
 	unsent                   // the permit was not used
 	adopted                  // sent without a permit
 	held                     // a hold, whatever its cause
 )
 
-// defaultWait is the length of a hold after a 429 that does not name one.
+// defaultWait is the length of a hold after a 429 that names no wait.
 const defaultWait = time.Second
 
-// report is an event of a bucket that the server has to know.
+// report is an event of a bucket that the server has to learn of.
 type report struct {
 	kind      kind
 	name      string
@@ -57,10 +57,10 @@ func outcome(now time.Duration, p *permit, r *ratelimits.Response) report {
 	return o
 }
 
-// over reports whether the report is of no use any more, because its lease and its hold have ended.
+// over reports whether the report is no longer needed, because its lease and its hold have ended.
 func (r *report) over(now, lease time.Duration) bool { return now-r.since > lease && now > r.until }
 
-// words returns the report as the script expects it.
+// words returns the arguments of the script for this report.
 func (r *report) words(now time.Duration) []string {
 	integer := func(n int64) string { return strconv.FormatInt(n, 10) }
 	wait := max(ceilMillis(r.until-now), 1)

@@ -6,15 +6,16 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// ByPath names a route by its path, without the method. The id of a channel, guild or webhook at its beginning remains.
-// Other parameters become ":id", and the token of a webhook or interaction becomes ":token".
+// ByPath names a route by its path, without the method. The id of a channel, guild or webhook at the beginning of the
+// path stays in the name. Other parameters become ":id", and the token of a webhook or interaction becomes ":token".
 //
 //	GET and POST /channels/1/messages      /channels/1/messages
 //	PATCH        /channels/1/messages/2    /channels/1/messages/:id
 //	DELETE       /channels/1/messages/2    DELETE/channels/1/messages/:id
 //	POST         /webhooks/3/token         /webhooks/3/:token
 //
-// All methods of a path share a counter, except for the deletion of a message. So do all tokens of a webhook.
+// All methods of a path share a counter, except for the deletion of a message. All tokens of a webhook share a counter,
+// too.
 func ByPath(key shared.Key) string {
 	method, path, ok := pathOf(key)
 	if !ok {
@@ -39,7 +40,8 @@ func ByMethodAndPath(key shared.Key) string {
 // unrouted names a bucket that several routes may use. No other client has a bucket with that name.
 func unrouted(key shared.Key) string { return "bucket:" + key.Hash + ":" + key.Major }
 
-// pathOf returns the method of a key's route, and its path with the ids that have separate counters filled in.
+// pathOf returns the method of a key's route, and its path. In the path, only ids that have separate counters are
+// filled in.
 func pathOf(key shared.Key) (method, path string, ok bool) {
 	method, template, ok := strings.Cut(key.Route, " ")
 	if !ok || !strings.HasPrefix(template, "/") {

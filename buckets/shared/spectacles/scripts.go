@@ -24,7 +24,7 @@ var (
 	holdScript   = &shared.Script{Name: "spectacles-hold", Source: holdLua}
 )
 
-// Replies that are not results begin with one of these numbers.
+// A reply that is not a result begins with one of these numbers.
 const (
 	replyTooLate = -1 // the call arrived after its timeout
 	replyNotOurs = -2 // a key holds a foreign value; the number of the key and of the problem follow

@@ -49,18 +49,18 @@ type session struct {
 	globals map[*global]struct{}
 	heldTo  time.Duration // end of the hold of the global limit
 
-	// The server's clock stood at engine (milliseconds) at our time engineAt, or shortly before.
+	// The server's clock showed engine (milliseconds since 1970) at our time engineAt, or shortly before.
 	engine   int64
 	engineAt time.Duration
 
-	since   time.Duration // end of the first of the failed calls
+	since   time.Duration // end of the first of the failed calls in a row
 	pause   time.Duration // 0: the last call succeeded
 	retryAt time.Duration
 }
 
 func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session {
 	id := make([]byte, 8)
-	_, _ = cryptorand.Read(id) // it never fails
+	_, _ = cryptorand.Read(id) // never fails
 	s := &session{
 		store: store, clock: clock, origin: origin, id: hex.EncodeToString(id),
 		buckets: map[*bucket]struct{}{}, globals: map[*global]struct{}{},
@@ -71,7 +71,7 @@ func newSession(store *Store, clock clockwork.Clock, origin time.Time) *session 
 
 func (s *session) now() time.Duration { return s.clock.Since(s.origin) }
 
-// name returns a name that no other request of any process has.
+// name returns a name that is unique among the requests of all processes.
 func (s *session) name() string { return s.id + ":" + strconv.FormatUint(s.names.Add(1), 10) }
 
 // spawn runs f in a goroutine that Close waits for. It does nothing and returns false once the session is closed.
@@ -91,7 +91,7 @@ func (s *session) over() bool {
 	return s.closed
 }
 
-// Credential implements shared.Session. No key contains it: Spectacles has one set of counters for a prefix.
+// Credential implements shared.Session. No key contains the result: Spectacles has one set of counters for a prefix.
 func (s *session) Credential(authorization string) string {
 	if authorization == "" {
 		return ""
@@ -124,7 +124,7 @@ func (s *session) Invalid() int { return 0 }
 // Others implements shared.Session.
 func (s *session) Others() int { return 0 }
 
-// Close implements shared.Session. Within a second it returns unused permits and reports outcomes, if possible.
+// Close implements shared.Session. It tries for a second to return unused permits and to report outcomes.
 func (s *session) Close() {
 	for _, b := range s.all() {
 		b.Close()
@@ -151,8 +151,8 @@ func (s *session) all() []*bucket {
 	return all
 }
 
-// call runs a script with the time after which it must do nothing as its first argument, and returns the reply. It
-// records the server's time from the reply.
+// call runs a script and returns the reply. The script's first argument is the time after which it must do nothing.
+// call records the server's time from the reply.
 func (s *session) call(script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
 	start := s.now()
 	ctx, cancel := context.WithTimeout(s.context, s.store.timeout)
@@ -186,7 +186,8 @@ func notOurs(reply []int64, keys []string) error {
 	return errors.New("spectacles: a key holds a foreign value")
 }
 
-// notAfter returns the server's time until which a call that starts now is certainly not given up, "0" if not known.
+// notAfter returns the server's time until which the caller of a call that starts now certainly waits, "0" if not
+// known.
 func (s *session) notAfter(start time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +216,7 @@ func (s *session) succeeded(now time.Duration, engine int64) {
 	s.pause, s.retryAt = 0, 0
 }
 
-// away returns how long the server has not been reached, 0 if it can be, and the time of the next attempt.
+// away returns how long the server has been unavailable, 0 if it is available, and the time of the next attempt.
 func (s *session) away(now time.Duration) (d, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,14 +27,14 @@ var (
 // Option changes how a Store works.
 type Option func(*Store)
 
-// WithPrefix sets a prefix for the names of all keys. The other clients must use the same one. By default there is
-// none, as in the Spectacles specification. It must not be a token. On a cluster it must contain a hash tag, such as
-// "{my-bot}": the keys of a route must be in one slot with the key of the global limit.
+// WithPrefix sets a prefix for the names of all keys. The other clients must use the same prefix. By default there is
+// no prefix, as in the Spectacles specification. It must not be a token. On a cluster it must contain a hash tag, such
+// as "{my-bot}": the keys of a route must be in one slot with the key of the global limit.
 func WithPrefix(prefix string) Option { return func(s *Store) { s.prefix = prefix } }
 
-// WithRoute sets the function that names a route in keys; the names must be exactly those of the other clients. The
-// default is [ByPath]. The function must not block and must be safe for concurrent use. Buckets of the same name share
-// a counter.
+// WithRoute sets the function that names a route in keys. The names must be exactly those that the other clients use.
+// The default is [ByPath]. The function must not block and must be safe for concurrent use. Buckets with the same name
+// share a counter.
 func WithRoute(name func(shared.Key) string) Option {
 	return func(s *Store) {
 		if name != nil {
@@ -43,8 +43,8 @@ func WithRoute(name func(shared.Key) string) Option {
 	}
 }
 
-// WithLease sets how long a request may take from its permit to its outcome. After that it counts as unanswered, and a
-// counter without an expiry is deleted. The minimum is a second; the default is 30 s.
+// WithLease sets how long a request may take from its permit to its outcome. After that the request counts as
+// unanswered, and a counter without an expiry is deleted. The minimum is a second; the default is 30 s.
 func WithLease(d time.Duration) Option { return func(s *Store) { s.lease = max(d, time.Second) } }
 
 // WithCallTimeout sets how long one call may take, at least a millisecond. A call that takes longer has failed, and
@@ -54,8 +54,8 @@ func WithCallTimeout(d time.Duration) Option {
 }
 
 // WithProcesses sets the number of processes that divide the global limit, including those of other clients: each
-// Ratelight process sends at most its part. Spectacles has no means to share it. The minimum and default is 1: then
-// each process uses the whole limit, and the others learn of an excess only from a global 429.
+// Ratelight process sends at most its part. Spectacles has no means to share the global limit. The minimum and default
+// is 1: then each process uses the whole limit, and the other processes notice an excess only by a global 429.
 func WithProcesses(n int) Option { return func(s *Store) { s.processes = max(n, 1) } }
 
 // New returns a store on the server of the runner. It does not call the server. Options that are nil are ignored.

@@ -1,5 +1,6 @@
-// Command example sends 60 messages to two channels of a fake Discord with tasks in Redis. Each channel accepts five in
-// five seconds. Stop it at any time and start it again: it continues with the remaining tasks, and adds 60.
+// Command example sends 60 messages to two channels of a fake Discord with tasks in Redis. Each channel accepts five
+// messages in five seconds. Stop the command at any time and start it again: it continues with the remaining tasks, and
+// adds 60.
 //
 //	REDIS=127.0.0.1:6379 go run ./example
 package main
@@ -47,7 +48,7 @@ func main() {
 func run(redis asynq.RedisClientOpt) error {
 	fake := discordtest.NewServer(nil)
 	defer fake.Close()
-	// Without the option: Discord itself.
+	// Without the option the client sends to Discord itself.
 	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport)))
 	defer discord.Close()
 
@@ -70,5 +71,5 @@ func run(redis asynq.RedisClientOpt) error {
 	mux := asynq.NewServeMux()
 	mux.Use(limiter.Middleware)
 	mux.Handle("message", send(discord))
-	return server.Run(mux) // until it is interrupted
+	return server.Run(mux) // returns when the process is interrupted
 }

@@ -1,6 +1,6 @@
-// Command fake-discord serves the fake Discord of package discordtest, with limits measured at the real one, for
-// programs in any language that take a base URL. It prints that URL, and when it is stopped (Ctrl-C) the requests that
-// it refused. It keeps all requests in memory until then.
+// Command fake-discord serves the fake Discord of package discordtest, with limits measured at the real Discord, for
+// programs in any language that take a base URL. It prints that URL. When it is stopped (Ctrl-C), it prints the
+// requests that it refused. It keeps all requests in memory until then.
 //
 //	go run ./httpclient/discordtest/fake-discord
 package main

@@ -12,12 +12,12 @@ import (
 // ErrShuttingDown is the error for requests during a shutdown.
 var ErrShuttingDown = fmt.Errorf("shutting down, no new requests: %w", buckets.ErrClosed)
 
-// Drain counts the requests inside. Get one from New. It is safe for concurrent use.
+// Drain counts the requests that have entered and not left. Get one from New. It is safe for concurrent use.
 type Drain struct {
 	mu     sync.Mutex
 	inside int
 	shut   bool
-	cut    bool          // requests were inside at Closing
+	cut    bool          // requests had entered and not left at Closing
 	empty  chan struct{} // closed once shut is true and inside is 0; both then stay so
 }
 
@@ -45,7 +45,7 @@ func (d *Drain) Leave() {
 	}
 }
 
-// Closing records whether requests are inside. Call it before you cut them off: then Wait returns an error.
+// Closing records whether requests are inside. Call it before you cut off these requests: Wait then returns an error.
 func (d *Drain) Closing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +70,7 @@ func (d *Drain) Wait(ctx context.Context, closed <-chan struct{}) error {
 	}
 	d.shutDown()
 	select {
-	case <-d.empty: // even if the context has ended, too
+	case <-d.empty: // returns nil even if the context has ended, too
 		return nil
 	default:
 	}

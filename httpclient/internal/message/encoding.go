@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Encoding is the encoding of a body. net/http decodes gzip only if it has asked for it itself. Requests that set
-// Accept-Encoding, as those of libraries behind a proxy do, get encoded bodies; only this package's callers see them
+// Encoding is the encoding of a body. net/http decodes gzip only if net/http itself has asked for it. A request that
+// sets Accept-Encoding, as libraries behind a proxy do, gets an encoded body; only the callers of this package see it
 // decoded.
 type Encoding string
 
@@ -34,8 +34,8 @@ func EncodingOf(header http.Header) (e Encoding, known bool) {
 	return "", false
 }
 
-// Decoded decodes a body, or the beginning of one. It returns at most so many bytes of an encoded body, an unencoded
-// body as it is, and nil if the encoding is not supported.
+// Decoded decodes a body, or the beginning of one. It returns at most most bytes of an encoded body, all bytes of an
+// unencoded body, and nil if the encoding is not supported.
 func Decoded(header http.Header, body []byte, most int64) []byte {
 	e, known := EncodingOf(header)
 	if !known {
@@ -44,7 +44,7 @@ func Decoded(header http.Header, body []byte, most int64) []byte {
 	return e.Decode(body, most)
 }
 
-// Decode decodes a body, or the beginning of one. It returns at most so many bytes of an encoded body.
+// Decode decodes a body, or the beginning of one. It returns at most most bytes of an encoded body.
 func (e Encoding) Decode(body []byte, most int64) []byte {
 	var reader io.Reader
 	var err error
@@ -61,6 +61,6 @@ func (e Encoding) Decode(body []byte, most int64) []byte {
 	if err != nil {
 		return nil
 	}
-	text, _ := io.ReadAll(io.LimitReader(reader, most)) // the body may be cut
+	text, _ := io.ReadAll(io.LimitReader(reader, most)) // the body may be cut off, so ignore the error
 	return text
 }

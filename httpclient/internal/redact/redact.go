@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Error returns an error with the same meaning, without these secrets and without those of URLs. It returns err itself
-// if that contains none, or is nil.
+// Error returns an error with the same meaning as err, without the given secrets and without the secrets of URLs. If
+// err is nil or contains no secrets, Error returns err itself.
 func Error(err error, secrets ...string) error {
 	if err == nil {
 		return nil
@@ -30,7 +30,7 @@ func Error(err error, secrets ...string) error {
 	return err
 }
 
-// Text returns a text without these secrets.
+// Text returns a text without the given secrets.
 func Text(text string, secrets ...string) string {
 	r := &redactor{}
 	r.know(secrets)
@@ -38,9 +38,9 @@ func Text(text string, secrets ...string) string {
 }
 
 const (
-	// Shorter texts are not replaced, because they could be parts of ordinary words.
+	// Shorter secrets are not replaced, because they could be parts of ordinary words.
 	shortestSecret = 8
-	// A longer segment of a path is no id and may be a token.
+	// A segment of a path that is longer is no id and may be a token.
 	longestID = 20
 	// A segment of this length may be a token or the secret of a proxy, unless it is an id or a word of Discord's
 	// paths.
@@ -62,7 +62,7 @@ func (r *redactor) know(secrets []string) {
 	for _, secret := range secrets {
 		r.known = append(r.known, known{secret, hidden})
 	}
-	// Longer secrets first: a shorter one may be a part of them.
+	// Replace longer secrets first: a shorter one may be a part of them.
 	slices.SortStableFunc(r.known, func(a, b known) int { return len(b.secret) - len(a.secret) })
 }
 
@@ -126,11 +126,12 @@ func unwrap(err error) []error {
 var (
 	// anyURL matches http and https URLs in a text.
 	anyURL = regexp.MustCompile(`(?i)\bhttps?://[^\s"'<>]*[^\s"'<>.,:;)]`)
-	// anyToken matches paths of webhooks and interactions in a text. In a template a brace follows instead of a token.
+	// anyToken matches paths of webhooks and interactions in a text. A route template has a brace in the place of the
+	// token, and does not match.
 	anyToken = regexp.MustCompile(`(?i)(/(?:webhooks|interactions)/[^/\s"'?#]+/)[^/\s"'?#{:,;)]+`)
 )
 
-// text returns the text without the known secrets and without those of URLs and paths.
+// text returns the text without the known secrets and without the secrets of URLs and paths.
 func (r *redactor) text(text string) string {
 	text = anyURL.ReplaceAllStringFunc(r.replace(text), showURL)
 	return anyToken.ReplaceAllString(text, "${1}"+hidden)
@@ -156,8 +157,8 @@ func (e *redactedError) Error() string        { return e.text }
 func (e *redactedError) Unwrap() []error      { return e.inner }
 func (e *redactedError) Is(target error) bool { return errors.Is(e.original(), target) }
 
-// As sets target to the original if its type fits, or calls the original's As. Wrapped errors are found by Unwrap,
-// without secrets.
+// As sets target to the original error if its type fits, or calls the original's As. errors.As finds wrapped errors by
+// Unwrap, without secrets.
 func (e *redactedError) As(target any) bool {
 	original := e.original()
 	if place := reflect.ValueOf(target).Elem(); reflect.TypeOf(original).AssignableTo(place.Type()) {
@@ -221,7 +222,7 @@ func tokensIn(segments []string) iter.Seq[int] {
 				continue
 			}
 			owner := strings.EqualFold(before[0], "webhooks") || strings.EqualFold(before[0], "interactions")
-			first := before[1] == "" // proxies have secrets there, but Discord no ids
+			first := before[1] == "" // proxies have secrets in the first segment, but Discord has no ids there
 			if (owner || mayBeToken(segment, first)) && !yield(i) {
 				return
 			}
@@ -262,8 +263,8 @@ func plainText(text string) string {
 	return text
 }
 
-// Secrets returns the texts that no error about a request may contain: credentials, and from its URL the user, the
-// query and its long values, and the segments of the path that may be tokens.
+// Secrets returns the texts that no error about a request may contain: credentials, and from the request's URL the
+// user, the query and its long values, and the segments of the path that may be tokens.
 func Secrets(u *url.URL, authorizations ...string) []string {
 	var secrets []string
 	for _, authorization := range authorizations {

@@ -22,8 +22,8 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// config has the settings from flags and environment. The environment variable of a flag has the flag's name in
-// capitals, after RATELIGHT_. Variables of other proxies are accepted where they have the same meaning.
+// config has the settings from flags and environment. The environment variable of a flag is RATELIGHT_ and the flag's
+// name in capitals. Variables of other proxies are accepted if they have the same meaning.
 type config struct {
 	Listen         string          `placeholder:"HOST:PORT" help:"Where bots connect. Default 127.0.0.1:8080. Other addresses than loopback need a secret, client certificates or --insecure. Also HOST or BIND_IP, and PORT."`
 	Admin          string          `placeholder:"HOST:PORT" help:"Where the live page, /metrics, /live, /ready and /upstream are, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
@@ -198,8 +198,8 @@ func writable(flag, name string) error {
 	return nil
 }
 
-// address returns the address to listen on: the given one, or one made of other proxies' variables and the defaults.
-// Shells set variables such as HOST to other values, so only addresses and localhost count.
+// address returns the address to listen on: the given address, or one made from other proxies' variables and the
+// defaults. Shells set variables such as HOST to other values, so only addresses and localhost count.
 func address(flag, given, host, port, portName string, hostNames ...string) (string, error) {
 	if given == "" {
 		for _, name := range hostNames {
@@ -246,7 +246,7 @@ func isLoopback(address string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// tls returns the configuration of both listeners, nil without TLS.
+// tls returns the configuration of both listeners, nil if TLS is off.
 func (c *config) tls() (*tls.Config, error) {
 	if c.TLSCert == "" {
 		return nil, nil
@@ -294,8 +294,8 @@ func (c *config) attributes() []any {
 	}
 }
 
-// publicURL returns a URL without user and query. It replaces the path, which may be a proxy's secret, unless that is
-// the number of a database.
+// publicURL returns a URL without user and query. It replaces the path, which may be a proxy's secret, unless the path
+// is the number of a database.
 func publicURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" {
@@ -332,7 +332,7 @@ func (p *patience) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// limits are global limits, as limit,id:limit,id:limit: one for all bots, and others for some, by id.
+// limits are global limits in the form limit,id:limit,id:limit: one for all bots, and others for some bots, by id.
 type limits struct {
 	all    int
 	ofBots map[string]int

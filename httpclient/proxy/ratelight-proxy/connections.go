@@ -8,14 +8,15 @@ import (
 	"sync"
 )
 
-// connections bounds the open connections of a server. Above the bound the connection that has gone for longest without
-// a request is closed. If all have one, the new connection is closed. So clients that only connect keep nobody out.
+// connections bounds the open connections of a server. If there are more, the connection that has been without a
+// request for longest is closed. If all connections have a request, the new connection is closed. So clients that only
+// connect cannot keep other clients out.
 type connections struct {
-	most int // 0 is no bound
+	most int // 0 means no bound
 
 	mu   sync.Mutex // guards all fields below
 	open map[net.Conn]*list.Element
-	idle *list.List // of net.Conn, without a request; the one that has been so for longest is first
+	idle *list.List // of net.Conn, without a request; the longest idle one is first
 }
 
 func newConnections(most int) *connections {
@@ -31,14 +32,14 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	surplus := c.move(conn, state)
 	c.mu.Unlock()
 	if secured, ok := surplus.(*tls.Conn); ok {
-		surplus = secured.NetConn() // its own Close may wait for the client
+		surplus = secured.NetConn() // the Close of a tls.Conn may wait for the client
 	}
 	if surplus != nil {
-		_ = surplus.Close() // the server notices, and forgets it
+		_ = surplus.Close() // the server notices, and reports StateClosed
 	}
 }
 
-// move records a connection's state, and returns the connection that has to be closed, or nil.
+// move records a connection's state. It returns the connection that has to be closed, nil if there is none.
 func (c *connections) move(conn net.Conn, state http.ConnState) net.Conn {
 	if at := c.open[conn]; at != nil {
 		c.idle.Remove(at)

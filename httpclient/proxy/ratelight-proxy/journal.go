@@ -15,7 +15,7 @@ import (
 )
 
 // journal counts the outcomes of the bots' requests and logs them: warnings of refusals, at most one for each reason in
-// 30 seconds, and on request each request. It logs routes, and never a path, a query or a header.
+// 30 seconds, and, if each is set, each request. It logs routes, and never a path, a query or a header.
 type journal struct {
 	log    *slog.Logger
 	sparse *sparselog.Log
@@ -25,7 +25,7 @@ type journal struct {
 	mu      sync.Mutex // guards all fields below
 	arrived uint64
 	served  uint64            // responses of Discord
-	failed  uint64            // no response of Discord, or too late
+	failed  uint64            // no response of Discord, or a late one
 	refused map[string]uint64 // answers by the proxy, by reason
 }
 
@@ -33,10 +33,10 @@ func newJournal(log *slog.Logger, each bool) *journal {
 	return &journal{log: log, sparse: sparselog.New(log), each: each, began: time.Now(), refused: make(map[string]uint64)}
 }
 
-// visit is a request, and the transport's event about it.
+// visit is a request with the transport's event about it.
 type visit struct {
 	began time.Time
-	done  httpclient.DoneEvent // zero if it did not reach the transport
+	done  httpclient.DoneEvent // zero if the request did not reach the transport
 }
 
 type visitKey struct{}
@@ -60,7 +60,7 @@ func (j *journal) around(next http.Handler) http.Handler {
 		complete := false
 		defer func() { j.write(r, v, recorder, complete) }()
 		next.ServeHTTP(recorder, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
-		complete = true // not after a panic, which ends the connection
+		complete = true // stays false after a panic, which ends the connection
 	})
 }
 
@@ -125,7 +125,7 @@ type statusRecorder struct {
 }
 
 func (r *statusRecorder) WriteHeader(status int) {
-	if status >= http.StatusOK { // lower ones are informational
+	if status >= http.StatusOK { // lower statuses are informational
 		r.status = status
 	}
 	r.ResponseWriter.WriteHeader(status)

@@ -71,7 +71,7 @@ func knownNames() string {
 	return strings.Join(names, ", ")
 }
 
-// knownLimit is the name of one of buckets.KnownLimits, or all.
+// knownLimit is the name of one of buckets.KnownLimits, or "all".
 type knownLimit string
 
 func (k *knownLimit) UnmarshalText(text []byte) error {
@@ -81,7 +81,7 @@ func (k *knownLimit) UnmarshalText(text []byte) error {
 	return usable(string(text), buckets.WithKnownLimits(buckets.KnownLimit(text)))
 }
 
-// usable returns an error about the flag's value if a manager rejects the options made of it.
+// usable returns an error about the flag's value if a manager rejects the options made from it.
 func usable(value string, options ...buckets.Option) error {
 	m := buckets.NewRESTBucketManager(options...)
 	defer m.Close()
@@ -91,7 +91,7 @@ func usable(value string, options ...buckets.Option) error {
 	return nil
 }
 
-// declared returns the options for all declared limits, or an error if a manager rejects them together.
+// declared returns the options for all declared limits, or an error if a manager rejects their combination.
 func (c *config) declared() ([]buckets.Option, error) {
 	var options []buckets.Option
 	var known []buckets.KnownLimit

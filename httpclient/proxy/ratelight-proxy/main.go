@@ -1,5 +1,5 @@
-// Command ratelight-proxy serves package proxy: bots in any language set their library's base URL to it, and observe
-// Discord's limits. Without any flags it listens on 127.0.0.1:8080. See ../README.md.
+// Command ratelight-proxy serves package proxy: bots in any language set their library's base URL to the proxy's, and
+// then observe Discord's limits. Without any flags it listens on 127.0.0.1:8080. See ../README.md.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// Exit statuses.
+// These are the exit statuses.
 const (
 	ok         = 0
 	failed     = 1

@@ -280,8 +280,7 @@ func TestTheCommandForwardsAndTellsHowItIs(t *testing.T) {
 	assert.Contains(t, text, "failure")
 	status, _ = get(t, "http://"+r.admin+"/ready")
 	assert.Equal(t, 200, status, "the upstream is no reason to be unready")
-	r.stop()
-	assert.Equal(t, 0, <-r.status)
+	r.end(t)
 }
 
 func TestAdminPagesAndTheLogShowNoToken(t *testing.T) {
@@ -293,22 +292,14 @@ func TestAdminPagesAndTheLogShowNoToken(t *testing.T) {
 	r := start(t, "--upstream", discord.URL, "--log-level", "debug")
 	for _, path := range []string{"PATCH /webhooks/1/" + canary, "PATCH /webhooks/1/" + canary, "GET /users/1", "GET /users/1", "GET /guilds/1", "GET /new/" + canary} {
 		method, path, _ := strings.Cut(path, " ")
-		request, err := http.NewRequest(method, "http://"+r.bots+path, nil)
-		require.NoError(t, err)
-		request.Header.Set("Authorization", "Bot "+canary)
-		response, err := client.Do(request)
-		require.NoError(t, err)
-		response.Body.Close()
+		r.ask(t, method, path, "Authorization", "Bot "+canary)
 	}
 	for _, page := range []string{"/", "/?format=json", "/metrics", "/upstream"} {
 		_, text := get(t, "http://"+r.admin+page)
 		assert.NotEmpty(t, text)
 		assert.NotContains(t, text, "canary", page)
 	}
-	r.stop()
-	assert.Equal(t, 0, <-r.status)
-	log := <-r.log
-	r.log <- "" // for the end of the test
+	log := r.end(t)
 	assert.Contains(t, log, "upstream failed")
 	assert.NotContains(t, log, "canary")
 }
@@ -438,8 +429,7 @@ func TestARestartGoesOnFromTheStateFile(t *testing.T) {
 		r := start(t, "--upstream", discord.URL, "--state", path, "--state-key", secret)
 		status, _ := get(t, "http://"+r.bots+"/users/@me")
 		assert.Equal(t, want, status, "run %d", i)
-		r.stop()
-		assert.Equal(t, 0, <-r.status)
+		r.end(t)
 	}
 	assert.Len(t, discord.Requests(), 1)
 	text, err := os.ReadFile(path)
@@ -463,8 +453,7 @@ func TestRequestsAreRecordedWithoutIdsAndTokens(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.csv")
 	r := start(t, "--upstream", discord.URL, "--record", path)
 	get(t, "http://"+r.bots+"/webhooks/123456789/canary-canary-canary")
-	r.stop()
-	assert.Equal(t, 0, <-r.status)
+	r.end(t)
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "webhooks")
@@ -573,15 +562,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 	} {
 		mended.Store(false)
 		r := start(t, "--upstream", discord.URL)
-		as := func(path string) int {
-			request, err := http.NewRequest("GET", "http://"+r.bots+path, nil)
-			require.NoError(t, err)
-			request.Header.Set("Authorization", token)
-			response, err := client.Do(request)
-			require.NoError(t, err)
-			require.NoError(t, response.Body.Close())
-			return response.StatusCode
-		}
+		as := func(path string) int { return r.ask(t, "GET", path, "Authorization", token) }
 		assert.Equal(t, 401, as("/users/@me"))
 		assert.Equal(t, 429, as("/channels/1"))
 		mended.Store(true)
@@ -616,10 +597,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 		for _, path := range c.leaves {
 			assert.NotEqual(t, 200, as(path), "%s after lifting %s", path, what)
 		}
-		r.stop()
-		assert.Equal(t, 0, <-r.status)
-		log := <-r.log
-		r.log <- "" // for the end of the test
+		log := r.end(t)
 		assert.Equal(t, 1, strings.Count(log, "lifted"), log)
 		assert.Contains(t, log, strings.TrimSuffix(what, "#"))
 		assert.NotContains(t, log, "canary")

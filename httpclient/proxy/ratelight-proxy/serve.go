@@ -30,12 +30,13 @@ import (
 
 const (
 	readHeaderTimeout = 10 * time.Second
-	// idleTimeout is longer than libraries keep connections (OkHttp: 5 min), so that the proxy never closes one in use.
+	// idleTimeout is longer than libraries keep connections (OkHttp: 5 min), so that the proxy never closes a
+	// connection that a library is about to use.
 	idleTimeout    = 6 * time.Minute
 	maxHeaderBytes = 64 << 10
 	// adminTimeout bounds a request to the admin listener, with its body and its response.
 	adminTimeout = 30 * time.Second
-	// closeTime is how long clients of waiting requests have to read that the proxy has closed.
+	// closeTime is how long clients of waiting requests have to read the 503 of a closed proxy.
 	closeTime = 2 * time.Second
 )
 
@@ -161,7 +162,7 @@ func (s *service) pages() http.Handler {
 	return mux
 }
 
-// lifter lifts holds of the proxy as well as those of its transport.
+// lifter lifts the holds of the proxy and those of its transport.
 type lifter struct {
 	*httpclient.Transport
 	handler *proxy.Handler
@@ -169,7 +170,7 @@ type lifter struct {
 
 func (l lifter) LiftHolds() { l.handler.LiftHolds() }
 
-// logged logs requests that have lifted something. Other requests are not logged, because their forms may contain
+// logged logs requests that have lifted holds or rests. Other requests are not logged, because their forms may contain
 // anything.
 func (s *service) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -181,7 +182,7 @@ func (s *service) logged(next http.Handler) http.Handler {
 	})
 }
 
-// health adds pages that show only whether the process works. Probes need no secret for them.
+// health adds pages that only show whether the process works. Probes need no secret for these pages.
 func (s *service) health(pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
@@ -196,7 +197,7 @@ func (s *service) health(pages http.Handler) http.Handler {
 	return mux
 }
 
-// upstream returns the state of the upstream, with status 503 if that is not OK.
+// upstream writes the state of the upstream, with status 503 if the state is not OK.
 func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
 	state := s.handler.Upstream()
 	w.Header().Set("Content-Type", "application/json")
@@ -210,7 +211,7 @@ func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
 	if !state.Failed.IsZero() {
 		answer["failed"], answer["failure"] = state.Failed.UTC(), state.Failure
 	}
-	_ = json.NewEncoder(w).Encode(answer) // an error means that the client has gone
+	_ = json.NewEncoder(w).Encode(answer) // an error means that the client has disconnected
 }
 
 // serve listens until the context ends, and then drains.
@@ -259,7 +260,7 @@ func (s *service) serve(ctx context.Context) error {
 	return s.drain(servers[0])
 }
 
-// drain accepts no new connections, lets requests finish, and ends those that take too long with a 503.
+// drain accepts no new connections, lets requests finish, and ends requests that take too long with a 503.
 func (s *service) drain(bots *http.Server) error {
 	s.draining.Store(true)
 	s.log.Info("draining", "waiting", s.handler.Transport().Manager().Stats().Waiting)
@@ -278,7 +279,7 @@ func (s *service) drain(bots *http.Server) error {
 	return fmt.Errorf("requests were cut off after %v", s.DrainTimeout)
 }
 
-// close releases all that newService has opened.
+// close closes everything that newService has opened.
 func (s *service) close() {
 	if s.state != nil {
 		if err := s.state.Close(); err != nil { // also closes the transport

@@ -1,5 +1,6 @@
 // Command example sends 60 messages to two channels of a fake Discord with jobs in PostgreSQL. Each channel accepts
-// five in five seconds. Stop it at any time and start it again: it continues with the remaining jobs, and adds 60.
+// five messages in five seconds. Stop the command at any time and start it again: it continues with the remaining jobs,
+// and adds 60.
 //
 //	DATABASE_URL=postgres://localhost/example go run ./example
 package main
@@ -74,7 +75,7 @@ func run(ctx context.Context) error {
 
 	fake := discordtest.NewServer(nil)
 	defer fake.Close()
-	// Without the option: Discord itself.
+	// Without the option the client sends to Discord itself.
 	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport)))
 	defer discord.Close()
 	queue, err := newQueue(pool, discord)

@@ -1,0 +1,85 @@
+package fleet_test
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/fleet"
+)
+
+// The functions in this file change what Discord does in a play. What one process is told can be held against the
+// others when they have had the time to hear of it.
+
+func rule(c *discordsim.Config) *discordsim.Rule { return &c.Rules[0] }
+
+// faults lets requests fail, lose their connection before or after Discord has counted them, or be answered late.
+func (s *scene) faults() []discordsim.Fault {
+	share := float64(s.faulty) / 400
+	after := func(c discordsim.Call) bool { return c.N > 3*s.channels } // before that too little is known
+	return []discordsim.Fault{
+		{Probability: share, When: after, Status: http.StatusBadGateway, Uncounted: true},
+		{Probability: share, When: after, Connection: discordsim.ConnectionLostBefore},
+		{Probability: share, When: after, Connection: discordsim.ConnectionLostAfter},
+		{Probability: share, When: after, Delay: 2500 * time.Millisecond},
+	}
+}
+
+func limitOfAll(c *discordsim.Config, s *scene) {
+	c.Tolerance = s.news()
+	rule(c).Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(7, 4*time.Second)}
+}
+
+func anotherClient(c *discordsim.Config, s *scene) {
+	c.Tolerance = s.news()
+	c.Foreign = []discordsim.ForeignUse{{
+		Request: discordsim.Request{Method: http.MethodPost, Path: fleet.Message(1).Path, Authorization: fleet.Authorization},
+		Every:   max(300*time.Millisecond, 2*s.quota.Period/time.Duration(s.quota.Limit)),
+	}}
+}
+
+func globalBlock(c *discordsim.Config, s *scene) {
+	c.Tolerance = s.news()
+	c.Blocks = []discordsim.GlobalBlock{{From: s.length / 4, Until: s.length/4 + 3*time.Second}}
+}
+
+func edgeBan(c *discordsim.Config, s *scene) {
+	c.Edge = []discordsim.EdgeBan{{From: s.length / 4, Until: s.length/4 + 3*time.Second}}
+}
+
+func twoRoutes(c *discordsim.Config, _ *scene) {
+	get := *rule(c)
+	get.Method = http.MethodGet
+	c.Rules = append([]discordsim.Rule{get}, c.Rules...)
+}
+
+func changingHash(c *discordsim.Config, s *scene) {
+	rule(c).Changes = []discordsim.Change{{At: s.length / 4, Hash: "other"}, {At: s.length / 2, Hash: "third"}}
+}
+
+func changingLimit(c *discordsim.Config, s *scene) {
+	c.Tolerance = s.news()
+	other := s.quota
+	other.Limit = 1 + s.quota.Limit/2
+	rule(c).Changes = []discordsim.Change{{At: s.length / 4, Quota: other}, {At: s.length / 2, Quota: s.quota}}
+}
+
+func limitOfFields(c *discordsim.Config, _ *scene) {
+	rule(c).SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
+}
+
+// alternately makes every other request one of another route.
+func alternately(r *fleet.Request, n int) {
+	if n%2 == 1 {
+		r.Method, r.Body = http.MethodGet, ""
+	}
+}
+
+// changesOfName makes all requests changes of the channel, and every third one a change of its name.
+func changesOfName(r *fleet.Request, n int) {
+	r.Method, r.Path, r.Body = http.MethodPatch, strings.TrimSuffix(r.Path, "/messages"), "{}"
+	if n%3 == 0 {
+		r.Body = `{"name":"new"}`
+	}
+}

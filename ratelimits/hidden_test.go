@@ -1,0 +1,210 @@
+package ratelimits_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	for _, p := range b.many(0, 2) {
+		b.Report(100*ms, p, ok(20, 17, time.Hour))
+	}
+	for _, p := range b.many(100*ms, 5) { // three have passed, and no more do
+		b.Report(200*ms, p, shared(second))
+	}
+	now := 1200*ms + rounding
+	b.Report(now, b.burst(now, 1)[0], ok(20, 16, time.Hour)) // the probe
+	for _, p := range b.burst(now, 2) {
+		b.Report(now, p, ok(20, 16, time.Hour))
+	}
+	only := b.burst(now, 1)[0]
+	b.waitsForAnOutcome(now)
+	b.Report(now, only, shared(second))
+	now = b.opens(now)
+	b.Report(now, b.burst(now, 1)[0], ok(20, 16, time.Hour))
+	for _, p := range b.burst(now, 2) {
+		b.Report(now, p, ok(20, 16, time.Hour))
+	}
+	assert.Zero(t, b.HoldWait(now))
+	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(now), "what the next one waits for")
+	first, eighth := b.Predict(now, 0), b.Predict(now, 7)
+	assert.Greater(t, eighth, 2*first, "three at a time")
+	at := b.opens(now)
+	assert.Equal(t, at-now, first, "it was foreseen")
+	assert.Greater(t, at, now+second, "the same again, and none more is tried so soon")
+}
+
+// What was refused or let through beside the request that met a hidden limit says nothing of how much it lets through.
+func TestRefusalsInFlightTogetherTellOfAHiddenLimitOnce(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	for _, p := range b.many(0, 5) {
+		b.Report(100*ms, p, ok(20, 14, time.Hour))
+	}
+	together := b.many(100*ms, 3)
+	b.Report(200*ms, together[0], shared(second))
+	b.Report(201*ms, together[1], ok(20, 13, time.Hour))
+	b.Report(202*ms, together[2], shared(second))
+	now := b.opens(202 * ms)
+	b.Report(now, b.burst(now, 1)[0], ok(20, 12, time.Hour)) // the probe
+	b.burst(now, 5)                                          // six had passed before
+}
+
+func TestHiddenLimitThatHasBecomeSmallerIsLearntAnew(t *testing.T) {
+	t.Parallel()
+	b := known(t, 50, time.Hour)
+	for _, p := range b.many(0, 10) {
+		b.Report(100*ms, p, ok(50, 39, time.Hour))
+	}
+	b.exchange(100*ms, shared(second)) // eleven have passed
+	now := b.opens(100 * ms)
+	for range 3 {
+		b.exchange(now, ok(50, 36, time.Hour))
+	}
+	b.exchange(now, shared(second)) // three, and no more
+	now = b.opens(now)
+	b.exchange(now, ok(50, 35, time.Hour)) // the probe
+	b.burst(now, 2)
+}
+
+// A hidden limit that has shown again and again how much it lets through is asked for more less and less often.
+func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	for name, hidden := range map[string]discordsim.Quota{
+		"fixed":       discordsim.Fixed(2, 2*second),
+		"aligned":     discordsim.Aligned(2, 2*second, 700*ms),
+		"sliding log": discordsim.Sliding(2, 2*second),
+		"leaky":       discordsim.Leaky(2, 2*second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rule := always(discordsim.Fixed(10, second))
+			rule.Shared = &discordsim.SharedLimit{Quota: hidden}
+			s := serve(t, rule, steady(40*ms))
+			s.SendUntil(120 * second)
+			s.Finish()
+			assert.LessOrEqual(t, len(s.Refusals), 20, "eight of them at once at first")
+			assert.GreaterOrEqual(t, len(s.Accepted), 110, "of 120")
+		})
+	}
+}
+
+// However often that was in vain, it is tried again within a time that is not out of proportion.
+func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(10, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(1, second)}
+	s := serve(t, rule, steady(10*ms))
+	s.SendUntil(1_500 * second)
+	s.Finish()
+	last := s.Refusals[len(s.Refusals)-1]
+	assert.GreaterOrEqual(t, last, 1_200*second)
+}
+
+// It is still there when nothing has met it for long, as they had to wait for it.
+func TestHiddenLimitIsNotForgottenWhileRequestsWaitForIt(t *testing.T) {
+	t.Parallel()
+	b := known(t, 50, time.Hour)
+	b.exchange(0, ok(50, 48, time.Hour))
+	b.exchange(100*ms, shared(second)) // two have passed
+	now := b.opens(100 * ms)
+	for range 10 {
+		for range 3 { // one more than then
+			b.exchange(now, ok(50, 40, time.Hour))
+		}
+		b.Next(now) // somebody waits
+		now += 1500 * ms
+	}
+	b.burst(now, 3)
+}
+
+// When the hold itself is over, the hidden limit that the 429 has shown cannot be lifted any more.
+func TestLiftHoldLiftsTheHiddenLimitAlsoAfterTheHold(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(50, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(2, 600*second)}
+	s := serve(t, rule, steady(20*ms))
+	s.Send(3)
+	s.Finish()
+	require.Len(t, s.Refusals, 1)
+	s.Send(3) // after the hold, two and one more in vain
+	s.Finish()
+	require.Len(t, s.Refusals, 2)
+	s.Send(2)
+	s.Finish()
+	at, certain := s.Next(s.Now)
+	require.True(t, certain)
+	require.Zero(t, s.HoldWait(s.Now))
+	require.Greater(t, at, s.Now+60*second)
+	require.Equal(t, ratelimits.ClassShared, s.HoldClass(s.Now))
+	s.LiftHold(s.Now)
+	at, _ = s.Next(s.Now)
+	assert.LessOrEqual(t, at, s.Now+2*second)
+}
+
+func TestWaitForAHiddenLimitIsForTheRefusalUnlessTheWindowTakesLonger(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int]ratelimits.Class{50: ratelimits.ClassShared, 3: ratelimits.ClassOK} {
+		b := newBucket(t)
+		b.exchange(0, ok(limit, limit-1, time.Hour))
+		b.exchange(0, shared(10*second))
+		now := b.opens(0)
+		b.exchange(now, ok(limit, limit-2, time.Hour))
+		b.send(now) // to try whether it lets more through
+		assert.Equal(t, want, b.WaitClass(now), "limit %d", limit)
+	}
+}
+
+// When nothing is charged to a hidden limit, or one more may be tried, prediction says that a hundred may leave at
+// once.
+func TestPredictionKnowsTheHiddenLimitWhenNothingIsCharged(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(50, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Sliding(2, 2*second)}
+	s := serve(t, rule, steady(20*ms))
+	s.SendUntil(20 * second)
+	s.Finish()
+	s.Until(s.Now + 2100*ms) // all have come back
+	start, predicted := s.Now, s.Predict(s.Now, 20)
+	s.Send(21)
+	assert.InEpsilon(t, s.Now-start, predicted, 0.5, "really %v", s.Now-start)
+}
+
+// Whoever can leave now, to try whether a hidden limit lets more through, has no wait.
+func TestNoWaitIsPredictedForWhoTriesAHiddenLimit(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.exchange(0, ok(50, 49, time.Hour))
+	b.exchange(0, ok(50, 48, time.Hour))
+	b.exchange(0, shared(10*second))
+	now := b.opens(0)
+	b.exchange(now, ok(50, 46, time.Hour))
+	b.exchange(now, ok(50, 45, time.Hour))
+	at, certain := b.Next(now)
+	require.True(t, certain)
+	require.Equal(t, now, at)
+	assert.Zero(t, b.Predict(now, 0))
+	assert.Equal(t, ratelimits.ClassOK, b.WaitClass(now))
+	b.send(now)
+	assert.True(t, b.AwaitsProbe(now))
+	assert.Positive(t, b.Predict(now, 0), "if it is refused")
+}
+
+func TestHiddenLimitThatIsNotMetAgainGivesWay(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	b.exchange(0, shared(second))
+	for n := 18; n >= 15; n-- {
+		now := second + rounding
+		b.Report(now, b.burst(now, 1)[0], ok(20, n, time.Hour)) // one at a time
+	}
+	b.burst(10*second, 15) // all of them: it was long ago
+}
