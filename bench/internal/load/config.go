@@ -2,35 +2,28 @@ package load
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
-	"github.com/ratelight/ratelight/routes"
 )
 
-// Config has the flags of a load: a burst of requests to a Discord simulated in this process, or to a real server.
+// Config has the flags of a load to a Discord simulated in this process.
 type Config struct {
 	Requests     int           `group:"Load" range:"1..1000000" placeholder:"NUMBER" help:"Requests to make: 500 unless given, 20 with -target."`
-	Concurrency  int           `group:"Load" range:"0..1000000" default:"0" placeholder:"NUMBER" help:"Requests in progress at the same time, 0 for all at once."`
+	Length       time.Duration `group:"Load" range:"0s..744h" default:"0s" placeholder:"DURATION" help:"Spread the requests over this time, to channels that come and go, and look for leaks, instead of sending a burst."`
+	Rate         float64       `group:"Load" range:"0.01..1000" default:"16" placeholder:"NUMBER" help:"Requests per second with -length."`
+	Faults       bool          `group:"Load" help:"With -length, let errors, lost connections, wrong headers, blocks and cancelled requests disturb the load."`
 	MaxRateLimit time.Duration `group:"Load" range:"0s..24h" default:"5m" help:"Longest predicted wait that the client accepts; it refuses a request that would wait longer."`
 	GlobalLimit  int           `group:"Load" range:"0..1000000" default:"50" help:"Requests per second in total, for client and simulator, 0 for no limit."`
 
 	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"Channels to which the requests are sent in turn, each with its own bucket."`
 	Bucket  `embed:"" set:"window=1s"`
 	Network `embed:"" set:"jitter=10ms"`
-	// Measured reports whether the simulated limits are those measured at Discord. Bucket then has no effect.
-	Measured bool `kong:"-"`
-
-	Target string   `group:"Real server, in place of the simulated one" placeholder:"URL" secret:"" help:"SEND REAL REQUESTS to this server, such as https://discord.com; only GET, and they count for its limits."`
-	Path   string   `group:"Real server, in place of the simulated one" placeholder:"PATH" secret:"" default:"/api/v10/gateway" help:"Path of the GET requests."`
-	Token  string   `group:"Real server, in place of the simulated one" placeholder:"TEXT" secret:"" env:"RATELIGHT_TOKEN" help:"Value of the Authorization header, such as \"Bot …\"; safer in the environment variable, because other users can see arguments; never printed."`
-	Server *url.URL `kong:"-"` // the target; nil: none
+	// Preset reports whether the simulated limits are those measured at Discord. Bucket then has no effect.
+	Preset bool `kong:"-"`
 }
 
 // Bucket has the flags for the limits of a simulated Discord.
@@ -74,49 +67,45 @@ func (n *Network) RoundTrips() discordsim.Latency {
 // Scenario returns the load as a scenario without targets.
 func (c Config) Scenario() Scenario {
 	quota := c.Quota(c.Limit, c.Window)
+	if c.Length > 0 {
+		c.Requests = max(int(c.Rate*c.Length.Seconds()), 1)
+	}
 	s := burst("", strings.Join(c.about(), "\n"), quota, c.Requests)
 	s.config, s.Targets = c, Targets{}
 	s.options = []httpclient.Option{httpclient.WithMaxRateLimit(c.MaxRateLimit)}
 	s.server.Latency, s.server.Global = c.RoundTrips(), GlobalQuota(c.GlobalLimit)
-	if c.Server != nil {
-		s.offers = slices.Repeat([]offer{{method: http.MethodGet, path: c.Path}}, c.Requests)
-		s.options = append(s.options,
-			// Limit every host: the target is Discord or stands in for it.
-			httpclient.WithHosts(func(string) (string, bool) { return "", true }))
-		return s
-	}
 	channels := min(c.Buckets, c.Requests)
-	if c.Measured {
-		s.mixed(c.Requests, channels)
-		return s
+	switch {
+	case c.Length > 0:
+		s.mixed(c.Requests, channels, channelLife)
+		s.spread(c.Length, c.Seed)
+	case c.Preset:
+		s.mixed(c.Requests, channels, 0)
+	default:
+		s.offers, s.work = messages(c.Requests, channels), nil
+		for n := range channels {
+			s.work = append(s.work, work(quota, (c.Requests-n+channels-1)/channels))
+		}
 	}
-	s.offers, s.work = messages(c.Requests, channels), nil
-	for n := range channels {
-		s.work = append(s.work, work(quota, (c.Requests-n+channels-1)/channels))
+	if c.Faults {
+		s.disturb(c.Length)
 	}
 	return s
 }
 
-// about describes the load. It contains neither the token nor the parameters of the path.
+// about describes the load.
 func (c *Config) about() []string {
 	atOnce := "at once"
-	if c.Concurrency > 0 {
-		atOnce = fmt.Sprintf("%d at a time", c.Concurrency)
-	}
 	requests, longest := report.Counted(c.Requests, "request"), report.Setting(c.MaxRateLimit)
-	if c.Server != nil {
-		route := "GET"
-		if compiled, err := routes.Match("GET", c.Path); err == nil {
-			route = compiled.Route().String()
-		}
-		return []string{
-			fmt.Sprintf("%s, %s, to %s on %s", requests, atOnce, route, c.Server),
-			fmt.Sprintf("%s; max rate limit %s", globalText(c.GlobalLimit), longest),
-		}
+	limits := QuotaText(c.Quota(c.Limit, c.Window)) + " in each channel; " + GlobalText(c.GlobalLimit)
+	if c.Preset {
+		limits = "8 routes with limits as measured at Discord, reactions open late; " + GlobalText(c.GlobalLimit)
 	}
-	limits := LimitsText(c.Quota(c.Limit, c.Window), "channel", c.GlobalLimit)
-	if c.Measured {
-		limits = "8 routes with limits as measured at Discord, reactions open late; " + globalText(c.GlobalLimit)
+	if c.Length > 0 {
+		atOnce, requests = "over "+report.Time(c.Length).String(), report.Counted(c.Requests, "request")
+	}
+	if c.Faults {
+		atOnce += ", disturbed by faults"
 	}
 	return []string{
 		fmt.Sprintf("%s, %s, to %s of a simulated Discord on this machine", requests, atOnce, report.Counted(c.Buckets, "channel")),
@@ -125,15 +114,16 @@ func (c *Config) about() []string {
 	}
 }
 
-// LimitsText describes the limits of a simulated Discord.
-func LimitsText(quota discordsim.Quota, each string, globalLimit int) string {
-	how := map[discordsim.Kind]string{
-		discordsim.KindFixed: "fixed window", discordsim.KindSliding: "sliding window", discordsim.KindLeaky: "leaky bucket",
-	}[quota.Kind]
-	return fmt.Sprintf("%d per %s in each %s (%s); %s", quota.Limit, report.Setting(quota.Period), each, how, globalText(globalLimit))
+// QuotaText describes a limit.
+func QuotaText(q discordsim.Quota) string {
+	if q.Limit == 0 {
+		return "no limit"
+	}
+	return fmt.Sprintf("%d per %s (%s)", q.Limit, report.Setting(q.Period), kindName(q))
 }
 
-func globalText(limit int) string {
+// GlobalText describes a global limit; 0: none.
+func GlobalText(limit int) string {
 	if limit == 0 {
 		return "no global limit"
 	}
