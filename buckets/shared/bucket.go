@@ -172,7 +172,7 @@ func (b *bucket) Next(now time.Duration) (at time.Duration, ok bool) {
 		return b.window.Next(now)
 	}
 	// A hold may have begun in another process since a request was granted.
-	if held := max(now+b.window.HoldWait(now), b.heldUntil()); held > now {
+	if held := max(now+b.window.HoldWait(now), b.heldUntil(now)); held > now {
 		return held, true
 	}
 	_, ok = b.nextGrant(now)
@@ -260,7 +260,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	b.enter(now)
 	d = min(d, ratelimits.LongestTrust)
 	b.window.HoldFor(now, d, class)
-	if b.loan == nil && d > 0 && now+d > max(b.hold, b.heldUntil()) {
+	if b.loan == nil && d > 0 && now+d > max(b.hold, b.heldUntil(now)) {
 		b.hold, b.class = now+d, class
 		b.say(now)
 	}
@@ -307,13 +307,12 @@ func (b *bucket) answered(ahead int) bool {
 	return i < 0 || i < len(b.waiters) && (b.waiters[i].known || b.waiters[i].number <= b.failedTo)
 }
 
-// heldUntil returns the end of the known state's hold, by our clock; now or 0 if there is none.
-func (b *bucket) heldUntil() time.Duration {
+// heldUntil returns the end of the hold by the known state, in our time; now if there is none.
+func (b *bucket) heldUntil(now time.Duration) time.Duration {
 	b.outdate()
 	if b.known == nil {
-		return 0
+		return now
 	}
-	now := b.session.now()
 	return now + b.known.window.HoldWait(b.session.engineTime(now))
 }
 
