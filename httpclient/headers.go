@@ -14,7 +14,8 @@ import (
 // Discord's second factor, and the Referer, which may contain a token. Headers that only describe the client, like
 // X-Super-Properties, are not secret.
 var secretHeaders = []string{
-	"Authorization", "Cookie", "Cookie2", "Proxy-Authenticate", "Proxy-Authorization", "Referer", "Www-Authenticate", "X-Discord-Mfa-Authorization",
+	"Authorization", "Cookie", "Cookie2", "Proxy-Authenticate", "Proxy-Authorization", "Referer", "Www-Authenticate",
+	"X-Discord-Mfa-Authorization",
 }
 
 // withheld returns the names of the headers that are not sent. If the path has a token, that token is the credential
@@ -41,7 +42,9 @@ func isToken(authorization string) bool {
 // they have.
 func without(header http.Header, names []string) http.Header {
 	rest := header.Clone()
-	maps.DeleteFunc(rest, func(name string, _ []string) bool { return slices.Contains(names, http.CanonicalHeaderKey(name)) })
+	maps.DeleteFunc(rest, func(name string, _ []string) bool {
+		return slices.Contains(names, http.CanonicalHeaderKey(name))
+	})
 	return rest
 }
 
@@ -51,7 +54,8 @@ func without(header http.Header, names []string) http.Header {
 // cookies of a jar may be needed.
 func (t *Transport) leavesServer(request *http.Request) bool {
 	crosses, first := false, request
-	for from := request.Response; from != nil && from.Request != nil && from.Request.URL != nil; from = from.Request.Response {
+	hasURL := func(from *http.Response) bool { return from != nil && from.Request != nil && from.Request.URL != nil }
+	for from := request.Response; hasURL(from); from = from.Request.Response {
 		first = from.Request
 		before, now := first.URL, request.URL
 		crosses = crosses || hostOf(before) != hostOf(now) || before.Scheme == "https" && now.Scheme != "https"

@@ -52,7 +52,8 @@ func (s *settings) conflict() error {
 	if s.limiter == nil || s.ofOwn == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected the option in NewRESTBucketManager", ErrOptions, s.ofOwn)
+	return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected the option in NewRESTBucketManager",
+		ErrOptions, s.ofOwn)
 }
 
 func defaults() settings {

@@ -19,7 +19,11 @@ type evidence struct {
 // kindOf returns the only kind that remains when a set of kinds is refuted. For KindFixed, KindNext need not be
 // refuted: its responses look like those of a fixed window until a reset moves.
 var kindOf = [everyKind + 1]Kind{
-	everyKind &^ fixed: KindFixed, log | leaky: KindFixed, everyKind &^ log: KindLog, everyKind &^ leaky: KindLeaky, everyKind &^ next: KindNext,
+	everyKind &^ fixed: KindFixed,
+	log | leaky:        KindFixed,
+	everyKind &^ log:   KindLog,
+	everyKind &^ leaky: KindLeaky,
+	everyKind &^ next:  KindNext,
 }
 
 func (e *evidence) kind() Kind { return kindOf[e.refuted&everyKind] }

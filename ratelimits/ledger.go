@@ -219,7 +219,6 @@ func (l *ledger) counted() (most int32) {
 	return most
 }
 
-// clear removes all charges.
 func (l *ledger) clear() {
 	l.cut(0)
 	l.total, l.unsure = 0, 0

@@ -57,7 +57,6 @@ type discovery struct {
 	calls   repeater
 }
 
-// Discovery returns the discovery of a route's bucket hash.
 func (s *session) Discovery(credential, route string, changed func()) Discovery {
 	p := &s.parts
 	name := credential + ":" + route
@@ -84,7 +83,6 @@ func (d *discovery) Ask(time.Duration) {
 	d.calls.call()
 }
 
-// May reports whether a probe may be sent now.
 func (d *discovery) May(now time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -48,7 +48,12 @@ func New(token string, options ...Option) *Client {
 		}
 	}
 	authorization, err := parseToken(token)
-	c := &Client{credential: func() string { return authorization }, maxResponse: s.maxResponse, invalid: err, calls: drain.New()}
+	c := &Client{
+		credential:  func() string { return authorization },
+		maxResponse: s.maxResponse,
+		invalid:     err,
+		calls:       drain.New(),
+	}
 	if c.base, err = s.base(); err != nil {
 		c.invalid = err
 	}
