@@ -16,13 +16,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// asked is a request as a test writes it: method and path, and what else it has.
+// asked describes a request in these tests.
 type asked struct {
 	path          string // "POST /channels/1/messages"
 	authorization string
 	server        string
 	group         string
-	inContext     string // group of the context
+	inContext     string // the group that the context names
 	fields        []string
 }
 
@@ -38,7 +38,7 @@ func (a asked) request(t *testing.T) *Request {
 	return r
 }
 
-// keysOf returns the windows of a request.
+// keysOf returns the keys of all windows of declared limits that apply to a request.
 func keysOf(t *testing.T, m *RESTBucketManager, a asked) ([]limitKey, error) {
 	t.Helper()
 	ctx := context.Background()
@@ -127,7 +127,7 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 	}
 }
 
-// key is a function of PerKey's kind.
+// key is a function for PerKey.
 func (r *Request) key() string { return r.Server }
 
 func newRoute(t *testing.T, method, template string) routes.Route {
@@ -137,8 +137,8 @@ func newRoute(t *testing.T, method, template string) routes.Route {
 	return route
 }
 
-// idOfAge is the id of a message that was sent that long ago. No test may depend on seconds of it, as other tests run
-// meanwhile.
+// idOfAge is the id of a message that was sent that long ago. Other tests run at the same time, so no test may depend
+// on a few seconds of the age.
 func idOfAge(age time.Duration) string {
 	return strconv.FormatInt((time.Now().Add(-age).UnixMilli()-1420070400000)<<22, 10)
 }
@@ -159,7 +159,7 @@ func TestDeclaredLimitsHaveWindowsOfTheirOwn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options []LimitOption
-		apart   []string // which of them have another window
+		apart   []string // keys of other whose requests have another window than base
 	}{
 		{"credentials", nil, []string{"credential", "server"}},
 		{"servers", []LimitOption{AcrossCredentials()}, []string{"server"}},
@@ -235,13 +235,13 @@ func TestAPanicOfPerKeyIsAnErrorOfThatRequest(t *testing.T) {
 	lease, err := m.AcquireRequest(ContextWithGroup(t.Context(), "g"), r)
 	assert.NoError(t, err)
 	lease.Release()
-	for _, path := range []string{"GET /gateway", "GET /gateway/bot"} { // the second was never seen
+	for _, path := range []string{"GET /gateway", "GET /gateway/bot"} { // the manager has never seen the second route
 		_, _, err = m.Predict(asked{path: path}.request(t))
 		assert.ErrorContains(t, err, "panicked: no group")
 	}
 }
 
-// What a function of PerKey does to its Request is lost.
+// A PerKey function gets a copy of the Request: what it changes must not reach the caller's Request.
 func TestPerKeyGetsACopy(t *testing.T) {
 	t.Parallel()
 	m := declaring(t, WithLimit(ForAll(), 5, time.Second, PerKey(func(r *Request) string {
@@ -280,9 +280,9 @@ func TestKnownLimitsApplyToWhatTheySay(t *testing.T) {
 	for name, c := range map[KnownLimit]struct {
 		limit  int
 		period time.Duration
-		same   []asked // all of one window
-		apart  []asked // each of another one
-		no     []asked
+		same   []asked // requests that share one window
+		apart  []asked // requests that have other windows
+		no     []asked // requests to which the limit does not apply
 	}{
 		ChannelNameAndTopic: {2, 10 * time.Minute,
 			[]asked{{path: "PATCH /channels/1", fields: []string{"topic"}}, {path: "PATCH /channels/1", fields: []string{"nsfw", "name"}}},

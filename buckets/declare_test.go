@@ -24,7 +24,7 @@ func TestALimitThatCannotBeDeclaredSaysWhatIsWrong(t *testing.T) {
 			[]string{"WithLimit(POST /channels/{channel_id}/messages 0 per 1s): a limit of 0: expected 1 to 1000000000"}},
 		"limit below 0": {[]buckets.Option{buckets.WithLimit(ok, -3, time.Second, buckets.PerMajor())},
 			[]string{"WithLimit(POST /channels/{channel_id}/messages -3 per 1s per major parameter): a limit of -3: expected 1 to 1000000000"}},
-		"limit that is none": {[]buckets.Option{buckets.WithLimit(ok, 1_000_000_001, time.Second, buckets.Named("n"))},
+		"limit above the maximum": {[]buckets.Option{buckets.WithLimit(ok, 1_000_000_001, time.Second, buckets.Named("n"))},
 			[]string{"WithLimit(n): a limit of 1000000001: expected 1 to 1000000000"}},
 		"period of 0": {[]buckets.Option{buckets.WithLimit(ok, 1, 0, buckets.Named("n"))},
 			[]string{"WithLimit(n): a period of 0s: expected more than 0 and at most 24h0m0s"}},
@@ -93,7 +93,7 @@ func TestAPatternThatMatchesNothingIsAnError(t *testing.T) {
 	}
 }
 
-// Whoever does not look at Start's error learns it from the first request.
+// A caller that ignores Start's error must get the same error from its requests.
 func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager(buckets.WithLimit(buckets.ForAll(), 0, time.Second))
