@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Neither credentials nor the tokens of webhooks and interactions may be seen in anything that can be printed.
+// No printed value, error, log line or JSON may contain a credential or the token of a webhook or interaction.
 func TestTokensAppearNowhere(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const credential = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret"
@@ -92,7 +92,7 @@ func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
 	})
 }
 
-// printed is all that fmt, slog and encoding/json make of a value.
+// printed returns everything that fmt, slog and encoding/json write for a value.
 func printed(value any) string {
 	var out bytes.Buffer
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%+q", "%#q", "%x", "%X", "%d", "%t", "%c", "%U", "%y", "%-400s", "%T"} {
@@ -122,7 +122,7 @@ func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
 	})
 }
 
-// Limiters of other makes get requests, and log them as they please.
+// Other limiters get Requests and may log them, so no form of a printed Request may contain its secrets.
 func TestARequestIsPrintedWithoutItsSecrets(t *testing.T) {
 	t.Parallel()
 	const credential, token = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret", "webhook-secret_0123456789"
