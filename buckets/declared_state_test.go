@@ -186,7 +186,7 @@ func TestSomeoneWhoSetsTheClockFreesNoDeclaredLimit(t *testing.T) {
 			predicted, _, err := m.Predict(&third)
 			require.NoError(t, err)
 			want := 10 * time.Minute
-			if step > time.Hour { // that is too long for a mistake
+			if step > time.Hour { // only time beyond an hour counts as time that has passed
 				want = 0
 			}
 			assert.InDelta(t, want, predicted, float64(time.Second), "%v", step)

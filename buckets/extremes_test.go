@@ -256,7 +256,7 @@ func TestPanicInAStoreAtWorkLeavesNothingLocked(t *testing.T) {
 			other := ask(m, list(1))
 			wait(time.Second)
 			require.True(t, other.granted(), "the lock is free")
-			require.NoError(t, m.Close(), "the outcome that the store did not take does not keep the manager from closing")
+			require.NoError(t, m.Close(), "Close works although the store did not take the outcome")
 		})
 	}
 }

@@ -31,7 +31,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		wait(3 * time.Second)
 		probe.update(limited("messages", 5, 0, 10*time.Second))
 		patient(m, time.Second)
-		as(m, "Bot two", list(1)).update(refused(ratelimits.ClassShared, time.Second)) // another bucket altogether
+		as(m, "Bot two", list(1)).update(refused(ratelimits.ClassShared, time.Second)) // in a bucket of another credential
 		s := m.Stats()
 		assert.Equal(t, 1, s.Waiting)
 		assert.Zero(t, s.InFlight)
@@ -99,9 +99,9 @@ func TestIterationCanBeBrokenOff(t *testing.T) {
 		majors := make(map[string]bool)
 		for b := range m.Buckets() {
 			majors[b.Major] = true
-			discover(t, m, message(1+len(majors)%200), roomy) // no lock is held meanwhile
+			discover(t, m, message(1+len(majors)%200), roomy) // works because no lock is held
 		}
-		assert.Len(t, majors, 201, "200 channels, and the place of discovery")
+		assert.Len(t, majors, 201, "200 channels and the UNKNOWN bucket")
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// allOfThem is more than there is.
+// allOfThem is a limit for Status that is never reached.
 const allOfThem = 1 << 20
 
 func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
@@ -27,7 +27,7 @@ func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
 			discover(t, m, message(channel), limited("h", 1, 0, reset))
 			require.False(t, ask(m, message(channel)).done())
 		}
-		discover(t, m, message(4), limited("h", 1, 0, time.Minute)) // nobody waits
+		discover(t, m, message(4), limited("h", 1, 0, time.Minute)) // a bucket without waiting requests
 		s := m.Status(2)
 		assert.Equal(t, 3, s.BucketsTotal)
 		assert.Equal(t, 3, s.BucketsSeen)
@@ -40,7 +40,7 @@ func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
 	})
 }
 
-// A long queue is a long wait, for the next one.
+// PredictedWait is the wait of the next request, so it must count the whole queue.
 func TestPredictedWaitCountsTheQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -55,7 +55,8 @@ func TestPredictedWaitCountsTheQueue(t *testing.T) {
 	})
 }
 
-// What waits for an outcome has no predicted wait, and may be what is stuck.
+// Requests that wait for an outcome have no predicted wait, but their bucket may be stuck. Status must show the bucket
+// whose requests have waited longest first.
 func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -96,7 +97,7 @@ func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 	}
 }
 
-// What the process before has left is held before anybody asks for it.
+// After RestoreState, Status must show the holds of the process before even if no request has been made.
 func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -111,11 +112,12 @@ func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 		assert.Equal(t, 1, s.BucketsTotal)
 		assert.Equal(t, "h", s.Buckets[0].Hash)
 		require.Len(t, s.Globals, 1)
-		assert.InDelta(t, 20, s.Globals[0].HoldAfter.Seconds(), .1, "the one that is held comes first")
+		assert.InDelta(t, 20, s.Globals[0].HoldAfter.Seconds(), .1, "the global limit that is held comes first")
 	})
 }
 
-// The next one who changes the channel's name will wait, and everybody else will not.
+// Status must show the hold of a sub-limit as SubLimitAfter, because requests without the same fields do not wait for
+// it.
 func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -130,7 +132,7 @@ func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 	})
 }
 
-// A resource that is used up is held for all credentials.
+// A shared 429 holds a resource for all credentials. Status must show the hold for each credential that has the bucket.
 func TestStatusShowsTheHoldOfAResourceForOtherCredentials(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -156,7 +158,7 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 		assert.Equal(t, buckets.LimitSnapshot{
 			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10, Period: time.Second, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
 		}, busy)
-		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01, "in flight, so after two seconds")
+		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01, "the requests are in flight, so the limit opens after two seconds")
 		assert.NotEqual(t, busy.Authentication, idle.Authentication)
 		assert.Equal(t, 10, idle.Limit)
 		assert.Zero(t, idle.InUse+idle.Waiting)
@@ -166,7 +168,8 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 	})
 }
 
-// Nobody waits, and the operator wants to know why nothing will be sent.
+// No request waits, but a global limit is held. Status must show that limit first, so that an operator sees why nothing
+// is sent.
 func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -182,12 +185,13 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 		assert.True(t, s.Globals[0].Probing)
 		assert.Equal(t, 51, s.GlobalsTotal)
 
-		wait(buckets.DefaultPollPeriod) // whatever the garbage collector forgets
+		wait(buckets.DefaultPollPeriod) // the garbage collector runs meanwhile
 		assert.InDelta(t, 10, m.Status(1).Globals[0].HoldAfter.Seconds(), .1)
 	})
 }
 
-// Nobody else leaves while the first one after a refusal is awaited.
+// After a global 429 one request goes first, and the others wait for its outcome. Status must show how long they wait
+// at most.
 func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -226,7 +230,7 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 	})
 }
 
-// However many wait, only so many are looked at.
+// Status must examine a bounded number of buckets, however many have waiting requests.
 func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -259,7 +263,7 @@ func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 		require.False(t, ask(m, message(1)).done())
 		encoded, err := json.Marshal(m.Status(10))
 		require.NoError(t, err)
-		assert.NotContains(t, string(encoded), "<script>", "it may be put into a page")
+		assert.NotContains(t, string(encoded), "<script>", "JSON must be safe inside an HTML page")
 		assert.NotContains(t, string(encoded), bot)
 		var s struct {
 			Time         time.Time
@@ -291,12 +295,12 @@ func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 		}, b)
 		empty, err := json.Marshal(buckets.NewRESTBucketManager().Status(1))
 		require.NoError(t, err)
-		assert.NotContains(t, strings.ReplaceAll(string(empty), `"calls":null`, ""), "null", "a script need not look whether there is a list")
+		assert.NotContains(t, strings.ReplaceAll(string(empty), `"calls":null`, ""), "null", "empty lists are not null")
 		assert.Contains(t, string(empty), `"state":"new"`)
 	})
 }
 
-// Of the windows of declared limits those are shown for which requests wait, the longest line first.
+// Status must show the windows of declared limits for which requests wait, and the longest line first.
 func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour),
@@ -368,7 +372,7 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		}
 		synctest.Wait()
 		s = m.Status(allOfThem)
-		assert.Equal(t, 2, s.DeclaredTotal, "nobody waits for those of channel 1 and of group a any more")
+		assert.Equal(t, 2, s.DeclaredTotal, "no request waits for the windows of channel 1 and of group a any more")
 		assert.Len(t, s.Declared, 2)
 		require.NoError(t, m.Close())
 		assert.Zero(t, m.Status(allOfThem).DeclaredTotal)

@@ -18,14 +18,14 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// waitingRequests returns those of a route's template, in the order in which they are told.
+// waitingRequests returns the waiting requests of a route in the order in which WaitingRequests yields them.
 func waitingRequests(m *buckets.RESTBucketManager, route routes.Route) []buckets.WaitingRequest {
 	all := slices.Collect(m.WaitingRequests())
 	return slices.DeleteFunc(all, func(w buckets.WaitingRequest) bool { return w.Route != route.String() })
 }
 
-// Whoever waits is told a time that is within one window of what happens in calm conditions, whatever limit it is that
-// they wait for.
+// The WaitUntil of each waiting request must be within one period of the time at which it leaves, whatever limit it
+// waits for.
 func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 	t.Parallel()
 	const n = 40
@@ -56,7 +56,7 @@ func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 				discover(t, m, message(1), test.response)
 				wait(time.Minute)
 				var mu sync.Mutex
-				left := map[string][]time.Time{} // by who is told apart: group and channel
+				left := map[string][]time.Time{} // by channel and group
 				for i := range n {
 					channel, group := test.channel(i), "group "+strconv.Itoa(i%groups)
 					buckets.AcquireFunc(context.Background(), m, &buckets.Request{Route: message(channel), Authorization: bot, Group: group},
@@ -68,7 +68,7 @@ func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 							mu.Unlock()
 							lease.Update(test.response)
 						})
-					wait(time.Millisecond) // so that the order is the same in all buckets
+					wait(time.Millisecond) // so that arrivals have the same order in all buckets
 				}
 				sent := map[string]int{}
 				mu.Lock()
@@ -125,7 +125,8 @@ func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
 	})
 }
 
-// Those of a bucket come in the order in which they leave, and each says how many are before it.
+// WaitingRequests must yield the requests of a bucket in the order in which they leave, and Ahead must count those
+// before each.
 func TestWaitingRequestsAreInTheOrderInWhichTheyLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -146,14 +147,14 @@ func TestWaitingRequestsAreInTheOrderInWhichTheyLeave(t *testing.T) {
 			assert.Equal(t, i, w.Ahead)
 		}
 		assert.Len(t, order, 4)
-		assert.Equal(t, 'b', rune(order[1]), "its group's turn is the second: %s", order)
+		assert.Equal(t, 'b', rune(order[1]), "group b has the second turn: %s", order)
 		for range m.WaitingRequests() {
-			break // nobody has to look at all
+			break // the iteration can be stopped
 		}
 	})
 }
 
-// What only an outcome can tell has no time, though there is a limit that is known.
+// Requests wait for the outcome of a probe, so no time is known for them, even if a limit is known.
 func TestWaitingRequestsBehindAProbeHaveNoTime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
