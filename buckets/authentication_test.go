@@ -113,7 +113,8 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 				as(m, credential, message(channel)).update(limited("messages", 5, 4, time.Second))
 			}
 		}
-		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 3, time.Second))
+		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second),
+			"messages", 5, 3, time.Second))
 		two := buckets.Request{Route: message(1), Authorization: "Bot two"}
 		impatient := call(buckets.ContextWithMaxWait(background, time.Second), m, two)
 		assert.Equal(t, ratelimits.ClassShared, tooLong(t, impatient).Class)

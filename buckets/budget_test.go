@@ -25,8 +25,8 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, time.Minute, 4))
 		discover(t, m, message(1), plain(200))
 		for _, r := range []ratelimits.Response{
-			plain(401), plain(403), refused(ratelimits.ClassEdge, time.Second), refused(ratelimits.ClassShared, time.Second),
-			plain(404), plain(500),
+			plain(401), plain(403), refused(ratelimits.ClassEdge, time.Second),
+			refused(ratelimits.ClassShared, time.Second), plain(404), plain(500),
 		} {
 			c := ask(m, message(1))
 			wait(5 * time.Second) // until no hold is left
@@ -121,7 +121,9 @@ func TestEachMarkOfTheBudgetIsToldOnceEachTimeThatItIsPassed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var told []float64
 		m := started(t, buckets.WithInvalidBudget(20, time.Minute, 0), buckets.WithLogger(nil),
-			buckets.WithHooks(buckets.Hooks{BudgetUsed: func(_ context.Context, u buckets.BudgetUsed) { told = append(told, u.Fraction) }}))
+			buckets.WithHooks(buckets.Hooks{BudgetUsed: func(_ context.Context, u buckets.BudgetUsed) {
+				told = append(told, u.Fraction)
+			}}))
 		for range 2 {
 			told = nil
 			for range 20 {

@@ -31,9 +31,12 @@ func BenchmarkBesideLongWork(b *testing.B) {
 	s := newBusyServer(b)
 	m := s.manager
 	refused := ratelimits.Response{
-		Status: 429, Class: ratelimits.ClassUser, HasRetryAfter: true, RetryAfter: time.Hour, Limited: true, Bucket: "messages", Limit: 41,
+		Status: 429, Class: ratelimits.ClassUser, HasRetryAfter: true, RetryAfter: time.Hour,
+		Limited: true, Bucket: "messages", Limit: 41,
 	}
-	global := ratelimits.Response{Status: 429, Class: ratelimits.ClassGlobal, HasRetryAfter: true, RetryAfter: time.Hour}
+	global := ratelimits.Response{
+		Status: 429, Class: ratelimits.ClassGlobal, HasRetryAfter: true, RetryAfter: time.Hour,
+	}
 
 	s.beside("nothing", func() { time.Sleep(300 * time.Millisecond) })
 	s.beside("Status", func() {
@@ -93,7 +96,8 @@ const (
 
 func newBusyServer(b *testing.B) *busyServer {
 	s := &busyServer{B: b, clock: clockwork.NewFakeClock()}
-	s.manager = NewRESTBucketManager(WithClock(s.clock), WithPollPeriod(24*time.Hour), WithMaxRateLimit(longestWait), WithGlobalLimit(0),
+	s.manager = NewRESTBucketManager(WithClock(s.clock), WithPollPeriod(24*time.Hour), WithMaxRateLimit(longestWait),
+		WithGlobalLimit(0),
 		WithInvalidBudget(0, 0, 0))
 	require.NoError(b, s.manager.Start())
 	for i := range 1_000_000 {
@@ -124,7 +128,8 @@ func (s *busyServer) acquire(credential string, route routes.CompiledRoute) Leas
 func (s *busyServer) wait(n int, route func(i int) routes.CompiledRoute) {
 	before := s.manager.Stats().Waiting
 	for i := range n {
-		AcquireFunc(context.Background(), s.manager, &Request{Route: route(i), Authorization: busyBot}, func(lease Lease, err error) {
+		request := &Request{Route: route(i), Authorization: busyBot}
+		AcquireFunc(context.Background(), s.manager, request, func(lease Lease, err error) {
 			if err == nil {
 				lease.Return()
 			}
@@ -203,5 +208,7 @@ func channel(route routes.Route, id int) routes.CompiledRoute {
 }
 
 func endWith(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
-	return ratelimits.Response{Status: 200, Limited: true, Bucket: hash, Limit: limit, Remaining: remaining, ResetAfter: after}
+	return ratelimits.Response{
+		Status: 200, Limited: true, Bucket: hash, Limit: limit, Remaining: remaining, ResetAfter: after,
+	}
 }

@@ -40,7 +40,8 @@ func TestJumpsOfTheWallClockChangeNoWait(t *testing.T) {
 				lease, err := manager.Acquire(t.Context(), route, "Bot x")
 				require.NoError(t, err)
 				lease.Update(ratelimits.Response{
-					Status: 200, Bucket: "b", Limited: true, Limit: 2, Remaining: remaining, ResetAfter: 5 * time.Second,
+					Status: 200, Bucket: "b", Limited: true,
+					Limit: 2, Remaining: remaining, ResetAfter: 5 * time.Second,
 				})
 			}
 			send(1)

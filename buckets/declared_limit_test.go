@@ -27,7 +27,8 @@ func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
 			c := call(context.Background(), m, change("1", "name"))
 			answer(t, c, ample)
 		}
-		third, fourth := call(context.Background(), m, change("1", "name")), call(context.Background(), m, change("1", "name"))
+		third, fourth := call(context.Background(), m, change("1", "name")),
+			call(context.Background(), m, change("1", "name"))
 		require.False(t, third.done())
 		assert.Equal(t, buckets.WaitsForDeclared, snapshot(t, m, "channel").WaitsFor)
 		for _, other := range []buckets.Request{change("1", "nsfw"), change("2", "name")} {
@@ -45,8 +46,9 @@ func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
 
 func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Minute), buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 20*time.Second,
-			buckets.Named("two"), buckets.PerMajor()))
+		m := started(t, buckets.WithMaxRateLimit(time.Minute),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 20*time.Second,
+				buckets.Named("two"), buckets.PerMajor()))
 		ample := limited("messages", 100, 90, time.Second)
 		for range 2 {
 			discover(t, m, message(1), ample)
@@ -55,8 +57,10 @@ func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 			predicted, because, err := m.Predict(request(message(1)))
 			require.NoError(t, err)
 			assert.Equal(t, buckets.WaitsForDeclared, because)
-			assert.InDelta(t, time.Duration(1+waiting/2)*20*time.Second, predicted, float64(time.Second), "%d wait already", waiting)
-			buckets.AcquireFunc(context.Background(), m, request(message(1)), func(lease buckets.Lease, err error) { lease.Update(ample) })
+			assert.InDelta(t, time.Duration(1+waiting/2)*20*time.Second, predicted, float64(time.Second),
+				"%d requests wait already", waiting)
+			buckets.AcquireFunc(context.Background(), m, request(message(1)),
+				func(lease buckets.Lease, err error) { lease.Update(ample) })
 		}
 		_, err := m.AcquireRequest(context.Background(), request(message(1)))
 		var tooLong *ratelimits.TooLongError
@@ -144,7 +148,8 @@ func TestGroupsAndKeysAreNotMixedUp(t *testing.T) {
 			group   string
 			channel int
 		}{{"1", 23}, {"12", 3}} {
-			c := call(context.Background(), m, buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
+			c := call(context.Background(), m,
+				buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
 			require.True(t, c.granted(), "%+v", of)
 			c.update(roomy)
 		}
@@ -167,7 +172,8 @@ func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
 		"per group": {buckets.PerGroup()},
 	} {
 		subtest(t, name, func(t *testing.T) {
-			m := started(t, buckets.WithMaxRateLimit(10*time.Second), buckets.WithLimit(buckets.ForAll(), 100, time.Minute, options...))
+			m := started(t, buckets.WithMaxRateLimit(10*time.Second),
+				buckets.WithLimit(buckets.ForAll(), 100, time.Minute, options...))
 			used := limited("messages", 1, 0, time.Second)
 			discover(t, m, message(1), used)
 			var longest time.Duration
@@ -213,7 +219,8 @@ func (c *countingClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &countingClock{Clock: clockwork.NewRealClock()}
-		m := started(t, buckets.WithClock(clock), buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, 10*time.Second))
+		m := started(t, buckets.WithClock(clock), buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithLimit(buckets.ForAll(), 2, 10*time.Second))
 		ample := limited("messages", 100, 99, time.Second)
 		discover(t, m, message(1), ample)
 		first := ask(m, message(1))
@@ -241,7 +248,8 @@ func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, time.Minute))
 		ample := limited("messages", 100, 99, time.Second)
 		discover(t, m, message(1), ample)
-		m.UpdateRateLimits(message(2), bot, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+		m.UpdateRateLimits(message(2), bot,
+			inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
 		m.UpdateRateLimits(message(1), bot, ample)
 		c := ask(m, message(1))
 		require.False(t, c.done(), "two requests have been sent")
@@ -271,7 +279,8 @@ func TestAReservationThatIsPutOffHoldsUpNobody(t *testing.T) {
 		wait(10*time.Second + roundings)
 		require.False(t, first.done())
 		require.True(t, second.granted())
-		require.False(t, third.done(), "the permit is reserved for the first request, which leaves before the bucket opens again")
+		require.False(t, third.done(),
+			"the permit is reserved for the first request, which leaves before the bucket opens again")
 		second.update(limited("posts", 2, 1, period))
 		wait(10 * time.Second)
 		late.update(refused(ratelimits.ClassGlobal, 10*time.Minute))
@@ -299,7 +308,8 @@ func TestAReservationThatIsPutOffFreesDeclaredLimitsAtOnce(t *testing.T) {
 		}
 		wait(11 * time.Second) // now both wait for the declared limit
 		c := ask(m, list(1))
-		require.False(t, c.done(), "the last permit of the 5-minute limit is reserved for the first message, which leaves in 3 minutes")
+		require.False(t, c.done(),
+			"the last permit of the 5-minute limit is reserved for the first message, which leaves in 3 minutes")
 		other.update(inBucket(refused(ratelimits.ClassShared, 10*time.Minute), "messages", 5, 4, time.Second))
 		assert.True(t, c.granted(), "the message leaves in ten minutes at the earliest")
 	})

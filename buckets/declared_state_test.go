@@ -16,7 +16,8 @@ import (
 
 // renames returns the options of managers that know the limit of 2 changes of a channel's name in 10 minutes.
 func renames() []buckets.Option {
-	return []buckets.Option{buckets.WithMaxRateLimit(24 * time.Hour), buckets.WithKnownLimits(buckets.ChannelNameAndTopic)}
+	return []buckets.Option{buckets.WithMaxRateLimit(24 * time.Hour),
+		buckets.WithKnownLimits(buckets.ChannelNameAndTopic)}
 }
 
 // use sends a request that is answered without limit headers.
@@ -47,7 +48,8 @@ func TestDeclaredLimitGoesOnInTheNextProcess(t *testing.T) {
 			require.NoError(t, m.Close())
 			m = successor(t, state, renames()...)
 			third := call(context.Background(), m, change("1", "name"))
-			other, elsewhere := call(context.Background(), m, change("2", "name")), call(context.Background(), m, change("3", "name"))
+			other, elsewhere := call(context.Background(), m, change("2", "name")),
+				call(context.Background(), m, change("3", "name"))
 			assert.Equal(t, test.clean, other.granted(), "one permit is left")
 			assert.Equal(t, test.clean, elsewhere.granted(), "no request was sent there")
 			require.False(t, third.done())

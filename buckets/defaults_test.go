@@ -40,7 +40,8 @@ func TestBucketIsEvictedTenSecondsAfterItsResetByDefault(t *testing.T) {
 func TestWaitOfFiveMinutesIsAcceptedByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 301*time.Second), "messages", 5, 0, time.Second))
+		discover(t, m, message(1),
+			inBucket(refused(ratelimits.ClassUser, 301*time.Second), "messages", 5, 0, time.Second))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, ask(m, message(1)).failed(), &tooLong)
 		assert.Equal(t, 300*time.Second, tooLong.Max)

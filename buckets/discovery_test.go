@@ -96,7 +96,9 @@ func byChannel(call discordsim.Call) discordsim.Variant {
 func TestHashOfItsOwnForEachChannel(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{
-		"fixed": discordsim.Fixed(5, time.Second), "sliding": discordsim.Sliding(5, time.Second), "leaky": discordsim.Leaky(5, time.Second),
+		"fixed":   discordsim.Fixed(5, time.Second),
+		"sliding": discordsim.Sliding(5, time.Second),
+		"leaky":   discordsim.Leaky(5, time.Second),
 	} {
 		subtest(t, name, func(t *testing.T) {
 			config := one(discordsim.Rule{Quota: quota, Vary: byChannel})
@@ -121,10 +123,13 @@ func TestHashOfItsOwnForEachChannel(t *testing.T) {
 // Three hashes are shared by three channels each. Each channel must end in the bucket of its own hash.
 func TestHashForSomeChannels(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Vary: func(call discordsim.Call) discordsim.Variant {
-			n, _ := strconv.Atoi(call.Major)
-			return discordsim.Variant{Hash: "group " + strconv.Itoa(n%3)}
-		}}))
+		w := newWorld(t, one(discordsim.Rule{
+			Quota: discordsim.Fixed(5, time.Second),
+			Vary: func(call discordsim.Call) discordsim.Variant {
+				n, _ := strconv.Atoi(call.Major)
+				return discordsim.Variant{Hash: "group " + strconv.Itoa(n%3)}
+			},
+		}))
 		for range 30 {
 			for channel := range 9 {
 				w.post(channel+1, 1)
@@ -156,7 +161,8 @@ func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 		third, fourth := ask(m, message(3)), ask(m, message(4))
 		assert.True(t, third.granted())
 		assert.Equal(t, 1, bucketOfMajor(t, m, "new", "3").InFlight)
-		assert.False(t, fourth.granted(), "the channel had used up the old bucket, and the new one may have the same count")
+		assert.False(t, fourth.granted(),
+			"the channel had used up the old bucket, and the new one may have the same count")
 		third.update(limited("new", 5, 3, 10*time.Second))
 		wait(11 * time.Second)
 		require.True(t, fourth.granted())
@@ -452,13 +458,16 @@ func TestRoutesThatAgreeAgainShareTheirBucketAfterOneWasForgotten(t *testing.T) 
 // own hashes like any other.
 func TestChannelThatIsNotThereIsLimitedByItsOwnHash(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, 10*time.Second), Vary: func(call discordsim.Call) discordsim.Variant {
-			v := byChannel(call)
-			if call.Major != "1" {
-				v.Status = 404
-			}
-			return v
-		}}))
+		w := newWorld(t, one(discordsim.Rule{
+			Quota: discordsim.Fixed(5, 10*time.Second),
+			Vary: func(call discordsim.Call) discordsim.Variant {
+				v := byChannel(call)
+				if call.Major != "1" {
+					v.Status = 404
+				}
+				return v
+			},
+		}))
 		w.post(1, 1)
 		w.finish()
 		for channel := range 4 {

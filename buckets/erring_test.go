@@ -99,7 +99,8 @@ func TestManyFollowUpsThatFailAreConcurrentAndForgotten(t *testing.T) {
 	t.Parallel()
 	const many = 9000
 	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithInvalidBudget(0, 0, 0)) // so many requests in flight would exceed their share of a budget
+		// So many requests in flight would exceed their share of a budget.
+		m := started(t, buckets.WithInvalidBudget(0, 0, 0))
 		ask(m, followUp(0)).update(plain(404))
 		leases := make([]buckets.Lease, many)
 		for i := range leases {
@@ -134,7 +135,8 @@ func TestErrorsOfAFamilyGoOneAtATimeInAChannel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, react(1))
-		in1, in2 := []*caller{ask(m, unreact(1)), ask(m, unreactAll(1))}, []*caller{ask(m, unreact(2)), ask(m, react(2))}
+		in1, in2 := []*caller{ask(m, unreact(1)), ask(m, unreactAll(1))},
+			[]*caller{ask(m, unreact(2)), ask(m, react(2))}
 		probe.update(plain(404))
 		require.Equal(t, 1, granted(t, in1))
 		require.Equal(t, 1, granted(t, in2))
@@ -182,7 +184,8 @@ func TestErringRoutesAreUnknownAfterARestart(t *testing.T) {
 		both := asks(m, message(1), 2)
 		assert.Equal(t, 1, granted(t, both))
 		assert.True(t, ask(m, message(2)).granted())
-		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")), ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
+		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")),
+			ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
 		assert.Equal(t, 1, granted(t, members))
 	})
 }

@@ -31,7 +31,9 @@ func ExampleWithLimit() {
 	}
 
 	for range 3 {
-		request := buckets.Request{Route: route, Authorization: "Bot my-token", Fields: func() []string { return []string{"name"} }}
+		request := buckets.Request{
+			Route: route, Authorization: "Bot my-token", Fields: func() []string { return []string{"name"} },
+		}
 		lease, err := manager.AcquireRequest(context.Background(), &request)
 		var tooLong *ratelimits.TooLongError
 		if errors.As(err, &tooLong) {
@@ -63,7 +65,8 @@ func ExampleContextWithGroup() {
 	if err != nil {
 		panic(err)
 	}
-	first, err := manager.Acquire(context.Background(), route, "Bot my-token") // the other requests wait for its response
+	// The other requests wait for the response to this one.
+	first, err := manager.Acquire(context.Background(), route, "Bot my-token")
 	if err != nil {
 		panic(err)
 	}
@@ -146,7 +149,8 @@ func ExampleRESTBucketManager_WaitingRequests() {
 	}
 
 	for w := range manager.WaitingRequests() {
-		fmt.Printf("%s of %s: %d ahead, %s for %s\n", w.Route, w.Major, w.Ahead, w.WaitAfter.Round(time.Minute), w.WaitsFor)
+		fmt.Printf("%s of %s: %d ahead, %s for %s\n",
+			w.Route, w.Major, w.Ahead, w.WaitAfter.Round(time.Minute), w.WaitsFor)
 	}
 	// Output:
 	// POST /channels/{channel_id}/messages of 1: 0 ahead, 1h0m0s for window

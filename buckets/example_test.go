@@ -18,7 +18,8 @@ import (
 // discord returns a fake Discord that accepts the given number of messages an hour in each channel. The caller closes
 // it.
 func discord(messages int) *discordtest.Server {
-	return discordtest.NewServer(nil, discordtest.Window("create_message", messages, time.Hour).Bucket("80c17d2f203122d936070c88c8d10f33"))
+	return discordtest.NewServer(nil,
+		discordtest.Window("create_message", messages, time.Hour).Bucket("80c17d2f203122d936070c88c8d10f33"))
 }
 
 // The whole life of a manager that decides when requests of an HTTP client are sent.
@@ -167,7 +168,8 @@ func ExampleRESTBucketManager_Buckets() {
 		if bucket.Hash == buckets.UnknownHash {
 			continue // the bucket of routes whose bucket hash no response has named yet
 		}
-		fmt.Printf("bucket %.8s of channel %s: %d of %d left\n", bucket.Hash, bucket.Major, bucket.Remaining, bucket.Limit)
+		fmt.Printf("bucket %.8s of channel %s: %d of %d left\n",
+			bucket.Hash, bucket.Major, bucket.Remaining, bucket.Limit)
 		fmt.Println("everything is back in", bucket.ResetAfter.Round(time.Minute))
 	}
 	// Output:
@@ -188,7 +190,8 @@ func ExampleRESTBucketManager_AcquireRequest() {
 		panic(err)
 	}
 	answers := []ratelimits.Response{ // the first attempt is refused
-		ratelimits.ParseResponse(http.StatusTooManyRequests, http.Header{}, []byte(`{"message": "…", "retry_after": 0.001, "global": false}`)),
+		ratelimits.ParseResponse(http.StatusTooManyRequests, http.Header{},
+			[]byte(`{"message": "…", "retry_after": 0.001, "global": false}`)),
 		ratelimits.ParseResponse(http.StatusOK, http.Header{}, nil),
 	}
 
@@ -232,7 +235,9 @@ func ExampleRESTBucketManager_RestoreState() {
 		if err != nil {
 			fmt.Println("not sent:", errors.As(err, new(*ratelimits.TooLongError)))
 		}
-		lease.Update(ratelimits.Response{Status: http.StatusOK, Limited: true, Bucket: "80c17d2f", Limit: 1, ResetAfter: time.Hour})
+		lease.Update(ratelimits.Response{
+			Status: http.StatusOK, Limited: true, Bucket: "80c17d2f", Limit: 1, ResetAfter: time.Hour,
+		})
 
 		// At intervals, in case the program is killed:
 		if err := manager.WriteState(io.Discard); err != nil {

@@ -260,7 +260,7 @@ func mapTypeOf(t reflect.Type) mapType {
 }
 
 func mapsOf[K comparable, V any]() mapType {
-	return mapType{reflect.TypeFor[map[K]V](), mapReader[K, V], func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) func() {
+	save := func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) func() {
 		m := *(*map[K]V)(p)
 		saved := maps.Clone(m)
 		for key, value := range saved {
@@ -270,7 +270,8 @@ func mapsOf[K comparable, V any]() mapType {
 			clear(m)
 			maps.Copy(m, saved)
 		}
-	}}
+	}
+	return mapType{reflect.TypeFor[map[K]V](), mapReader[K, V], save}
 }
 
 // mapReader reads a map in the order of its keys' digests, for which pointers in keys are not followed.

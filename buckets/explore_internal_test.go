@@ -257,7 +257,8 @@ func TestNoOrderOfEventsGoesWrong(t *testing.T) {
 			x, start := &explorer{world: &w}, time.Now()
 			wrong := x.explore(depth)
 			states += len(x.nodes)
-			t.Logf("%d states of %d stories, in %v", len(x.nodes), x.played.Load(), time.Since(start).Round(time.Millisecond))
+			t.Logf("%d states of %d stories, in %v", len(x.nodes), x.played.Load(),
+				time.Since(start).Round(time.Millisecond))
 			if wrong != nil {
 				t.Errorf("%d events that go wrong:\n%s", len(wrong), tell(&w, wrong))
 			}

@@ -158,7 +158,8 @@ func (s *objectGraph) saveSlice(p unsafe.Pointer, f *follower) {
 	if len(list) == 0 || !s.isNew(first, f, len(list)) {
 		return
 	}
-	object := savedObject{reflect.NewAt(f.of, p).Elem().Slice(0, len(list)), reflect.MakeSlice(f.of, len(list), len(list))}
+	object := savedObject{reflect.NewAt(f.of, p).Elem().Slice(0, len(list)),
+		reflect.MakeSlice(f.of, len(list), len(list))}
 	reflect.Copy(object.saved, object.value)
 	s.slices = append(s.slices, object)
 	for i := 0; i < len(list) && f.elem.follow != nil; i++ {

@@ -397,7 +397,8 @@ func (l *life) end(i int, how answer) {
 		refuse(ratelimits.ClassEdge, wait)
 	case lost:
 		c.used = min(c.used+1, bucketLimit)
-		c.others = c.others || l.known[a.kind.route] == nowhereYet // the manager cannot know in which bucket the request was counted
+		// The manager cannot know in which bucket the request was counted.
+		c.others = c.others || l.known[a.kind.route] == nowhereYet
 		r = ratelimits.Response{}
 	}
 	if r.Limited {

@@ -29,7 +29,8 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 	t.Parallel()
 	durations := []time.Duration{math.MinInt64, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64}
 	numbers := []int{math.MinInt, -1, 0, 1, 1 << 31, 1 << 40, math.MaxInt}
-	options := map[string]buckets.Option{"nothing": nil, "no clock": buckets.WithClock(nil), "no logger": buckets.WithLogger(nil)}
+	options := map[string]buckets.Option{"nothing": nil, "no clock": buckets.WithClock(nil),
+		"no logger": buckets.WithLogger(nil)}
 	for _, d := range durations {
 		options["max rate limit "+d.String()] = buckets.WithMaxRateLimit(d)
 		options["poll period "+d.String()] = buckets.WithPollPeriod(d)
@@ -115,7 +116,8 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 		"logger":  buckets.WithLogger(slog.New(angry{})),
 	} {
 		subtest(t, name, func(t *testing.T) {
-			m := buckets.NewRESTBucketManager(option, buckets.WithInvalidBudget(4, time.Minute, 0), buckets.WithGlobalLimit(0))
+			m := buckets.NewRESTBucketManager(option,
+				buckets.WithInvalidBudget(4, time.Minute, 0), buckets.WithGlobalLimit(0))
 			require.NoError(t, m.Start())
 			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 			first := ask(m, message(1))
@@ -325,8 +327,10 @@ func TestResponsesWithFieldsAtTheirExtremesHoldNothingForEver(t *testing.T) {
 
 // nonsense draws a response with random and mostly invalid values.
 func nonsense(t *rapid.T) ratelimits.Response {
-	number := rapid.SampledFrom([]string{"", "0", "1", "5", "-1", "NaN", "1e400", "2147483647", "99999999999", "0.000", "x"})
-	seconds := rapid.SampledFrom([]string{"", "0", "0.001", "1", "-5", "Inf", "315360000", "1e9", "82721", "1e300", "soon"})
+	number := rapid.SampledFrom([]string{"", "0", "1", "5", "-1", "NaN", "1e400", "2147483647",
+		"99999999999", "0.000", "x"})
+	seconds := rapid.SampledFrom([]string{"", "0", "0.001", "1", "-5", "Inf",
+		"315360000", "1e9", "82721", "1e300", "soon"})
 	header := http.Header{}
 	set := func(name string, values *rapid.Generator[string]) {
 		if v := values.Draw(t, name); v != "" {
@@ -340,7 +344,8 @@ func nonsense(t *rapid.T) ratelimits.Response {
 	set("Retry-After", seconds)
 	set("X-RateLimit-Scope", rapid.SampledFrom([]string{"", "user", "shared", "global", "nobody"}))
 	status := rapid.SampledFrom([]int{200, 200, 204, 404, 429, 500, 0}).Draw(t, "status")
-	body := rapid.SampledFrom([]string{"", "{}", "<html>", `{"retry_after": 1e9}`, `{"retry_after": 0.1, "global": true}`, "[", "null"}).Draw(t, "body")
+	body := rapid.SampledFrom([]string{"", "{}", "<html>", `{"retry_after": 1e9}`,
+		`{"retry_after": 0.1, "global": true}`, "[", "null"}).Draw(t, "body")
 	return ratelimits.ParseResponse(status, header, []byte(body))
 }
 
@@ -380,7 +385,8 @@ func TestNonsenseHeals(t *testing.T) {
 		var slow, again time.Duration
 		var sent int
 		synctest.Test(t, func(t *testing.T) {
-			manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(1000*time.Hour), buckets.WithPollPeriod(time.Hour))
+			manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(1000*time.Hour),
+				buckets.WithPollPeriod(time.Hour))
 			require.NoError(t, manager.Start())
 			defer manager.Close()
 			route, err := routes.CreateMessage.Compile("1")
@@ -452,7 +458,8 @@ func TestADifferentHashEachTimeDoesNotGrowMemory(t *testing.T) {
 			lease, err := manager.Acquire(t.Context(), route, "Bot x")
 			require.NoError(t, err)
 			lease.Update(ratelimits.Response{
-				Status: 200, Bucket: "hash" + strconv.Itoa(i), Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Millisecond,
+				Status: 200, Bucket: "hash" + strconv.Itoa(i),
+				Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Millisecond,
 			})
 			time.Sleep(10 * time.Millisecond)
 		}

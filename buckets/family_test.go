@@ -58,7 +58,8 @@ func TestOneRouteOfAFamilyIsProbedForAll(t *testing.T) {
 func reactionsOf() discordsim.Config {
 	return discordsim.Config{
 		Rules: []discordsim.Rule{{
-			Path: "/channels/{id}/messages/{id}/reactions/**", Quota: discordsim.Fixed(1, 250*time.Millisecond), Hash: "reactions",
+			Path: "/channels/{id}/messages/{id}/reactions/**", Hash: "reactions",
+			Quota: discordsim.Fixed(1, 250*time.Millisecond),
 		}},
 		Global: discordsim.Unlimited(),
 	}
@@ -78,7 +79,8 @@ func TestRoutesOfAFamilyThatAreUsedForTheFirstTimeAtOnceAreNotRefused(t *testing
 			assert.Equal(t, 1, w.Report().MaxInFlight, "one request goes first")
 			elapsed := w.finish()
 			assert.Zero(t, w.Report().Refused.Total())
-			assert.Less(t, elapsed, 650*time.Millisecond, "three requests in a channel, 250 ms apart, and a round trip for discovery")
+			assert.Less(t, elapsed, 650*time.Millisecond,
+				"three requests in a channel, 250 ms apart, and a round trip for discovery")
 		})
 	}
 }
@@ -113,7 +115,8 @@ func TestFamilyWithTwoHashes(t *testing.T) {
 		require.Equal(t, 1, granted(t, others), "the first request of the route goes alone")
 		others[0].update(limited("removing", 2, 1, time.Minute))
 		assert.Equal(t, 2, granted(t, others), "as many as the route's own bucket allows")
-		assert.Equal(t, 4, bucketOfMajor(t, m, "adding", "1").Remaining, "no request stays charged in the bucket that did not count it")
+		assert.Equal(t, 4, bucketOfMajor(t, m, "adding", "1").Remaining,
+			"no request stays charged in the bucket that did not count it")
 		later := ask(m, unreact(2))
 		require.True(t, later.granted())
 		assert.Equal(t, 1, bucketOfMajor(t, m, "removing", "2").InFlight, "the whole route has moved")
@@ -166,7 +169,8 @@ func TestAMistakeIsNotRepeatedWhenTheRouteHasBeenForgotten(t *testing.T) {
 		again, more := ask(m, unreact(1)), ask(m, unreact(1))
 		require.True(t, again.granted(), "the route waits for the bucket of a hint that was wrong")
 		require.False(t, more.granted(), "the route is unknown, so one request goes first")
-		assert.Equal(t, "DELETE /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me", snapshot(t, m, buckets.UnknownHash).Route)
+		assert.Equal(t, "DELETE /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me",
+			snapshot(t, m, buckets.UnknownHash).Route)
 		again.update(limited("removing", 5, 4, time.Second))
 		require.True(t, more.granted())
 	})
@@ -257,7 +261,8 @@ func TestAFamilyMovesWithItsHash(t *testing.T) {
 		assert.Equal(t, 1, bucketOfMajor(t, m, "after", "1").InFlight, "the hint is the family's latest hash")
 		c.update(limited("after", 5, 3, time.Second))
 		c = ask(m, unreact(1))
-		assert.Equal(t, 1, bucketOfMajor(t, m, "before", "1").InFlight, "the route's own responses have named that hash")
+		assert.Equal(t, 1, bucketOfMajor(t, m, "before", "1").InFlight,
+			"the route's own responses have named that hash")
 		c.update(limited("after", 5, 2, time.Second))
 		discover(t, m, unreact(1), limited("after", 5, 1, time.Second))
 	})
@@ -308,7 +313,8 @@ func TestFamiliesAreKnownAfterARestart(t *testing.T) {
 
 		m = started(t)
 		require.NoError(t, m.RestoreState(&state))
-		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")), ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
+		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")),
+			ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
 		require.Equal(t, 1, granted(t, members), "both routes are still unknown and share one bucket")
 		first := ask(m, unreactAll(1))
 		require.True(t, first.granted())
@@ -440,7 +446,8 @@ func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
 				}
 				elapsed := w.finish()
 				assert.LessOrEqual(t, w.Report().Refused.Total(), channels)
-				assert.Less(t, elapsed, 4*time.Second, "twelve requests in a channel, 250 ms apart, and the delay by a refusal")
+				assert.Less(t, elapsed, 4*time.Second,
+					"twelve requests in a channel, 250 ms apart, and the delay by a refusal")
 			})
 		}
 	}
@@ -548,11 +555,12 @@ func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 2, 3, 5, 10} {
 		bubble(t, func(t *testing.T) {
-			w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(limit, time.Second), Hash: "common", Faults: []discordsim.Fault{
-				{Edit: func(c discordsim.Call, r *discordsim.Response) {
+			w := newWorld(t, one(discordsim.Rule{
+				Quota: discordsim.Fixed(limit, time.Second), Hash: "common",
+				Faults: []discordsim.Fault{{Edit: func(c discordsim.Call, r *discordsim.Response) {
 					r.Header.Set("X-RateLimit-Bucket", fmt.Sprint("hash ", c.N))
-				}},
-			}}))
+				}}},
+			}))
 			for i := range 60 {
 				w.send(context.Background(), "DELETE", "/channels/1/messages/"+strconv.Itoa(1+i), nil)
 			}

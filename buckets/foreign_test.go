@@ -59,7 +59,8 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 		assert.True(t, other.granted())
 		other.update(limited("common", 50, 49, time.Minute))
 		for channel := 3; channel < 6; channel++ { // 429s of a single route are no proof of a foreign bucket either
-			ask(m, compile(routes.GetChannel, "3")).update(inBucket(refused(ratelimits.ClassUser, time.Second), "channel", 5, 0, time.Second))
+			ask(m, compile(routes.GetChannel, "3")).update(inBucket(refused(ratelimits.ClassUser, time.Second),
+				"channel", 5, 0, time.Second))
 			wait(2 * time.Second)
 		}
 		for b := range m.Buckets() {

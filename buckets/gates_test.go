@@ -135,7 +135,8 @@ var gates = []gate{
 		name:   "hold of the bucket",
 		reason: buckets.WaitsForWindow, after: time.Second + time.Millisecond, class: ratelimits.ClassUser,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
 			return pass(2 * time.Second)
 		},
 	},
@@ -143,7 +144,8 @@ var gates = []gate{
 		name:   "hold of the resource",
 		reason: buckets.WaitsForShared, after: time.Second + time.Millisecond, class: ratelimits.ClassShared,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
 			return pass(2 * time.Second)
 		},
 	},
@@ -151,7 +153,8 @@ var gates = []gate{
 		name:   "probe after a hold",
 		reason: buckets.WaitsForProbe,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
 			wait(2 * time.Second)
 			probe := ask(m, message(1))
 			require.True(t, probe.granted())

@@ -40,7 +40,10 @@ func (l *sentLog) take() (groups []string) {
 
 // queueUp lets n requests of a group wait. When one is sent, it adds the group to sent and ends the lease with r at
 // once.
-func queueUp(m *buckets.RESTBucketManager, route func(i int) routes.CompiledRoute, group string, n int, r ratelimits.Response, sent *sentLog) {
+func queueUp(
+	m *buckets.RESTBucketManager, route func(i int) routes.CompiledRoute, group string, n int, r ratelimits.Response,
+	sent *sentLog,
+) {
 	for i := range n {
 		request := &buckets.Request{Route: route(i), Authorization: bot, Group: group}
 		buckets.AcquireFunc(context.Background(), m, request, func(lease buckets.Lease, err error) {
@@ -158,7 +161,9 @@ func TestPredictedWaitInLineCountsTheTurnsOfGroups(t *testing.T) {
 		queueUp(m, message, "a", 1000, plain(200), &sent)
 		queueUp(m, always(message(1)), "b", 1, plain(200), &sent)
 		sent.take()
-		for group, want := range map[string]time.Duration{"b": 2 * time.Second, "c": 2 * time.Second, "a": 201 * time.Second} {
+		for group, want := range map[string]time.Duration{
+			"b": 2 * time.Second, "c": 2 * time.Second, "a": 201 * time.Second,
+		} {
 			predicted, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot, Group: group})
 			require.NoError(t, err)
 			assert.InDelta(t, want, predicted, float64(time.Second), "%s", group)

@@ -51,13 +51,17 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		assert.Equal(t, buckets.Waiting{Route: route, Major: "1", Wait: 10*time.Second + time.Millisecond}, waiting[0])
 
 		updateAll(together, refused(ratelimits.ClassUser, 20*time.Second))
-		assert.Equal(t, []buckets.Held{{Class: ratelimits.ClassUser, Route: route, Major: "1", Wait: 20*time.Second + time.Millisecond}}, held)
+		assert.Equal(t, []buckets.Held{{
+			Class: ratelimits.ClassUser, Route: route, Major: "1", Wait: 20*time.Second + time.Millisecond,
+		}}, held)
 		m.Throttle(time.Second)
 		assert.Equal(t, buckets.Held{Class: ratelimits.ClassGlobal, Wait: time.Second}, held[1])
 
 		ask(m, callback(1)).update(plain(401))
 		require.Len(t, budget, 1)
-		assert.Equal(t, buckets.BudgetUsed{Route: callback(1).Route().String(), Major: "1:…", Used: 2, Limit: 4, Period: time.Hour, Fraction: 0.5}, budget[0])
+		assert.Equal(t, buckets.BudgetUsed{
+			Route: callback(1).Route().String(), Major: "1:…", Used: 2, Limit: 4, Period: time.Hour, Fraction: 0.5,
+		}, budget[0])
 		ask(m, callback(1)).update(plain(401))
 		require.Len(t, budget, 2)
 		assert.InDelta(t, 0.75, budget[1].Fraction, 0)
@@ -73,7 +77,8 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{
-		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassSubLimit, ratelimits.ClassGlobal, ratelimits.ClassEdge,
+		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassSubLimit,
+		ratelimits.ClassGlobal, ratelimits.ClassEdge,
 	} {
 		subtest(t, class.String(), func(t *testing.T) {
 			var log bytes.Buffer
@@ -82,7 +87,8 @@ func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 			for range 2 {
 				together := asks(m, message(1), 3)
 				for i, c := range together {
-					answer(t, c, inBucket(refused(class, time.Duration(2+i)*time.Second), "messages", 100, 80, time.Minute))
+					answer(t, c,
+						inBucket(refused(class, time.Duration(2+i)*time.Second), "messages", 100, 80, time.Minute))
 				}
 				wait(2 * time.Minute)
 				probe := ask(m, message(1))
@@ -97,7 +103,8 @@ func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 func TestDebuggingIsForALoggerThatWantsIt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log bytes.Buffer
-		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		handler := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
+		m := started(t, buckets.WithLogger(slog.New(handler)))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		queued := ask(m, message(1))
 		assert.Contains(t, log.String(), "level=DEBUG")
@@ -130,7 +137,8 @@ func TestWarningsGoToTheDefaultLoggerUnlessThereIsNone(t *testing.T) {
 				ask(m, message(1)).cancel()
 			})
 			assert.Equal(t, c.warnings, strings.Count(log.String(), "WARN"))
-			assert.Zero(t, strings.Count(log.String(), "DEBUG"), "debug lines are only for a logger given by WithLogger")
+			assert.Zero(t, strings.Count(log.String(), "DEBUG"),
+				"debug lines are only for a logger given by WithLogger")
 		})
 	}
 }
@@ -138,7 +146,9 @@ func TestWarningsGoToTheDefaultLoggerUnlessThereIsNone(t *testing.T) {
 // A hook or a Fields function panics. No request may stay in a queue or in flight.
 func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { panic("of the hook") }}))
+		m := started(t, buckets.WithHooks(buckets.Hooks{
+			Waiting: func(context.Context, buckets.Waiting) { panic("of the hook") },
+		}))
 		probe := ask(m, message(1))
 		func() {
 			defer func() { assert.Equal(t, "of the hook", recover()) }()
@@ -148,7 +158,8 @@ func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 		assert.Zero(t, m.Stats().Waiting)
 		assert.Zero(t, m.Stats().InFlight)
 
-		request := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { panic("of the fields") }}
+		request := buckets.Request{Route: message(1), Authorization: bot,
+			Fields: func() []string { panic("of the fields") }}
 		lease, err := m.AcquireRequest(t.Context(), &request)
 		require.NoError(t, err)
 		lease.Update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 100, 80, time.Minute))
@@ -252,11 +263,12 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		told := make(map[string][]any)
 		log := &contexts{names: make(map[string][]any)}
 		tell := func(hook string, ctx context.Context) { told[hook] = append(told[hook], ctx.Value(contextKey{})) }
-		m := started(t, buckets.WithInvalidBudget(4, time.Hour, 0), buckets.WithLogger(slog.New(log)), buckets.WithHooks(buckets.Hooks{
-			Waiting:    func(ctx context.Context, _ buckets.Waiting) { tell("waiting", ctx) },
-			Held:       func(ctx context.Context, _ buckets.Held) { tell("held", ctx) },
-			BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { tell("budget", ctx) },
-		}))
+		m := started(t, buckets.WithInvalidBudget(4, time.Hour, 0), buckets.WithLogger(slog.New(log)),
+			buckets.WithHooks(buckets.Hooks{
+				Waiting:    func(ctx context.Context, _ buckets.Waiting) { tell("waiting", ctx) },
+				Held:       func(ctx context.Context, _ buckets.Held) { tell("held", ctx) },
+				BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { tell("budget", ctx) },
+			}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		request := func(name string) *caller {
 			return call(named(name), m, buckets.Request{Route: message(1), Authorization: bot})
@@ -289,7 +301,8 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		assert.Equal(t, []any{"waited", "at once", "second", "async", nil}, told["held"])
 		assert.Equal(t, []any{"at once", "second", "async"}, told["budget"])
 		assert.Equal(t, []any{"waited"}, log.names["request waits"])
-		assert.Equal(t, []any{"waited", "at once", "second"}, log.names["requests are held"], "later holds of the same classes are not logged at once")
+		assert.Equal(t, []any{"waited", "at once", "second"}, log.names["requests are held"],
+			"later holds of the same classes are not logged at once")
 	})
 }
 
@@ -299,10 +312,11 @@ func TestContextsOfHooksAndLogsHaveNotEndedWithTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var ended []error
 		note := func(ctx context.Context) { ended = append(ended, ctx.Err()) }
-		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithLogger(slog.New(noting(note))), buckets.WithHooks(buckets.Hooks{
-			Held:       func(ctx context.Context, _ buckets.Held) { note(ctx) },
-			BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { note(ctx) },
-		}))
+		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithLogger(slog.New(noting(note))),
+			buckets.WithHooks(buckets.Hooks{
+				Held:       func(ctx context.Context, _ buckets.Held) { note(ctx) },
+				BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { note(ctx) },
+			}))
 		discover(t, m, message(1), roomy)
 		for range 2 { // the warning of the second hold is logged by Close
 			ctx, cancel := context.WithCancel(background)
@@ -358,7 +372,8 @@ func TestManyRefusalsAreOneWarningThatNamesTheChannel(t *testing.T) {
 		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		discover(t, m, message(12), roomy)
 		for range 600 {
-			m.UpdateRateLimits(message(12), bot, inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 80, time.Minute))
+			m.UpdateRateLimits(message(12), bot,
+				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 80, time.Minute))
 			m.LiftHolds()
 			wait(20 * time.Millisecond)
 		}
@@ -428,10 +443,12 @@ func TestWarningsNameAWebhookWithoutItsToken(t *testing.T) {
 func TestTheDebugLineHasThePredictionOnceItIsKnown(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log logged
-		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		handler := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
+		m := started(t, buckets.WithLogger(slog.New(handler)))
 		probe := ask(m, message(1))
 		asks(m, message(1), 5)
-		assert.Contains(t, log.String(), `msg="request waits" route="POST /channels/{channel_id}/messages" major=1 class=ok`+"\n")
+		assert.Contains(t, log.String(),
+			`msg="request waits" route="POST /channels/{channel_id}/messages" major=1 class=ok`+"\n")
 		assert.NotContains(t, log.String(), "predicted_wait")
 		probe.update(limited("messages", 3, 0, 10*time.Second))
 		assert.Contains(t, log.String(),

@@ -184,7 +184,8 @@ func (b *hubBucket) pump() {
 // first returns the manager whose request waits first, or nil.
 func (b *hubBucket) first() (first *hubShare) {
 	for _, u := range b.users {
-		if n := len(u.granted); n < len(u.arrivals) && (first == nil || u.arrivals[n] < first.arrivals[len(first.granted)]) {
+		n := len(u.granted)
+		if n < len(u.arrivals) && (first == nil || u.arrivals[n] < first.arrivals[len(first.granted)]) {
 			first = u
 		}
 	}

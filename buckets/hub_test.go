@@ -43,7 +43,8 @@ type hub struct {
 func newHub(t *testing.T) *hub {
 	return &hub{
 		t: t, start: time.Now(), renews: true,
-		buckets: make(map[shared.Key]*hubBucket), routes: make(map[string]*hubRoute), globals: make(map[string][]*hubGlobal),
+		buckets: make(map[shared.Key]*hubBucket), routes: make(map[string]*hubRoute),
+		globals: make(map[string][]*hubGlobal),
 	}
 }
 

@@ -92,7 +92,8 @@ func TestEveryHookIsCalledThatWasAdded(t *testing.T) {
 		var called []string
 		hooks := func(name string) (h Hooks) {
 			field := reflect.ValueOf(&h).Elem().Field(i)
-			field.Set(reflect.MakeFunc(field.Type(), func([]reflect.Value) []reflect.Value { called = append(called, name); return nil }))
+			field.Set(reflect.MakeFunc(field.Type(),
+				func([]reflect.Value) []reflect.Value { called = append(called, name); return nil }))
 			return h
 		}
 		m := NewRESTBucketManager(WithHooks(hooks("first")))

@@ -26,13 +26,16 @@ func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 		"a route never seen":  {Route: compile(routes.GetGateway), Authorization: bot},
 		"the same, elsewhere": {Route: compile(routes.GetGateway), Authorization: "Bot two"},
 	}
+	notTheSame := []string{
+		"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere",
+	}
 	for _, c := range []struct {
 		class  ratelimits.Class
 		passes []string
 	}{
-		{ratelimits.ClassUser, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
-		{ratelimits.ClassShared, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
-		{ratelimits.ClassSubLimit, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
+		{ratelimits.ClassUser, notTheSame},
+		{ratelimits.ClassShared, notTheSame},
+		{ratelimits.ClassSubLimit, notTheSame},
 		{ratelimits.ClassGlobal, []string{"an interaction", "another credential", "another server", "the same, elsewhere"}},
 		{ratelimits.ClassEdge, []string{"another server"}},
 	} {
@@ -126,7 +129,8 @@ func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 90, time.Minute))
+		discover(t, m, message(1),
+			inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 90, time.Minute))
 		all := patiently(m, 5)
 		m.LiftHolds()
 		wait(0)
@@ -150,7 +154,8 @@ func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 		"edge":           {message(1), ratelimits.ClassEdge},
 		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // the window of its bucket holds it
 	} {
-		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} { // the ninth hold lasts 16 s; the bucket is not evicted yet
+		// The ninth hold lasts 16 s; the bucket is not evicted yet.
+		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} {
 			subtest(t, fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
 				m := started(t)
 				discover(t, m, c.route, roomy)

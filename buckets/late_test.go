@@ -61,24 +61,25 @@ func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.Compile
 
 func TestLatenessIsExpectedOfOtherBuckets(t *testing.T) {
 	t.Parallel()
-	for name, then := range map[string]func(*testing.T, *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute){
-		"of the same hash": func(_ *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+	type manager = *buckets.RESTBucketManager
+	for name, then := range map[string]func(*testing.T, manager) (manager, routes.CompiledRoute){
+		"of the same hash": func(_ *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return m, message(2)
 		},
-		"after eviction": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"after eviction": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			wait(time.Minute)
 			for b := range m.Buckets() {
 				require.NotEqual(t, "messages", b.Hash)
 			}
 			return m, message(1)
 		},
-		"after a restart": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"after a restart": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return successor(t, stateOf(t, m, true)), message(1)
 		},
-		"of the same hash, after a restart": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"of the same hash, after a restart": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return successor(t, stateOf(t, m, true)), message(2)
 		},
-		"after a crash": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"after a crash": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return successor(t, stateOf(t, m, false)), message(1)
 		},
 	} {

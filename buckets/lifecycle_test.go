@@ -446,7 +446,8 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 						again := rand.IntN(4) == 0
 						inFlight.Add(-1)
 						if again {
-							lease.Update(inBucket(refused(ratelimits.ClassUser, 50*time.Millisecond), "messages", 5, 0, 50*time.Millisecond))
+							lease.Update(inBucket(refused(ratelimits.ClassUser, 50*time.Millisecond),
+								"messages", 5, 0, 50*time.Millisecond))
 							continue
 						}
 						lease.Update(limited("messages", 5, 4, 100*time.Millisecond))

@@ -59,7 +59,8 @@ func (m *mutex) held() (p99, longest time.Duration) {
 func threadTime() time.Duration {
 	const ofThread = 3 // CLOCK_THREAD_CPUTIME_ID
 	var t syscall.Timespec
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, ofThread, uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, ofThread, uintptr(unsafe.Pointer(&t)), 0)
+	if errno != 0 {
 		panic(errno)
 	}
 	return time.Duration(t.Nano())

@@ -164,7 +164,8 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 		wait(patience + time.Millisecond)
 		require.Equal(t, 1, granted(t, same), "one request in each channel")
 		require.Equal(t, 1, granted(t, others))
-		same[0].update(limited("messages", 5, 4, time.Minute)) // the server has not counted the upload in this bucket yet
+		// The server has not counted the upload in this bucket yet.
+		same[0].update(limited("messages", 5, 4, time.Minute))
 		assert.Equal(t, 4, granted(t, same), "four are left, and the upload may take one of them")
 		assert.Equal(t, 2, granted(t, others), "one more request discovers the limit of the other channel")
 		others[0].update(limited("messages", 5, 4, time.Minute))
@@ -261,7 +262,8 @@ func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 		wait(5 * time.Second)
 		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
 		ask(m, list(1))
-		discover(t, m, message(1), ratelimits.Response{}) // after this one request is sent, unless it has to wait for another
+		// After this one request is sent, unless it has to wait for another.
+		discover(t, m, message(1), ratelimits.Response{})
 		wait(6 * time.Second)
 		next := ask(m, message(1))
 		require.False(t, next.done())
@@ -303,7 +305,8 @@ func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 		ask(m, message(1))
 		wait(patience)
 		discover(t, m, message(1), limited("new", 100, 98, time.Second))
-		discover(t, m, list(1), ratelimits.Response{}) // after this one request is sent, unless it has to wait for another
+		// After this one request is sent, unless it has to wait for another.
+		discover(t, m, list(1), ratelimits.Response{})
 		wait(10 * time.Second)
 		next := ask(m, list(1))
 		require.True(t, next.granted())

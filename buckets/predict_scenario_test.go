@@ -147,7 +147,8 @@ func (s *scenario) last(
 		done <- err
 	})
 	err = <-done
-	known = because != buckets.WaitsForProbe && !buckets.OptionsOf(ctx).Priority // Predict does not get the priority, which is in the context
+	// Predict does not get the priority, which is in the context.
+	known = because != buckets.WaitsForProbe && !buckets.OptionsOf(ctx).Priority
 	return predicted, waited, max(s.longest, waited/20) + 2*s.trip, known, err
 }
 

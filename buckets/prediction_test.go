@@ -35,7 +35,8 @@ func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
 		asks(m, message(1), 4)
 		ask(m, message(2))
 		first.update(plain(200))
-		assert.Equal(t, 6*time.Second, tooLong(t, patient(m, 0)).Wait.Round(time.Second), "a second until the next slot, and one for each of five requests in line")
+		assert.Equal(t, 6*time.Second, tooLong(t, patient(m, 0)).Wait.Round(time.Second),
+			"a second until the next slot, and one for each of five requests in line")
 	})
 }
 
@@ -108,7 +109,8 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 			inFlight := ask(m, message(1))
 			require.True(t, inFlight.granted())
 			c.prepare(m)
-			short, first, hasty, second := patient(m, 30*time.Second), ask(m, message(1)), patient(m, 20*time.Second), ask(m, message(1))
+			short, first := patient(m, 30*time.Second), ask(m, message(1))
+			hasty, second := patient(m, 20*time.Second), ask(m, message(1))
 			require.Equal(t, 4, m.Stats().Waiting)
 			c.raise(m, inFlight)
 			wait(0)
@@ -272,7 +274,8 @@ func TestPredictedWaitCountsTheQueueAhead(t *testing.T) {
 		ahead int
 		want  time.Duration
 	}{
-		{0, 10 * time.Second}, {4, 10 * time.Second}, {5, 20 * time.Second}, {9, 20 * time.Second}, {10, 30 * time.Second}, {23, 50 * time.Second},
+		{0, 10 * time.Second}, {4, 10 * time.Second}, {5, 20 * time.Second}, {9, 20 * time.Second},
+		{10, 30 * time.Second}, {23, 50 * time.Second},
 	} {
 		subtest(t, fmt.Sprintf("%d ahead", c.ahead), func(t *testing.T) {
 			m := started(t)
@@ -378,7 +381,8 @@ func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 			err := tooLong(t, waiting)
 			assert.Equal(t, 5*time.Second, err.Max)
 			assert.Equal(t, 2*time.Second, err.Waited)
-			assert.InDelta(t, 5850*time.Millisecond, err.Wait, float64(200*time.Millisecond)) // including the two seconds that have passed
+			// The wait includes the two seconds that have passed.
+			assert.InDelta(t, 5850*time.Millisecond, err.Wait, float64(200*time.Millisecond))
 			assert.Greater(t, err.Wait, err.Max)
 			assert.Equal(t, c.class, err.Class)
 			assert.Equal(t, c.global, err.Global)
@@ -437,7 +441,8 @@ func TestFieldsThatTakeLongDoNotLengthenTheWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(5*time.Second))
 		discover(t, m, message(1), limited("messages", 1, 0, 8*time.Second))
-		request := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { time.Sleep(4 * time.Second); return nil }}
+		request := buckets.Request{Route: message(1), Authorization: bot,
+			Fields: func() []string { time.Sleep(4 * time.Second); return nil }}
 		_, err := m.AcquireRequest(background, &request)
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, err, &tooLong)
@@ -477,13 +482,16 @@ func TestReadyTimeOfAChannelThatWasNeverSeen(t *testing.T) {
 func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		panics := false
-		options := []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, time.Hour, buckets.PerMajor(), buckets.Named("d")),
-			buckets.WithLimit(buckets.ForAll(), 100, time.Hour, buckets.Named("p"), buckets.PerKey(func(*buckets.Request) string {
-				if panics {
-					panic("of the caller's")
-				}
-				return ""
-			}))}
+		options := []buckets.Option{
+			buckets.WithLimit(buckets.ForAll(), 1, time.Hour, buckets.PerMajor(), buckets.Named("d")),
+			buckets.WithLimit(buckets.ForAll(), 100, time.Hour, buckets.Named("p"),
+				buckets.PerKey(func(*buckets.Request) string {
+					if panics {
+						panic("of the caller's")
+					}
+					return ""
+				})),
+		}
 		m := started(t, options...)
 		c := ask(m, message(1))
 		wait, because, err := m.Predict(request(list(1))) // another route, which was never seen
@@ -594,12 +602,15 @@ func TestPredictionCountsWhatCanLeave(t *testing.T) {
 // Requests that a sub-limit holds must not count as ahead of requests to which it does not apply.
 func TestWhoIsHeldByAHiddenLimitIsAheadOfNobodyElse(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]buckets.Option{"window": nil, "global limit": {buckets.WithGlobalLimit(2)}} {
+	for name, options := range map[string][]buckets.Option{
+		"window": nil, "global limit": {buckets.WithGlobalLimit(2)},
+	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t, append(options, buckets.WithMaxRateLimit(24*time.Hour))...)
 			discover(t, m, change("1").Route, channelOK)
 			wait(16 * time.Second)
-			call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "channel", 5, 0, 5*time.Second))
+			call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute),
+				"channel", 5, 0, 5*time.Second))
 			var names []*caller
 			for range 100 {
 				names = append(names, call(background, m, change("1", "name")))
@@ -630,7 +641,8 @@ func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 			c.cancel()
 		}
 		wait(0)
-		newcomer := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, buckets.Request{Route: message(41), Authorization: bot})
+		newcomer := call(buckets.ContextWithMaxWait(background, 5*time.Second), m,
+			buckets.Request{Route: message(41), Authorization: bot})
 		require.NoError(t, newcomer.failed())
 		wait(2 * time.Second)
 		answer(t, newcomer, roomy)
@@ -663,7 +675,8 @@ func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 			answer(t, other, inBucket(refused(ratelimits.ClassShared, time.Minute), "messages", 100, 80, time.Minute))
 		}},
 		{"move to a bucket that is held", func(t *testing.T, m *buckets.RESTBucketManager, inFlight *caller) {
-			discover(t, m, list(1), inBucket(refused(ratelimits.ClassShared, time.Minute), "held", 100, 80, time.Minute))
+			discover(t, m, list(1),
+				inBucket(refused(ratelimits.ClassShared, time.Minute), "held", 100, 80, time.Minute))
 			inFlight.update(limited("held", 100, 80, time.Minute))
 		}},
 		{"edge", func(t *testing.T, m *buckets.RESTBucketManager, _ *caller) {
@@ -685,7 +698,8 @@ func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 			c.refuse(t, m, inFlight)
 			tooLong(t, first)
 			wait(time.Minute + 5*time.Second)
-			assert.True(t, next.granted(), "the ordered request is still in flight, but the next one does not need its outcome")
+			assert.True(t, next.granted(),
+				"the ordered request is still in flight, but the next one does not need its outcome")
 		})
 	}
 }

@@ -65,7 +65,8 @@ func TestUndiscoveredRequestThatIsLostStaysChargedWhereItMayCount(t *testing.T) 
 			c.end(probe.lease)
 			assert.Equal(t, c.left, snapshot(t, m, "channel").Remaining)
 			wait(3 * time.Second)
-			assert.Equal(t, 2, snapshot(t, m, "channel").Remaining, "the request is charged no longer than the server can count it")
+			assert.Equal(t, 2, snapshot(t, m, "channel").Remaining,
+				"the request is charged no longer than the server can count it")
 		})
 	}
 }
@@ -90,7 +91,8 @@ func TestUndiscoveredRequestsAreChargedOnceWhenTheirRouteJoinsTheBucket(t *testi
 func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617", "12345678901234567890123"}
+		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617",
+			"12345678901234567890123"}
 		for _, id := range ids {
 			c := ask(m, compile(routes.GetChannel, id))
 			require.True(t, c.granted(), id)
@@ -200,7 +202,8 @@ func TestUndiscoveredRequestIsChargedInTheBucketsThatAMoveMakes(t *testing.T) {
 		wait(time.Millisecond)
 		probe.update(limited("messages", 1, 0, 10*time.Second))
 		wait(time.Millisecond)
-		assert.False(t, get.granted(), "the server may count the first request in this bucket, whose limit is not known")
+		assert.False(t, get.granted(),
+			"the server may count the first request in this bucket, whose limit is not known")
 	})
 }
 

@@ -239,7 +239,8 @@ func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
-		waiting := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }})
+		waiting := call(background, m,
+			buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }})
 		waiting.cancel()
 		wait(0)
 		require.ErrorIs(t, waiting.failed(), context.Canceled)

@@ -380,7 +380,8 @@ func (w *randomWorld) answer(r *randomRequest, good bool) {
 			response = ratelimits.Response{Status: 502}
 		case 7:
 			if w.unread {
-				class := []ratelimits.Class{ratelimits.ClassGlobal, ratelimits.ClassEdge, ratelimits.ClassUser}[w.pick(3)]
+				classes := []ratelimits.Class{ratelimits.ClassGlobal, ratelimits.ClassEdge, ratelimits.ClassUser}
+				class := classes[w.pick(3)]
 				refuse(class, wait)
 				w.say("%d gets the headers of a 429 of class %v", r.id, class)
 				r.lease.Refused(response)

@@ -39,7 +39,8 @@ func TestCancelledRequestsGiveTheirTurnsBack(t *testing.T) {
 				}
 				c := call(ctx, m, request)
 				wait(5 * time.Second)
-				assert.Equal(t, priority || name != "declared limit", c.granted(), "at a declared limit queues take turns, not tenants")
+				assert.Equal(t, priority || name != "declared limit", c.granted(),
+					"at a declared limit queues take turns, not tenants")
 			})
 		}
 	}
@@ -196,7 +197,8 @@ func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 		start := time.Now()
 		for time.Since(start) < 3*time.Minute && !c.done() {
 			r := &buckets.Request{Route: message(1), Authorization: bot, Group: "a"}
-			buckets.AcquireFunc(buckets.ContextWithPriority(background), m, r, func(l buckets.Lease, _ error) { l.Update(used) })
+			buckets.AcquireFunc(buckets.ContextWithPriority(background), m, r,
+				func(l buckets.Lease, _ error) { l.Update(used) })
 			wait(500 * time.Millisecond)
 		}
 		require.True(t, c.granted())
@@ -285,7 +287,8 @@ func TestPriorityAmongTenants(t *testing.T) {
 }
 
 func urgent(m *buckets.RESTBucketManager) *caller {
-	return call(buckets.ContextWithPriority(context.Background()), m, buckets.Request{Route: message(1), Authorization: bot})
+	return call(buckets.ContextWithPriority(context.Background()), m,
+		buckets.Request{Route: message(1), Authorization: bot})
 }
 
 // full returns a manager with a used-up bucket of one request a minute.

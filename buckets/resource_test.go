@@ -23,7 +23,8 @@ func TestUsedUpResourceMakesNoBuckets(t *testing.T) {
 			as(m, name(i), message(2)).update(limited("messages", 5, 4, time.Second))
 		}
 		before := m.Stats().Buckets
-		as(m, name(0), message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 4, time.Second))
+		as(m, name(0), message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second),
+			"messages", 5, 4, time.Second))
 		assert.Equal(t, 1, m.Stats().Buckets-before, "one bucket is created")
 
 		wait(5 * time.Second)
@@ -47,7 +48,8 @@ func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 		subtest(t, how, func(t *testing.T) {
 			m := started(t)
 			as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
-			as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 5, 4, time.Second))
+			as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour),
+				"messages", 5, 4, time.Second))
 			if how == "lifted" {
 				m.LiftHolds()
 			} else {
@@ -69,12 +71,14 @@ func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
 				as(m, credential, message(channel)).update(limited("old", 5, 4, time.Second))
 			}
 		}
-		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "old", 5, 4, time.Second))
+		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour),
+			"old", 5, 4, time.Second))
 		wait(5 * time.Second)
 		for _, channel := range []int{2, 3} {
 			as(m, "Bot two", message(channel)).update(limited("new", 5, 4, time.Second))
 		}
-		assert.False(t, as(m, "Bot two", message(1)).granted(), "the channel is held, although its bucket has another hash")
+		assert.False(t, as(m, "Bot two", message(1)).granted(),
+			"the channel is held, although its bucket has another hash")
 	})
 }
 
@@ -89,7 +93,8 @@ func TestWaitersAreJudgedAgainWhenAHoldComesWithARoute(t *testing.T) {
 		}
 		as(m, "Bot two", list(1)).update(limited("new", 5, 0, 30*time.Second))
 		waiting := as(m, "Bot two", list(1))
-		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "old", 5, 4, time.Second))
+		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour),
+			"old", 5, 4, time.Second))
 		wait(5 * time.Second)
 		for _, channel := range []int{2, 3} {
 			require.False(t, waiting.done())
@@ -107,7 +112,8 @@ func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
 		for _, m := range []*buckets.RESTBucketManager{a, b} {
 			as(m, "Bot two", message(2)).update(limited("messages", 5, 4, time.Second))
 		}
-		as(a, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 5, 4, time.Second))
+		as(a, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, time.Hour),
+			"messages", 5, 4, time.Second))
 		assert.False(t, as(b, "Bot two", message(1)).granted(), "the channel is held for all credentials")
 	})
 }
@@ -120,7 +126,8 @@ func TestResourceIsHeldAsLongForOtherCredentials(t *testing.T) {
 			as(m, credential, message(1)).update(limited("messages", 5, 4, time.Second))
 		}
 		wait(2 * time.Second)
-		unsaid := inBucket(ratelimits.Response{Status: 429, Class: ratelimits.ClassShared}, "messages", 5, 4, time.Minute)
+		unsaid := inBucket(ratelimits.Response{Status: 429, Class: ratelimits.ClassShared},
+			"messages", 5, 4, time.Minute)
 		as(m, "Bot one", message(1)).update(unsaid)
 		wait(5 * time.Second)
 		one, two := as(m, "Bot one", message(1)), as(m, "Bot two", message(1))

@@ -43,7 +43,8 @@ func newRestarts(t *testing.T, seed uint64) *restarts {
 	r := &restarts{T: t, chance: rand.New(rand.NewPCG(seed, 0)), hidden: seed%3 == 0, clock: &jumpingClock{}}
 	quotas := []func(int, time.Duration) discordsim.Quota{discordsim.Fixed, discordsim.Sliding, discordsim.Leaky}
 	quota := func() discordsim.Quota {
-		return quotas[r.chance.IntN(len(quotas))](1+r.chance.IntN(8), time.Duration(500+r.chance.IntN(5000))*time.Millisecond)
+		return quotas[r.chance.IntN(len(quotas))](1+r.chance.IntN(8),
+			time.Duration(500+r.chance.IntN(5000))*time.Millisecond)
 	}
 	rules := []discordsim.Rule{
 		{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota()},
@@ -59,9 +60,11 @@ func newRestarts(t *testing.T, seed uint64) *restarts {
 		rules[2].SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, time.Minute)}}
 		rules[0].Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(9, 10*time.Second)}
 	}
-	r.latency = discordsim.Latency{RoundTrip: time.Duration(20+r.chance.IntN(300)) * time.Millisecond, Jitter: 10 * time.Millisecond}
+	r.latency = discordsim.Latency{RoundTrip: time.Duration(20+r.chance.IntN(300)) * time.Millisecond,
+		Jitter: 10 * time.Millisecond}
 	server, err := discordsim.New(discordsim.Config{
-		Seed: seed, Rules: rules, Global: discordsim.Aligned(20, time.Second, time.Duration(seed%1000)*time.Millisecond), FullLog: true,
+		Seed: seed, Rules: rules, Global: discordsim.Aligned(20, time.Second, time.Duration(seed%1000)*time.Millisecond),
+		FullLog: true,
 		Latency: r.latency,
 	})
 	require.NoError(t, err)
@@ -70,7 +73,8 @@ func newRestarts(t *testing.T, seed uint64) *restarts {
 		r.routes = append(r.routes, restartRoute{"POST", fmt.Sprintf("/channels/%d/messages", channel+1), "{}"},
 			restartRoute{"POST", fmt.Sprintf("/webhooks/%d/token", channel+1), "{}"})
 	}
-	r.routes = append(r.routes, restartRoute{"PATCH", "/channels/1", `{"name": "x"}`}, restartRoute{"PATCH", "/channels/1", `{"topic": "x"}`},
+	r.routes = append(r.routes,
+		restartRoute{"PATCH", "/channels/1", `{"name": "x"}`}, restartRoute{"PATCH", "/channels/1", `{"topic": "x"}`},
 		restartRoute{"GET", "/users/@me", ""}, restartRoute{"GET", "/unlimited", ""})
 	return r
 }
@@ -79,7 +83,8 @@ func newRestarts(t *testing.T, seed uint64) *restarts {
 func (r *restarts) start(state []byte) {
 	was := r.clock.jump.Load()
 	r.clock = &jumpingClock{Clock: clockwork.NewRealClock()} // setting it does not change the time since the start
-	r.manager = buckets.NewRESTBucketManager(buckets.WithGlobalLimit(20), buckets.WithMaxRateLimit(time.Hour), buckets.WithClock(r.clock))
+	r.manager = buckets.NewRESTBucketManager(buckets.WithGlobalLimit(20),
+		buckets.WithMaxRateLimit(time.Hour), buckets.WithClock(r.clock))
 	require.NoError(r, r.manager.Start())
 	r.process, r.kill = context.WithCancel(context.Background())
 	if state != nil {

@@ -173,7 +173,9 @@ func TestNoContentsOfAStateDoHarm(t *testing.T) {
 		lease.Update(r)
 	}
 	ok := func(hash string) ratelimits.Response {
-		return ratelimits.Response{Status: 200, Limited: true, Bucket: hash, Limit: 5, Remaining: 3, ResetAfter: time.Minute}
+		return ratelimits.Response{
+			Status: 200, Limited: true, Bucket: hash, Limit: 5, Remaining: 3, ResetAfter: time.Minute,
+		}
 	}
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {

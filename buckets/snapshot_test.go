@@ -71,7 +71,8 @@ func TestSnapshotNamesAllRoutesOfABucket(t *testing.T) {
 			}
 		}
 		assert.Equal(t, map[string][]string{
-			ours + " 1 h": {get, post}, ours + " 2 h": {get, post}, ours + " 1 other": {"PATCH /channels/{channel_id}"}, theirs + " 1 h": {post},
+			ours + " 1 h": {get, post}, ours + " 2 h": {get, post}, ours + " 1 other": {"PATCH /channels/{channel_id}"},
+			theirs + " 1 h": {post},
 		}, routes())
 
 		discover(t, m, list(2), limited("g", 5, 4, time.Second)) // the hash of channel 2 is another one now
@@ -140,7 +141,8 @@ func TestSnapshotShowsNoTokenOfASeparateRoute(t *testing.T) {
 		m := started(t)
 		for range 5 {
 			discover(t, m, compile(routes.ExecuteWebhook, "5", token), limited("webhook:"+token, 5, 4, time.Second))
-			discover(t, m, compile(routes.GetWebhookByToken, "5", token), limited("webhook:"+token, 50, 49, time.Second))
+			discover(t, m, compile(routes.GetWebhookByToken, "5", token),
+				limited("webhook:"+token, 50, 49, time.Second))
 			wait(2 * time.Second)
 		}
 		n := 0
@@ -168,7 +170,8 @@ func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 		assert.Equal(t, buckets.WaitsForSubLimit, s.WaitsFor)
 		assert.InDelta(t, 10*time.Minute, s.WaitAfter, float64(time.Second))
 		second.again(m)
-		assert.InDelta(t, time.Minute, snapshot(t, m, "channel").WaitAfter, float64(time.Second), "the wait of the request that leaves first")
+		assert.InDelta(t, time.Minute, snapshot(t, m, "channel").WaitAfter, float64(time.Second),
+			"the wait of the request that leaves first")
 	})
 }
 
@@ -192,7 +195,8 @@ func TestSnapshotShowsNoWaitForASubLimitWithOneInFlight(t *testing.T) {
 
 		second.again(m)
 		for range 20 { // the order of sub-limits is random
-			assert.InDelta(t, 58*time.Second, snapshot(t, m, "channel").WaitAfter, float64(time.Second), "the first request whose wait is known")
+			assert.InDelta(t, 58*time.Second, snapshot(t, m, "channel").WaitAfter, float64(time.Second),
+				"the first request whose wait is known")
 		}
 	})
 }
@@ -204,8 +208,10 @@ func TestSnapshotSaysWhatTheFirstOfThoseInLineWaitsFor(t *testing.T) {
 	for _, first := range []routes.CompiledRoute{message(1), list(1)} {
 		subtest(t, first.Route().String(), func(t *testing.T) {
 			m := started(t, buckets.WithMaxRateLimit(time.Hour),
-				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Minute, buckets.Named(message(1).Route().String())),
-				buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute, buckets.Named(list(1).Route().String())))
+				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Minute,
+					buckets.Named(message(1).Route().String())),
+				buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute,
+					buckets.Named(list(1).Route().String())))
 			discover(t, m, message(1), roomy)
 			discover(t, m, list(1), roomy)
 			waiting := []*caller{ask(m, first)}
@@ -239,7 +245,8 @@ func TestSnapshotDoesNotNameAHoldThatIsOverLongBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("h", 5, 0, time.Minute))
-		m.UpdateRateLimits(message(1), bot, inBucket(refused(ratelimits.ClassShared, time.Second), "h", 5, 0, time.Minute))
+		m.UpdateRateLimits(message(1), bot,
+			inBucket(refused(ratelimits.ClassShared, time.Second), "h", 5, 0, time.Minute))
 		waiting := ask(m, message(1))
 		require.False(t, waiting.done())
 		s := snapshot(t, m, "h")

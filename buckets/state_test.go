@@ -49,7 +49,8 @@ func TestRoutesOfAllKindsAreKnownToTheNextProcess(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		bubble(t, func(t *testing.T) {
 			m := started(t)
-			hook, other := compile(routes.ExecuteWebhook, "7", "token-of-a-hook"), compile(routes.ExecuteWebhook, "7", "token-of-another")
+			hook, other := compile(routes.ExecuteWebhook, "7", "token-of-a-hook"),
+				compile(routes.ExecuteWebhook, "7", "token-of-another")
 			for range 2 {
 				discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 				discover(t, m, list(1), limited("messages", 5, 3, time.Second))
@@ -62,7 +63,9 @@ func TestRoutesOfAllKindsAreKnownToTheNextProcess(t *testing.T) {
 				wait(61 * time.Second)
 			}
 			discover(t, m, other, limited("hooks", 5, 0, time.Minute))
-			for _, r := range []routes.CompiledRoute{message(1), message(2), message(3), compile(routes.ListVoiceRegions), hook} {
+			for _, r := range []routes.CompiledRoute{
+				message(1), message(2), message(3), compile(routes.ListVoiceRegions), hook,
+			} {
 				discover(t, m, r, limited(snapshotHash(t, m, r), 5, 4, time.Second))
 			}
 			before := hashes(m)
@@ -72,7 +75,8 @@ func TestRoutesOfAllKindsAreKnownToTheNextProcess(t *testing.T) {
 				wait(1100 * time.Millisecond)
 			}
 			for r, n := range map[routes.CompiledRoute]int{
-				message(1): 4, message(2): 4, message(3): 4, compile(routes.GetMyUser): 9, compile(routes.ListVoiceRegions): 4, hook: 4, other: 0,
+				message(1): 4, message(2): 4, message(3): 4, compile(routes.GetMyUser): 9,
+				compile(routes.ListVoiceRegions): 4, hook: 4, other: 0,
 			} {
 				all := asks(m, r, 9)
 				if !clean && n == 4 { // how the bucket fills up again is not known
@@ -126,7 +130,8 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 			subtest(t, name+map[bool]string{true: ", closed", false: ", killed"}[clean], func(t *testing.T) {
 				m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 				for _, r := range all {
-					discover(t, m, r, limited(map[bool]string{true: "messages", false: "me"}[r != all[2]], 5, 4, time.Second))
+					discover(t, m, r,
+						limited(map[bool]string{true: "messages", false: "me"}[r != all[2]], 5, 4, time.Second))
 				}
 				discover(t, m, message(1), c.refusal)
 				wait(10 * time.Second)
@@ -234,7 +239,8 @@ func TestSomeoneWhoSetsTheClockEndsNoHoldAndKeepsNoneForADay(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
 			state := stateOf(t, m, true)
 			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
 			m = started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithClock(clock))
@@ -313,9 +319,11 @@ func TestStateHasNoSecretInIt(t *testing.T) {
 			lease.Update(response)
 		}
 		call(message(1), "Bot "+secret, limited("messages", 5, 4, time.Minute))
-		call(message(1), "Bot "+secret, inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute))
+		call(message(1), "Bot "+secret,
+			inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute))
 		call(compile(routes.ExecuteWebhook, "7", secret), "", limited("hash of "+secret, 5, 4, time.Minute))
-		call(compile(routes.ExecuteWebhook, "7", secret), "", inBucket(refused(ratelimits.ClassShared, time.Minute), "hash of "+secret, 5, 3, time.Minute))
+		call(compile(routes.ExecuteWebhook, "7", secret), "",
+			inBucket(refused(ratelimits.ClassShared, time.Minute), "hash of "+secret, 5, 3, time.Minute))
 		call(compile(routes.CreateInteractionResponse, "7", secret), "", plain(204))
 		for _, clean := range []bool{false, true} {
 			state := stateOf(t, m, clean)
@@ -354,7 +362,8 @@ func TestStateIsRestoredOnlyBeforeTheFirstRequest(t *testing.T) {
 		assert.Equal(t, before, hashes(used))
 		closed := started(t)
 		require.NoError(t, closed.Close())
-		assert.ErrorIs(t, closed.WriteState(io.Discard), buckets.ErrClosed, "Close keeps no state unless one was written or restored before")
+		assert.ErrorIs(t, closed.WriteState(io.Discard), buckets.ErrClosed,
+			"Close keeps no state unless one was written or restored before")
 	})
 }
 
@@ -511,7 +520,8 @@ func TestStateIsLeftFromProcessToProcess(t *testing.T) {
 			assert.Equal(t, before, hashes(m), "the bucket was not used meanwhile")
 		}
 		wait(2 * time.Second)
-		discover(t, m, message(1), limited("messages", 5, 4, time.Second)) // because how the bucket fills up again is not known
+		// How the bucket fills up again is not known, so one request goes first.
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 		assert.Equal(t, 4, granted(t, asks(m, message(1), 9)))
 	})
 }
@@ -639,16 +649,20 @@ func TestBurstGoesOnAfterARestart(t *testing.T) {
 	}
 	without := duration(t, func(*world) {})
 	assert.InDelta(t, without, duration(t, again(true)), float64(50*time.Millisecond))
-	assert.InDelta(t, without+time.Second, duration(t, again(false)), float64(50*time.Millisecond), "the window counts as used up from the restart on")
+	assert.InDelta(t, without+time.Second, duration(t, again(false)), float64(50*time.Millisecond),
+		"the window counts as used up from the restart on")
 }
 
 func FuzzRestoreState(f *testing.F) {
 	m := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
 	require.NoError(f, m.Start())
 	var head []byte
-	for _, r := range []routes.CompiledRoute{message(1), message(2), list(1), compile(routes.GetMyUser), compile(routes.ExecuteWebhook, "1", "token")} {
+	for _, r := range []routes.CompiledRoute{
+		message(1), message(2), list(1), compile(routes.GetMyUser), compile(routes.ExecuteWebhook, "1", "token"),
+	} {
 		for _, response := range []ratelimits.Response{
-			limited("messages", 5, 4, time.Minute), plain(200), inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute),
+			limited("messages", 5, 4, time.Minute), plain(200),
+			inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute),
 		} {
 			if lease, err := m.TryAcquire(r, bot); err == nil {
 				lease.Update(response)
@@ -820,7 +834,8 @@ func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 		c := call(context.Background(), m, change("1", "name"))
 		answer(t, c, refused(ratelimits.ClassSubLimit, time.Minute))
 		m = successor(t, stateOf(t, m, true))
-		named, other := call(context.Background(), m, change("1", "name")), call(context.Background(), m, change("1", "nsfw"))
+		named, other := call(context.Background(), m, change("1", "name")),
+			call(context.Background(), m, change("1", "nsfw"))
 		assert.False(t, named.done())
 		answer(t, other, plain(200))
 		wait(time.Minute + 10*time.Millisecond)

@@ -23,7 +23,9 @@ const allOfThem = 1 << 20
 func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		for channel, reset := range map[int]time.Duration{1: 10 * time.Second, 2: 30 * time.Second, 3: 20 * time.Second} {
+		for channel, reset := range map[int]time.Duration{
+			1: 10 * time.Second, 2: 30 * time.Second, 3: 20 * time.Second,
+		} {
 			discover(t, m, message(channel), limited("h", 1, 0, reset))
 			require.False(t, ask(m, message(channel)).done())
 		}
@@ -75,7 +77,9 @@ func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
 
 func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 	t.Parallel()
-	for class, want := range map[ratelimits.Class]int{ratelimits.ClassUser: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 0, ratelimits.ClassOK: 0} {
+	for class, want := range map[ratelimits.Class]int{
+		ratelimits.ClassUser: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 0, ratelimits.ClassOK: 0,
+	} {
 		subtest(t, class.String(), func(t *testing.T) {
 			m := started(t)
 			r := inBucket(refused(class, 20*time.Second), "h", 5, 0, 10*time.Second)
@@ -121,7 +125,8 @@ func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second), "h", 5, 4, time.Second))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second),
+			"h", 5, 4, time.Second))
 		s := m.Status(allOfThem)
 		require.Len(t, s.Buckets, 1)
 		assert.InDelta(t, 20, s.Buckets[0].SubLimitAfter.Seconds(), .1)
@@ -156,9 +161,11 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 		require.Len(t, s.Globals, 2)
 		busy, idle := s.Globals[0], s.Globals[1]
 		assert.Equal(t, buckets.LimitSnapshot{
-			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10, Period: time.Second, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
+			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10,
+			Period: time.Second, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
 		}, busy)
-		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01, "the requests are in flight, so the limit opens after two seconds")
+		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01,
+			"the requests are in flight, so the limit opens after two seconds")
 		assert.NotEqual(t, busy.Authentication, idle.Authentication)
 		assert.Equal(t, 10, idle.Limit)
 		assert.Zero(t, idle.InUse+idle.Waiting)
@@ -222,7 +229,9 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 		require.False(t, waiting.done())
 		edges := m.Status(allOfThem).Edges
 		require.Len(t, edges, 2)
-		assert.Equal(t, buckets.LimitSnapshot{Class: ratelimits.ClassEdge, Authentication: "-", Period: time.Second}, edges[1], "Discord")
+		assert.Equal(t, buckets.LimitSnapshot{
+			Class: ratelimits.ClassEdge, Authentication: "-", Period: time.Second,
+		}, edges[1], "Discord")
 		assert.Equal(t, "a.example", edges[0].Server)
 		assert.Equal(t, m.EdgeWait("a.example"), edges[0].HoldAfter)
 		assert.Equal(t, 1, edges[0].Waiting)
@@ -237,7 +246,9 @@ func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 		m.Throttle(time.Minute)
 		const waiting = 5000
 		for channel := range waiting {
-			buckets.AcquireFunc(background, m, &buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)}, func(buckets.Lease, error) {})
+			buckets.AcquireFunc(background, m,
+				&buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)},
+				func(buckets.Lease, error) {})
 		}
 		require.Equal(t, waiting, m.Stats().Waiting)
 		s := m.Status(10)
@@ -259,7 +270,8 @@ func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(10))
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 1500*time.Millisecond), "<script>", 5, 0, 1500*time.Millisecond))
+		discover(t, m, message(1),
+			inBucket(refused(ratelimits.ClassUser, 1500*time.Millisecond), "<script>", 5, 0, 1500*time.Millisecond))
 		require.False(t, ask(m, message(1)).done())
 		encoded, err := json.Marshal(m.Status(10))
 		require.NoError(t, err)
@@ -289,9 +301,11 @@ func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 		assert.Equal(t, map[string]any{
 			"class": "user", "name": "", "key": "", "part": 0., "in_use": 0., "probing": false, "buckets": 0.,
 			"server": "", "hash": "<script>", "routes": []any{"POST /channels/{channel_id}/messages"}, "route": "", "major": "1",
-			"authentication": s.Globals[0]["authentication"], "kind": b["kind"], "unlimited": false, "limit": 5., "period_seconds": b["period_seconds"],
-			"remaining": 0., "reset_seconds": b["reset_seconds"], "hold_seconds": 1.501, "hold_class": "user", "sub_limit_hold_seconds": 0., "in_flight": 0., "waiting": 1.,
-			"waits_for": "window", "declared": "", "wait_seconds": 1.501, "waited_seconds": 0., "predicted_wait_seconds": b["predicted_wait_seconds"],
+			"authentication": s.Globals[0]["authentication"], "kind": b["kind"], "unlimited": false,
+			"limit": 5., "period_seconds": b["period_seconds"], "remaining": 0., "reset_seconds": b["reset_seconds"],
+			"hold_seconds": 1.501, "hold_class": "user", "sub_limit_hold_seconds": 0., "in_flight": 0., "waiting": 1.,
+			"waits_for": "window", "declared": "", "wait_seconds": 1.501, "waited_seconds": 0.,
+			"predicted_wait_seconds": b["predicted_wait_seconds"],
 		}, b)
 		empty, err := json.Marshal(buckets.NewRESTBucketManager().Status(1))
 		require.NoError(t, err)
@@ -304,8 +318,10 @@ func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour),
-			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 10*time.Minute, buckets.PerMajor(), buckets.Named("two")),
-			buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute, buckets.PerKey(func(r *buckets.Request) string { return "secret " + r.Group }),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 10*time.Minute,
+				buckets.PerMajor(), buckets.Named("two")),
+			buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute,
+				buckets.PerKey(func(r *buckets.Request) string { return "secret " + r.Group }),
 				buckets.AcrossCredentials(), buckets.Named("one")),
 			buckets.WithLimit(buckets.ForRoute(routes.GetMyUser), 1, time.Minute, buckets.Named("idle")))
 		discover(t, m, message(1), plain(200))
@@ -337,7 +353,8 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		assert.InDelta(t, (10*time.Minute - 15*time.Second).Seconds(), first.WaitAfter.Seconds(), .1)
 		first.WaitAfter = 0
 		assert.Equal(t, buckets.LimitSnapshot{
-			Name: "two", Limit: 2, Period: 10 * time.Minute, Authentication: credential, Major: "1", Key: "-", InUse: 2, Waiting: 4,
+			Name: "two", Limit: 2, Period: 10 * time.Minute, Authentication: credential, Major: "1", Key: "-",
+			InUse: 2, Waiting: 4,
 		}, first)
 		assert.Equal(t, []int{4, 2, 1}, []int{first.Waiting, s.Declared[1].Waiting, s.Declared[2].Waiting})
 		assert.Equal(t, "3", s.Declared[1].Major)
@@ -349,7 +366,8 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		for b := range m.Buckets() {
 			if b.Waiting > 0 {
 				assert.Equal(t, buckets.WaitsForDeclared, b.WaitsFor)
-				assert.Equal(t, map[bool]string{true: "one", false: "two"}[b.Routes[0] == routes.ListMessages.String()], b.Declared)
+				isList := b.Routes[0] == routes.ListMessages.String()
+				assert.Equal(t, map[bool]string{true: "one", false: "two"}[isList], b.Declared)
 			}
 		}
 

@@ -23,7 +23,8 @@ import (
 
 // cost measures act with few and with many objects. prepare creates n objects and returns act.
 func cost(
-	b *testing.B, few, many int, prepare func(m *buckets.RESTBucketManager, n int) (act func()), options ...buckets.Option,
+	b *testing.B, few, many int, prepare func(m *buckets.RESTBucketManager, n int) (act func()),
+	options ...buckets.Option,
 ) {
 	structural(b)
 	took := func(n int) time.Duration {
@@ -56,8 +57,8 @@ func processorTime(b *testing.B) time.Duration {
 
 // patientManager returns a manager with a maximum wait of a day and without a global limit.
 func patientManager(b *testing.B, options ...buckets.Option) *buckets.RESTBucketManager {
-	m := buckets.NewRESTBucketManager(append(options, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0),
-		buckets.WithInvalidBudget(0, 0, 0))...)
+	m := buckets.NewRESTBucketManager(append(options,
+		buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0), buckets.WithInvalidBudget(0, 0, 0))...)
 	require.NoError(b, m.Start())
 	return m
 }

@@ -23,7 +23,8 @@ func (c *crossing) wanted(name string, ideal []*flow) float64 {
 // patience returns how long a tenant's first request may wait: as long as in the ideal order, and one period more. Each
 // round trip may take 2 ms longer than in the ideal order.
 func (c *crossing) patience(ideal []*flow) time.Duration {
-	return longest(ideal) + c.longestPeriod() + 2*c.trip + 100*time.Millisecond + time.Duration(len(ideal))*2*time.Millisecond
+	late := time.Duration(len(ideal)) * 2 * time.Millisecond
+	return longest(ideal) + c.longestPeriod() + 2*c.trip + 100*time.Millisecond + late
 }
 
 var crossings = map[string]struct {

@@ -214,7 +214,8 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 				return
 			}
 			f.send(time.Since(start))
-			time.AfterFunc(c.trip+time.Duration(random.IntN(2000))*time.Microsecond, func() { lease.Update(c.answer(d)) })
+			time.AfterFunc(c.trip+time.Duration(random.IntN(2000))*time.Microsecond,
+				func() { lease.Update(c.answer(d)) })
 			time.AfterFunc(0, func() { arrive(m, f, d, channel, tenant) })
 		})
 	}

@@ -178,7 +178,8 @@ func TestThoseBehindASubLimitAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, change("1").Route, channelOK)
 		inFlight := call(background, m, change("1", "name"))
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute),
+			"channel", 100, 80, 15*time.Second))
 		short := call(buckets.ContextWithMaxWait(background, 2*time.Minute), m, change("1", "name"))
 		long := call(background, m, change("1", "name"))
 		require.Equal(t, 2, m.Stats().Waiting)
@@ -246,7 +247,8 @@ func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
 func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 2*time.Second), "channel", 100, 90, 10*time.Second))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 2*time.Second),
+			"channel", 100, 90, 10*time.Second))
 		wait(time.Second)
 		discover(t, m, message(2), limited("messages", 100, 90, 10*time.Second))
 		wait(time.Second)
@@ -287,7 +289,8 @@ func TestThoseWhomASubLimitHoldsAreBeforeNobodyInLine(t *testing.T) {
 			inLine := []*caller{call(background, m, change("1", "topic")), ask(m, message(1)), ask(m, message(1))}
 			require.Zero(t, granted(t, inLine))
 			err := tooLong(t, patient(m, 3*time.Second))
-			assert.Equal(t, 4*time.Second, err.Wait.Round(100*time.Millisecond), "a second for each request that counts")
+			assert.Equal(t, 4*time.Second, err.Wait.Round(100*time.Millisecond),
+				"a second for each request that counts")
 		})
 	}
 }
@@ -319,12 +322,14 @@ func TestPriorityCountsForThePredictedWaitOfASubLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, compile(routes.UpdateChannel, "1"), limited("channel", 2, 1, time.Minute))
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 1, 0, time.Minute))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second),
+			"channel", 1, 0, time.Minute))
 		wait(5 * time.Second)
 		for range 5 {
 			require.False(t, call(background, m, change("1", "name")).done())
 		}
-		urgent := call(buckets.ContextWithPriority(buckets.ContextWithMaxWait(background, 90*time.Second)), m, change("1", "name"))
+		urgent := call(buckets.ContextWithPriority(buckets.ContextWithMaxWait(background, 90*time.Second)), m,
+			change("1", "name"))
 		require.NoError(t, urgent.failed(), "the request goes first")
 		wait(time.Minute)
 		assert.True(t, urgent.granted())

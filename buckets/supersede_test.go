@@ -181,12 +181,12 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 			old.again(m)
 			return old
 		}, false},
-		"the newer request arrives while the older one waits again": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+		"the newer request arrives while it waits again": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			old.update(refusal)
 			old.again(m)
 			return newer(m, "a")
 		}, true},
-		"the newer request arrives before the older one is back": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+		"the newer request arrives before it is back": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			old.update(refusal)
 			last := newer(m, "a")
 			old.again(m)

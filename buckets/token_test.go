@@ -22,7 +22,9 @@ func webhookPost(token string) routes.CompiledRoute {
 
 func TestATokenHasOneBucketWithAndWithoutACredential(t *testing.T) {
 	t.Parallel()
-	for name, route := range map[string]routes.CompiledRoute{"webhook": webhookPost("token"), "interaction": followUp(1)} {
+	for name, route := range map[string]routes.CompiledRoute{
+		"webhook": webhookPost("token"), "interaction": followUp(1),
+	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t)
 			as(m, "", route).update(limited("posts", 3, 2, time.Minute))
@@ -68,7 +70,8 @@ func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) 
 		require.NoError(t, err)
 		assert.Equal(t, buckets.WaitsForGlobal, because)
 		anonymous, other := as(m, "", webhookPost("token")), as(m, "Bot two", webhookPost("token"))
-		require.True(t, anonymous.granted(), "requests without a credential have their own global limit and do not wait behind the bot's")
+		require.True(t, anonymous.granted(),
+			"requests without a credential have their own global limit and do not wait behind the bot's")
 		require.True(t, other.granted())
 		require.False(t, as(m, bot, message(1)).granted())
 		wait(1100 * time.Millisecond)

@@ -24,7 +24,8 @@ func TestUnseenRouteSendsOneRequestFirst(t *testing.T) {
 			wait(patience - time.Millisecond)
 			require.Equal(t, 1, granted(t, all), "the others wait for the first response")
 			all[0].update(limited("messages", c.limit, c.limit-1, time.Minute))
-			assert.Equal(t, 1+min(c.limit-1, c.callers-1), granted(t, all), "the others follow at once, up to the limit")
+			assert.Equal(t, 1+min(c.limit-1, c.callers-1), granted(t, all),
+				"the others follow at once, up to the limit")
 		})
 	}
 }
@@ -54,12 +55,19 @@ func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 		{"not authorised", update(plain(401)), 0, 1, buckets.UnknownHash},
 		{"lost", buckets.Lease.Release, 0, 1, buckets.UnknownHash},
 		{"cancelled before it was sent", buckets.Lease.Return, 0, 1, buckets.UnknownHash},
-		{"refused", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)), 2 * time.Second, 0, "messages"},
-		{"refused, hold over", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)), 2500 * time.Millisecond, 1, "messages"},
+		{"refused",
+			update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)),
+			2 * time.Second, 0, "messages"},
+		{"refused, hold over",
+			update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)),
+			2500 * time.Millisecond, 1, "messages"},
 		{"refused without a hash", update(refused(ratelimits.ClassUser, 2*time.Second)), 2500 * time.Millisecond, 1, ""},
-		{"refused for the resource", update(inBucket(refused(ratelimits.ClassShared, 2*time.Second), "messages", 5, 4, 2*time.Second)), 2500 * time.Millisecond, 1, "messages"},
+		{"refused for the resource",
+			update(inBucket(refused(ratelimits.ClassShared, 2*time.Second), "messages", 5, 4, 2*time.Second)),
+			2500 * time.Millisecond, 1, "messages"},
 		{"refused globally", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2 * time.Second, 0, buckets.UnknownHash},
-		{"refused globally, hold over", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2002 * time.Millisecond, 1, buckets.UnknownHash},
+		{"refused globally, hold over",
+			update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2002 * time.Millisecond, 1, buckets.UnknownHash},
 		{"refused at the edge", update(refused(ratelimits.ClassEdge, 2*time.Second)), 2500 * time.Millisecond, 1, buckets.UnknownHash},
 	} {
 		subtest(t, c.name, func(t *testing.T) {
@@ -183,13 +191,15 @@ func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 	for name, found := range map[string]ratelimits.Response{
 		"by a success": limited("messages", 1, 0, 2*time.Second),
 		"by a refusal": {
-			Status: 429, Class: ratelimits.ClassUser, Limited: true, Bucket: "messages", Limit: 1, ResetAfter: 1500 * time.Millisecond,
+			Status: 429, Class: ratelimits.ClassUser,
+			Limited: true, Bucket: "messages", Limit: 1, ResetAfter: 1500 * time.Millisecond,
 			HasRetryAfter: true, RetryAfter: 1500 * time.Millisecond,
 		},
 	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t)
-			ask(m, message(1)).update(ratelimits.Response{Status: 503}) // in the case of the 429, this request has used up the bucket
+			// In the case of the 429, this request has used up the bucket.
+			ask(m, message(1)).update(ratelimits.Response{Status: 503})
 			wait(500 * time.Millisecond)
 			ask(m, message(2)).update(ratelimits.Response{Status: 503})
 			ask(m, message(1)).update(found)
@@ -212,7 +222,8 @@ func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
 			wait(5 * time.Second)
 		}
 		ask(m, message(1)).update(ratelimits.Response{
-			Status: 429, Class: ratelimits.ClassUser, Limited: true, Bucket: "messages", Limit: 5, ResetAfter: 1500 * time.Millisecond,
+			Status: 429, Class: ratelimits.ClassUser,
+			Limited: true, Bucket: "messages", Limit: 5, ResetAfter: 1500 * time.Millisecond,
 			HasRetryAfter: true, RetryAfter: 1500 * time.Millisecond,
 		})
 		c := ask(m, message(2))

@@ -59,7 +59,8 @@ func TestKnowledgeFromElsewhereIsTheSameBucketAfterwards(t *testing.T) {
 		assert.Equal(t, 5, b.Limit)
 		assert.LessOrEqual(t, b.Remaining, 1, "another client has used the bucket")
 		m.UpdateRateLimits(message(1), bot, limited("messages", 5, 4, 10*time.Second))
-		assert.LessOrEqual(t, snapshot(t, m, "messages").Remaining, 1, "a larger remaining count proves nothing within a window")
+		assert.LessOrEqual(t, snapshot(t, m, "messages").Remaining, 1,
+			"a larger remaining count proves nothing within a window")
 	})
 }
 
@@ -70,7 +71,8 @@ func TestKnowledgeFromElsewhereLetsWaitersFollow(t *testing.T) {
 		waiting := asks(m, message(1), 4)
 		m.UpdateRateLimits(message(1), bot, limited("messages", 4, 3, time.Minute))
 		wait(0)
-		assert.Equal(t, 2, granted(t, waiting), "the bucket is known before the probe's response, and the probe is charged in it")
+		assert.Equal(t, 2, granted(t, waiting),
+			"the bucket is known before the probe's response, and the probe is charged in it")
 		probe.update(limited("messages", 4, 2, time.Minute))
 		assert.Equal(t, 2, granted(t, waiting))
 	})

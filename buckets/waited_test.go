@@ -53,14 +53,19 @@ func TestTheEndOfEachWaitIsTold(t *testing.T) {
 		wait(4 * time.Second)
 		cancelled.cancel()
 		require.Len(t, told.all(), 1)
-		assert.Equal(t, buckets.Waited{Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 4 * time.Second, Err: context.Canceled}, told.all()[0])
+		assert.Equal(t, buckets.Waited{
+			Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 4 * time.Second, Err: context.Canceled,
+		}, told.all()[0])
 		wait(7 * time.Second)
 		require.True(t, granted.granted())
 		require.Len(t, told.all(), 2)
-		assert.Equal(t, buckets.Waited{Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 10*time.Second + time.Millisecond}, told.all()[1])
+		assert.Equal(t, buckets.Waited{
+			Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 10*time.Second + time.Millisecond,
+		}, told.all()[1])
 
 		// A 429 makes the wait of another request too long.
-		late := call(buckets.ContextWithMaxWait(context.Background(), 20*time.Second), m, buckets.Request{Route: message(1), Authorization: bot})
+		late := call(buckets.ContextWithMaxWait(context.Background(), 20*time.Second), m,
+			buckets.Request{Route: message(1), Authorization: bot})
 		granted.update(refused(ratelimits.ClassUser, time.Minute))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, late.failed(), &tooLong)
@@ -145,7 +150,7 @@ func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		hang := make(chan struct{})
 		for range 5 {
-			buckets.AcquireFunc(background, m, &buckets.Request{Route: message(1), Authorization: bot}, func(l buckets.Lease, err error) {
+			buckets.AcquireFunc(background, m, request(message(1)), func(l buckets.Lease, err error) {
 				<-hang
 				l.Return()
 			})
@@ -180,7 +185,9 @@ func TestNoWaitIsNegative(t *testing.T) {
 func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var order []string
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { order = append(order, "hook") }}))
+		m := started(t, buckets.WithHooks(buckets.Hooks{
+			Waited: func(context.Context, buckets.Waited) { order = append(order, "hook") },
+		}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		for _, ctx := range []context.Context{context.Background(), t.Context()} {
 			request := buckets.Request{Route: message(1), Authorization: bot}
@@ -277,7 +284,8 @@ func TestBurstIntoAWideWindowWaitsForTheGlobalLimitUntilTheWindowIsFull(t *testi
 		wait(20 * time.Second)
 		w.post(1, 150)
 		w.finish()
-		assert.Equal(t, map[buckets.WaitsFor]int{buckets.WaitsForGlobal: 50, buckets.WaitsForWindow: 50}, told.reasons())
+		want := map[buckets.WaitsFor]int{buckets.WaitsForGlobal: 50, buckets.WaitsForWindow: 50}
+		assert.Equal(t, want, told.reasons())
 	})
 }
 

@@ -38,7 +38,8 @@ func newWorld(t *testing.T, config discordsim.Config, options ...buckets.Option)
 	server, err := discordsim.New(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
-	return &world{Server: server, manager: started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, options...)...)}
+	return &world{Server: server,
+		manager: started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, options...)...)}
 }
 
 // one returns the configuration of a server with a single rule for all paths.
