@@ -71,8 +71,8 @@ func compile(route routes.Route, parameters ...string) routes.CompiledRoute {
 	return compiled
 }
 
-// message is the route POST /channels/{channel_id}/messages, and list (below) is GET of the same path. Both have the
-// channel as their major parameter.
+// message is the route POST /channels/{channel_id}/messages, and list (below) is the route GET of the same path. Both
+// have the channel as their major parameter.
 func message(channel int) routes.CompiledRoute {
 	return compile(routes.CreateMessage, strconv.Itoa(channel))
 }

@@ -47,7 +47,7 @@ func TestWaitOfFiveMinutesIsAcceptedByDefault(t *testing.T) {
 		assert.Equal(t, 300*time.Second, tooLong.Max)
 		wait(2 * time.Second)
 		c := ask(m, message(1))
-		assert.False(t, c.done(), "it waits 299 s")
+		assert.False(t, c.done(), "the request waits 299 s")
 	})
 }
 

@@ -44,7 +44,7 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 				late := ask(m, message(1))
 				late.update(new)
 				all := asks(m, message(1), 20)
-				assert.Equal(t, 20, granted(t, all), "not one at a time")
+				assert.Equal(t, 20, granted(t, all), "requests are sent together")
 				assert.Equal(t, 20, snapshot(t, m, "new").InFlight)
 			})
 		}
@@ -222,8 +222,8 @@ func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
 			channel int
 			r       ratelimits.Response
 		}{
-			{1, failed("old")}, {1, failed("new")}, {2, plain(200)}, // so successes seem to have no limits
-			{3, limited("old", 5, 3, time.Minute)}, {3, limited("new", 5, 4, time.Minute)}, // but now they have some
+			{1, failed("old")}, {1, failed("new")}, {2, plain(200)}, // successes seem to have no limits
+			{3, limited("old", 5, 3, time.Minute)}, {3, limited("new", 5, 4, time.Minute)}, // now successes have limits
 		} {
 			discover(t, m, message(c.channel), c.r)
 		}
@@ -403,7 +403,7 @@ func TestOneChangeOfAHashIsOneChangeWhereTwoRoutesShareABucket(t *testing.T) {
 		ask(m, message(1)).update(new)
 		wait(time.Millisecond)
 		all := asks(m, message(1), 10)
-		assert.Equal(t, 10, granted(t, all), "not one at a time")
+		assert.Equal(t, 10, granted(t, all), "requests are sent together")
 	})
 }
 

@@ -61,7 +61,7 @@ func TestRequestsOfARefusedCredentialGoOneAtATimeAfterOtherErrors(t *testing.T) 
 				all = append(all, ask(m, route(2+channel)))
 			}
 			probe.update(plain(404))
-			require.Equal(t, 20, granted(t, all), "one in each channel")
+			require.Equal(t, 20, granted(t, all), "one request in each channel")
 			for channel := range 20 {
 				all = append(all, ask(m, route(2+channel)))
 			}

@@ -235,7 +235,7 @@ func TestRoutesAreForgottenWhenNobodyUsesThem(t *testing.T) {
 		assert.Equal(t, 1, s.Routes, "the route that is used is kept")
 		assert.Equal(t, 1, s.Authentications)
 		waiting := asks(m, message(1), 2)
-		assert.Equal(t, 2, granted(t, waiting), "its hash is still known")
+		assert.Equal(t, 2, granted(t, waiting), "the route's hash is still known")
 	})
 }
 

@@ -42,9 +42,9 @@ func (l *life) drain() {
 		case flying >= 0:
 			l.do(ends + event(flying)*event(answers) + event(ok))
 		case !l.clock.set:
-			l.fail("%d wait for ever: no timer is set, and nothing is in flight", l.count(waits))
+			l.fail("%d requests wait for ever: no timer is set, and no request is in flight", l.count(waits))
 		case step > 300 || l.now() > begin+longest:
-			l.fail("%d wait still", l.count(waits))
+			l.fail("%d requests still wait", l.count(waits))
 		default:
 			l.do(timer)
 		}
@@ -54,7 +54,7 @@ func (l *life) drain() {
 	}
 }
 
-// window returns the longest period of a limit of this world, and a second.
+// window returns the longest period of a limit of this world, plus a second.
 func (l *life) window() time.Duration {
 	if l.world.declared {
 		return declaredTime + time.Second

@@ -165,7 +165,7 @@ func (x *explorer) explore(depth int) (counterExample []event) {
 }
 
 // visit lets an event happen in a state. It returns nil if that leads to a known state. lookAgain may repair a fault,
-// so it runs in a second copy of the state.
+// so visit restores the state before it calls lookAgain.
 func (x *explorer) visit(l *savedLife, e event) (child *node, fault bool) {
 	x.played.Add(1)
 	l.state.restore()
@@ -199,7 +199,7 @@ func newSavedLife(w *smallWorld) *savedLife {
 	return &savedLife{life: l, begin: begin}
 }
 
-// goTo plays a story from the start and saves the state at its end, to which visit returns.
+// goTo plays a story from the start and saves the state at its end, which visit restores for each event.
 func (l *savedLife) goTo(story []event) {
 	l.begin.restore()
 	for _, e := range story {
@@ -208,7 +208,8 @@ func (l *savedLife) goTo(story []event) {
 	l.state = saveState(l.life)
 }
 
-// lookAgain makes the server check all waiting requests again. None of them may leave then: it should have left before.
+// lookAgain makes the server check all waiting requests again. If one of them leaves then, the server has missed that
+// it could leave before, which is a fault.
 func (l *life) lookAgain() {
 	s := l.server
 	s.mu.Lock()
@@ -223,7 +224,7 @@ func (l *life) lookAgain() {
 	}
 }
 
-// tell returns a story in words, up to its fault. A story without a fault is told with the drain after it.
+// tell returns a story in words. A story with a fault ends there; any other is followed by its drain.
 func tell(w *smallWorld, story []event) string {
 	l := play(w, story, true)
 	l.drain()
@@ -305,7 +306,7 @@ var mendedStories = []struct {
 		"two routes", []event{4, 5, 10, 3, 12, 18},
 	},
 	{
-		"a request in a foreign bucket was told nothing of the hold of its sub-limit",
+		"a request in a foreign bucket did not learn of the hold of its sub-limit",
 		"two routes", []event{4, 4, 5, 0, 21, 28, 9},
 	},
 	{

@@ -77,8 +77,8 @@ func (s *objectGraph) save(p unsafe.Pointer, f *follower) {
 type follower struct {
 	of       reflect.Type
 	maps     mapType
-	key      *follower                              // of a map
-	elem     *follower                              // of a map or a slice
+	key      *follower                              // of the keys of a map
+	elem     *follower                              // of the elements of a map or slice
 	constant bool                                   // no event changes a value of this type
 	follow   func(p unsafe.Pointer, s *objectGraph) // nil: values point to no objects
 }

@@ -162,8 +162,9 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 	}
 }
 
-// refusedByCount is called when the server refuses a request because it has counted too many. That is a fault of the
-// manager unless one of these reasons explains it.
+// refusedByCount is called when the server refuses a request because its bucket is used up. That is a fault of the
+// manager unless another client used the bucket, a route has moved, LiftHolds was called, or the request was sent
+// before the limit was known.
 func (l *life) refusedByCount(a *actor, hash int, c *counted) {
 	if !c.others && !l.moved && !l.forgiven[hash] && !a.unaware {
 		l.fail("%s is refused, although no other client uses the bucket", a)
@@ -192,7 +193,7 @@ func (l *life) rejected(a *actor, err error) {
 			}
 		}
 		if !isOld {
-			l.fail("%s is superseded, although it is the newest", a)
+			l.fail("%s is superseded, although it is the newest with its key", a)
 		}
 		return
 	}
@@ -216,7 +217,7 @@ func (l *life) check() {
 		}
 	}
 	if m := l.manager.waiting.Load(); int(m) != l.count(waits) || l.server.waiting != l.count(waits) {
-		l.fail("%d wait, and the manager counts %d and %d", l.count(waits), m, l.server.waiting)
+		l.fail("%d requests wait, but the manager counts %d and %d", l.count(waits), m, l.server.waiting)
 	}
 	for i := range l.actors {
 		for o := range l.rivals(l.actors[i].kind, waits) {
@@ -226,7 +227,7 @@ func (l *life) check() {
 		}
 	}
 	if s := l.server.counts.inFlight(); s != l.count(flies) {
-		l.fail("%d are in flight, and the manager counts %d", l.count(flies), s)
+		l.fail("%d requests are in flight, but the manager counts %d", l.count(flies), s)
 	}
 	l.forgetHolds()
 }

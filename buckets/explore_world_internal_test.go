@@ -79,7 +79,7 @@ const (
 
 var answerNames = [answers]string{
 	"succeeds", "succeeds, and the route belongs to the other hash from now on",
-	"gets a 429 of its bucket, which others have used up",
+	"gets a 429 of its bucket, which another client has used up",
 	"gets a 429 of its resource", "gets a 429 of a sub-limit", "gets a 429 of the global limit",
 	"gets a 429 of the edge", "is lost", "was never sent",
 }
@@ -110,7 +110,7 @@ type actor struct {
 	number  int // in the order of sending
 	sent    time.Duration
 	after   uint8 // a bit for each scope: sent since the latest 429 of that scope
-	newest  bool  // no later request of the route has had its hash named
+	newest  bool  // no response to a later request of the route has named a hash
 	unaware bool  // this request, or one in flight with it, was sent before the bucket's limit was known
 
 	request *Request
@@ -303,7 +303,7 @@ func (l *life) ask(a *actor) {
 	switch {
 	case queued:
 		a.stage, a.waiter = waits, w
-		l.say("  it waits: predicted are %v", wait)
+		l.say("  it waits; the prediction is %v", wait)
 	default:
 		lease, err := l.manager.deliver(w, a.request, err)
 		l.resolved(a, lease, err)

@@ -144,7 +144,7 @@ func TestAWrongHintIsNoReasonToWait(t *testing.T) {
 		discover(t, m, react(1), limited("adding", 1, 0, time.Minute))
 		discover(t, m, react(2), limited("adding", 2, 1, time.Minute))
 		first, second := ask(m, unreact(1)), ask(m, unreact(1))
-		require.False(t, first.granted() || second.granted(), "by the hint the bucket is used up")
+		require.False(t, first.granted() || second.granted(), "the bucket of the hint is used up")
 		found := ask(m, unreact(2))
 		answer(t, found, limited("removing", 2, 1, time.Minute))
 		require.True(t, first.granted(), "the route has another bucket")
@@ -227,7 +227,7 @@ func TestFirstResponseOfAFamily(t *testing.T) {
 				}
 				wait(3 * time.Second)
 			}
-			assert.Equal(t, 2, granted(t, others), "nothing waits for ever")
+			assert.Equal(t, 2, granted(t, others), "no request waits for ever")
 		})
 	}
 }
@@ -483,7 +483,7 @@ func TestAHintOfAnotherProcessIsOverruledByTheRoutesOwnResponse(t *testing.T) {
 		discover(t, a, react(1), limited("adding", 5, 4, time.Minute))
 		first, second := ask(b, unreact(1)), ask(b, unreact(1))
 		wait(time.Second)
-		require.True(t, first.granted(), "by the hint")
+		require.True(t, first.granted(), "the hint names a bucket with room")
 		require.False(t, second.granted(), "the second waits for the first one's response")
 		first.update(limited("removing", 2, 1, time.Minute))
 		wait(time.Second)

@@ -46,7 +46,7 @@ type hubShare struct {
 	session  *hubSession
 	view     *ratelimits.Window
 	changed  func()
-	arrivals []time.Duration // of waiting requests, by the hub's clock
+	arrivals []time.Duration // arrival times of waiting requests, by the hub's clock
 	answered int             // how many of arrivals the hub has answered
 	granted  []ratelimits.Permit
 	flying   []*hubPermit
@@ -121,7 +121,7 @@ func (u *hubShare) Demand(now time.Duration, waiting int, arrivals iter.Seq[time
 		u.arrivals = append(u.arrivals, u.at(arrived))
 	}
 	if waiting != len(u.arrivals) || !slices.IsSorted(u.arrivals) {
-		u.hub.misused("%d wait, of whom %d in order: %v", waiting, len(u.arrivals), u.arrivals)
+		u.hub.misused("Demand with %d waiting requests and %d arrivals: %v", waiting, len(u.arrivals), u.arrivals)
 	}
 	for i, arrived := range u.arrivals {
 		if u.answered = min(u.answered, len(u.arrivals)); i < u.answered && !slices.Contains(before, arrived) {

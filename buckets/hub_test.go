@@ -25,7 +25,7 @@ type hub struct {
 	mu       sync.Mutex
 	silent   bool          // the hub answers no manager
 	err      error         // the error that Err returns to every manager
-	term     time.Duration // of loans; 0: no loans
+	term     time.Duration // how long a loan lasts; 0: no loans
 	renews   bool          // loans are extended before they end
 	mean     bool          // no manager gets a new part of the global limit
 	late     bool          // a hash is discovered while a session ends

@@ -124,7 +124,7 @@ func TestHoldsAreLiftedByHand(t *testing.T) {
 	})
 }
 
-// LiftHolds ends the hold of a 429. Then one request must go alone first.
+// LiftHolds ends the hold of a 429. Then one request must go first, alone.
 func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)

@@ -176,7 +176,8 @@ func TestLateAreRejectedHoweverManyAreLookedAt(t *testing.T) {
 			channel := func(i int) int { return 1000*others + i }
 			discover(t, m, message(channel(0)), used)
 			late := call(buckets.ContextWithMaxWait(background, 2*time.Minute), m, *request(message(channel(0))))
-			// Requests count half as much as those in other buckets.
+			// This bucket is held but has no waiting requests, so checking it costs half as much as checking the
+			// others.
 			discover(t, m, message(channel(800)), refused(ratelimits.ClassUser, time.Minute))
 			for i := range others {
 				discover(t, m, message(channel(1+i)), used)

@@ -211,8 +211,8 @@ func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 	})
 }
 
-// After patience a second request is sent. When the first one's outcome arrives late, the third request must still wait
-// for the outcome of the second.
+// When patience is over, a second request is sent. When the outcome of the first one arrives late, the third request
+// must still wait for the outcome of the second.
 func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 	t.Parallel()
 	for _, c := range slowOutcomes {

@@ -482,7 +482,7 @@ func (w *randomWorld) end() {
 		}
 	}
 	if all := w.those(isOpen); len(all) > 0 {
-		w.fail("%d of %d wait still, the first is %d: %s", len(all), len(w.requests), all[0].id, all[0].kind)
+		w.fail("%d of %d requests still wait, the first is %d: %s", len(all), len(w.requests), all[0].id, all[0].kind)
 	}
 	if w.fault == "" {
 		time.Sleep(time.Minute)

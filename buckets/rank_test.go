@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Many requests of one tenant are cancelled. They must give their turns back, both their tenant's and those of requests
-// with priority, so that the tenant's next request leaves as early as without them.
+// Many requests of one tenant are cancelled, in some cases with priority. They must give their turns back, so that the
+// tenant's next request leaves as early as without them.
 func TestCancelledRequestsGiveTheirTurnsBack(t *testing.T) {
 	t.Parallel()
 	for name, place := range crowds {
@@ -186,7 +186,7 @@ func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
 	}
 }
 
-// Requests with priority of another tenant arrive without end. A request must wait for those only that arrive within
+// Requests with priority of another tenant arrive without end. A request must wait only for those that arrive within
 // HeadStart.
 func TestPriorityOfOtherTenantsCountsForHeadStartOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -566,8 +566,8 @@ func TestTheLimitOfRequestsWithoutACredentialCountsInTheNextProcess(t *testing.T
 	})
 }
 
-// A killed process may have sent requests after its last write, also in channels that the state does not contain. Each
-// bucket of a known hash must count as used up for a period.
+// A killed process may have sent requests after its last write, also in channels that the state does not contain. In
+// the next process each bucket of a known hash must count as used up for a period.
 func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, clean := range []bool{true, false} {
@@ -607,8 +607,8 @@ func TestNewBucketIsUsedUpForTheLatestKnownPeriodAfterAKill(t *testing.T) {
 	})
 }
 
-// A program is restarted in the middle of a burst. The burst must not take longer than without a restart; after a kill
-// it may take the time until a new window ends.
+// A program is restarted in the middle of a burst. The burst must not take longer than without a restart. After a kill
+// the window counts as used up from the restart on, so the burst ends that much later.
 func TestBurstGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	const period = 5 * time.Second

@@ -44,7 +44,7 @@ type demand struct {
 	tenants int    // groups; 0: one tenant without a group
 }
 
-// crossing is a set of limits, several of which some requests need. A lower-case name is a declared limit, "G" is the
+// crossing is a set of limits; some requests need several of them. A lower-case name is a declared limit, "G" is the
 // global limit, and any other capital is the bucket of the only kind of request that needs it.
 type crossing struct {
 	limits  map[string]allowance

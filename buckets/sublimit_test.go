@@ -271,8 +271,8 @@ func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	})
 }
 
-// Requests that wait for a held sub-limit, or for the request that goes first after its hold, do not need the global
-// limit yet. Predictions for other requests must not count them.
+// Requests wait for a held sub-limit, or for the request that goes first after its hold. They do not need the global
+// limit yet, so predictions for other requests must not count them.
 func TestThoseWhomASubLimitHoldsAreBeforeNobodyInLine(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]time.Duration{"held": time.Minute, "one in flight": time.Second} {

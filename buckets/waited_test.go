@@ -300,7 +300,7 @@ func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
 	global, shortGlobal := held(ratelimits.ClassGlobal, 20*time.Second), held(ratelimits.ClassGlobal, 2*time.Second)
 	throttle := func(_ *testing.T, m *buckets.RESTBucketManager) { m.Throttle(20 * time.Second) }
 	for name, c := range map[string]struct {
-		then   func(*testing.T, *buckets.RESTBucketManager) // a second after the request's arrival
+		then   func(*testing.T, *buckets.RESTBucketManager) // called a second after the request's arrival
 		cancel time.Duration                                // 0: never
 		want   buckets.WaitsFor
 	}{
