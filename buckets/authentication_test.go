@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// as asks with another credential.
+// as asks for a lease with the given authorization.
 func as(m *buckets.RESTBucketManager, authorization string, route routes.CompiledRoute) *caller {
 	return call(context.Background(), m, buckets.Request{Route: route, Authorization: authorization})
 }
@@ -30,14 +30,14 @@ func TestThrottleHoldsAllAuthentications(t *testing.T) {
 		m.Throttle(time.Second)
 		m.Throttle(0)
 		m.Throttle(-time.Second)
-		assert.Equal(t, 1, holds, "only the first one is new")
+		assert.Equal(t, 1, holds, "only the first Throttle begins a hold")
 		held := []*caller{ask(m, message(1)), as(m, "Bot two", message(1)), as(m, "", message(1))}
 		passing := ask(m, callback(1))
-		assert.True(t, passing.granted(), "what is exempt from the global limit is exempt from its hold")
+		assert.True(t, passing.granted(), "a route exempt from the global limit is exempt from its hold")
 		passing.update(roomy)
 		wait(4999 * time.Millisecond)
 		for _, c := range held {
-			assert.False(t, c.granted(), "neither a shorter hold nor none shortens it; credentials that are new are held, too")
+			assert.False(t, c.granted(), "a shorter Throttle does not shorten the hold; new credentials are held, too")
 		}
 		wait(time.Millisecond)
 		for _, c := range held {
@@ -73,7 +73,8 @@ func TestAfterAThrottleTheyLeaveInOrderAndPaced(t *testing.T) {
 	}
 }
 
-// An exempt route that is refused globally all the same must not be asked again and again.
+// A route that is exempt from the global limit gets a global 429 all the same. The next request to it must wait for the
+// 429's Retry-After.
 func TestExemptRouteRefusedGloballyWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -103,7 +104,7 @@ func TestExemptRequestsCountForTheGlobalLimitWithACredentialOnly(t *testing.T) {
 	}
 }
 
-// A shared limit is the resource's: whoever asks is refused.
+// A shared 429 belongs to a resource (here a channel), so it must hold the requests of all credentials to it.
 func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -112,13 +113,14 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 				as(m, credential, message(channel)).update(limited("messages", 5, 4, time.Second))
 			}
 		}
-		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 3, time.Second))
+		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second),
+			"messages", 5, 3, time.Second))
 		two := buckets.Request{Route: message(1), Authorization: "Bot two"}
 		impatient := call(buckets.ContextWithMaxWait(background, time.Second), m, two)
 		assert.Equal(t, ratelimits.ClassShared, tooLong(t, impatient).Class)
 		held := as(m, "Bot two", message(1))
 		elsewhere := as(m, "Bot two", message(2))
-		assert.True(t, elsewhere.granted(), "another channel")
+		assert.True(t, elsewhere.granted(), "another channel is not held")
 		wait(19 * time.Second)
 		assert.False(t, held.done())
 		wait(2 * time.Second)
@@ -126,8 +128,8 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 	})
 }
 
-// Interactions are not held by a global 429, so their success does not show that it is over, and neither does what was
-// on its way before.
+// After global 429s the backoff must not restart when an interaction succeeds, which a global 429 does not hold, nor
+// when a request succeeds that was sent before the 429s.
 func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
@@ -160,7 +162,7 @@ func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
 		m.Throttle(time.Minute)
 		_, err := m.TryAcquire(message(1), "Bot new")
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
-		assert.False(t, at(m, "example.com", bot).done(), "at a server that comes later, too")
+		assert.False(t, at(m, "example.com", bot).done(), "a server that is used later is held, too")
 		m.LiftHolds()
 		lease, err := m.TryAcquire(message(1), "Bot newer")
 		require.NoError(t, err)

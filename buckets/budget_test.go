@@ -25,8 +25,8 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, time.Minute, 4))
 		discover(t, m, message(1), plain(200))
 		for _, r := range []ratelimits.Response{
-			plain(401), plain(403), refused(ratelimits.ClassEdge, time.Second), refused(ratelimits.ClassShared, time.Second),
-			plain(404), plain(500),
+			plain(401), plain(403), refused(ratelimits.ClassEdge, time.Second),
+			refused(ratelimits.ClassShared, time.Second), plain(404), plain(500),
 		} {
 			c := ask(m, message(1))
 			wait(5 * time.Second) // until no hold is left
@@ -46,7 +46,7 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 
 		inFlight[0].update(plain(200))
 		other := ask(m, list(7))
-		require.True(t, other.granted(), "one in flight was valid after all")
+		require.True(t, other.granted(), "one request in flight turned out to be valid")
 		other.update(plain(403))
 		inFlight[1].update(plain(403))
 		inFlight[2].update(plain(403))
@@ -55,7 +55,7 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 		wait(62 * time.Second)
 		assert.Zero(t, m.Stats().Invalid)
 		last := ask(m, message(1))
-		assert.True(t, last.granted(), "a period later it goes on by itself")
+		assert.True(t, last.granted(), "the count is zero after a period")
 	})
 }
 
@@ -75,7 +75,7 @@ func TestWaitersAreRefusedWhenTheBudgetIsUsedUp(t *testing.T) {
 			overBudget(t, c)
 		}
 		waiting[0].lease.Return()
-		assert.True(t, ask(m, message(1)).granted(), "what was given back can be used")
+		assert.True(t, ask(m, message(1)).granted(), "a returned lease does not count")
 	})
 }
 
@@ -91,7 +91,7 @@ func TestWithoutABudgetInvalidRequestsAreNotCounted(t *testing.T) {
 	})
 }
 
-// However the requests in flight are spread over the buckets, they are never more than the budget.
+// The requests in flight must not exceed the budget, however they are spread over the buckets.
 func TestManyInOneBucketLeaveNoMoreForOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const limit = 2000
@@ -109,7 +109,7 @@ func TestManyInOneBucketLeaveNoMoreForOthers(t *testing.T) {
 				leases = append(leases, lease)
 			}
 		}
-		assert.Equal(t, limit, m.Stats().InFlight, "in all of them")
+		assert.Equal(t, limit, m.Stats().InFlight, "in all buckets")
 		for _, lease := range leases {
 			lease.Update(ratelimits.Response{Status: 401})
 		}
@@ -121,7 +121,9 @@ func TestEachMarkOfTheBudgetIsToldOnceEachTimeThatItIsPassed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var told []float64
 		m := started(t, buckets.WithInvalidBudget(20, time.Minute, 0), buckets.WithLogger(nil),
-			buckets.WithHooks(buckets.Hooks{BudgetUsed: func(_ context.Context, u buckets.BudgetUsed) { told = append(told, u.Fraction) }}))
+			buckets.WithHooks(buckets.Hooks{BudgetUsed: func(_ context.Context, u buckets.BudgetUsed) {
+				told = append(told, u.Fraction)
+			}}))
 		for range 2 {
 			told = nil
 			for range 20 {
@@ -150,7 +152,8 @@ func spend(
 	return sent, nil
 }
 
-// calledBack returns the request of a callback, of which no two wait for each other, with an Authorization.
+// calledBack returns a function that makes requests of an interaction callback with the given authorization. Such
+// requests do not wait for each other.
 func calledBack(authorization string) func(int) buckets.Request {
 	return func(int) buckets.Request { return buckets.Request{Route: callback(1), Authorization: authorization} }
 }
@@ -174,7 +177,7 @@ func TestACredentialLeavesAsMuchOfTheBudgetToOthersAsItUses(t *testing.T) {
 		assert.Equal(t, 50, refused.Used)
 		assert.Equal(t, 50, refused.Limit)
 		assert.Positive(t, refused.RetryAfter)
-		sent, _ = spend(t, m, calledBack("")) // all without a credential are one
+		sent, _ = spend(t, m, calledBack("")) // requests without a credential share one account
 		assert.Equal(t, 25, sent)
 		sent, _ = spend(t, m, calledBack("Bot worse"))
 		assert.Equal(t, 13, sent, "half of 25")
@@ -222,7 +225,8 @@ func TestRequestsInFlightCountForTheShareOfTheirCredential(t *testing.T) {
 	})
 }
 
-// Whoever invents credentials does not get a share for each.
+// Callers that invent credentials must not get a share of the budget for each: all credentials that are not proven have
+// one share together.
 func TestUnprovenCredentialsHaveOneShareTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
@@ -234,7 +238,7 @@ func TestUnprovenCredentialsHaveOneShareTogether(t *testing.T) {
 			r.Unproven = true
 			return r
 		})
-		assert.Equal(t, 50, sent, "others have worked, though not in this process")
+		assert.Equal(t, 50, sent, "half is left for proven credentials, though none has been served yet")
 		serve(t, m, "Bot good")
 		serve(t, m, "")
 	})
@@ -243,7 +247,7 @@ func TestUnprovenCredentialsHaveOneShareTogether(t *testing.T) {
 func TestTheBudgetCanBeLifted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
-		m.LiftBudget() // of nothing
+		m.LiftBudget() // nothing has been used yet
 		for range 2 {
 			serve(t, m, "Bot good")
 			spend(t, m, calledBack("Bot bad"))

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// leavers are who of five waiters gives up.
+// leavers lists which of five waiting callers (0 to 4) give up.
 var leavers = map[string][]int{
 	"the first": {0}, "one in the middle": {2}, "the last": {4}, "all but the last": {0, 1, 2, 3}, "all": {0, 1, 2, 3, 4},
 }
@@ -37,7 +37,8 @@ func TestWaiterThatLeavesBeforeTheGateOpens(t *testing.T) {
 	}
 }
 
-// At one and the same moment a waiter is either granted or gone, and nobody else notices.
+// Waiters are cancelled at the moment in which the gate opens. Each of them is either granted or cancelled, and the
+// other waiters must not be affected.
 func TestWaiterThatLeavesWhileTheGateOpens(t *testing.T) {
 	t.Parallel()
 	for name, leaving := range leavers {
@@ -49,7 +50,7 @@ func TestWaiterThatLeavesWhileTheGateOpens(t *testing.T) {
 						open()
 						close(opened)
 					}()
-					// Timed gates open after a whole number of half seconds, give or take milliseconds.
+					// Timed gates open within milliseconds of a multiple of 500 ms.
 					for range 8 {
 						go cancel()
 						time.Sleep(500 * time.Millisecond)
@@ -70,14 +71,14 @@ func TestWaiterThatLeavesAfterTheGateOpenedKeepsItsLease(t *testing.T) {
 					open()
 					cancel()
 				})
-				assert.Less(t, int(m.Stats().Cancelled), 5, "the first one had been granted")
+				assert.Less(t, int(m.Stats().Cancelled), 5, "the first caller had been granted before")
 			})
 		})
 	}
 }
 
-// leave lets five wait at a gate, does what it is told with those who are to leave, and requires that the others are
-// granted, in order, and that nothing is left over.
+// leave lets five callers wait at a gate and calls how, with a function that cancels the callers that leaving lists. It
+// requires that the other callers are granted in order and that no request is left, and returns all five callers.
 func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, how func(cancel func())) []*caller {
 	t.Helper()
 	var waiting, staying []*caller
@@ -115,12 +116,13 @@ func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, ho
 	drained(t, m)
 	after := g.call(m)
 	wait(time.Minute)
-	require.True(t, after.granted(), "a later request goes as if nothing had been")
+	require.True(t, after.granted(), "a later request is granted as if no caller had left")
 	g.end(after)
 	return waiting
 }
 
-// A head that is refused when a hold makes its wait too long must not take the one behind it along.
+// A hold makes the wait of a queue's first request too long, so that request fails. The second request must still be
+// granted.
 func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -137,8 +139,8 @@ func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
 	})
 }
 
-// endsAsGranted is the context of a request that is granted in the same moment in which the context ends: when it
-// begins to wait.
+// endsAsGranted is a context that ends when its request is granted: end does both, as soon as the request begins to
+// wait and Acquire calls Done.
 type endsAsGranted struct {
 	context.Context
 	end func()
@@ -149,7 +151,8 @@ func (c *endsAsGranted) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Which of the two its caller hears is left to chance.
+// A request is granted at the moment in which its context ends. Acquire returns either result, by chance; if it returns
+// the context's error, the bucket must get the permit back.
 func TestGrantAtTheEndOfTheContextIsGivenBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(2*time.Hour))

@@ -15,8 +15,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// jumpingClock is a clock whose wall time can be set, as by an administrator or a time server. What has passed, it
-// knows as before, like the real one.
+// jumpingClock is a clock whose wall time can be set, as by an administrator or a time server. Elapsed times (Since)
+// stay right, as those of the real clock do.
 type jumpingClock struct {
 	clockwork.Clock
 	jump atomic.Int64
@@ -40,7 +40,8 @@ func TestJumpsOfTheWallClockChangeNoWait(t *testing.T) {
 				lease, err := manager.Acquire(t.Context(), route, "Bot x")
 				require.NoError(t, err)
 				lease.Update(ratelimits.Response{
-					Status: 200, Bucket: "b", Limited: true, Limit: 2, Remaining: remaining, ResetAfter: 5 * time.Second,
+					Status: 200, Bucket: "b", Limited: true,
+					Limit: 2, Remaining: remaining, ResetAfter: 5 * time.Second,
 				})
 			}
 			send(1)
@@ -58,7 +59,8 @@ func TestJumpsOfTheWallClockChangeNoWait(t *testing.T) {
 	}
 }
 
-// A deadline may have passed by the manager's clock only. Then nobody waits.
+// The deadline of a context has passed by the manager's clock, but not by the real clock. A request that has to wait
+// must be rejected at once.
 func TestDeadlineThatHasPassedByTheManagersClockOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &jumpingClock{Clock: clockwork.NewRealClock()}
@@ -78,8 +80,8 @@ func TestDeadlineThatHasPassedByTheManagersClockOnly(t *testing.T) {
 	})
 }
 
-// A clock that goes back, as one of a test may, or a time that was read before another one but is used after it, makes
-// nothing seem longer ago than it is.
+// The manager's clock is 10 s behind when a response arrives. The bucket must not take the response's reset for one
+// that has passed.
 func TestTimeNeverRunsBackwardsInABucket(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &steppingClock{Clock: clockwork.NewRealClock()}
@@ -93,13 +95,13 @@ func TestTimeNeverRunsBackwardsInABucket(t *testing.T) {
 		clock.step.Store(0)
 		third := ask(m, message(1))
 		wait(4 * time.Second)
-		require.False(t, third.granted(), "the window is open")
+		require.False(t, third.granted(), "the window has not ended")
 		wait(2 * time.Second)
 		require.True(t, third.granted())
 	})
 }
 
-// steppingClock is a clock that is set, and knows nothing else.
+// steppingClock is a clock without monotonic time: when it is set, elapsed times change, too.
 type steppingClock struct {
 	clockwork.Clock
 	step atomic.Int64

@@ -27,12 +27,13 @@ func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
 			c := call(context.Background(), m, change("1", "name"))
 			answer(t, c, ample)
 		}
-		third, fourth := call(context.Background(), m, change("1", "name")), call(context.Background(), m, change("1", "name"))
+		third, fourth := call(context.Background(), m, change("1", "name")),
+			call(context.Background(), m, change("1", "name"))
 		require.False(t, third.done())
 		assert.Equal(t, buckets.WaitsForDeclared, snapshot(t, m, "channel").WaitsFor)
 		for _, other := range []buckets.Request{change("1", "nsfw"), change("2", "name")} {
 			c := call(context.Background(), m, other)
-			require.True(t, c.granted(), "%v is not subject to it", other)
+			require.True(t, c.granted(), "the limit does not apply to %v", other)
 			c.update(ample)
 		}
 		wait(9 * time.Minute)
@@ -45,8 +46,9 @@ func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
 
 func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Minute), buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 20*time.Second,
-			buckets.Named("two"), buckets.PerMajor()))
+		m := started(t, buckets.WithMaxRateLimit(time.Minute),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 20*time.Second,
+				buckets.Named("two"), buckets.PerMajor()))
 		ample := limited("messages", 100, 90, time.Second)
 		for range 2 {
 			discover(t, m, message(1), ample)
@@ -55,8 +57,10 @@ func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 			predicted, because, err := m.Predict(request(message(1)))
 			require.NoError(t, err)
 			assert.Equal(t, buckets.WaitsForDeclared, because)
-			assert.InDelta(t, time.Duration(1+waiting/2)*20*time.Second, predicted, float64(time.Second), "%d wait already", waiting)
-			buckets.AcquireFunc(context.Background(), m, request(message(1)), func(lease buckets.Lease, err error) { lease.Update(ample) })
+			assert.InDelta(t, time.Duration(1+waiting/2)*20*time.Second, predicted, float64(time.Second),
+				"%d requests wait already", waiting)
+			buckets.AcquireFunc(context.Background(), m, request(message(1)),
+				func(lease buckets.Lease, err error) { lease.Update(ample) })
 		}
 		_, err := m.AcquireRequest(context.Background(), request(message(1)))
 		var tooLong *ratelimits.TooLongError
@@ -68,7 +72,8 @@ func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 	})
 }
 
-// What a request has of a declared limit it gives back if it was not sent, or was refused; else it counts for a period.
+// A request gives its permit back to the declared limit if it was not sent or was refused; otherwise it counts for a
+// period.
 func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -90,7 +95,7 @@ func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
 			c := ask(m, message(1))
 			require.True(t, c.granted())
 			next := ask(m, message(1))
-			require.False(t, next.done(), "one is in flight")
+			require.False(t, next.done(), "the only permit is in flight")
 			test.end(c)
 			wait(10 * time.Second)
 			assert.Equal(t, !test.counts, next.granted())
@@ -100,7 +105,7 @@ func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
 	}
 }
 
-// limitedLog counts what a server has processed of each window of a declared limit.
+// limitedLog records when a server processed the requests of each window of a declared limit.
 type limitedLog struct {
 	limit  int
 	period time.Duration
@@ -133,7 +138,7 @@ func (l *limitedLog) exceeded() (n int) {
 	return n
 }
 
-// A group and a key are two things, whatever they are called.
+// Group "1" with key "23" and group "12" with key "3" must not share a window.
 func TestGroupsAndKeysAreNotMixedUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithLimit(buckets.ForAll(), 1, time.Minute, buckets.PerGroup(),
@@ -143,15 +148,16 @@ func TestGroupsAndKeysAreNotMixedUp(t *testing.T) {
 			group   string
 			channel int
 		}{{"1", 23}, {"12", 3}} {
-			c := call(context.Background(), m, buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
+			c := call(context.Background(), m,
+				buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
 			require.True(t, c.granted(), "%+v", of)
 			c.update(roomy)
 		}
 	})
 }
 
-// A declared limit that has room makes nobody wait, but those to whom it applies wait for their bucket all the same:
-// they are counted there, whatever keys they have, and nobody waits much longer than he may.
+// Requests to which a declared limit with room applies still wait for their bucket, whatever their keys or groups. The
+// predictions of the bucket must count all of them, so that no request waits much longer than the maximum of 10 s.
 func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
 	t.Parallel()
 	firstField := func(r *buckets.Request) string {
@@ -166,7 +172,8 @@ func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
 		"per group": {buckets.PerGroup()},
 	} {
 		subtest(t, name, func(t *testing.T) {
-			m := started(t, buckets.WithMaxRateLimit(10*time.Second), buckets.WithLimit(buckets.ForAll(), 100, time.Minute, options...))
+			m := started(t, buckets.WithMaxRateLimit(10*time.Second),
+				buckets.WithLimit(buckets.ForAll(), 100, time.Minute, options...))
 			used := limited("messages", 1, 0, time.Second)
 			discover(t, m, message(1), used)
 			var longest time.Duration
@@ -207,11 +214,13 @@ func (c *countingClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	})
 }
 
-// Only their end can tell how long requests in flight count for a declared limit, so nobody looks until then.
+// Requests in flight use up a declared limit. Only their ends show how long they count, so until then no timer may look
+// for room again and again.
 func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &countingClock{Clock: clockwork.NewRealClock()}
-		m := started(t, buckets.WithClock(clock), buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, 10*time.Second))
+		m := started(t, buckets.WithClock(clock), buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithLimit(buckets.ForAll(), 2, 10*time.Second))
 		ample := limited("messages", 100, 99, time.Second)
 		discover(t, m, message(1), ample)
 		first := ask(m, message(1))
@@ -232,23 +241,25 @@ func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
 	})
 }
 
-// What others have sent, of which only the response is told, counts for declared limits, too.
+// Responses given to UpdateRateLimits belong to requests that the manager did not send. They must count for declared
+// limits, too.
 func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, time.Minute))
 		ample := limited("messages", 100, 99, time.Second)
 		discover(t, m, message(1), ample)
-		m.UpdateRateLimits(message(2), bot, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+		m.UpdateRateLimits(message(2), bot,
+			inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
 		m.UpdateRateLimits(message(1), bot, ample)
 		c := ask(m, message(1))
-		require.False(t, c.done(), "two have been sent")
+		require.False(t, c.done(), "two requests have been sent")
 		wait(61 * time.Second)
 		require.True(t, c.granted())
 	})
 }
 
-// A reservation that is put off, as what it waits for is held for longer, holds up others no longer than until their
-// bucket opens for them.
+// The first request of a bucket waits for the end of a global hold and has a reservation for that time. When the hold
+// is extended, other requests must leave as soon as the bucket has room for them.
 func TestAReservationThatIsPutOffHoldsUpNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const period = 70 * time.Second
@@ -268,17 +279,19 @@ func TestAReservationThatIsPutOffHoldsUpNobody(t *testing.T) {
 		wait(10*time.Second + roundings)
 		require.False(t, first.done())
 		require.True(t, second.granted())
-		require.False(t, third.done(), "the place is the first one's, which leaves earlier than the bucket opens again")
+		require.False(t, third.done(),
+			"the permit is reserved for the first request, which leaves before the bucket opens again")
 		second.update(limited("posts", 2, 1, period))
 		wait(10 * time.Second)
 		late.update(refused(ratelimits.ClassGlobal, 10*time.Minute))
 		require.False(t, first.done())
 		wait(period)
-		assert.True(t, third.granted(), "the bucket is open for two since 10 s, and the first one has 9 minutes to wait")
+		assert.True(t, third.granted(), "the bucket opened 10 s ago, and the first request waits 9 more minutes")
 	})
 }
 
-// The same for a request that is subject to declared limits: others leave as soon as it is known that it leaves later.
+// A request that needs two declared limits has a reservation. When a 429 delays that request, other requests must leave
+// at once.
 func TestAReservationThatIsPutOffFreesDeclaredLimitsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour),
@@ -293,9 +306,10 @@ func TestAReservationThatIsPutOffFreesDeclaredLimitsAtOnce(t *testing.T) {
 			require.False(t, c.done())
 			wait(time.Millisecond)
 		}
-		wait(11 * time.Second) // both go on to wait for the declared limit
+		wait(11 * time.Second) // now both wait for the declared limit
 		c := ask(m, list(1))
-		require.False(t, c.done(), "the last place of five minutes is that of the first message in three")
+		require.False(t, c.done(),
+			"the last permit of the 5-minute limit is reserved for the first message, which leaves in 3 minutes")
 		other.update(inBucket(refused(ratelimits.ClassShared, 10*time.Minute), "messages", 5, 4, time.Second))
 		assert.True(t, c.granted(), "the message leaves in ten minutes at the earliest")
 	})

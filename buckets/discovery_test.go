@@ -14,13 +14,14 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A route whose hash changes once is not one whose hash changes all the time, in whatever order the answers come.
+// A route's hash changes once while six requests are in flight. In whatever order their responses arrive, the route
+// must not be treated as one whose hash keeps changing.
 func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 	t.Parallel()
 	old, new := limited("old", 50, 40, time.Minute), limited("new", 50, 40, time.Minute)
 	for name, order := range map[string][]int{
 		"in order":        {0, 1, 2, 3, 4, 5},
-		"the other way":   {5, 4, 3, 2, 1, 0},
+		"reversed":        {5, 4, 3, 2, 1, 0},
 		"new ones first":  {3, 0, 4, 1, 5, 2},
 		"old ones at end": {3, 4, 5, 0, 1, 2},
 	} {
@@ -34,7 +35,7 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 					wait(separate)
 				}
 				for _, i := range order {
-					if i < 3 { // sent before it changed
+					if i < 3 { // sent before the hash changed
 						inFlight[i].update(old)
 					} else {
 						inFlight[i].update(new)
@@ -43,14 +44,15 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 				late := ask(m, message(1))
 				late.update(new)
 				all := asks(m, message(1), 20)
-				assert.Equal(t, 20, granted(t, all), "not one at a time")
+				assert.Equal(t, 20, granted(t, all), "requests are sent together")
 				assert.Equal(t, 20, snapshot(t, m, "new").InFlight)
 			})
 		}
 	}
 }
 
-// Answers that are overtaken are counted where they say, and where the route is now.
+// A response that names the old hash arrives after a newer request's response has named a new one. It must count in the
+// bucket that it names and in the route's new bucket.
 func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -65,7 +67,8 @@ func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 	})
 }
 
-// The newest request stays the one that decides when the answer to an older one comes after it.
+// The response to an older request arrives after those of newer requests. It must not decide the route's hash, even if
+// it names another one.
 func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -78,22 +81,24 @@ func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
 		}
 		sent[2].update(here)
 		sent[0].update(here)
-		sent[1].update(limited("elsewhere", 50, 40, time.Minute)) // it was sent before the third
+		sent[1].update(limited("elsewhere", 50, 40, time.Minute)) // this request was sent before the third
 		ask(m, message(1))
 		assert.Equal(t, 1, snapshot(t, m, "here").InFlight)
 	})
 }
 
-// byChannel is a server with a bucket hash of its own for each channel.
+// byChannel makes the server use a separate bucket hash for each channel.
 func byChannel(call discordsim.Call) discordsim.Variant {
 	return discordsim.Variant{Hash: "hash of " + call.Major}
 }
 
-// A hash for each channel is as good as one for all: no request is refused, and each channel is as fast as its limit.
+// Each channel has its own hash. No request may be refused, and each channel must be as fast as its limit allows.
 func TestHashOfItsOwnForEachChannel(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{
-		"fixed": discordsim.Fixed(5, time.Second), "sliding": discordsim.Sliding(5, time.Second), "leaky": discordsim.Leaky(5, time.Second),
+		"fixed":   discordsim.Fixed(5, time.Second),
+		"sliding": discordsim.Sliding(5, time.Second),
+		"leaky":   discordsim.Leaky(5, time.Second),
 	} {
 		subtest(t, name, func(t *testing.T) {
 			config := one(discordsim.Rule{Quota: quota, Vary: byChannel})
@@ -107,7 +112,7 @@ func TestHashOfItsOwnForEachChannel(t *testing.T) {
 					}
 				}
 				w.finish()
-				assert.Less(t, time.Since(start), 5*time.Second, "and not one at a time")
+				assert.Less(t, time.Since(start), 5*time.Second, "requests were sent one at a time")
 				wait(2 * time.Second)
 			}
 			refusedNothing(t, w)
@@ -115,13 +120,16 @@ func TestHashOfItsOwnForEachChannel(t *testing.T) {
 	}
 }
 
-// Where several channels have a hash in common, but not all of them, each ends in its own.
+// Three hashes are shared by three channels each. Each channel must end in the bucket of its own hash.
 func TestHashForSomeChannels(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Vary: func(call discordsim.Call) discordsim.Variant {
-			n, _ := strconv.Atoi(call.Major)
-			return discordsim.Variant{Hash: "group " + strconv.Itoa(n%3)}
-		}}))
+		w := newWorld(t, one(discordsim.Rule{
+			Quota: discordsim.Fixed(5, time.Second),
+			Vary: func(call discordsim.Call) discordsim.Variant {
+				n, _ := strconv.Atoi(call.Major)
+				return discordsim.Variant{Hash: "group " + strconv.Itoa(n%3)}
+			},
+		}))
 		for range 30 {
 			for channel := range 9 {
 				w.post(channel+1, 1)
@@ -138,7 +146,7 @@ func TestHashForSomeChannels(t *testing.T) {
 	})
 }
 
-// A route whose hash changes for all moves as a whole when a second channel says so.
+// The hash of a whole route changes. When a second channel names the new hash, all other channels must move to it.
 func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -148,19 +156,20 @@ func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
 		used := asks(m, message(4), 4)
 		updateAll(used, limited("old", 5, 0, 10*time.Second))
 		ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
-		assert.Equal(t, 4, bucketOfMajor(t, m, "old", "2").Remaining, "one channel may be the only one")
+		assert.Equal(t, 4, bucketOfMajor(t, m, "old", "2").Remaining, "only one channel has named the new hash")
 		ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
 		third, fourth := ask(m, message(3)), ask(m, message(4))
 		assert.True(t, third.granted())
 		assert.Equal(t, 1, bucketOfMajor(t, m, "new", "3").InFlight)
-		assert.False(t, fourth.granted(), "nobody knows that the server counts anew")
+		assert.False(t, fourth.granted(),
+			"the channel had used up the old bucket, and the new one may have the same count")
 		third.update(limited("new", 5, 3, 10*time.Second))
 		wait(11 * time.Second)
 		require.True(t, fourth.granted())
 	})
 }
 
-// What is known of channels with a hash of their own is forgotten with their buckets.
+// Channels with their own hashes must be forgotten after their buckets are evicted.
 func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -171,7 +180,7 @@ func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
 		assert.Zero(t, m.Stats().Buckets)
 		wait(3 * time.Hour)
 		assert.Zero(t, m.Stats().Routes)
-		assert.Zero(t, m.Stats().Authentications, "and so is everything else")
+		assert.Zero(t, m.Stats().Authentications, "the credential is forgotten, too")
 		for range 2 {
 			discover(t, m, message(7), limited("hash of 7", 5, 4, time.Second))
 		}
@@ -180,7 +189,7 @@ func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
 	})
 }
 
-// A channel with a hash of its own that is found out again, as it was forgotten, says nothing of other channels.
+// A channel with its own hash is forgotten and discovered again. That must not move other channels.
 func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -190,7 +199,7 @@ func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
 		discover(t, m, list(3), limited("other", 5, 4, 5*time.Hour))
 		for range 2 {
 			discover(t, m, message(1), limited("other", 5, 4, time.Second))
-			wait(2 * time.Hour) // its bucket is forgotten, and then that it had one
+			wait(2 * time.Hour) // the bucket is evicted, and then the channel's hash is forgotten
 		}
 		require.True(t, ask(m, message(2)).granted())
 		for b := range m.Buckets() {
@@ -199,7 +208,8 @@ func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
 	})
 }
 
-// What one channel has named counts no more when the route has belonged elsewhere since.
+// One channel named a new hash; later the route belonged elsewhere. When another channel names that hash now, the route
+// must not move as if two channels had named it.
 func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -212,19 +222,19 @@ func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
 			channel int
 			r       ratelimits.Response
 		}{
-			{1, failed("old")}, {1, failed("new")}, {2, plain(200)}, // so successes have no limits
-			{3, limited("old", 5, 3, time.Minute)}, {3, limited("new", 5, 4, time.Minute)}, // or have some after all
+			{1, failed("old")}, {1, failed("new")}, {2, plain(200)}, // successes seem to have no limits
+			{3, limited("old", 5, 3, time.Minute)}, {3, limited("new", 5, 4, time.Minute)}, // now successes have limits
 		} {
 			discover(t, m, message(c.channel), c.r)
 		}
 		require.True(t, ask(m, message(2)).granted())
 		for b := range m.Buckets() {
-			assert.False(t, b.Hash == "new" && b.Major == "2", "one channel may be the only one")
+			assert.False(t, b.Hash == "new" && b.Major == "2", "only one channel has named the new hash since")
 		}
 	})
 }
 
-// Two routes that share the bucket of a channel are known to when that has been forgotten for a while.
+// Two routes share a channel's bucket. After the bucket was evicted, the manager must still know that they share it.
 func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -240,7 +250,8 @@ func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 	})
 }
 
-// A channel whose hash was another one than that of all others, and is theirs now, is one of them.
+// A channel has named a hash of its own and later names the hash of its route's other channels. Then it must be treated
+// as one of them again.
 func TestChannelComesBackToItsRoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -249,9 +260,9 @@ func TestChannelComesBackToItsRoute(t *testing.T) {
 			discover(t, m, message(channel+1), old)
 		}
 		discover(t, m, message(1), new)
-		discover(t, m, message(2), new) // this moves the route
+		discover(t, m, message(2), new) // now two channels have named "new", so the route moves
 		discover(t, m, message(5), new)
-		for _, channel := range []int{3, 4} { // and that moves no more than a channel
+		for _, channel := range []int{3, 4} { // each of these moves its own channel only
 			discover(t, m, message(channel), old)
 			discover(t, m, message(channel), old)
 		}
@@ -267,17 +278,17 @@ func TestChannelComesBackToItsRoute(t *testing.T) {
 	})
 }
 
-// Whatever bucket a 429 names, the request that it refused is not sent again before it says so.
+// A 429 names another bucket than the route's. The refused request must still wait for the 429's Retry-After.
 func TestRefusedRequestWaitsWhereItComesBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		is    ratelimits.Response // what every other answer says
-		first bool                // the 429 is the first answer
+		is    ratelimits.Response // every response but the 429
+		first bool                // the 429 arrives first
 	}{
-		{"overtaken by an answer of its bucket", limited("old", 50, 40, time.Second), false},
-		{"successes have no limit, but errors have one", plain(200), false},
-		{"successes have no limit, but errors have one, and one comes later", plain(200), true},
+		{"a newer request's response arrives first", limited("old", 50, 40, time.Second), false},
+		{"only errors have a limit", plain(200), false},
+		{"only errors have a limit, and a success arrives later", plain(200), true},
 	} {
 		subtest(t, c.name, func(t *testing.T) {
 			m := started(t)
@@ -301,7 +312,8 @@ func TestRefusedRequestWaitsWhereItComesBack(t *testing.T) {
 	}
 }
 
-// What errors are limited by is not what a route is limited by whose successes name no limit.
+// The successes of a route name no limit, but its errors do. The limit of errors must not hold back requests of the
+// route.
 func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	missing := limited("errors", 5, 0, 30*time.Second)
@@ -325,7 +337,7 @@ func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwn(t *testing.T) {
 					}
 				}
 			}
-			// A refusal is obeyed, and over when something succeeds.
+			// A 429 still holds the route until its end, and the next success restores unlimited sending.
 			c := ask(m, message(1))
 			c.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "errors", 5, 0, time.Minute))
 			c.again(m)
@@ -338,7 +350,7 @@ func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwn(t *testing.T) {
 	}
 }
 
-// refusedNothing asserts that no request was refused, and shows the first that was.
+// refusedNothing asserts that the server refused no request, and prints the first refusal otherwise.
 func refusedNothing(t *testing.T, w *world) {
 	t.Helper()
 	if refusals := w.Refusals(); len(refusals) > 0 {
@@ -362,7 +374,8 @@ func TestHashThatFlipsWithoutAMajorParameterEndsInSingleFile(t *testing.T) {
 	})
 }
 
-// One change of a hash is one change, in whatever order its answers come, also if another route uses the bucket, too.
+// The hash of a bucket that two routes share changes once. In whatever order the responses arrive, neither route may be
+// treated as one whose hash keeps changing.
 func TestOneChangeOfAHashIsOneChangeWhereTwoRoutesShareABucket(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -383,18 +396,19 @@ func TestOneChangeOfAHashIsOneChangeWhereTwoRoutesShareABucket(t *testing.T) {
 			wait(time.Millisecond)
 			get.update(new)
 			wait(time.Millisecond)
-			late.update(old) // overtaken by answers of its own route that say "new"
+			late.update(old) // newer requests of this route have been answered with "new" before
 			wait(time.Millisecond)
 		}
 		wait(time.Second)
 		ask(m, message(1)).update(new)
 		wait(time.Millisecond)
 		all := asks(m, message(1), 10)
-		assert.Equal(t, 10, granted(t, all), "not one at a time")
+		assert.Equal(t, 10, granted(t, all), "requests are sent together")
 	})
 }
 
-// Routes that were split share their bucket again when they agree, also if the one that stayed was forgotten meanwhile.
+// Two routes that named one hash with different limits got separate buckets. When both name the same limit again, they
+// must share a bucket again, even if one of the routes was forgotten meanwhile.
 func TestRoutesThatAgreeAgainShareTheirBucketAfterOneWasForgotten(t *testing.T) {
 	t.Parallel()
 	for name, idle := range map[string]time.Duration{"remembered": 10 * time.Second, "forgotten": 5 * time.Hour} {
@@ -412,7 +426,7 @@ func TestRoutesThatAgreeAgainShareTheirBucketAfterOneWasForgotten(t *testing.T) 
 					separate, other = other, separate
 				}
 			}
-			for range 10 { // the one that is separate is used all the time, the other one not at all
+			for range 10 { // only the separate route is used
 				wait(idle / 10)
 				discover(t, m, separate, limited("same", 20, 19, time.Second))
 			}
@@ -435,21 +449,25 @@ func TestRoutesThatAgreeAgainShareTheirBucketAfterOneWasForgotten(t *testing.T) 
 					wait(0)
 				}
 			}
-			assert.LessOrEqual(t, n, 20, "more than the bucket that they share lets through")
+			assert.LessOrEqual(t, n, 20, "more requests than the shared bucket allows")
 		})
 	}
 }
 
-// A channel whose requests are answered with 404 is as good as any other where each channel has a hash of its own.
+// Each channel has its own hash, and the requests to some channels get a 404. Those channels must be limited by their
+// own hashes like any other.
 func TestChannelThatIsNotThereIsLimitedByItsOwnHash(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, 10*time.Second), Vary: func(call discordsim.Call) discordsim.Variant {
-			v := byChannel(call)
-			if call.Major != "1" {
-				v.Status = 404
-			}
-			return v
-		}}))
+		w := newWorld(t, one(discordsim.Rule{
+			Quota: discordsim.Fixed(5, 10*time.Second),
+			Vary: func(call discordsim.Call) discordsim.Variant {
+				v := byChannel(call)
+				if call.Major != "1" {
+					v.Status = 404
+				}
+				return v
+			},
+		}))
 		w.post(1, 1)
 		w.finish()
 		for channel := range 4 {
@@ -460,7 +478,8 @@ func TestChannelThatIsNotThereIsLimitedByItsOwnHash(t *testing.T) {
 	})
 }
 
-// Requests that waited in order while their route was unstable do not go on so when it is not any more.
+// A route's hash kept changing, so its requests were sent one at a time. When its hash is trusted again, requests that
+// are already waiting must be sent together.
 func TestSingleFileEndsWithTheReasonForIt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -473,13 +492,13 @@ func TestSingleFileEndsWithTheReasonForIt(t *testing.T) {
 			}
 			wait(10*time.Minute - time.Second)
 		}
-		inFlight := ask(m, message(1)) // its hashes are believed again
+		inFlight := ask(m, message(1)) // from its response on, the route's hash is trusted again
 		waiting := asks(m, message(1), 20)
 		inFlight.update(limited("first", 50, 49, time.Second))
 		wait(time.Millisecond)
 		late := ask(m, message(1))
 		assert.Equal(t, "first", bucketOfMajor(t, m, "first", "1").Hash)
 		assert.Equal(t, 20, granted(t, waiting), "the bucket has room for 49")
-		assert.True(t, late.granted(), "and for one that comes now")
+		assert.True(t, late.granted(), "the bucket has room for a new request, too")
 	})
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// everything asks for one request of each kind: of both authentications, without one, and exempt ones.
+// everything sends one request of each kind: with two credentials, with none, and on routes exempt from the global
+// limit.
 func everything(m *buckets.RESTBucketManager) []*caller {
 	return []*caller{
 		ask(m, message(1)), ask(m, message(2)), as(m, "Bot two", message(1)), as(m, "", message(1)),
@@ -20,7 +21,7 @@ func everything(m *buckets.RESTBucketManager) []*caller {
 	}
 }
 
-// familiar makes all those routes known.
+// familiar discovers the buckets of the routes that everything uses.
 func familiar(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	for _, authorization := range []string{bot, "Bot two", ""} {
@@ -50,10 +51,10 @@ func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
 		require.Zero(t, countGranted(held), "interactions, too")
 
 		wait(2 * time.Millisecond)
-		require.Equal(t, 1, countGranted(held), "one goes first")
+		require.Equal(t, 1, countGranted(held), "one request goes first")
 		assert.Zero(t, m.EdgeWait(""))
 		wait(patience / 2)
-		require.Equal(t, 1, countGranted(held), "until its answer is there")
+		require.Equal(t, 1, countGranted(held), "the others wait for its response")
 		for _, c := range held {
 			if c.granted() {
 				c.update(roomy)

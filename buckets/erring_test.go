@@ -16,11 +16,11 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Errors without limits prove nothing of an unknown route. They let as many requests leave as successes that are not
-// counted together: one for each major parameter at a time.
+// Errors without limit headers prove nothing about an unknown route. After such an error, one request at a time is sent
+// for each major parameter.
 
-// erring is a server that answers all requests with an error without limits for a time, and then, from a bucket of one
-// request, with successes.
+// erring configures a server that answers all requests until the given time with an error without limit headers, and
+// then with successes from a bucket of one request.
 func erring(status int, until time.Duration) discordsim.Config {
 	return discordsim.Config{
 		Rules: []discordsim.Rule{{
@@ -42,13 +42,14 @@ func TestErrorsWithoutLimitsGoOneAtATimeForEachChannelOnly(t *testing.T) {
 			for channel := range 20 {
 				w.post(1+channel, 1)
 			}
-			assert.Equal(t, 1, w.Report().MaxInFlight, "one goes first")
-			assert.Less(t, w.finish(), 210*time.Millisecond, "the others together")
+			assert.Equal(t, 1, w.Report().MaxInFlight, "one request goes first")
+			assert.Less(t, w.finish(), 210*time.Millisecond, "the others follow together")
 		})
 	}
 }
 
-// One other error is no reason to let them go together again.
+// After a 404, one request per channel was sent. When all of these get a 401, which refuses the credential, requests
+// must be sent one at a time.
 func TestRequestsOfARefusedCredentialGoOneAtATimeAfterOtherErrors(t *testing.T) {
 	t.Parallel()
 	for name, route := range map[string]func(int) routes.CompiledRoute{"route": message, "family": react} {
@@ -60,14 +61,14 @@ func TestRequestsOfARefusedCredentialGoOneAtATimeAfterOtherErrors(t *testing.T) 
 				all = append(all, ask(m, route(2+channel)))
 			}
 			probe.update(plain(404))
-			require.Equal(t, 20, granted(t, all), "one in each channel")
+			require.Equal(t, 20, granted(t, all), "one request in each channel")
 			for channel := range 20 {
 				all = append(all, ask(m, route(2+channel)))
 			}
 			for i, c := range all[:20] {
 				c.update(plain(401))
 				require.Equal(t, 20, granted(t, all[:20]))
-				require.Equal(t, i == 19, all[20].granted(), "when nothing is in flight any more")
+				require.Equal(t, i == 19, all[20].granted(), "the next request waits until none is in flight")
 			}
 			for i := range 20 {
 				require.Equal(t, 21+i, granted(t, all), "one at a time")
@@ -93,17 +94,18 @@ func TestErrorsWithoutLimitsDrawNoRefusalWhereTheRouteIsLimitedAfterAll(t *testi
 	}
 }
 
-// Follow-ups to interactions that are over: each has a token of its own, and nothing that waits for the others.
+// Follow-ups to interactions that have expired fail. Each has its own token, so none may wait for another.
 func TestManyFollowUpsThatFailAreConcurrentAndForgotten(t *testing.T) {
 	t.Parallel()
 	const many = 9000
 	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithInvalidBudget(0, 0, 0)) // of which that many in flight would be more than a share
+		// So many requests in flight would exceed their share of a budget.
+		m := started(t, buckets.WithInvalidBudget(0, 0, 0))
 		ask(m, followUp(0)).update(plain(404))
 		leases := make([]buckets.Lease, many)
 		for i := range leases {
 			lease, err := m.Acquire(buckets.ContextWithMaxWait(context.Background(), 0), followUp(1+i), "")
-			require.NoError(t, err, "it waits for nothing")
+			require.NoError(t, err, "a follow-up waits")
 			leases[i] = lease
 		}
 		for _, lease := range leases {
@@ -128,12 +130,13 @@ func TestASuccessEndsTheDoubtForAllChannels(t *testing.T) {
 	})
 }
 
-// The routes of a family share their bucket, so they go one at a time in a channel together.
+// After an error, the routes of a family send one request at a time in a channel together, because they share a bucket.
 func TestErrorsOfAFamilyGoOneAtATimeInAChannel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, react(1))
-		in1, in2 := []*caller{ask(m, unreact(1)), ask(m, unreactAll(1))}, []*caller{ask(m, unreact(2)), ask(m, react(2))}
+		in1, in2 := []*caller{ask(m, unreact(1)), ask(m, unreactAll(1))},
+			[]*caller{ask(m, unreact(2)), ask(m, react(2))}
 		probe.update(plain(404))
 		require.Equal(t, 1, granted(t, in1))
 		require.Equal(t, 1, granted(t, in2))
@@ -181,7 +184,8 @@ func TestErringRoutesAreUnknownAfterARestart(t *testing.T) {
 		both := asks(m, message(1), 2)
 		assert.Equal(t, 1, granted(t, both))
 		assert.True(t, ask(m, message(2)).granted())
-		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")), ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
+		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")),
+			ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
 		assert.Equal(t, 1, granted(t, members))
 	})
 }

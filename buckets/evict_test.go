@@ -16,7 +16,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// often looks for stale buckets all the time, and lets them go as soon as it may.
+// often returns options by which the garbage collector runs every poll and evicts a bucket as soon as its reset has
+// passed.
 func often(poll time.Duration) []buckets.Option {
 	return []buckets.Option{buckets.WithPollPeriod(poll), buckets.WithExpireAfter(0)}
 }
@@ -48,13 +49,13 @@ func TestIdleBucketIsKeptUntilItsResetHasPassed(t *testing.T) {
 			}
 			assert.Equal(t, map[bool]int{true: 1, false: 0}[c.kept], kept)
 			if !c.kept {
-				assert.Equal(t, uint64(2), m.Stats().Evicted, "this one and the UNKNOWN one")
+				assert.Equal(t, uint64(2), m.Stats().Evicted, "this bucket and the UNKNOWN one")
 			}
 		})
 	}
 }
 
-// The clock of the manager is the one it is given, and no other.
+// A manager must use the clock of WithClock for all waits and evictions, and no other.
 func TestGivenClockDecides(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
@@ -65,7 +66,7 @@ func TestGivenClockDecides(t *testing.T) {
 		}
 		discover(t, m, message(1), limited("messages", 1, 0, 15*time.Second))
 		waiting := ask(m, message(1))
-		wait(time.Hour) // of the wrong clock
+		wait(time.Hour) // by the other clock
 		assert.False(t, waiting.done())
 		assert.Equal(t, 2, m.Stats().Buckets)
 		advance(15 * time.Second)
@@ -74,7 +75,7 @@ func TestGivenClockDecides(t *testing.T) {
 		assert.True(t, waiting.granted())
 		waiting.update(limited("messages", 1, 0, 15*time.Second))
 
-		for range 5 { // the collector looks at 20 s and 40 s; the reset is at 30 s, and a little later
+		for range 5 { // the collector runs at 20 s and 40 s; the reset is shortly after 30 s
 			advance(5 * time.Second)
 			assert.Equal(t, 1, m.Stats().Buckets)
 		}
@@ -89,7 +90,8 @@ func TestGivenClockDecides(t *testing.T) {
 	})
 }
 
-// The collector runs between the grant and the outcome, whatever that is.
+// The garbage collector runs while a request is in flight. Whatever the outcome of that request is, nothing may be left
+// in flight, and the next request must be granted.
 func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(buckets.Lease){
@@ -120,11 +122,12 @@ func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 	}
 }
 
-// A new bucket begins with what the one before it has learnt at last, not at first.
+// A bucket's period changes before it is evicted. When the bucket is created again, it must have the latest period, not
+// the first.
 func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, often(time.Second)...)
-		discover(t, m, message(1), limited("messages", 5, 3, 4*time.Second)) // somebody else has begun the window
+		discover(t, m, message(1), limited("messages", 5, 3, 4*time.Second)) // another client has begun the window
 		wait(3 * time.Second)
 		discover(t, m, message(1), limited("messages", 5, 2, time.Second))
 		wait(time.Second + 10*time.Millisecond)
@@ -140,8 +143,8 @@ func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
 	})
 }
 
-// A hidden limit that a 429 has shown is not forgotten with the hold: the next burst would draw as many 429s as the
-// first.
+// A 429 has shown a hidden limit. The limit must be kept after the hold ends: otherwise the next burst would draw as
+// many 429s as the first.
 func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, often(time.Second)...)
@@ -152,7 +155,7 @@ func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 			}
 			wait(0)
 			if all[0].granted() {
-				all[0].update(limited("messages", 5, 4, time.Second)) // after a hold it goes first
+				all[0].update(limited("messages", 5, 4, time.Second)) // after a hold the first request goes alone
 				wait(0)
 			}
 			for _, c := range all[1:] {
@@ -173,14 +176,14 @@ func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 		updateAll(left[1:], inBucket(refused(ratelimits.ClassShared, 30*time.Second), "messages", 5, 2, time.Second))
 		wait(50 * time.Second)
 		left = burst()
-		require.Len(t, left, 1, "with the first as many as were let through")
+		require.Len(t, left, 1, "together with the first request, as many as the server accepted before")
 		updateAll(left, limited("messages", 5, 3, time.Second))
 		wait(time.Hour)
 		leftOver := 0
 		for range m.Buckets() {
 			leftOver++
 		}
-		require.Zero(t, leftOver, "what nobody needs is forgotten")
+		require.Zero(t, leftOver, "the buckets are evicted in the end")
 	})
 }
 
@@ -203,7 +206,7 @@ func TestInteractionsLeaveNothingBehind(t *testing.T) {
 			}
 			most = max(most, m.Stats().Buckets)
 		}
-		assert.Less(t, most, 2*100*45, "those of the last half minute")
+		assert.Less(t, most, 2*100*45, "at most the buckets of the last 45 s")
 		time.Sleep(15 * time.Minute)
 		s := m.Stats()
 		assert.Zero(t, s.Buckets)
@@ -223,16 +226,16 @@ func TestRoutesAreForgottenWhenNobodyUsesThem(t *testing.T) {
 			wait(6 * time.Minute)
 			ask(m, message(1)).update(limited("messages", 5, 4, time.Second))
 		}
-		assert.Equal(t, 51, m.Stats().Routes, "for an hour at least")
+		assert.Equal(t, 51, m.Stats().Routes, "routes are kept for at least an hour")
 		for range 10 {
 			wait(6 * time.Minute)
 			ask(m, message(1)).update(limited("messages", 5, 4, time.Second))
 		}
 		s := m.Stats()
-		assert.Equal(t, 1, s.Routes, "the one that is used is kept")
+		assert.Equal(t, 1, s.Routes, "the route that is used is kept")
 		assert.Equal(t, 1, s.Authentications)
 		waiting := asks(m, message(1), 2)
-		assert.Equal(t, 2, granted(t, waiting), "its hash is still known")
+		assert.Equal(t, 2, granted(t, waiting), "the route's hash is still known")
 	})
 }
 
@@ -251,7 +254,7 @@ func TestAuthenticationIsKeptAsLongAsItIsHeld(t *testing.T) {
 	})
 }
 
-// What was counted of a server counts when the server is forgotten.
+// The statistics of a server must stay in Stats when the server is forgotten.
 func TestNumbersOfAForgottenServerAreKept(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)

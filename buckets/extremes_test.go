@@ -24,12 +24,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// With every option at every extreme requests are granted, waits end, and the manager closes.
+// Every option is set to its extremes. Requests must still be granted, waits must end, and the manager must close.
 func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 	t.Parallel()
 	durations := []time.Duration{math.MinInt64, -1, 0, 1, math.MaxInt64 - 1, math.MaxInt64}
 	numbers := []int{math.MinInt, -1, 0, 1, 1 << 31, 1 << 40, math.MaxInt}
-	options := map[string]buckets.Option{"nothing": nil, "no clock": buckets.WithClock(nil), "no logger": buckets.WithLogger(nil)}
+	options := map[string]buckets.Option{"nothing": nil, "no clock": buckets.WithClock(nil),
+		"no logger": buckets.WithLogger(nil)}
 	for _, d := range durations {
 		options["max rate limit "+d.String()] = buckets.WithMaxRateLimit(d)
 		options["poll period "+d.String()] = buckets.WithPollPeriod(d)
@@ -65,7 +66,7 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 	}
 }
 
-// However long a bucket is to be kept, what is known of it is.
+// WithExpireAfter has its greatest value. The bucket and its state must be kept, however long that is.
 func TestBucketThatIsKeptForEverIsNotForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithExpireAfter(math.MaxInt64))
@@ -98,14 +99,14 @@ func TestContextsWorkAtTheirExtremes(t *testing.T) {
 	}
 }
 
-// angry panics whenever it is asked to log something.
+// angry is a log handler that panics.
 type angry struct{ slog.Handler }
 
 func (angry) Enabled(context.Context, slog.Level) bool  { return true }
 func (angry) Handle(context.Context, slog.Record) error { panic("handler") }
 
-// A panic in a function of the caller's is the caller's, and leaves nothing locked: others go on, and the manager
-// closes.
+// A hook or a log handler panics. The caller gets the panic and no lock stays held: other requests are granted, and the
+// manager closes.
 func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]buckets.Option{
@@ -115,7 +116,8 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 		"logger":  buckets.WithLogger(slog.New(angry{})),
 	} {
 		subtest(t, name, func(t *testing.T) {
-			m := buckets.NewRESTBucketManager(option, buckets.WithInvalidBudget(4, time.Minute, 0), buckets.WithGlobalLimit(0))
+			m := buckets.NewRESTBucketManager(option,
+				buckets.WithInvalidBudget(4, time.Minute, 0), buckets.WithGlobalLimit(0))
 			require.NoError(t, m.Start())
 			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 			first := ask(m, message(1))
@@ -155,7 +157,7 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 	}
 }
 
-// panicking is a store that panics when a session asks it for something by that name, as long as it is told to.
+// panicking is a store that panics in the call that what names.
 type panicking struct {
 	shared.Source
 	what string
@@ -192,7 +194,8 @@ func (s *panickingSession) Discovery(credential, route string, changed func()) s
 	return s.Session.Discovery(credential, route, changed)
 }
 
-// A store that cannot even begin is in nobody's way.
+// A store panics when it is asked for a session, credential, global limit or discovery. No lock may stay held, and
+// later requests must be granted.
 func TestPanicInAStoreThatBeginsLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"join", "credential", "global", "discovery"} {
@@ -238,7 +241,7 @@ func (b *panickingBucket) Demand(now time.Duration, waiting int, arrivals iter.S
 	b.Bucket.Demand(now, waiting, arrivals)
 }
 
-// A store that panics while an outcome is told, or while it is told who waits, stops nobody else.
+// A store panics when it gets an outcome or the number of waiting requests. Other requests must still be granted.
 func TestPanicInAStoreAtWorkLeavesNothingLocked(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"report", "demand"} {
@@ -255,12 +258,13 @@ func TestPanicInAStoreAtWorkLeavesNothingLocked(t *testing.T) {
 			other := ask(m, list(1))
 			wait(time.Second)
 			require.True(t, other.granted(), "the lock is free")
-			require.NoError(t, m.Close(), "what was not told has not ended")
+			require.NoError(t, m.Close(), "Close works although the store did not take the outcome")
 		})
 	}
 }
 
-// extremeResponses are responses that a caller has made by hand, with times and numbers that no header can name.
+// extremeResponses returns responses as a caller could make them by hand, with times and numbers that no header can
+// hold.
 func extremeResponses() (all []ratelimits.Response) {
 	for class := range ratelimits.Class(ratelimits.NumClasses + 1) {
 		for _, d := range []time.Duration{math.MinInt64, -1, math.MaxInt64 - 1, math.MaxInt64} {
@@ -279,8 +283,8 @@ func extremeResponses() (all []ratelimits.Response) {
 	return all
 }
 
-// However a caller tells a response of its own making, what it says holds for a day at most, and for no time to speak
-// of if it is negative.
+// A caller gives the manager a response with extreme values. It may hold requests for a day at most, and for 10 s at
+// most if its Retry-After is negative.
 func TestResponsesWithFieldsAtTheirExtremesHoldNothingForEver(t *testing.T) {
 	t.Parallel()
 	for name, tell := range map[string]func(m *buckets.RESTBucketManager, c *caller, r ratelimits.Response){
@@ -321,10 +325,12 @@ func TestResponsesWithFieldsAtTheirExtremesHoldNothingForEver(t *testing.T) {
 	}
 }
 
-// nonsense draws a response that no sensible server would give.
+// nonsense draws a response with random and mostly invalid values.
 func nonsense(t *rapid.T) ratelimits.Response {
-	number := rapid.SampledFrom([]string{"", "0", "1", "5", "-1", "NaN", "1e400", "2147483647", "99999999999", "0.000", "x"})
-	seconds := rapid.SampledFrom([]string{"", "0", "0.001", "1", "-5", "Inf", "315360000", "1e9", "82721", "1e300", "soon"})
+	number := rapid.SampledFrom([]string{"", "0", "1", "5", "-1", "NaN", "1e400", "2147483647",
+		"99999999999", "0.000", "x"})
+	seconds := rapid.SampledFrom([]string{"", "0", "0.001", "1", "-5", "Inf",
+		"315360000", "1e9", "82721", "1e300", "soon"})
 	header := http.Header{}
 	set := func(name string, values *rapid.Generator[string]) {
 		if v := values.Draw(t, name); v != "" {
@@ -338,11 +344,12 @@ func nonsense(t *rapid.T) ratelimits.Response {
 	set("Retry-After", seconds)
 	set("X-RateLimit-Scope", rapid.SampledFrom([]string{"", "user", "shared", "global", "nobody"}))
 	status := rapid.SampledFrom([]int{200, 200, 204, 404, 429, 500, 0}).Draw(t, "status")
-	body := rapid.SampledFrom([]string{"", "{}", "<html>", `{"retry_after": 1e9}`, `{"retry_after": 0.1, "global": true}`, "[", "null"}).Draw(t, "body")
+	body := rapid.SampledFrom([]string{"", "{}", "<html>", `{"retry_after": 1e9}`,
+		`{"retry_after": 0.1, "global": true}`, "[", "null"}).Draw(t, "body")
 	return ratelimits.ParseResponse(status, header, []byte(body))
 }
 
-// sensible is a server with five requests a second.
+// sensible is a server with a limit of five requests a second.
 type sensible struct {
 	opened time.Time
 	used   int
@@ -366,8 +373,8 @@ func (s *sensible) answer() ratelimits.Response {
 	return ratelimits.ParseResponse(http.StatusOK, header, nil)
 }
 
-// A server that talks nonsense for a while neither stops a bucket for ever nor makes anybody spin, and afterwards
-// everything is as if it had not.
+// A server sends nonsense for a while. Meanwhile no bucket may stop for ever and no request may be sent again and again
+// without a wait. A day later bursts must be as fast as the server's limit.
 func TestNonsenseHeals(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -378,7 +385,8 @@ func TestNonsenseHeals(t *testing.T) {
 		var slow, again time.Duration
 		var sent int
 		synctest.Test(t, func(t *testing.T) {
-			manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(1000*time.Hour), buckets.WithPollPeriod(time.Hour))
+			manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(1000*time.Hour),
+				buckets.WithPollPeriod(time.Hour))
 			require.NoError(t, manager.Start())
 			defer manager.Close()
 			route, err := routes.CreateMessage.Compile("1")
@@ -419,7 +427,7 @@ func TestNonsenseHeals(t *testing.T) {
 			for len(bad) > 0 {
 				slow = max(slow, burst(10))
 			}
-			time.Sleep(25 * time.Hour) // no single word is believed for longer than a day
+			time.Sleep(25 * time.Hour) // no response holds anything for longer than a day
 			burst(20)
 			again = burst(50)
 			stats := manager.Stats()
@@ -450,7 +458,8 @@ func TestADifferentHashEachTimeDoesNotGrowMemory(t *testing.T) {
 			lease, err := manager.Acquire(t.Context(), route, "Bot x")
 			require.NoError(t, err)
 			lease.Update(ratelimits.Response{
-				Status: 200, Bucket: "hash" + strconv.Itoa(i), Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Millisecond,
+				Status: 200, Bucket: "hash" + strconv.Itoa(i),
+				Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Millisecond,
 			})
 			time.Sleep(10 * time.Millisecond)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// errorsOf is a refusal in the name of a bucket in which a server counts something else than requests to a route.
+// errorsOf returns a 429 that names a bucket in which the server counts something other than requests to a route.
 func errorsOf(wait time.Duration) ratelimits.Response {
 	return inBucket(refused(ratelimits.ClassUser, wait), "errors", 10, 0, wait)
 }
@@ -29,15 +29,15 @@ func TestRoutesThatAreRefusedInTheNameOfOneBucketWaitForOneRequest(t *testing.T)
 		three.update(errorsOf(5 * time.Second))
 		waiting := []*caller{ask(m, message(1)), ask(m, list(2)), ask(m, compile(routes.GetMyUser)), ask(m, message(2))}
 		wait(4900 * time.Millisecond)
-		require.Equal(t, 0, granted(t, waiting), "the last one asks for five seconds")
+		require.Equal(t, 0, granted(t, waiting), "the last 429 asks for five seconds")
 		wait(time.Second)
-		require.Equal(t, 1, granted(t, waiting), "one goes first")
+		require.Equal(t, 1, granted(t, waiting), "one request goes first")
 		waiting[0].update(errorsOf(time.Second))
 		wait(1500 * time.Millisecond)
 		again := ask(m, message(1))
 		require.Equal(t, 1, granted(t, waiting[1:]))
 		waiting[1].update(limited("list", 50, 49, time.Minute))
-		require.Equal(t, 2, granted(t, waiting[2:]), "it has passed, so the others may leave, too")
+		require.Equal(t, 2, granted(t, waiting[2:]), "that request succeeded, so the others may leave, too")
 		require.True(t, again.granted())
 		for hash, c := range map[string]*caller{"messages": again, "me": waiting[2]} {
 			assert.Equal(t, 1, bucketOfMajor(t, m, hash, map[string]string{"messages": "1", "me": "-"}[hash]).InFlight)
@@ -46,7 +46,8 @@ func TestRoutesThatAreRefusedInTheNameOfOneBucketWaitForOneRequest(t *testing.T)
 	})
 }
 
-// The same hash for several channels is a bucket of each channel: other responses name it.
+// A hash that successes name is an ordinary bucket, one for each channel. 429s in its name must hold only the channel
+// that they refused.
 func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -57,8 +58,9 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 		other := ask(m, message(2))
 		assert.True(t, other.granted())
 		other.update(limited("common", 50, 49, time.Minute))
-		for channel := 3; channel < 6; channel++ { // one route alone is no proof either
-			ask(m, compile(routes.GetChannel, "3")).update(inBucket(refused(ratelimits.ClassUser, time.Second), "channel", 5, 0, time.Second))
+		for channel := 3; channel < 6; channel++ { // 429s of a single route are no proof of a foreign bucket either
+			ask(m, compile(routes.GetChannel, "3")).update(inBucket(refused(ratelimits.ClassUser, time.Second),
+				"channel", 5, 0, time.Second))
 			wait(2 * time.Second)
 		}
 		for b := range m.Buckets() {
@@ -67,7 +69,8 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 	})
 }
 
-// Whatever was under way when the refusals came proves nothing, and is answered where it belongs.
+// A request was sent before the 429s and succeeds after them. That proves nothing: the hold must last until its end.
+// The response still counts in the request's own bucket.
 func TestAResponseToAnEarlierRequestEndsNoHoldOfAnotherBucket(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -88,7 +91,7 @@ func TestAResponseToAnEarlierRequestEndsNoHoldOfAnotherBucket(t *testing.T) {
 	})
 }
 
-// A hash that successes have named is that of a bucket, however many routes are refused in its name.
+// Successes have named a hash, so it is an ordinary bucket, however many routes get a 429 in its name.
 func TestBucketThatSuccessesNameIsNotForeign(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -97,11 +100,11 @@ func TestBucketThatSuccessesNameIsNotForeign(t *testing.T) {
 		full := inBucket(refused(ratelimits.ClassUser, time.Minute), "one", 5, 0, time.Minute)
 		discover(t, m, second, full)
 		discover(t, m, third, full)
-		assert.Equal(t, 0, foreignRoutes(m), "one of the routes was sent to a bucket for all paths")
+		assert.Equal(t, 0, foreignRoutes(m), "one of the routes has a bucket for all major parameters")
 	})
 }
 
-// foreignRoutes counts the buckets for which their major parameter does not count.
+// foreignRoutes counts the buckets of hash "one" that ignore the major parameter.
 func foreignRoutes(m *buckets.RESTBucketManager) (n int) {
 	for b := range m.Buckets() {
 		if b.Hash == "one" && b.Major == "-" {

@@ -15,17 +15,17 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// gate is a place where requests wait. prepare brings a manager into a state in which everybody who then asks with the
-// gate's request waits there, and returns what lets them go, one after the other or together.
+// gate is a reason for which requests wait. prepare brings a manager into a state in which every new request of the
+// gate waits. It returns open, which lets these requests leave, together or one after the other.
 type gate struct {
 	name    string
 	options []buckets.Option
 	ordered bool
 	fields  []string
-	answer  ratelimits.Response // to those who went through; zero: a roomy one
+	answer  ratelimits.Response // to requests that passed the gate; zero: roomy
 	reason  buckets.WaitsFor
-	after   time.Duration    // until it opens by itself; 0: nobody can tell
-	class   ratelimits.Class // of the 429 that closed it
+	after   time.Duration    // time until the gate opens by itself; 0: not known
+	class   ratelimits.Class // class of the 429 that closed the gate
 	prepare func(t *testing.T, m *buckets.RESTBucketManager) (open func())
 }
 
@@ -46,7 +46,7 @@ func (g gate) request() buckets.Request {
 	return r
 }
 
-// end answers a request that went through.
+// end answers a request that passed the gate.
 func (g gate) end(c *caller) {
 	if g.answer.Status == 0 {
 		g.answer = roomy
@@ -54,13 +54,13 @@ func (g gate) end(c *caller) {
 	c.update(g.answer)
 }
 
-// pass is a gate that opens by itself after d.
+// pass returns the open function of a gate that opens by itself after d.
 func pass(d time.Duration) func() { return func() { wait(d) } }
 
-// roomy is the answer of a bucket that has room for everybody.
+// roomy is a response of a bucket with room for all requests of these tests.
 var roomy = limited("messages", 100, 90, time.Minute)
 
-// gates are all there are.
+// gates lists all reasons for which requests wait.
 var gates = []gate{
 	{
 		name:   "unknown route",
@@ -85,7 +85,7 @@ var gates = []gate{
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
 			last := ask(m, message(1))
-			wait(3 * time.Second) // both windows are over, but the request may be counted in the next one
+			wait(3 * time.Second) // the windows are over, but last may be counted in the next one
 			other := ask(m, message(1))
 			require.True(t, last.granted() && other.granted())
 			return func() {
@@ -135,7 +135,8 @@ var gates = []gate{
 		name:   "hold of the bucket",
 		reason: buckets.WaitsForWindow, after: time.Second + time.Millisecond, class: ratelimits.ClassUser,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
 			return pass(2 * time.Second)
 		},
 	},
@@ -143,7 +144,8 @@ var gates = []gate{
 		name:   "hold of the resource",
 		reason: buckets.WaitsForShared, after: time.Second + time.Millisecond, class: ratelimits.ClassShared,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
 			return pass(2 * time.Second)
 		},
 	},
@@ -151,7 +153,8 @@ var gates = []gate{
 		name:   "probe after a hold",
 		reason: buckets.WaitsForProbe,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
 			wait(2 * time.Second)
 			probe := ask(m, message(1))
 			require.True(t, probe.granted())
@@ -187,7 +190,7 @@ var gates = []gate{
 	},
 }
 
-// forEachGate runs a test in a bubble for each gate, with a manager that has been prepared.
+// forEachGate runs a test in a bubble for each gate, with a manager that the gate has prepared.
 func forEachGate(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func())) {
 	for _, g := range gates {
 		subtest(t, g.name, func(t *testing.T) {
@@ -197,12 +200,12 @@ func forEachGate(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketMana
 	}
 }
 
-// drive ends whatever is granted with a roomy answer, until all callers are done.
+// drive answers every granted request with roomy until all callers are done.
 func drive(t *testing.T, all []*caller) {
 	t.Helper()
 	ended := make(map[*caller]bool)
 	for round := 0; len(ended) < len(all); round++ {
-		require.Less(t, round, 1000, "somebody waits for ever")
+		require.Less(t, round, 1000, "a request waits for ever")
 		for _, c := range all {
 			if c.done() && !ended[c] {
 				ended[c] = true
@@ -215,19 +218,20 @@ func drive(t *testing.T, all []*caller) {
 	}
 }
 
-// An operator asks why a request waits, and until when. Everything that tells it tells the same.
+// An operator asks why a request waits and until when. Predict, errors, WaitingRequests, Buckets and hooks must all
+// give the same answer.
 func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 	t.Parallel()
 	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
 		var told ends
 		m.AddHooks(told.hooks())
 		for b := range m.Buckets() {
-			require.Equal(t, buckets.WaitsForNothing, b.WaitsFor, "nobody waits")
+			require.Equal(t, buckets.WaitsForNothing, b.WaitsFor, "no request waits")
 		}
 		r := g.request()
 		predicted, because, err := m.Predict(&r)
 		require.NoError(t, err)
-		if !g.ordered { // of which Predict does not hear
+		if !g.ordered { // Predict does not get the ordered option, which is in the context
 			assert.Equal(t, g.reason, because)
 		}
 		if g.after > 0 {
@@ -243,7 +247,7 @@ func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 		require.Len(t, waiting, 1)
 		assert.Equal(t, g.reason, waiting[0].WaitsFor)
 		after := waiting[0].WaitAfter
-		if g.after > 0 || g.reason != buckets.WaitsForWindow { // of which requests in flight have a part
+		if g.after > 0 || g.reason != buckets.WaitsForWindow { // otherwise requests in flight decide, too
 			assert.Equal(t, g.after, after)
 		}
 		found := 0
@@ -261,7 +265,7 @@ func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 			wait(g.after - 2*time.Millisecond)
 			require.False(t, c.done())
 			wait(2 * time.Millisecond)
-			require.True(t, c.granted(), "it was said when")
+			require.True(t, c.granted(), "the request leaves when predicted")
 		}
 		open()
 		require.True(t, c.granted())
@@ -270,7 +274,8 @@ func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 	})
 }
 
-// Somebody who does not need the global limit does not wait for it once the one who did has left.
+// A request that is exempt from the global limit stands behind one that waits for it. When that request leaves the
+// queue or is overtaken, the exempt request must leave at once.
 func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 	t.Parallel()
 	exempt, err := routes.New("POST", "/channels/{channel_id}/exempt-thing", routes.GlobalExempt)
@@ -294,7 +299,7 @@ func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 				head.cancel()
 				synctest.Wait()
 			}
-			assert.True(t, free.granted(), "nothing holds it")
+			assert.True(t, free.granted(), "nothing holds the exempt request")
 		})
 	}
 }

@@ -45,19 +45,23 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		discover(t, m, message(1), limited("messages", 2, 1, 10*time.Second))
 		assert.Empty(t, waiting)
 		together := asks(m, message(1), 1)
-		assert.Empty(t, waiting, "there was a place")
+		assert.Empty(t, waiting, "the bucket had room")
 		queued := ask(m, message(1))
 		require.Len(t, waiting, 1)
 		assert.Equal(t, buckets.Waiting{Route: route, Major: "1", Wait: 10*time.Second + time.Millisecond}, waiting[0])
 
 		updateAll(together, refused(ratelimits.ClassUser, 20*time.Second))
-		assert.Equal(t, []buckets.Held{{Class: ratelimits.ClassUser, Route: route, Major: "1", Wait: 20*time.Second + time.Millisecond}}, held)
+		assert.Equal(t, []buckets.Held{{
+			Class: ratelimits.ClassUser, Route: route, Major: "1", Wait: 20*time.Second + time.Millisecond,
+		}}, held)
 		m.Throttle(time.Second)
 		assert.Equal(t, buckets.Held{Class: ratelimits.ClassGlobal, Wait: time.Second}, held[1])
 
 		ask(m, callback(1)).update(plain(401))
 		require.Len(t, budget, 1)
-		assert.Equal(t, buckets.BudgetUsed{Route: callback(1).Route().String(), Major: "1:…", Used: 2, Limit: 4, Period: time.Hour, Fraction: 0.5}, budget[0])
+		assert.Equal(t, buckets.BudgetUsed{
+			Route: callback(1).Route().String(), Major: "1:…", Used: 2, Limit: 4, Period: time.Hour, Fraction: 0.5,
+		}, budget[0])
 		ask(m, callback(1)).update(plain(401))
 		require.Len(t, budget, 2)
 		assert.InDelta(t, 0.75, budget[1].Fraction, 0)
@@ -69,11 +73,12 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 	})
 }
 
-// One refusal after the other that were in flight together are one hold, and one warning.
+// Several requests that were in flight together get a 429 each. That must count as one hold, with one warning.
 func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{
-		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassSubLimit, ratelimits.ClassGlobal, ratelimits.ClassEdge,
+		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassSubLimit,
+		ratelimits.ClassGlobal, ratelimits.ClassEdge,
 	} {
 		subtest(t, class.String(), func(t *testing.T) {
 			var log bytes.Buffer
@@ -82,7 +87,8 @@ func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 			for range 2 {
 				together := asks(m, message(1), 3)
 				for i, c := range together {
-					answer(t, c, inBucket(refused(class, time.Duration(2+i)*time.Second), "messages", 100, 80, time.Minute))
+					answer(t, c,
+						inBucket(refused(class, time.Duration(2+i)*time.Second), "messages", 100, 80, time.Minute))
 				}
 				wait(2 * time.Minute)
 				probe := ask(m, message(1))
@@ -97,7 +103,8 @@ func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 func TestDebuggingIsForALoggerThatWantsIt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log bytes.Buffer
-		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		handler := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
+		m := started(t, buckets.WithLogger(slog.New(handler)))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		queued := ask(m, message(1))
 		assert.Contains(t, log.String(), "level=DEBUG")
@@ -130,15 +137,18 @@ func TestWarningsGoToTheDefaultLoggerUnlessThereIsNone(t *testing.T) {
 				ask(m, message(1)).cancel()
 			})
 			assert.Equal(t, c.warnings, strings.Count(log.String(), "WARN"))
-			assert.Zero(t, strings.Count(log.String(), "DEBUG"), "those are only for a logger that was given")
+			assert.Zero(t, strings.Count(log.String(), "DEBUG"),
+				"debug lines are only for a logger given by WithLogger")
 		})
 	}
 }
 
-// A panic of the caller's own function must not take anything with it.
+// A hook or a Fields function panics. No request may stay in a queue or in flight.
 func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { panic("of the hook") }}))
+		m := started(t, buckets.WithHooks(buckets.Hooks{
+			Waiting: func(context.Context, buckets.Waiting) { panic("of the hook") },
+		}))
 		probe := ask(m, message(1))
 		func() {
 			defer func() { assert.Equal(t, "of the hook", recover()) }()
@@ -148,7 +158,8 @@ func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 		assert.Zero(t, m.Stats().Waiting)
 		assert.Zero(t, m.Stats().InFlight)
 
-		request := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { panic("of the fields") }}
+		request := buckets.Request{Route: message(1), Authorization: bot,
+			Fields: func() []string { panic("of the fields") }}
 		lease, err := m.AcquireRequest(t.Context(), &request)
 		require.NoError(t, err)
 		lease.Update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 100, 80, time.Minute))
@@ -156,7 +167,7 @@ func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// A request may be granted before the hook panics that is told that it waits.
+// A request is granted while its Waiting hook runs, and then the hook panics. The lease must be given back.
 func TestPanicAfterTheGrantGivesTheLeaseBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var probe *caller
@@ -170,8 +181,8 @@ func TestPanicAfterTheGrantGivesTheLeaseBack(t *testing.T) {
 	})
 }
 
-// A hook that takes its time delays the request that it is about, which keeps its place and then its permit, and no
-// other one.
+// A slow hook delays only the request that it is called for. That request keeps its place in the queue, and then its
+// permit; the others are not delayed.
 func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		slow := true
@@ -187,7 +198,7 @@ func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 		wait(2 * time.Second)
 		assert.False(t, first.done())
 		assert.True(t, second.granted())
-		assert.False(t, third.done(), "the first one has a permit")
+		assert.False(t, third.done(), "the first request has one of the two permits")
 		second.update(limited("messages", 2, 0, time.Second))
 		wait(2 * time.Second)
 		assert.True(t, third.granted())
@@ -197,7 +208,8 @@ func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 	})
 }
 
-// Whoever gives up while a function of theirs is called gets no lease, although there is room by then.
+// A request's context ends while a hook or its Fields function runs. The request must fail, even if the bucket has room
+// by then.
 func TestContextThatEndsInACallersFunctionEndsTheRequest(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"hook", "fields"} {
@@ -206,7 +218,7 @@ func TestContextThatEndsInACallersFunctionEndsTheRequest(t *testing.T) {
 			var first *caller
 			giveUp := func() {
 				cancel()
-				first.lease.Return() // so there is room
+				first.lease.Return() // now the bucket has room
 			}
 			m := started(t)
 			request := buckets.Request{Route: message(1), Authorization: bot}
@@ -228,13 +240,13 @@ func TestContextThatEndsInACallersFunctionEndsTheRequest(t *testing.T) {
 
 type contextKey struct{}
 
-// named is a context by which a request is told from others.
+// named returns a context by which a test recognizes a request.
 func named(name string) context.Context { return context.WithValue(background, contextKey{}, name) }
 
-// contexts is a handler of a log that notes of which request each line is.
+// contexts is a log handler that records to which request each line belongs.
 type contexts struct {
 	slog.Handler
-	names map[string][]any // by message
+	names map[string][]any // the requests of the lines with each message
 }
 
 func (c *contexts) Enabled(context.Context, slog.Level) bool { return true }
@@ -244,18 +256,19 @@ func (c *contexts) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// Per-request tracing needs the request in everything that is told of it, also when it was granted by the end of
-// another one.
+// Hooks and log handlers must get the context of the request that they are called for, even if the request was granted
+// when another one ended. Tracing needs that.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		told := make(map[string][]any)
 		log := &contexts{names: make(map[string][]any)}
 		tell := func(hook string, ctx context.Context) { told[hook] = append(told[hook], ctx.Value(contextKey{})) }
-		m := started(t, buckets.WithInvalidBudget(4, time.Hour, 0), buckets.WithLogger(slog.New(log)), buckets.WithHooks(buckets.Hooks{
-			Waiting:    func(ctx context.Context, _ buckets.Waiting) { tell("waiting", ctx) },
-			Held:       func(ctx context.Context, _ buckets.Held) { tell("held", ctx) },
-			BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { tell("budget", ctx) },
-		}))
+		m := started(t, buckets.WithInvalidBudget(4, time.Hour, 0), buckets.WithLogger(slog.New(log)),
+			buckets.WithHooks(buckets.Hooks{
+				Waiting:    func(ctx context.Context, _ buckets.Waiting) { tell("waiting", ctx) },
+				Held:       func(ctx context.Context, _ buckets.Held) { tell("held", ctx) },
+				BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { tell("budget", ctx) },
+			}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		request := func(name string) *caller {
 			return call(named(name), m, buckets.Request{Route: message(1), Authorization: bot})
@@ -288,22 +301,24 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		assert.Equal(t, []any{"waited", "at once", "second", "async", nil}, told["held"])
 		assert.Equal(t, []any{"at once", "second", "async"}, told["budget"])
 		assert.Equal(t, []any{"waited"}, log.names["request waits"])
-		assert.Equal(t, []any{"waited", "at once", "second"}, log.names["requests are held"], "the others are of classes of before")
+		assert.Equal(t, []any{"waited", "at once", "second"}, log.names["requests are held"],
+			"later holds of the same classes are not logged at once")
 	})
 }
 
-// Who answers late has often given up: what a hook or a log handler does with the context must not fail because of
-// that.
+// A response often arrives when the request's context has already ended. Hooks and log handlers must get a context that
+// has not ended, so that their work with it does not fail.
 func TestContextsOfHooksAndLogsHaveNotEndedWithTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var ended []error
 		note := func(ctx context.Context) { ended = append(ended, ctx.Err()) }
-		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithLogger(slog.New(noting(note))), buckets.WithHooks(buckets.Hooks{
-			Held:       func(ctx context.Context, _ buckets.Held) { note(ctx) },
-			BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { note(ctx) },
-		}))
+		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithLogger(slog.New(noting(note))),
+			buckets.WithHooks(buckets.Hooks{
+				Held:       func(ctx context.Context, _ buckets.Held) { note(ctx) },
+				BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { note(ctx) },
+			}))
 		discover(t, m, message(1), roomy)
-		for range 2 { // the warning of the second hold is left for Close
+		for range 2 { // the warning of the second hold is logged by Close
 			ctx, cancel := context.WithCancel(background)
 			lease, err := m.Acquire(ctx, message(1), bot)
 			require.NoError(t, err)
@@ -319,7 +334,7 @@ func TestContextsOfHooksAndLogsHaveNotEndedWithTheRequest(t *testing.T) {
 	})
 }
 
-// noting is a log handler that is told the contexts.
+// noting is a log handler that calls itself with the context of each line.
 type noting func(context.Context)
 
 func (n noting) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
@@ -331,7 +346,7 @@ func (n noting) Handle(ctx context.Context, _ slog.Record) error {
 	return nil
 }
 
-// logged is what was logged, also by the garbage collector while a test looks at it.
+// logged keeps the log. The garbage collector may write to it while a test reads it.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -349,26 +364,28 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// A limit that is fought over does not fill the log, and the log says which one it is.
+// A limit that is refused again and again must not fill the log. The warning must name the channel, and a later one
+// must count the repetitions.
 func TestManyRefusalsAreOneWarningThatNamesTheChannel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log logged
 		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		discover(t, m, message(12), roomy)
 		for range 600 {
-			m.UpdateRateLimits(message(12), bot, inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 80, time.Minute))
+			m.UpdateRateLimits(message(12), bot,
+				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 80, time.Minute))
 			m.LiftHolds()
 			wait(20 * time.Millisecond)
 		}
 		const line = `level=WARN msg="requests are held" route="POST /channels/{channel_id}/messages" major=12 class=shared hold=`
 		assert.Equal(t, 1, strings.Count(log.String(), line), log.String())
 		wait(time.Minute)
-		assert.Equal(t, 2, strings.Count(log.String(), line), "the collector tells of those that were left out")
+		assert.Equal(t, 2, strings.Count(log.String(), line), "the garbage collector logs how many lines were left out")
 		assert.Equal(t, 600, stoodFor(t, log.String()))
 	})
 }
 
-// The end of the manager is the last occasion.
+// Close must log how many warnings were left out, because nothing logs them later.
 func TestCloseTellsOfTheLinesThatWereLeftOut(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log logged
@@ -383,7 +400,7 @@ func TestCloseTellsOfTheLinesThatWereLeftOut(t *testing.T) {
 	})
 }
 
-// stoodFor returns how many lines the lines of a log stand for.
+// stoodFor returns how many events a log covers: its lines and the repetitions that they name.
 func stoodFor(t *testing.T, log string) (n int) {
 	for line := range strings.Lines(log) {
 		n++
@@ -426,10 +443,12 @@ func TestWarningsNameAWebhookWithoutItsToken(t *testing.T) {
 func TestTheDebugLineHasThePredictionOnceItIsKnown(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var log logged
-		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		handler := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
+		m := started(t, buckets.WithLogger(slog.New(handler)))
 		probe := ask(m, message(1))
 		asks(m, message(1), 5)
-		assert.Contains(t, log.String(), `msg="request waits" route="POST /channels/{channel_id}/messages" major=1 class=ok`+"\n")
+		assert.Contains(t, log.String(),
+			`msg="request waits" route="POST /channels/{channel_id}/messages" major=1 class=ok`+"\n")
 		assert.NotContains(t, log.String(), "predicted_wait")
 		probe.update(limited("messages", 3, 0, 10*time.Second))
 		assert.Contains(t, log.String(),

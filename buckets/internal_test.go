@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A queue keeps its turn before the global limit while it stands in another line, also if it changes places there.
+// Two queues swap their places in a line. The turn that one of them has at the global limit must not move to the other.
 func TestQueuesThatChangePlacesKeepTheirTurnsElsewhere(t *testing.T) {
 	t.Parallel()
 	gate, own, other := &turns{}, &queue{}, &queue{}
@@ -28,7 +28,7 @@ func TestQueuesThatChangePlacesKeepTheirTurnsElsewhere(t *testing.T) {
 	assert.Zero(t, other.place.turn)
 }
 
-// The largest limits do not overflow what is predicted.
+// canLeave must not overflow with the largest limits and periods.
 func TestWhatAnExtremeWindowLetsLeave(t *testing.T) {
 	t.Parallel()
 	for _, period := range []time.Duration{time.Millisecond, time.Second, 24 * time.Hour} {
@@ -55,7 +55,8 @@ func TestSnowflakesAreNumbersInDiscordsForm(t *testing.T) {
 	}
 }
 
-// What stands for the request of Acquire is used again for others, so no lease gives a place back to it.
+// The manager reuses the Request that it makes for Acquire. So the lease must not refer to it, as it does to a caller's
+// own Request.
 func TestLeaseOfAcquireKeepsNoRequest(t *testing.T) {
 	t.Parallel()
 	m := NewRESTBucketManager()
@@ -74,7 +75,7 @@ func TestLeaseOfAcquireKeepsNoRequest(t *testing.T) {
 	lease.Return()
 }
 
-// Nothing of a request, such as its token, is left in what is kept for others.
+// A waiter that goes back to the pool must contain nothing of its request, such as the token.
 func TestWaiterThatIsKeptForOthersIsEmpty(t *testing.T) {
 	t.Parallel()
 	var pool waiterPool
@@ -91,7 +92,8 @@ func TestEveryHookIsCalledThatWasAdded(t *testing.T) {
 		var called []string
 		hooks := func(name string) (h Hooks) {
 			field := reflect.ValueOf(&h).Elem().Field(i)
-			field.Set(reflect.MakeFunc(field.Type(), func([]reflect.Value) []reflect.Value { called = append(called, name); return nil }))
+			field.Set(reflect.MakeFunc(field.Type(),
+				func([]reflect.Value) []reflect.Value { called = append(called, name); return nil }))
 			return h
 		}
 		m := NewRESTBucketManager(WithHooks(hooks("first")))

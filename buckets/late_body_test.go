@@ -13,7 +13,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// While the body of a 429 is still to come, nothing leaves that it may be about, and everything else does.
+// The headers of a 429 have arrived, but not its body. Requests to which the 429 may apply must wait; all others must
+// leave.
 func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 	t.Parallel()
 	requests := map[string]buckets.Request{
@@ -25,13 +26,16 @@ func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 		"a route never seen":  {Route: compile(routes.GetGateway), Authorization: bot},
 		"the same, elsewhere": {Route: compile(routes.GetGateway), Authorization: "Bot two"},
 	}
+	notTheSame := []string{
+		"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere",
+	}
 	for _, c := range []struct {
 		class  ratelimits.Class
 		passes []string
 	}{
-		{ratelimits.ClassUser, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
-		{ratelimits.ClassShared, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
-		{ratelimits.ClassSubLimit, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
+		{ratelimits.ClassUser, notTheSame},
+		{ratelimits.ClassShared, notTheSame},
+		{ratelimits.ClassSubLimit, notTheSame},
 		{ratelimits.ClassGlobal, []string{"an interaction", "another credential", "another server", "the same, elsewhere"}},
 		{ratelimits.ClassEdge, []string{"another server"}},
 	} {
@@ -54,7 +58,7 @@ func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 				for name, waiting := range callers {
 					assert.Equal(t, contains(c.passes, name), waiting.granted(), "%s", name)
 				}
-				slow.update(roomy) // it was nothing after all
+				slow.update(roomy) // after all, the response is a success
 				wait(time.Millisecond)
 				for name, waiting := range callers {
 					require.True(t, waiting.granted(), "%s", name)
@@ -76,7 +80,7 @@ func contains(names []string, name string) bool {
 	return false
 }
 
-// What the body says is what holds, also if the headers said something else.
+// The body of a 429 names another class or a longer wait than its headers. The body must decide.
 func TestBodyOfARefusalSaysForHowLong(t *testing.T) {
 	t.Parallel()
 	for _, first := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
@@ -91,7 +95,7 @@ func TestBodyOfARefusalSaysForHowLong(t *testing.T) {
 					wait(4 * time.Second)
 					require.Zero(t, granted(t, all))
 					slow.update(refused(last, 10*time.Second))
-					wait(5 * time.Second) // 9 s after its headers came
+					wait(5 * time.Second) // 9 s after the headers of the 429
 					require.Zero(t, granted(t, all))
 					wait(2 * time.Second)
 					drive(t, all)
@@ -112,7 +116,7 @@ func TestHoldsAreLiftedByHand(t *testing.T) {
 		case "global throttle", "global 429", "hold of the bucket", "hold of the resource", "edge", "sub-limit":
 			require.True(t, c.granted())
 		default:
-			require.False(t, c.granted(), "it waits for something else")
+			require.False(t, c.granted(), "the request does not wait for a hold")
 			open()
 		}
 		drive(t, []*caller{c})
@@ -120,12 +124,13 @@ func TestHoldsAreLiftedByHand(t *testing.T) {
 	})
 }
 
-// After a hold that was lifted one request goes first, if a 429 was the reason for it.
+// LiftHolds ends the hold of a 429. Then one request must go first, alone.
 func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 90, time.Minute))
+		discover(t, m, message(1),
+			inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 90, time.Minute))
 		all := patiently(m, 5)
 		m.LiftHolds()
 		wait(0)
@@ -135,8 +140,7 @@ func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
 	})
 }
 
-// Who lifts the holds begins anew: refusals of before do not make the next hold longer, whether the hold is over or
-// not.
+// LiftHolds must restart the backoff for consecutive 429s, whether or not the hold has ended before.
 func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -148,9 +152,10 @@ func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 		"sub-limit":      {message(1), ratelimits.ClassSubLimit},
 		"global":         {message(1), ratelimits.ClassGlobal},
 		"edge":           {message(1), ratelimits.ClassEdge},
-		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // held by its bucket's window
+		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // the window of its bucket holds it
 	} {
-		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} { // the ninth hold lasts 16 s; the bucket is not evicted yet
+		// The ninth hold lasts 16 s; the bucket is not evicted yet.
+		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} {
 			subtest(t, fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
 				m := started(t)
 				discover(t, m, c.route, roomy)
@@ -168,14 +173,14 @@ func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 				wait(after)
 				r := ask(m, c.route)
 				wait(0)
-				require.Equal(t, after > 16*time.Second, r.granted(), "there were nine in a row")
+				require.Equal(t, after > 16*time.Second, r.granted(), "nine consecutive 429s hold the bucket for 16 s")
 				m.LiftHolds()
 				wait(0)
 				answer(t, r, again)
 				wait(1100 * time.Millisecond)
 				r = ask(m, c.route)
 				wait(0)
-				assert.True(t, r.granted(), "the nine of before still count")
+				assert.True(t, r.granted(), "the nine 429s still count")
 				if !r.granted() {
 					r.cancel()
 					return
@@ -185,7 +190,7 @@ func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 	}
 }
 
-// patiently asks n times, and is willing to wait for two hours.
+// patiently sends n requests that accept a wait of two hours.
 func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 	for range n {
 		all = append(all, patient(m, 2*time.Hour))
@@ -193,7 +198,8 @@ func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 	return all
 }
 
-// A lease of before a restart ends no pause of after it.
+// A manager waits for the body of a 429. A lease from before the manager's restart, which waited for a body, too, must
+// not end that wait.
 func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -214,7 +220,7 @@ func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
 	})
 }
 
-// What a refusal asks for counts from when its headers came, not from when its body did.
+// The Retry-After of a 429 must count from the arrival of its headers, not of its body.
 func TestWaitOfARefusalCountsFromItsHeaders(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
@@ -227,10 +233,10 @@ func TestWaitOfARefusalCountsFromItsHeaders(t *testing.T) {
 			}
 			slow.lease.Refused(refusal)
 			waiting := ask(m, message(1))
-			wait(4 * time.Second) // then the body comes, and says the same
+			wait(4 * time.Second) // then the body arrives with the same wait
 			slow.update(refusal)
 			wait(1500 * time.Millisecond)
-			assert.True(t, waiting.granted(), "5.5 s after the server has asked for 5 s")
+			assert.True(t, waiting.granted(), "the wait of 5 s began 5.5 s ago")
 		})
 	}
 }

@@ -14,21 +14,22 @@ import (
 
 const (
 	ms = time.Millisecond
-	// lateBy is how much later than announced a bucket opens here that has a period of so much.
+	// In these tests, buckets with the period latePeriod open lateBy later than their responses say.
 	lateBy, latePeriod = 300 * ms, 5 * time.Second
-	// roundings is by how much times may differ because decimals were rounded.
+	// roundings is the tolerance for rounded times.
 	roundings = 10 * ms
 )
 
-// oneLeft is an ordinary response of a bucket of one request.
+// oneLeft is a success in a bucket of one request.
 var oneLeft = limited("messages", 1, 0, latePeriod)
 
-// notYet is the 429 of a bucket that has not opened yet.
+// notYet returns the 429 of a bucket that has not opened yet.
 func notYet(limit int, rest time.Duration) ratelimits.Response {
 	return inBucket(refused(ratelimits.ClassUser, rest), "messages", limit, 0, rest)
 }
 
-// showLate lets a request of a bucket of one be refused, as the bucket opens late, and then be accepted.
+// showLate shows the manager that a bucket of one request opens late: a request at the announced time gets a 429, and
+// is accepted lateBy after that time.
 func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
@@ -40,11 +41,12 @@ func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 	wait(lateBy - roundings - ms)
 	require.False(t, c.done())
 	wait(roundings)
-	require.True(t, c.granted(), "the hold is not longer than was asked for")
+	require.True(t, c.granted(), "the hold is as long as the 429 said")
 	c.update(oneLeft)
 }
 
-// opensAfter requires that a bucket of one opens so long after a request, and not earlier.
+// opensAfter requires that the manager sends to a bucket of one request this long after the request before, and not
+// earlier.
 func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, after time.Duration) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
@@ -59,24 +61,25 @@ func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.Compile
 
 func TestLatenessIsExpectedOfOtherBuckets(t *testing.T) {
 	t.Parallel()
-	for name, then := range map[string]func(*testing.T, *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute){
-		"of the same hash": func(_ *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+	type manager = *buckets.RESTBucketManager
+	for name, then := range map[string]func(*testing.T, manager) (manager, routes.CompiledRoute){
+		"of the same hash": func(_ *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return m, message(2)
 		},
-		"after eviction": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"after eviction": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			wait(time.Minute)
 			for b := range m.Buckets() {
 				require.NotEqual(t, "messages", b.Hash)
 			}
 			return m, message(1)
 		},
-		"after a restart": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"after a restart": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return successor(t, stateOf(t, m, true)), message(1)
 		},
-		"of the same hash, after a restart": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"of the same hash, after a restart": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return successor(t, stateOf(t, m, true)), message(2)
 		},
-		"after a crash": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"after a crash": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return successor(t, stateOf(t, m, false)), message(1)
 		},
 	} {
@@ -100,7 +103,7 @@ func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
 			discover(t, m, message(2+channel), limited("messages", 5, 0, time.Second))
 			all := asks(m, message(2+channel), 5)
 			wait(time.Second + roundings)
-			assert.Equal(t, 5, granted(t, all), "nobody goes first")
+			assert.Equal(t, 5, granted(t, all), "five requests leave together")
 			for i, c := range all {
 				c.update(limited("messages", 5, 4-i, time.Second))
 			}
@@ -109,7 +112,7 @@ func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
 	})
 }
 
-// Another hash is another limit.
+// One hash has shown that it opens late. That must not delay the buckets of another hash.
 func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -121,7 +124,8 @@ func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
 	})
 }
 
-// The seconds of the global limit may open late, too.
+// The server opens each second of the global limit 200 ms late. After the 429s that show this, requests must be sent
+// that much later, also by the next manager.
 func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 	t.Parallel()
 	const late = 200 * ms
@@ -148,7 +152,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 		require.Zero(t, granted(t, next))
 		wait(roundings)
 		for i, c := range next {
-			require.Equal(t, i+1, granted(t, next), "one goes first, as after each refusal")
+			require.Equal(t, i+1, granted(t, next), "one request goes first, as after each 429")
 			c.update(plain(200))
 		}
 		for restarts := range 2 {
@@ -156,7 +160,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 			next = second(m)
 			wait(time.Second + late - ms)
 			require.Zero(t, granted(t, next), "too early")
-			wait(2 * roundings) // and the round trip of the refusal
+			wait(2 * roundings) // and the round trip of the 429
 			require.Equal(t, 2, granted(t, next))
 			updateAll(next, plain(200))
 			drained(t, m)
@@ -167,8 +171,8 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 	})
 }
 
-// The request that tries whether the seconds are punctual again may be a large upload: all others of the credential
-// wait for it no longer than until the second is certainly open.
+// One request tries whether the seconds of the global limit open on time again. That request may be a long upload, so
+// the others must wait for it only until the second is certainly open.
 func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(4))
@@ -180,14 +184,14 @@ func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
 		wait(time.Second + roundings)
 		require.Equal(t, 5, granted(t, all))
 		all[4].update(refused(ratelimits.ClassGlobal, 190*ms))
-		wait(3 * time.Minute) // then it is tried
+		wait(3 * time.Minute) // then the next opening is tried on time
 		discover(t, m, message(1), plain(200))
 		wait(5 * time.Second)
 		all = asks(m, message(1), 8)
 		require.Equal(t, 4, granted(t, all))
 		updateAll(all[:4], plain(200))
 		wait(time.Second + roundings)
-		require.Equal(t, 5, granted(t, all), "one tries")
+		require.Equal(t, 5, granted(t, all), "one request tries")
 		wait(900 * ms)
 		require.Equal(t, 5, granted(t, all), "the second may not be open yet")
 		wait(100 * ms)

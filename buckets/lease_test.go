@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Whatever ends a lease first counts; what comes after it does nothing.
+// The first call that ends a lease counts; later calls must have no effect.
 func TestOnlyTheFirstEndOfALeaseCounts(t *testing.T) {
 	t.Parallel()
 	update := func(l buckets.Lease) { l.Update(limited("messages", 5, 4, time.Minute)) }
@@ -35,7 +35,7 @@ func TestOnlyTheFirstEndOfALeaseCounts(t *testing.T) {
 		subtest(t, c.name, func(t *testing.T) {
 			m := started(t)
 			discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
-			ask(m, message(2)) // stays in flight, to see that no other lease is ended instead
+			ask(m, message(2)) // stays in flight, to show that the calls do not end another lease
 			lease := ask(m, message(1)).lease
 			assert.Equal(t, 2, m.Stats().InFlight)
 			for _, end := range c.ends {
@@ -50,7 +50,7 @@ func TestOnlyTheFirstEndOfALeaseCounts(t *testing.T) {
 	}
 }
 
-// bucketOf returns the bucket of a known hash and that major parameter.
+// bucketOf returns a bucket with this major parameter whose hash is known.
 func bucketOf(t *testing.T, m *buckets.RESTBucketManager, major string) buckets.LimitSnapshot {
 	t.Helper()
 	for b := range m.Buckets() {
@@ -114,12 +114,12 @@ func TestLeaseCanBeEndedAfterClose(t *testing.T) {
 
 			require.NoError(t, m.Start())
 			c := ask(m, message(1))
-			assert.True(t, c.granted(), "what an old lease said is not known to a new life")
+			assert.True(t, c.granted(), "the restarted manager does not know the old lease's response")
 		})
 	}
 }
 
-// What a lease stands for is used again, so an old copy must not end somebody else's lease.
+// The manager reuses the memory of leases. An old copy of a lease that has ended must not end another request's lease.
 func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -143,7 +143,8 @@ func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
 	})
 }
 
-// Leases are used again. What becomes of another one is nothing to a Request whose own has ended.
+// The manager reuses the memory of leases. A Request whose lease has ended must not get the place of the request that
+// uses that memory now.
 func TestEndedRequestDoesNotGetThePlaceOfAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -165,13 +166,13 @@ func TestEndedRequestDoesNotGetThePlaceOfAnother(t *testing.T) {
 	})
 }
 
-// notebook notes what the leases of a limiter are told.
+// notebook is another limiter's lease that records all responses.
 type notebook struct{ refused, ended []ratelimits.Response }
 
 func (n *notebook) End(_ bool, r ratelimits.Response) { n.ended = append(n.ended, r) }
 func (n *notebook) Refused(r ratelimits.Response)     { n.refused = append(n.refused, r) }
 
-// endOnly takes no notice of refusals.
+// endOnly is another limiter's lease without the method Refused.
 type endOnly struct{ ended int }
 
 func (e *endOnly) End(bool, ratelimits.Response) { e.ended++ }
@@ -188,7 +189,7 @@ func TestAnotherLimiterIsToldOfARefusalBeforeItsLeaseEnds(t *testing.T) {
 	assert.Empty(t, notes.ended)
 	lease.Update(whole)
 	lease.Refused(headers)
-	assert.Len(t, notes.refused, 1, "it has ended")
+	assert.Len(t, notes.refused, 1, "the lease has ended")
 	assert.Equal(t, []ratelimits.Response{whole}, notes.ended)
 }
 
@@ -203,7 +204,7 @@ func TestAnotherLimiterNeedNotBeToldOfRefusals(t *testing.T) {
 	assert.NotPanics(t, func() { buckets.Lease{}.Refused(ratelimits.Response{}) })
 }
 
-// What a lease stood for is used again by others, whom the old lease must not reach.
+// The memory of leases is reused. Refused on a lease that has ended, or is ending, must not reach the next lease.
 func TestALeaseThatHasEndedTellsNobodyOfARefusal(t *testing.T) {
 	t.Parallel()
 	var all sync.WaitGroup

@@ -43,7 +43,7 @@ func TestManagerThatWasNeverStartedCanBeClosed(t *testing.T) {
 	require.NoError(t, m.Close())
 	_, err := m.Acquire(context.Background(), message(1), bot)
 	assert.ErrorIs(t, err, buckets.ErrClosed)
-	require.NoError(t, m.Start(), "and started after that")
+	require.NoError(t, m.Start(), "a closed manager can be started")
 	assert.NoError(t, m.Close())
 }
 
@@ -80,7 +80,7 @@ func TestCloseAnswersEveryWaiterAtEveryGate(t *testing.T) {
 			assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
 			assert.Zero(t, c.lease)
 		}
-		open() // leases that are still held end as usual, and nobody is left who could be let go
+		open() // leases that are still held end as usual, and no request is left that could leave
 		wait(time.Hour)
 		assert.Equal(t, before, m.Stats().Granted)
 		assert.Zero(t, m.Stats().Buckets)
@@ -102,7 +102,7 @@ func TestCloseLeavesNoTimerBehind(t *testing.T) {
 		clock.Advance(time.Second)
 		synctest.Wait()
 		m.Throttle(time.Minute)
-		require.False(t, ask(m, message(2)).done(), "stands in line")
+		require.False(t, ask(m, message(2)).done(), "the request waits for the global limit")
 		require.True(t, timers())
 		require.NoError(t, m.Close())
 		synctest.Wait()
@@ -130,11 +130,12 @@ func TestRestartBeginsWithoutKnowledge(t *testing.T) {
 		assert.True(t, second.granted())
 		second.update(roomy)
 		elsewhere := at(m, "example.com", bot)
-		require.True(t, elsewhere.granted(), "nor at another server")
+		require.True(t, elsewhere.granted(), "no hold is left at another server either")
 	})
 }
 
-// The caller's functions are called while the request is neither granted nor in a queue.
+// Close is called in a request's Fields function, while the request is neither granted nor in a queue. The request must
+// fail with ErrClosed.
 func TestCloseDuringACallOfTheCallersEndsTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -168,7 +169,7 @@ func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
 	})
 }
 
-// shutdown is a call of Shutdown and what became of it.
+// shutdown is a call of Shutdown and its result.
 type shutdown struct {
 	over atomic.Bool
 	err  error
@@ -213,7 +214,7 @@ func TestShutdownLetsEverybodyWhoWaitsFinishAndNobodyElseIn(t *testing.T) {
 				wait(time.Second)
 			}
 			require.NoError(t, c.err)
-			require.False(t, s.over.Load(), "it is in flight")
+			require.False(t, s.over.Load(), "a request is in flight")
 			g.end(c)
 		}
 		wait(2 * time.Second)
@@ -244,17 +245,17 @@ func TestShutdownWithNothingToDoReturnsAtOnce(t *testing.T) {
 		over, cancel := context.WithCancel(background)
 		cancel()
 		m := buckets.NewRESTBucketManager()
-		assert.NoError(t, m.Shutdown(over), "it is not started")
+		assert.NoError(t, m.Shutdown(over), "the manager is not started")
 		_, err := m.Acquire(background, message(1), bot)
 		assert.ErrorIs(t, err, buckets.ErrClosed)
-		require.NoError(t, m.Start(), "it can be started again")
+		require.NoError(t, m.Start(), "the manager can be started again")
 		var none context.Context
 		assert.ErrorIs(t, m.Shutdown(none), buckets.ErrNoContext)
 		discover(t, m, message(1), roomy)
 		s := shutDown(over, m)
 		assert.True(t, s.over.Load())
-		assert.NoError(t, s.err, "nothing was cut off")
-		assert.NoError(t, m.Shutdown(over), "it is closed")
+		assert.NoError(t, s.err, "no request was cut off")
+		assert.NoError(t, m.Shutdown(over), "the manager is closed")
 		require.NoError(t, m.Start())
 		discover(t, m, message(1), roomy)
 		assert.NoError(t, m.Close())
@@ -270,7 +271,7 @@ func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
 		first.update(inBucket(refused(ratelimits.ClassUser, 3*time.Second), "messages", 100, 0, 3*time.Second))
 		second.update(inBucket(refused(ratelimits.ClassUser, 3*time.Second), "messages", 100, 0, 3*time.Second))
 		wait(500 * time.Millisecond)
-		require.False(t, s.over.Load(), "both are about to come back")
+		require.False(t, s.over.Load(), "both requests may come back")
 		first.again(m)
 		second.again(m)
 		require.False(t, first.done())
@@ -283,7 +284,7 @@ func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
 	})
 }
 
-// Nobody knows whether a request that has failed is given up.
+// A request that was refused, failed or not sent may come back. Shutdown must wait a second for that, and no longer.
 func TestShutdownWaitsASecondForARequestThatDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(buckets.Lease){
@@ -333,14 +334,15 @@ func TestShutdownMayBeCalledTwiceAndTogetherWithClose(t *testing.T) {
 			require.True(t, first.over.Load() && second.over.Load())
 			assert.Equal(t, c.first, first.err)
 			assert.Equal(t, c.second, second.err)
-			require.NoError(t, m.Start(), "the next one begins anew")
+			require.NoError(t, m.Start(), "the manager can be started again")
 			inFlight.lease.Release()
 			discover(t, m, message(1), roomy)
 		})
 	}
 }
 
-// Those who waited are gone at once, so that nobody is left to be seen.
+// Close ends all waits while Shutdown is waiting for them. Shutdown must return ErrClosed, although no request waits
+// any more when it looks.
 func TestShutdownSaysThatCloseHasCutOffThoseWhoWaited(t *testing.T) {
 	t.Parallel()
 	for range 50 {
@@ -375,7 +377,8 @@ func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
 	})
 }
 
-// A request moves to another bucket without being looked at as a new one.
+// Shutdown must also wait for requests that move to another bucket; a request that moves must not be rejected as a new
+// one.
 func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -415,7 +418,7 @@ func TestShutdownEndsWhenTheBudgetOfInvalidRequestsRefusesTheLast(t *testing.T) 
 	})
 }
 
-// Whoever was let in before Shutdown returned nil has been waited for, and got an answer.
+// Requests arrive during Shutdown. All requests that were accepted must have been answered when Shutdown returns nil.
 func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -432,7 +435,7 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 						lease, err := m.AcquireRequest(background, &r)
 						if err != nil {
 							assert.ErrorIs(t, err, buckets.ErrClosed)
-							assert.Zero(t, refusals, "it was let in")
+							assert.Zero(t, refusals, "the request had been accepted before")
 							if !closing.Load() {
 								refusedBefore.Add(1)
 							}
@@ -443,7 +446,8 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 						again := rand.IntN(4) == 0
 						inFlight.Add(-1)
 						if again {
-							lease.Update(inBucket(refused(ratelimits.ClassUser, 50*time.Millisecond), "messages", 5, 0, 50*time.Millisecond))
+							lease.Update(inBucket(refused(ratelimits.ClassUser, 50*time.Millisecond),
+								"messages", 5, 0, 50*time.Millisecond))
 							continue
 						}
 						lease.Update(limited("messages", 5, 4, 100*time.Millisecond))
@@ -464,7 +468,7 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 	}
 }
 
-// A hook that panics at the end of the last request does not keep Shutdown waiting.
+// A hook panics at the end of the last request. Shutdown must return all the same.
 func TestShutdownEndsAfterAHookThatPanics(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { panic("hook") }}))

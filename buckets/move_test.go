@@ -15,13 +15,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// acquireMessage lets a request wait that is told in a function what becomes of it.
+// acquireMessage lets a request to a channel wait; then gets its result.
 func acquireMessage(ctx context.Context, m *buckets.RESTBucketManager, channel int, then func(buckets.Lease, error)) {
 	buckets.AcquireFunc(ctx, m, request(message(channel)), then)
 	synctest.Wait()
 }
 
-// Requests of another major parameter do not wait in the bucket that requests of their route leave: their own has room.
+// The waiting requests of channel 1 move to another bucket. Requests of channel 2 must not wait for that, because their
+// own bucket has room.
 func TestRequestOfAnotherMajorParameterDoesNotJoinABucketThatMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -35,11 +36,12 @@ func TestRequestOfAnotherMajorParameterDoesNotJoinABucketThatMoves(t *testing.T)
 		first, second := ask(m, message(2)), ask(m, message(2))
 		resume()
 		assert.True(t, first.granted())
-		assert.True(t, second.granted(), "their bucket has room for two")
+		assert.True(t, second.granted(), "the bucket of channel 2 has room for two")
 	})
 }
 
-// Who comes while several buckets of a route move waits behind those of its own.
+// Requests arrive while several buckets of their route move. Each must leave after the earlier requests of its own
+// bucket.
 func TestWhoComesWhileSeveralBucketsMoveIsBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -75,7 +77,7 @@ func TestWhoComesWhileSeveralBucketsMoveIsBehind(t *testing.T) {
 	})
 }
 
-// Those who arrived first leave first when a bucket moves in parts, also if they wait in another queue of it.
+// A bucket with two queues moves in parts. The first request must leave first, whichever queue it is in.
 func TestFirstOfAllQueuesMovesFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -88,7 +90,8 @@ func TestFirstOfAllQueuesMovesFirst(t *testing.T) {
 	})
 }
 
-// Everybody is rejected by Close, also in a bucket of which a 429 comes meanwhile, or whose hash is found.
+// While the manager closes, a request gets a 429 or its response names the bucket hash. Close must still reject all
+// waiting requests.
 func TestCloseRejectsAllWhateverIsAnsweredMeanwhile(t *testing.T) {
 	for name, r := range map[string]ratelimits.Response{
 		"refused": refused(ratelimits.ClassUser, time.Minute), "found": limited("found", 1, 0, time.Minute),
@@ -108,7 +111,7 @@ func TestCloseRejectsAllWhateverIsAnsweredMeanwhile(t *testing.T) {
 	}
 }
 
-// The same while requests move in parts.
+// While the manager closes, requests are moving in parts to another bucket. Close must reject all of them.
 func TestCloseRejectsAllWhoMove(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -131,7 +134,7 @@ func TestCloseRejectsAllWhoMove(t *testing.T) {
 	})
 }
 
-// A request that moves by a hint may still belong elsewhere, so it is charged there.
+// A request that moved by a hint may still belong to another bucket, so it must be charged there, too.
 func TestRequestThatMovedByAHintIsChargedWhereItMayCount(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -145,25 +148,26 @@ func TestRequestThatMovedByAHintIsChargedWhereItMayCount(t *testing.T) {
 		require.True(t, second.granted())
 		slow.update(limited("reactions", 9, 8, time.Second))
 		third := ask(m, message(1))
-		assert.False(t, third.granted(), "the second may have used up its bucket")
+		assert.False(t, third.granted(), "the second request may have used up the bucket")
 		second.update(limited("other", 1, 0, time.Second))
 		wait(2 * time.Second)
 		assert.True(t, third.granted())
 	})
 }
 
-// A route is known as long as its bucket is held.
+// A route must not be forgotten while its bucket is held.
 func TestRouteIsKnownAsLongAsItsBucketIsHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 		discover(t, m, message(1), limited("messages", 2, 1, time.Minute))
 		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 6*time.Hour), "messages", 2, 0, 6*time.Hour))
 		wait(4 * time.Hour)
-		assert.False(t, ask(m, message(1)).granted(), "it is held for two hours more")
+		assert.False(t, ask(m, message(1)).granted(), "the bucket is held for two more hours")
 	})
 }
 
-// Who would wait too long is rejected at once, however many others are looked at before.
+// A hold makes the wait of a request too long. The request must be rejected at once, however many other queues the
+// manager has to check before.
 func TestLateAreRejectedHoweverManyAreLookedAt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -172,7 +176,8 @@ func TestLateAreRejectedHoweverManyAreLookedAt(t *testing.T) {
 			channel := func(i int) int { return 1000*others + i }
 			discover(t, m, message(channel(0)), used)
 			late := call(buckets.ContextWithMaxWait(background, 2*time.Minute), m, *request(message(channel(0))))
-			// One that is busy costs half as much as the others.
+			// This bucket is held but has no waiting requests, so checking it costs half as much as checking the
+			// others.
 			discover(t, m, message(channel(800)), refused(ratelimits.ClassUser, time.Minute))
 			for i := range others {
 				discover(t, m, message(channel(1+i)), used)
@@ -186,7 +191,7 @@ func TestLateAreRejectedHoweverManyAreLookedAt(t *testing.T) {
 	})
 }
 
-// LiftHolds ends also the hold of a bucket whose requests move to a new one meanwhile.
+// While LiftHolds runs, the requests of a bucket with a hold move to another bucket. That hold must end, too.
 func TestLiftHoldsEndsAHoldThatMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -203,7 +208,8 @@ func TestLiftHoldsEndsAHoldThatMoves(t *testing.T) {
 	})
 }
 
-// Who comes to a place among those who have moved already follows them, and does not stay behind in the UNKNOWN bucket.
+// A request with priority arrives while a bucket moves, and its place is among requests that have moved already. It
+// must follow them and not stay in the UNKNOWN bucket.
 func TestUrgentRequestFollowsThoseWhoHaveMoved(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -216,11 +222,11 @@ func TestUrgentRequestFollowsThoseWhoHaveMoved(t *testing.T) {
 		}
 		first := urgent(m)
 		resume()
-		assert.False(t, first.granted(), "its bucket is used up")
+		assert.False(t, first.granted(), "the bucket is used up")
 	})
 }
 
-// Whatever happens between two parts of a move, everybody is told once.
+// Various events happen between two parts of a move. Each waiting request must get exactly one result.
 func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 	end := func(end func(buckets.Lease)) func(*buckets.RESTBucketManager, context.CancelFunc, buckets.Lease) {
 		return func(_ *buckets.RESTBucketManager, _ context.CancelFunc, slow buckets.Lease) { end(slow) }
@@ -290,8 +296,8 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 	}
 }
 
-// Nobody leaves whom a 429 between two parts of a move holds, whether they have moved or not.
-// Who would have to wait for too long is rejected at once.
+// A 429 arrives between two parts of a move. It must hold all requests that it applies to, moved or not. Requests that
+// would have to wait too long must be rejected at once.
 func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 	classes := []ratelimits.Class{
 		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge,
@@ -347,7 +353,8 @@ func TestRefusalBetweenPartsOfAMoveHoldsAll(t *testing.T) {
 	}
 }
 
-// More than are looked at at a time are rejected at once when a refusal makes their wait too long, and only those.
+// A 429 makes the waits of 900 requests too long, more than the manager checks at a time. All of these must be rejected
+// at once, and no others.
 func TestVeryManyAreRejectedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(1000*time.Second), buckets.WithGlobalLimit(0))

@@ -7,10 +7,11 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// What tests see of a server's work, which it does a part at a time, and let happen in the middle of it.
+// A server does long work in parts. These functions let tests do things between the parts, and check that no work is
+// left.
 
-// ByParts lets nobody do the server's work until resume, as if one part of it were always just over. part does one, and
-// reports whether there is more.
+// ByParts stops the server's work as if one part of it had just ended. part does one part and reports whether more work
+// is left; resume lets the server go on by itself.
 func ByParts(m *RESTBucketManager) (part func() (more bool), resume func()) {
 	s := m.discord
 	s.mu.Lock()
@@ -32,14 +33,14 @@ func ByParts(m *RESTBucketManager) (part func() (more bool), resume func()) {
 		}
 }
 
-// Meanwhile calls a function the next time that the server gives its lock back.
+// Meanwhile calls a function the next time the server releases its lock.
 func Meanwhile(m *RESTBucketManager, act func()) {
 	m.discord.mu.Lock()
 	defer m.discord.mu.Unlock()
 	m.discord.tell(act)
 }
 
-// WhenClosing calls a function while the manager closes and has given the lock back for a moment.
+// WhenClosing calls a function when the manager, while closing, releases the lock for a moment.
 func WhenClosing(m *RESTBucketManager, act func()) {
 	Meanwhile(m, func() {
 		if m.closed() {
@@ -53,7 +54,7 @@ func WhenClosing(m *RESTBucketManager, act func()) {
 // Collect runs the garbage collector.
 func Collect(m *RESTBucketManager) { m.collect() }
 
-// CheckIdle requires that no work is left, and that all counts agree with what is in flight.
+// CheckIdle checks that no work is left and that all counts agree with the requests in flight.
 func CheckIdle(t *testing.T, m *RESTBucketManager) {
 	t.Helper()
 	s := m.discord

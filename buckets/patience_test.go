@@ -12,16 +12,16 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// patience is how long the outcome of one request is waited for.
+// patience is how long requests wait for the outcome of another request.
 const patience = 10 * time.Second
 
-// slowOutcomes are all requests whose outcome others wait for. prepare sends one of them, at once or after a wait, and
-// next is a request that waits for it.
+// slowOutcomes lists all situations in which requests wait for the outcome of one request. prepare sends that request,
+// at once or after a wait. next is a request that waits for its outcome.
 var slowOutcomes = []struct {
 	name    string
 	prepare func(t *testing.T, m *buckets.RESTBucketManager) (slow *caller)
 	next    buckets.Request
-	answer  ratelimits.Response // of all requests; zero: roomy
+	answer  ratelimits.Response // response to all requests; zero: roomy
 }{
 	{
 		name: "unknown route", next: buckets.Request{Route: message(2)},
@@ -94,7 +94,7 @@ var slowOutcomes = []struct {
 		},
 	},
 	{
-		name: "one of a sub-limit", next: renaming(1),
+		name: "first after a 429 of a sub-limit", next: renaming(1),
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
 			discover(t, m, message(1), roomy)
 			c := call(background, m, renaming(1))
@@ -106,13 +106,13 @@ var slowOutcomes = []struct {
 	},
 }
 
-// renaming is a request that a limit on what its body asks for may hold.
+// renaming is a request with the field "name" in its body, to which a sub-limit can apply.
 func renaming(channel int) buckets.Request {
 	fields := func() []string { return []string{"name"} }
 	return buckets.Request{Route: message(channel), Authorization: bot, Fields: fields}
 }
 
-// unreadRefusal sends a request 3 s before the headers of its 429 arrive.
+// unreadRefusal returns a prepare that sends a request; 3 s later only the headers of its 429 arrive.
 func unreadRefusal(class ratelimits.Class) func(t *testing.T, m *buckets.RESTBucketManager) *caller {
 	return func(t *testing.T, m *buckets.RESTBucketManager) *caller {
 		discover(t, m, message(1), roomy)
@@ -143,9 +143,9 @@ func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
 			wait(patience - time.Millisecond)
 			require.Equal(t, 0, granted(t, all))
 			wait(2 * time.Millisecond)
-			require.Equal(t, 1, granted(t, all), "one more at a time")
+			require.Equal(t, 1, granted(t, all), "one more request at a time")
 			wait(patience)
-			require.Equal(t, 2, granted(t, all), "which is not waited for either for longer")
+			require.Equal(t, 2, granted(t, all), "the outcome of the second request is not waited for any longer")
 			wait(40*time.Second - 2*patience)
 			slow.update(answer)
 			all[1].update(answer)
@@ -154,22 +154,23 @@ func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
 	}
 }
 
-// A slow upload is the first request of a route. The others do not wait for it, and when its response comes at last,
-// everything is counted once and where it belongs.
+// The first request of a route is a slow upload, for which the others stop waiting. When its response arrives, each
+// request must be counted once and in the right bucket.
 func TestSlowProbeIsCountedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		upload := ask(m, message(1))
 		same, others := asks(m, message(1), 6), asks(m, message(2), 9)
 		wait(patience + time.Millisecond)
-		require.Equal(t, 1, granted(t, same), "one in each channel")
+		require.Equal(t, 1, granted(t, same), "one request in each channel")
 		require.Equal(t, 1, granted(t, others))
-		same[0].update(limited("messages", 5, 4, time.Minute)) // the server has not counted the upload yet, or not here
-		assert.Equal(t, 4, granted(t, same), "four more places, of which the upload may take one")
-		assert.Equal(t, 2, granted(t, others), "one learns the limit of the other channel, besides the one in flight")
+		// The server has not counted the upload in this bucket yet.
+		same[0].update(limited("messages", 5, 4, time.Minute))
+		assert.Equal(t, 4, granted(t, same), "four are left, and the upload may take one of them")
+		assert.Equal(t, 2, granted(t, others), "one more request discovers the limit of the other channel")
 		others[0].update(limited("messages", 5, 4, time.Minute))
 		others[1].update(limited("messages", 5, 3, time.Minute))
-		assert.Equal(t, 5, granted(t, others), "nothing of the upload counts there")
+		assert.Equal(t, 5, granted(t, others), "the upload does not count in the other channel")
 		for i, c := range others[2:5] {
 			c.update(limited("messages", 5, 2-i, time.Minute))
 		}
@@ -177,7 +178,7 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 			c.update(limited("messages", 5, 3-i, time.Minute))
 		}
 		wait(25 * time.Second)
-		require.Equal(t, 4, granted(t, same), "the upload may be counted")
+		require.Equal(t, 4, granted(t, same), "the upload may have been counted")
 		upload.update(limited("messages", 5, 0, 35*time.Second))
 		assert.Zero(t, bucketOfMajor(t, m, "messages", "1").InFlight)
 		assert.Zero(t, bucketOfMajor(t, m, "messages", "1").Remaining)
@@ -190,7 +191,8 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 	})
 }
 
-// Nobody need wait for that: it is so for whoever comes later, and for what is predicted.
+// A probe has taken longer than patience. New requests and predictions must not wait for it, even if no request was
+// waiting when the time was over.
 func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -209,7 +211,8 @@ func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 	})
 }
 
-// A request that was sent in its place does not lose it to the late response of the first one.
+// When patience is over, a second request is sent. When the outcome of the first one arrives late, the third request
+// must still wait for the outcome of the second.
 func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 	t.Parallel()
 	for _, c := range slowOutcomes {
@@ -222,13 +225,13 @@ func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 			require.True(t, second.granted())
 			slow.lease.Release()
 			wait(time.Second)
-			assert.False(t, third.granted(), "the outcome of the second one is waited for")
+			assert.False(t, third.granted(), "the third request waits for the outcome of the second")
 		})
 	}
 }
 
-// The headers of a 429 say how long to wait, as a rule. If the rest never comes, that counts, and one request goes
-// first.
+// The headers of a 429 arrive, but its body never does. The wait that the headers name must count; after it one request
+// must go alone first.
 func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{
@@ -250,7 +253,8 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	}
 }
 
-// A request that may belong to a bucket where others wait is waited for no longer there either.
+// An undiscovered request of another route may belong to a bucket. Requests of that bucket must not wait longer than
+// patience for its outcome either.
 func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -258,7 +262,8 @@ func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 		wait(5 * time.Second)
 		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
 		ask(m, list(1))
-		discover(t, m, message(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
+		// After this one request is sent, unless it has to wait for another.
+		discover(t, m, message(1), ratelimits.Response{})
 		wait(6 * time.Second)
 		next := ask(m, message(1))
 		require.False(t, next.done())
@@ -267,7 +272,8 @@ func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
 	})
 }
 
-// The bodies of two credentials' refusals are given up at the same moment.
+// Three credentials get the headers of a global 429 with a wait of an hour, but no body. After patience the headers
+// count, so their waiting requests must be rejected.
 func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))
@@ -289,7 +295,8 @@ func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 	})
 }
 
-// A request whose outcome was waited for long enough holds up nobody in the bucket to which it moves.
+// Requests have waited for the outcome of a slow request for patience. When the slow request moves to another bucket,
+// the requests there must not wait for it again.
 func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -298,14 +305,15 @@ func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 		ask(m, message(1))
 		wait(patience)
 		discover(t, m, message(1), limited("new", 100, 98, time.Second))
-		discover(t, m, list(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
+		// After this one request is sent, unless it has to wait for another.
+		discover(t, m, list(1), ratelimits.Response{})
 		wait(10 * time.Second)
 		next := ask(m, list(1))
 		require.True(t, next.granted())
 	})
 }
 
-// An ordered request waits for the outcome of the one before it as long as that takes.
+// An ordered request must wait for the outcome of the one before it, however long that takes.
 func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -320,7 +328,8 @@ func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
 	})
 }
 
-// Each of many requests that do not end would otherwise hold the requests behind it for as long.
+// A hundred requests of a route get no response. They must hold the requests behind them for patience once, not once
+// each.
 func TestRequestsThatDoNotEndHoldOthersOnlyOnce(t *testing.T) {
 	t.Parallel()
 	for name, route := range map[string]func(int) routes.CompiledRoute{"route": message, "family": react} {
@@ -332,7 +341,7 @@ func TestRequestsThatDoNotEndHoldOthersOnlyOnce(t *testing.T) {
 			}
 			others := []*caller{ask(m, route(1000)), ask(m, route(1001)), ask(m, route(1000))}
 			wait(patience + time.Millisecond)
-			require.Equal(t, 100, granted(t, slow), "one in each channel")
+			require.Equal(t, 100, granted(t, slow), "one request in each channel")
 			require.Equal(t, 2, granted(t, others))
 			others[0].update(roomy)
 			require.Equal(t, 3, granted(t, others))

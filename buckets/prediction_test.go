@@ -16,12 +16,12 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Those who have left the line, served or not, are ahead of nobody.
+// Requests that have left the line of the global limit, sent or not, must not count in predictions.
 func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
 		for channel := range 2 {
-			discover(t, m, message(channel+1), plain(200)) // unlimited, but for the global limit
+			discover(t, m, message(channel+1), plain(200)) // limited by the global limit only
 			wait(time.Second)
 		}
 		for _, c := range append(asks(m, message(1), 10), asks(m, message(2), 10)...) {
@@ -35,11 +35,13 @@ func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
 		asks(m, message(1), 4)
 		ask(m, message(2))
 		first.update(plain(200))
-		assert.Equal(t, 6*time.Second, tooLong(t, patient(m, 0)).Wait.Round(time.Second), "until the next slot, and for five in line")
+		assert.Equal(t, 6*time.Second, tooLong(t, patient(m, 0)).Wait.Round(time.Second),
+			"a second until the next slot, and one for each of five requests in line")
 	})
 }
 
-// A request that does not want to wait goes at once if it can. The sub-limit on other requests is not in its way.
+// A sub-limit holds other requests of the route. A request that it does not apply to must leave at once, even with a
+// maximum wait of 0.
 func TestSubLimitOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -51,20 +53,21 @@ func TestSubLimitOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
 	})
 }
 
-// Who could leave at this very moment is not refused because of how long it has waited: the predicted wait is nothing.
+// A request has waited longer than its maximum, which could not be predicted, and could leave now. It must be granted,
+// not rejected.
 func TestNobodyIsRefusedAtTheMomentWhenItCouldGo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, message(1))
 		waiting := patient(m, time.Second)
-		wait(1500 * time.Millisecond) // the first answer takes its time, which nobody could predict
+		wait(1500 * time.Millisecond) // the response to the probe is slow, which could not be predicted
 		probe.update(roomy)
 		require.NoError(t, waiting.failed())
 		assert.True(t, waiting.granted())
 	})
 }
 
-// A hold that is raised while requests wait makes some of their waits too long.
+// A longer hold makes some waits too long. Those requests must be rejected at once, and the others must go on waiting.
 func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -106,7 +109,8 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 			inFlight := ask(m, message(1))
 			require.True(t, inFlight.granted())
 			c.prepare(m)
-			short, first, hasty, second := patient(m, 30*time.Second), ask(m, message(1)), patient(m, 20*time.Second), ask(m, message(1))
+			short, first := patient(m, 30*time.Second), ask(m, message(1))
+			hasty, second := patient(m, 20*time.Second), ask(m, message(1))
 			require.Equal(t, 4, m.Stats().Waiting)
 			c.raise(m, inFlight)
 			wait(0)
@@ -117,7 +121,7 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 			}
 			assert.Equal(t, uint64(2), m.Stats().TooLong)
 			wait(70 * time.Second)
-			require.True(t, first.granted(), "the others wait as before")
+			require.True(t, first.granted(), "the other requests wait as before")
 			first.update(roomy)
 			wait(2 * time.Minute)
 			require.True(t, second.granted())
@@ -125,7 +129,8 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 	}
 }
 
-// Those who wait for the global limit are judged again also if the last of their queue does not wait for it.
+// A global 429 makes the wait of a request too long. It must be rejected even if the last request of its queue is
+// exempt from the global limit.
 func TestWaitersBeforeOneThatIsExemptAreJudgedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))
@@ -133,7 +138,7 @@ func TestWaitersBeforeOneThatIsExemptAreJudgedAgain(t *testing.T) {
 		as(m, "", followUp(1)).update(limited("follow-ups", 50, 49, time.Minute))
 		inFlight, one, two := as(m, "", message(1)), as(m, "", message(1)), as(m, "", followUp(1))
 		one.update(errorsOf(30 * time.Second))
-		two.update(errorsOf(30 * time.Second)) // so that both wait in one bucket
+		two.update(errorsOf(30 * time.Second)) // now requests of both routes wait in one bucket
 		waiting, exempt := as(m, "", message(1)), as(m, "", followUp(1))
 		require.False(t, waiting.done())
 		inFlight.update(refused(ratelimits.ClassGlobal, time.Hour))
@@ -159,7 +164,8 @@ func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
 	})
 }
 
-// Whoever makes refused requests again later spaces them by what they wait for.
+// Callers may retry rejected requests later, spaced by the Key of the error. The keys must be equal exactly for
+// requests that wait for the same limit.
 func TestTooLongErrorsHaveTheSameKeyIfTheyWaitForTheSame(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -196,8 +202,8 @@ func TestRequestsThatWaitForOneDeclaredLimitHaveTheSameKey(t *testing.T) {
 	})
 }
 
-// Requests of other buckets that open later than a request leaves are not ahead of it in line for the global limit,
-// however many they are.
+// Requests of buckets that open later than a request leaves must not count as ahead of it at the global limit, however
+// many they are.
 func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(5))
@@ -221,7 +227,8 @@ func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
 	})
 }
 
-// Requests that come back to their places count those that have come back before them.
+// Two requests get a 429 and come back to their places. The prediction of the second must count the first, which has
+// come back before it.
 func TestPredictionOfOneThatComesBackCountsThoseAhead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -247,12 +254,12 @@ func TestPredictionOfOneThatComesBackCountsThoseAhead(t *testing.T) {
 	})
 }
 
-// patient asks with a longest wait of its own.
+// patient sends a request with the maximum wait d.
 func patient(m *buckets.RESTBucketManager, d time.Duration) *caller {
 	return call(buckets.ContextWithMaxWait(background, d), m, buckets.Request{Route: message(1), Authorization: bot})
 }
 
-// tooLong returns the error of a caller that was refused at once.
+// tooLong requires that a caller was rejected because of its wait, and returns the error.
 func tooLong(t *testing.T, c *caller) *ratelimits.TooLongError {
 	t.Helper()
 	var err *ratelimits.TooLongError
@@ -267,7 +274,8 @@ func TestPredictedWaitCountsTheQueueAhead(t *testing.T) {
 		ahead int
 		want  time.Duration
 	}{
-		{0, 10 * time.Second}, {4, 10 * time.Second}, {5, 20 * time.Second}, {9, 20 * time.Second}, {10, 30 * time.Second}, {23, 50 * time.Second},
+		{0, 10 * time.Second}, {4, 10 * time.Second}, {5, 20 * time.Second}, {9, 20 * time.Second},
+		{10, 30 * time.Second}, {23, 50 * time.Second},
 	} {
 		subtest(t, fmt.Sprintf("%d ahead", c.ahead), func(t *testing.T) {
 			m := started(t)
@@ -286,7 +294,7 @@ func TestPredictedWaitCountsTheQueueAhead(t *testing.T) {
 			assert.Equal(t, c.ahead, m.Stats().Waiting)
 
 			willing := patient(m, c.want+time.Second)
-			assert.False(t, willing.done(), "who is willing to wait so long, waits")
+			assert.False(t, willing.done(), "a request whose maximum is longer waits")
 		})
 	}
 }
@@ -333,8 +341,8 @@ func TestRefusalDisturbsNobody(t *testing.T) {
 	})
 }
 
-// Where nothing answers, nothing can be predicted; but nobody waits much longer than it may, one lost probe after the
-// other.
+// One probe after the other is lost, so no wait can be predicted. A request must be rejected as soon as another probe
+// is needed and it has waited too long.
 func TestWhoHasWaitedTooLongIsRefusedWhenAnotherProbeIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(25*time.Second))
@@ -354,8 +362,8 @@ func TestWhoHasWaitedTooLongIsRefusedWhenAnotherProbeIsLost(t *testing.T) {
 	})
 }
 
-// What is said of a wait that became too long counts from when the request was made, like its maximum, and names what
-// it is for.
+// A 429 makes the wait of a request too long. Wait and Max of the error must count from when the request was made, and
+// its class must be that of the 429.
 func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -373,7 +381,8 @@ func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 			err := tooLong(t, waiting)
 			assert.Equal(t, 5*time.Second, err.Max)
 			assert.Equal(t, 2*time.Second, err.Waited)
-			assert.InDelta(t, 5850*time.Millisecond, err.Wait, float64(200*time.Millisecond)) // two of which it has waited
+			// The wait includes the two seconds that have passed.
+			assert.InDelta(t, 5850*time.Millisecond, err.Wait, float64(200*time.Millisecond))
 			assert.Greater(t, err.Wait, err.Max)
 			assert.Equal(t, c.class, err.Class)
 			assert.Equal(t, c.global, err.Global)
@@ -381,7 +390,8 @@ func TestLateRefusalTellsTheWholeWait(t *testing.T) {
 	}
 }
 
-// Whoever comes back to a place in the queue makes the wait of all behind it longer, and so does a longer period.
+// A request that comes back to its place, or a longer period, lengthens the waits of all requests behind. Waits that
+// are too long now must be rejected.
 func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 	t.Parallel()
 	for name, longer := range map[string]func(m *buckets.RESTBucketManager, first *caller){
@@ -407,7 +417,8 @@ func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 	}
 }
 
-// Whoever is refused is not ahead of those behind him any more.
+// A hold makes the wait of two requests longer, and the first is rejected. It must not count as ahead of the second any
+// more, which would be rejected otherwise.
 func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -419,18 +430,19 @@ func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
 		require.False(t, impatient.done() || more.done())
 		inFlight.update(inBucket(refused(ratelimits.ClassShared, 100*time.Second), "messages", 1, 0, time.Minute))
 		tooLong(t, impatient)
-		require.False(t, more.done(), "it is the first now")
+		require.False(t, more.done(), "the second request is the first now")
 		wait(101 * time.Second)
 		require.True(t, more.granted())
 	})
 }
 
-// The time that a function of the caller takes counts as waiting.
+// The time in which the Fields function runs must count as part of the wait.
 func TestFieldsThatTakeLongDoNotLengthenTheWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(5*time.Second))
 		discover(t, m, message(1), limited("messages", 1, 0, 8*time.Second))
-		request := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { time.Sleep(4 * time.Second); return nil }}
+		request := buckets.Request{Route: message(1), Authorization: bot,
+			Fields: func() []string { time.Sleep(4 * time.Second); return nil }}
 		_, err := m.AcquireRequest(background, &request)
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, err, &tooLong)
@@ -438,12 +450,13 @@ func TestFieldsThatTakeLongDoNotLengthenTheWait(t *testing.T) {
 	})
 }
 
-// request describes a request as the others of these tests are.
+// request returns a Request of bot for a route.
 func request(route routes.CompiledRoute) *buckets.Request {
 	return &buckets.Request{Route: route, Authorization: bot}
 }
 
-// What is waited for on a known route, the gates tell.
+// Predict for a channel that was never seen must return the waits at the global limit and at the edge, and create no
+// bucket.
 func TestReadyTimeOfAChannelThatWasNeverSeen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(50))
@@ -455,7 +468,7 @@ func TestReadyTimeOfAChannelThatWasNeverSeen(t *testing.T) {
 			assert.Equal(t, reason, because)
 		}
 		expect(0, buckets.WaitsForNothing)
-		assert.Empty(t, m.Stats().Buckets, "nothing is made for it")
+		assert.Empty(t, m.Stats().Buckets, "Predict creates no bucket")
 		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 		ask(m, list(9)).update(refused(ratelimits.ClassGlobal, time.Minute))
 		expect(time.Minute, buckets.WaitsForGlobal)
@@ -465,22 +478,25 @@ func TestReadyTimeOfAChannelThatWasNeverSeen(t *testing.T) {
 	})
 }
 
-// A declared limit counts though its bucket is not known, or not any more.
+// A declared limit must count in predictions even if the request's bucket is not known or was forgotten.
 func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		panics := false
-		options := []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, time.Hour, buckets.PerMajor(), buckets.Named("d")),
-			buckets.WithLimit(buckets.ForAll(), 100, time.Hour, buckets.Named("p"), buckets.PerKey(func(*buckets.Request) string {
-				if panics {
-					panic("of the caller's")
-				}
-				return ""
-			}))}
+		options := []buckets.Option{
+			buckets.WithLimit(buckets.ForAll(), 1, time.Hour, buckets.PerMajor(), buckets.Named("d")),
+			buckets.WithLimit(buckets.ForAll(), 100, time.Hour, buckets.Named("p"),
+				buckets.PerKey(func(*buckets.Request) string {
+					if panics {
+						panic("of the caller's")
+					}
+					return ""
+				})),
+		}
 		m := started(t, options...)
 		c := ask(m, message(1))
-		wait, because, err := m.Predict(request(list(1))) // in another bucket, and never seen
+		wait, because, err := m.Predict(request(list(1))) // another route, which was never seen
 		require.NoError(t, err)
-		assert.InDelta(t, time.Hour, wait, float64(time.Second), "if it is answered at once")
+		assert.InDelta(t, time.Hour, wait, float64(time.Second), "as if the request in flight were answered at once")
 		assert.Equal(t, buckets.WaitsForDeclared, because)
 		c.update(limited("messages", 5, 4, time.Second))
 		wait, because, err = m.Predict(request(message(1)))
@@ -507,7 +523,7 @@ func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
 	})
 }
 
-// Nobody is ahead of a request that comes back to its place.
+// A request gets a 429. Its prediction must not count the requests behind its place in the queue.
 func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -527,7 +543,7 @@ func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
 	})
 }
 
-// What another manager has left is known before the first request.
+// After RestoreState, Predict must know the windows of the restored buckets before the first request.
 func TestReadyTimeOfARestoredBucket(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -554,8 +570,8 @@ func TestReadyTimeOfWhatIsRefusedAnyway(t *testing.T) {
 	})
 }
 
-// behindOthers returns a manager with a declared limit of five per second, in whose line 150 requests stand, of which
-// their bucket allows one in two seconds.
+// behindOthers returns a manager with a declared limit of five requests a second. In the line of that limit 150
+// requests wait whose bucket allows only one request in two seconds.
 func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 	m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithLimit(buckets.ForAll(), 5, time.Second))
 	narrow, ample := limited("messages", 1, 0, 2*time.Second), limited("lists", 1_000_000, 999_999, time.Second)
@@ -567,7 +583,8 @@ func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 	return m
 }
 
-// Of the requests that are ahead at a declared limit, only those count that can leave meanwhile.
+// Many requests are ahead in the line of a declared limit. A prediction must count only those that their bucket lets
+// leave in time.
 func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := behindOthers(t)
@@ -582,15 +599,18 @@ func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	})
 }
 
-// Those whom a hidden limit holds do not stand in the way of others.
+// Requests that a sub-limit holds must not count as ahead of requests to which it does not apply.
 func TestWhoIsHeldByAHiddenLimitIsAheadOfNobodyElse(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]buckets.Option{"window": nil, "global limit": {buckets.WithGlobalLimit(2)}} {
+	for name, options := range map[string][]buckets.Option{
+		"window": nil, "global limit": {buckets.WithGlobalLimit(2)},
+	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t, append(options, buckets.WithMaxRateLimit(24*time.Hour))...)
 			discover(t, m, change("1").Route, channelOK)
 			wait(16 * time.Second)
-			call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "channel", 5, 0, 5*time.Second))
+			call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute),
+				"channel", 5, 0, 5*time.Second))
 			var names []*caller
 			for range 100 {
 				names = append(names, call(background, m, change("1", "name")))
@@ -603,7 +623,7 @@ func TestWhoIsHeldByAHiddenLimitIsAheadOfNobodyElse(t *testing.T) {
 	}
 }
 
-// Who leaves a queue leaves the line at the global limit, too.
+// Requests that are cancelled must leave the line of the global limit, too: later requests must not count them.
 func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1), buckets.WithMaxRateLimit(time.Hour))
@@ -611,7 +631,7 @@ func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 			discover(t, m, message(channel+1), limited("messages", 100, 99, time.Hour))
 			wait(2 * time.Second)
 		}
-		ask(m, message(41)).update(roomy) // the slot
+		ask(m, message(41)).update(roomy) // takes the slot
 		var all []*caller
 		for channel := range 40 {
 			all = append(all, ask(m, message(channel+1)), ask(m, message(channel+1)))
@@ -621,23 +641,24 @@ func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 			c.cancel()
 		}
 		wait(0)
-		newcomer := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, buckets.Request{Route: message(41), Authorization: bot})
+		newcomer := call(buckets.ContextWithMaxWait(background, 5*time.Second), m,
+			buckets.Request{Route: message(41), Authorization: bot})
 		require.NoError(t, newcomer.failed())
 		wait(2 * time.Second)
 		answer(t, newcomer, roomy)
 		wait(2 * time.Second)
 		again := ask(m, message(1))
-		require.True(t, again.granted(), "the buckets that had left can be used as before")
+		require.True(t, again.granted(), "the buckets of cancelled requests can be used as before")
 	})
 }
 
-// impatient is an ordered ask that does not wait for longer than half a minute.
+// impatient sends an ordered request that waits for half a minute at most.
 func impatient(m *buckets.RESTBucketManager, request buckets.Request) *caller {
 	return call(buckets.ContextWithMaxWait(buckets.ContextWithOrdered(background), 30*time.Second), m, request)
 }
 
-// What refuses the first in a queue lets the next one go at its time, also when the first waited for something that
-// only it had to wait for.
+// The first request in a queue waits for an ordered request. When a hold makes its wait too long, it is rejected, and
+// the next request must be granted when the hold ends, without waiting for the ordered one.
 func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 	t.Parallel()
 	mine := buckets.Request{Route: message(1), Authorization: bot}
@@ -654,7 +675,8 @@ func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 			answer(t, other, inBucket(refused(ratelimits.ClassShared, time.Minute), "messages", 100, 80, time.Minute))
 		}},
 		{"move to a bucket that is held", func(t *testing.T, m *buckets.RESTBucketManager, inFlight *caller) {
-			discover(t, m, list(1), inBucket(refused(ratelimits.ClassShared, time.Minute), "held", 100, 80, time.Minute))
+			discover(t, m, list(1),
+				inBucket(refused(ratelimits.ClassShared, time.Minute), "held", 100, 80, time.Minute))
 			inFlight.update(limited("held", 100, 80, time.Minute))
 		}},
 		{"edge", func(t *testing.T, m *buckets.RESTBucketManager, _ *caller) {
@@ -671,12 +693,13 @@ func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 			inFlight, before := ask(m, message(1)), call(buckets.ContextWithOrdered(background), m, mine)
 			require.True(t, inFlight.granted() && before.granted())
 			first, next := impatient(m, mine), ask(m, message(1))
-			require.False(t, first.done() || next.done(), "they wait for the ordered one in flight")
+			require.False(t, first.done() || next.done(), "both wait for the ordered request in flight")
 
 			c.refuse(t, m, inFlight)
 			tooLong(t, first)
 			wait(time.Minute + 5*time.Second)
-			assert.True(t, next.granted(), "the ordered one is in flight still, but the next one does not wait for it")
+			assert.True(t, next.granted(),
+				"the ordered request is still in flight, but the next one does not need its outcome")
 		})
 	}
 }

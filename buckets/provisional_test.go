@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Until its hash is known, a request may count in any bucket of its major parameter.
+// The hash of a request's route is not known, so the request must be charged in all buckets of its major parameter.
 func TestUndiscoveredRequestIsChargedWhereItMayCount(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -22,11 +22,11 @@ func TestUndiscoveredRequestIsChargedWhereItMayCount(t *testing.T) {
 		discover(t, m, message(2), limited("channel", 2, 1, time.Minute))
 		probe := ask(m, list(1))
 		assert.Equal(t, 0, bucketOf(t, m, "1").Remaining)
-		assert.Equal(t, 1, bucketOf(t, m, "2").Remaining, "another channel is not concerned")
+		assert.Equal(t, 1, bucketOf(t, m, "2").Remaining, "buckets of another channel are not charged")
 		waiting := ask(m, message(1))
 		require.False(t, waiting.granted())
 		probe.update(limited("elsewhere", 9, 8, time.Minute))
-		assert.True(t, waiting.granted(), "it counted elsewhere")
+		assert.True(t, waiting.granted(), "the request was counted in another bucket")
 	})
 }
 
@@ -41,7 +41,7 @@ func TestUndiscoveredRequestIsChargedInBucketsThatAreFoundMeanwhile(t *testing.T
 		assert.Equal(t, 1, bucketOf(t, m, "1").Remaining)
 		assert.Equal(t, 2, bucketOf(t, m, "2").Remaining)
 		probe.update(limited("channel", 3, 1, time.Minute))
-		assert.Equal(t, 1, bucketOf(t, m, "1").Remaining, "charged once, and not twice")
+		assert.Equal(t, 1, bucketOf(t, m, "1").Remaining, "the request is charged once")
 		other.update(limited("channel", 3, 1, time.Minute))
 		assert.Equal(t, 1, bucketOf(t, m, "2").Remaining)
 	})
@@ -65,7 +65,8 @@ func TestUndiscoveredRequestThatIsLostStaysChargedWhereItMayCount(t *testing.T) 
 			c.end(probe.lease)
 			assert.Equal(t, c.left, snapshot(t, m, "channel").Remaining)
 			wait(3 * time.Second)
-			assert.Equal(t, 2, snapshot(t, m, "channel").Remaining, "at most as long as the server remembers it")
+			assert.Equal(t, 2, snapshot(t, m, "channel").Remaining,
+				"the request is charged no longer than the server can count it")
 		})
 	}
 }
@@ -86,11 +87,12 @@ func TestUndiscoveredRequestsAreChargedOnceWhenTheirRouteJoinsTheBucket(t *testi
 	})
 }
 
-// Ids that are no proper numbers are majors like any other.
+// Major parameters that are no valid Discord ids must be compared as strings: each has its own bucket.
 func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617", "12345678901234567890123"}
+		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617",
+			"12345678901234567890123"}
 		for _, id := range ids {
 			c := ask(m, compile(routes.GetChannel, id))
 			require.True(t, c.granted(), id)
@@ -107,7 +109,8 @@ func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
 	})
 }
 
-// Two routes that turn out to share a bucket use all of its first window, and no more, whichever is answered first.
+// Two new routes share a bucket. Whichever is answered first, their requests must use all of the bucket's first window
+// and no more.
 func TestTwoUnseenRoutesOfOneBucketUseItsWholeFirstWindow(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{
@@ -137,12 +140,12 @@ func TestTwoUnseenRoutesOfOneBucketUseItsWholeFirstWindow(t *testing.T) {
 	}
 }
 
-// What is charged goes along with a route that moves, also into a limit group that had buckets before.
+// A route moves to a limit group that had buckets before. Its charges must move, too.
 func TestChargesMoveIntoALimitGroupThatHadBucketsBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route has the hash already
-		wait(2 * time.Minute)                                      // and its bucket is forgotten
+		discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route has this hash already
+		wait(2 * time.Minute)                                      // and its bucket is evicted
 		for channel := range 4 {
 			discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
 		}
@@ -152,11 +155,11 @@ func TestChargesMoveIntoALimitGroupThatHadBucketsBefore(t *testing.T) {
 		ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
 		wait(time.Millisecond)
 		fourth := ask(m, message(4))
-		assert.False(t, fourth.granted(), "the bucket is used up, whatever it is called now")
+		assert.False(t, fourth.granted(), "the bucket is used up, although its hash has changed")
 	})
 }
 
-// What is charged goes along with a route that moves, also where the buckets are shared.
+// A route moves to another hash where processes share the buckets. Its charges must move, too.
 func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
 	t.Parallel()
 	for name, term := range map[string]time.Duration{"shared": 0, "lent": time.Minute} {
@@ -180,47 +183,48 @@ func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
 			wait(time.Millisecond)
 			fourth := ask(m, message(4))
 			wait(time.Millisecond)
-			assert.False(t, fourth.granted(), "the bucket is used up, whatever it is called now")
+			assert.False(t, fourth.granted(), "the bucket is used up, although its hash has changed")
 		})
 	}
 }
 
-// What is in flight on a route whose bucket is not known is charged in every bucket that it may belong to, also in
-// those that the move of another route makes.
+// A request whose bucket is not known must be charged in all buckets that it may belong to, including buckets that are
+// created when another route moves.
 func TestUndiscoveredRequestIsChargedInTheBucketsThatAMoveMakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		post := ask(m, message(1)) // its bucket is not known, and it is in flight for long
+		post := ask(m, message(1)) // a slow request whose bucket is not known
 		wait(time.Millisecond)
 		probe := ask(m, list(2))
 		wait(time.Millisecond)
-		get := ask(m, list(1)) // the same major parameter as the first
+		get := ask(m, list(1)) // the same major parameter as post
 		require.True(t, post.granted() && probe.granted() && !get.done())
 		wait(time.Millisecond)
 		probe.update(limited("messages", 1, 0, 10*time.Second))
 		wait(time.Millisecond)
-		assert.False(t, get.granted(), "the first request may be counted in this bucket, of which nobody knows how many it lets through")
+		assert.False(t, get.granted(),
+			"the server may count the first request in this bucket, whose limit is not known")
 	})
 }
 
-// Where channels have hashes of their own, the first request in a channel is one whose bucket is not known: it is
-// charged wherever it may count, as on a route that was never seen.
+// Each channel has its own hash. The first request of a route in a channel must be charged in all buckets that it may
+// belong to, as on a route that was never seen.
 func TestFirstRequestInAChannelWithAHashOfItsOwnIsChargedWhereItMayCount(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		for _, channel := range []int{1, 3} { // both routes have a hash for each channel
+		for _, channel := range []int{1, 3} { // shows that both routes have a hash for each channel
 			own := "hash of " + strconv.Itoa(channel)
 			discover(t, m, message(channel), limited(own, 5, 4, time.Minute))
 			wait(time.Millisecond)
 			discover(t, m, list(channel), limited(own, 5, 3, time.Minute))
 			wait(time.Millisecond)
 		}
-		discover(t, m, message(2), limited("hash of 2", 5, 1, time.Minute)) // somebody else has used it
+		discover(t, m, message(2), limited("hash of 2", 5, 1, time.Minute)) // another client has used the bucket
 		wait(time.Millisecond)
 		first := ask(m, list(2))
 		require.True(t, first.granted())
 		wait(time.Millisecond)
 		last := ask(m, message(2))
-		assert.False(t, last.granted(), "the place that is left may be that of the request in flight")
+		assert.False(t, last.granted(), "the request in flight may use the permit that is left")
 	})
 }

@@ -55,7 +55,8 @@ func TestWaitersKeepTheirOrderAtEveryGate(t *testing.T) {
 	})
 }
 
-// A request of one's own loses its place if it is made anew for each attempt.
+// Acquire makes a new Request for each call, so a request that acquires again after a 429 must go to the end of the
+// queue.
 func TestAcquireKeepsNoPlace(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -79,7 +80,7 @@ func TestRequestThatEmptiesTheBucketIsNotDelayed(t *testing.T) {
 		first.lease.Update(limited("messages", 1, 0, 10*time.Second))
 		assert.Zero(t, time.Since(before), "Update does not wait for the window")
 		synctest.Wait()
-		assert.False(t, second.granted(), "only later ones wait")
+		assert.False(t, second.granted(), "only later requests wait")
 		wait(10*time.Second + 2*time.Millisecond)
 		assert.True(t, second.granted())
 	})
@@ -122,13 +123,13 @@ func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
 		request := buckets.Request{Route: message(1), Authorization: bot}
 		free := ask(m, message(1))
 		first, second := call(ordered, m, request), call(ordered, m, request)
-		assert.True(t, free.granted() && first.granted(), "only ordered ones are in each other's way")
+		assert.True(t, free.granted() && first.granted(), "ordered requests wait only for each other")
 		assert.False(t, second.granted())
-		first.lease.Release() // however it ends
+		first.lease.Release() // any end of the lease counts
 		synctest.Wait()
 		assert.True(t, second.granted())
 		other := ask(m, message(2))
-		assert.True(t, other.granted(), "each bucket by itself")
+		assert.True(t, other.granted(), "each bucket has its own order")
 	})
 }
 
@@ -137,7 +138,7 @@ func TestBoundedQueues(t *testing.T) {
 		m := started(t, buckets.WithMaxWaiting(2))
 		probe, other := ask(m, message(1)), ask(m, list(1))
 		waiting := asks(m, message(1), 2)
-		for _, full := range []*caller{ask(m, message(1)), ask(m, list(1))} { // in any bucket
+		for _, full := range []*caller{ask(m, message(1)), ask(m, list(1))} { // in every bucket
 			var queueFull *ratelimits.QueueFullError
 			require.ErrorAs(t, full.failed(), &queueFull)
 			assert.Equal(t, 2, queueFull.Waiting)
@@ -147,9 +148,9 @@ func TestBoundedQueues(t *testing.T) {
 		waiting[0].cancel()
 		synctest.Wait()
 		again := ask(m, message(1))
-		assert.False(t, again.done(), "there is a place again")
+		assert.False(t, again.done(), "the queue has room again")
 
-		// One that was refused by the server comes back to its place, full or not.
+		// A request that got a 429 comes back to its place, even if the queue is full.
 		probe.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
 		probe.again(m)
 		assert.False(t, probe.done())
@@ -162,7 +163,8 @@ func TestBoundedQueues(t *testing.T) {
 	})
 }
 
-// While others are served, a credential leaves as many places to them as it takes, and all invented ones are one.
+// While other credentials are served, a credential must not get more places to wait than it leaves free. All unproven
+// credentials count as one.
 func TestNoCredentialTakesAllPlacesToWait(t *testing.T) {
 	t.Parallel()
 	for _, others := range []bool{false, true} {
@@ -178,17 +180,18 @@ func TestNoCredentialTakesAllPlacesToWait(t *testing.T) {
 			}
 			want := 100
 			if others {
-				want = 70 // 40 of the two unproven ones, and 30 of the third
+				want = 70 // 40 requests of the two unproven credentials, and 30 of the third
 			}
 			assert.Equal(t, want, m.Stats().Waiting)
 			ask(m, message(3))
-			own := ask(m, message(3)) // waits for it
+			own := ask(m, message(3)) // has to wait for that request
 			assert.Equal(t, others, own.failed() == nil)
 		})
 	}
 }
 
-// A Request that is used again after its end is a new one: it waits behind those that came before it.
+// A Request whose outcome was final is used again. It counts as new and must wait behind earlier requests; after other
+// outcomes it keeps its place.
 func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	used := limited("messages", 1, 0, time.Second)
@@ -197,7 +200,7 @@ func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		end   func(buckets.Lease)
-		keeps bool // its place
+		keeps bool // whether it keeps its place
 	}{
 		{"success", update(used), false},
 		{"not found", update(notFound), false},
@@ -230,12 +233,14 @@ func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	}
 }
 
-// Nor does one that was given up, or what was found out of its body before.
+// A Request is used again after its wait was cancelled. It must wait behind earlier requests, and Fields must be called
+// again.
 func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
-		waiting := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }})
+		waiting := call(background, m,
+			buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }})
 		waiting.cancel()
 		wait(0)
 		require.ErrorIs(t, waiting.failed(), context.Canceled)
@@ -254,7 +259,8 @@ func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
 	})
 }
 
-// A slot that comes back belongs to those in line for it, also before they have been woken.
+// A slot of the global limit is returned while requests wait for it. A new request must not take the slot, even before
+// the waiting ones have woken up.
 func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
@@ -265,14 +271,15 @@ func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 		first, second := ask(m, message(1)), ask(m, message(2))
 		require.True(t, first.granted() && !second.done())
 		first.lease.Return()
-		_, err := m.TryAcquire(message(3), bot) // before anything else runs
+		_, err := m.TryAcquire(message(3), bot) // before another goroutine runs
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
 		wait(0)
 		require.True(t, second.granted())
 	})
 }
 
-// Also where it was granted at once in between, as there was room.
+// A request fails and is granted again at once, because there is room. It must keep its place in the queue after a
+// later 429, too.
 func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -289,6 +296,6 @@ func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
 		older.again(m)
 		wait(10*time.Second + 10*time.Millisecond)
 		assert.True(t, older.granted())
-		assert.False(t, younger.done(), "it goes after the first one, which came before it")
+		assert.False(t, younger.done(), "the younger request goes after the older one")
 	})
 }

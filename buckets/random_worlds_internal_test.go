@@ -16,12 +16,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// The explorer plays all orders of few events in worlds of one channel and one credential. Random worlds have more of
-// everything: credentials, channels, tokens in paths, tenants, priority, order, maximum waits, declared limits of all
-// kinds, unread refusals, restarts.
+// The explorer tries all orders of a few events in worlds with one channel and one credential. Random worlds are
+// larger: they have several credentials and channels, tokens in paths, tenants, priority, ordered requests, maximum
+// waits, declared limits of all kinds, unread 429s and restarts.
 
-// Nobody stands still who can leave, no declared limit is exceeded, and everything is given back.
-// In worlds 183 and 13328 a reservation in the queue of a sub-limit once stopped a bucket for ever.
+// Random events happen in random worlds. No request that can leave may wait, no declared limit may be exceeded, and at
+// the end all permits must have been given back. In worlds 183 and 13328 a reservation in the queue of a sub-limit once
+// stopped a bucket for ever.
 func TestRandomWorldsStandStillNowhere(t *testing.T) {
 	t.Parallel()
 	seeds := []uint64{13328}
@@ -52,19 +53,19 @@ type randomWorld struct {
 	server  *server
 	start   time.Time
 	rules   []randomRule
-	unread  bool // some refusals are told by their headers first
+	unread  bool // the headers of some 429s arrive before the body
 
-	// What the server does.
-	limits   [4]int // by hash
+	// The server's state.
+	limits   [4]int // of the bucket of each hash
 	periods  [4]time.Duration
-	sameHash bool // the first two routes name one hash
+	sameHash bool // the first two routes share one hash
 	renamed  map[string]bool
 	buckets  map[string]*randomBucket
 
 	mu       sync.Mutex
 	requests []*randomRequest
 	charges  map[string][]*randomCharge // by window of a declared limit
-	last     map[string]int             // the latest request that was granted, by kind
+	last     map[string]int             // the id of the latest request that was granted, by kind
 	story    []string
 	fault    string
 }
@@ -73,7 +74,7 @@ type randomWorld struct {
 type randomRule struct {
 	limit            int
 	period           time.Duration
-	route            int // -1: all
+	route            int // index in randomRoutes; -1: all routes
 	across, perMajor bool
 }
 
@@ -87,7 +88,7 @@ type randomBucket struct {
 // randomCharge is a request that counts for a declared limit.
 type randomCharge struct {
 	of      *randomRequest
-	forGood bool // the request has ended
+	forGood bool // the request has ended and counts
 	until   time.Duration
 }
 
@@ -96,14 +97,14 @@ type randomRequest struct {
 	id     int
 	ctx    context.Context
 	cancel context.CancelFunc
-	kind   string // requests of one kind leave in order
-	hash   string // of the server's bucket, with major parameter and credential
+	kind   string // requests of the same kind must leave in order
+	hash   string // key of the server's bucket: hash, major parameter and credential
 	major  string
 	rules  []int
 
 	lease                 Lease
 	done, flies, canceled bool
-	again                 bool // it was refused before, and asks again
+	again                 bool // the request has got a 429 and is acquired again
 }
 
 func newRandomWorld(t *testing.T, seed uint64) *randomWorld {
@@ -238,7 +239,7 @@ func (w *randomWorld) arrive() {
 		hash = 0
 	}
 	r.hash = fmt.Sprint("h", hash, "|", r.major, "|", credential)
-	if route == 2 { // a token has one bucket, whatever the credential
+	if route == 2 { // a token has one bucket for all credentials
 		r.hash = fmt.Sprint("h", hash, "|", r.major)
 	}
 	if w.buckets[r.hash] == nil {
@@ -281,7 +282,7 @@ func (w *randomWorld) ask(r *randomRequest) {
 	synctest.Wait()
 }
 
-// granted looks at a request that may be sent.
+// granted checks that a request may be sent now, and charges it to its declared limits.
 func (w *randomWorld) granted(r *randomRequest) {
 	w.say("  %d is granted", r.id)
 	if last, ok := w.last[r.kind]; ok && last > r.id && !r.again {
@@ -315,7 +316,7 @@ func (w *randomWorld) granted(r *randomRequest) {
 	}
 }
 
-// ended says whether a request counts for the declared limits, from now on for a period.
+// ended records that a request has ended. If it counts for its declared limits, it does so for a period from now on.
 func (w *randomWorld) ended(r *randomRequest, counts bool) {
 	r.flies = false
 	for key, all := range w.charges {
@@ -331,7 +332,8 @@ func (w *randomWorld) ended(r *randomRequest, counts bool) {
 	}
 }
 
-// answer lets a request end. The server counts it at this moment. If it is not good, anything may happen.
+// answer ends a request, which the server counts at this moment. Unless good is true, the response may also be a random
+// 429 or error.
 func (w *randomWorld) answer(r *randomRequest, good bool) {
 	b, hash := w.buckets[r.hash], r.hash[:2]
 	if w.renamed[hash] {
@@ -378,7 +380,8 @@ func (w *randomWorld) answer(r *randomRequest, good bool) {
 			response = ratelimits.Response{Status: 502}
 		case 7:
 			if w.unread {
-				class := []ratelimits.Class{ratelimits.ClassGlobal, ratelimits.ClassEdge, ratelimits.ClassUser}[w.pick(3)]
+				classes := []ratelimits.Class{ratelimits.ClassGlobal, ratelimits.ClassEdge, ratelimits.ClassUser}
+				class := classes[w.pick(3)]
 				refuse(class, wait)
 				w.say("%d gets the headers of a 429 of class %v", r.id, class)
 				r.lease.Refused(response)
@@ -396,7 +399,8 @@ func (w *randomWorld) answer(r *randomRequest, good bool) {
 	}
 }
 
-// check requires that nobody waits who could leave, and that Status shows every bucket that is waited for or held.
+// check checks that no request waits that could leave, and that Status shows every bucket that is held or has waiting
+// requests.
 func (w *randomWorld) check() {
 	synctest.Wait()
 	busy, shown := map[string]bool{}, map[string]bool{}
@@ -417,7 +421,7 @@ func (w *randomWorld) check() {
 	s := w.server
 	s.mu.Lock()
 	before, isDelayed := s.counts.granted, false
-	for _, b := range s.busy { // a reservation whose instant has changed is only looked at when its time comes
+	for _, b := range s.busy { // the server checks a reservation whose instant has changed only at its old instant
 		for q := range b.queues.all {
 			if q.waiting.Len() > 0 && q.reserved != nil {
 				at, ok := q.opens(s.now())
@@ -432,17 +436,17 @@ func (w *randomWorld) check() {
 	s.mu.Unlock()
 	synctest.Wait()
 	if after != before && !isDelayed {
-		w.fail("%d could have left before, and were not looked at", after-before)
+		w.fail("%d waiting requests could have left before, but the server did not check them", after-before)
 	}
 }
 
-// restart closes the manager, whoever waits, and starts it again.
+// restart closes the manager while requests wait, and starts it again.
 func (w *randomWorld) restart() {
 	w.say("Close")
 	w.manager.Close()
 	synctest.Wait()
 	if len(w.those(isOpen)) > 0 {
-		w.fail("some wait after Close")
+		w.fail("some requests wait after Close")
 	}
 	if w.pick(2) == 0 {
 		for _, r := range w.those(isInFlight) {
@@ -464,7 +468,7 @@ func (w *randomWorld) restart() {
 	}
 }
 
-// end lets everything succeed until nobody is left, and requires that everything was given back.
+// end lets all requests succeed until none is left, and checks that all permits were given back.
 func (w *randomWorld) end() {
 	for i := 0; w.fault == "" && i < 4000; i++ {
 		for _, r := range w.those(isInFlight) {
@@ -478,7 +482,7 @@ func (w *randomWorld) end() {
 		}
 	}
 	if all := w.those(isOpen); len(all) > 0 {
-		w.fail("%d of %d wait still, the first is %d: %s", len(all), len(w.requests), all[0].id, all[0].kind)
+		w.fail("%d of %d requests still wait, the first is %d: %s", len(all), len(w.requests), all[0].id, all[0].kind)
 	}
 	if w.fault == "" {
 		time.Sleep(time.Minute)

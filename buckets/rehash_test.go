@@ -33,7 +33,7 @@ func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
 	})
 }
 
-// Discord answers for messages that do not exist from another bucket, which is not the route's.
+// A 404 for a message that does not exist names another bucket. The route must stay in its own bucket.
 func TestNotFoundDoesNotMoveTheRoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -64,11 +64,11 @@ func TestRouteThatNamesNoHashGetsOneLater(t *testing.T) {
 	})
 }
 
-// Two routes that name one hash and insist on different limits do not share a bucket, whatever it is called.
+// Two routes name the same hash but always different limits. They must get separate buckets.
 func TestRoutesThatContradictEachOtherPart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		for range 5 { // the first time there is nothing to contradict
+		for range 5 { // the first response contradicts nothing
 			discover(t, m, message(1), limited("same", 5, 4, time.Second))
 			discover(t, m, list(1), limited("same", 50, 49, time.Second))
 			wait(2 * time.Second)
@@ -82,13 +82,14 @@ func TestRoutesThatContradictEachOtherPart(t *testing.T) {
 func TestRoutesThatAgreeStayTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		for limit := 5; limit <= 7; limit++ { // which changes for both of them
+		for limit := 5; limit <= 7; limit++ { // the limit changes for both routes
 			for range 6 {
 				discover(t, m, message(1), limited("same", limit, limit-1, time.Second))
 				discover(t, m, list(1), limited("same", limit, limit-2, time.Second))
 				wait(2 * time.Second)
 			}
-			// An answer that was long under way still speaks of the limit before, and is contradicted.
+			// The response to a slow request still names the limit before the change, and the next response contradicts
+			// it.
 			discover(t, m, list(1), limited("same", limit-1, limit-2, time.Second))
 			discover(t, m, message(1), limited("same", limit, limit-3, time.Second))
 			wait(2 * time.Second)
@@ -99,12 +100,13 @@ func TestRoutesThatAgreeStayTogether(t *testing.T) {
 			wait(2 * time.Second)
 		}
 		together := append(asks(m, list(1), 5), asks(m, message(1), 5)...)
-		assert.Equal(t, 7, granted(t, together), "one limit for both")
+		assert.Equal(t, 7, granted(t, together), "both routes share one limit")
 		assert.Empty(t, snapshot(t, m, "same").Route)
 	})
 }
 
-// Routes part after three contradictions of one limit, not of one now and others long ago.
+// Two routes get separate buckets after three contradictions about the same limit. Contradictions about an earlier
+// limit must not count.
 func TestContradictionsEndWithTheLimitThatTheyAreAbout(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithExpireAfter(time.Hour))
@@ -112,14 +114,15 @@ func TestContradictionsEndWithTheLimitThatTheyAreAbout(t *testing.T) {
 			for range 3 {
 				discover(t, m, message(1), limited("same", limits[0], 4, time.Second))
 				discover(t, m, list(1), limited("same", limits[1], 4, time.Second))
-				wait(61 * time.Second) // a change has reached all servers by then
+				wait(61 * time.Second) // by then a change has reached all of Discord's servers
 			}
 		}
-		assert.Empty(t, bucketOfMajor(t, m, "same", "1").Route, "it is shared")
+		assert.Empty(t, bucketOfMajor(t, m, "same", "1").Route, "the routes share the bucket")
 	})
 }
 
-// For a minute after a change of the limit, servers that do not know of it yet contradict it.
+// For a minute after a change of the limit, some of Discord's servers still name the old limit. These contradictions
+// must not count.
 func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithExpireAfter(time.Hour))
@@ -145,13 +148,14 @@ func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
 			require.False(t, contradict())
 		}
 		wait(time.Second)
-		assert.False(t, contradict(), "the first one that counts")
+		assert.False(t, contradict(), "this is the first contradiction that counts")
 		assert.False(t, contradict())
 		assert.True(t, contradict())
 	})
 }
 
-// An ordered request that is in flight when its route moves is still the only one.
+// An ordered request is in flight when its route moves to another bucket. The next ordered request must still wait for
+// it.
 func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -161,18 +165,18 @@ func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 		free, first, second := ask(m, message(1)), call(ordered, m, request), call(ordered, m, request)
 		free.update(limited("second", 50, 48, time.Minute))
 		assert.Equal(t, 1, snapshot(t, m, "second").InFlight)
-		assert.False(t, second.granted(), "the one before is under way still, in another bucket")
+		assert.False(t, second.granted(), "the request before is still in flight, in another bucket")
 		first.update(limited("second", 50, 47, time.Minute))
 		assert.True(t, second.granted())
 	})
 }
 
-// What was held back by a limit that is not the old bucket's is held back in the new one.
+// A route moves while its old bucket is held. The hold must move, too, unless it belonged to the old bucket itself.
 func TestHoldMovesWithItsRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		hash  string // before
+		hash  string // of the old bucket
 		class ratelimits.Class
 		moves bool
 	}{
@@ -195,15 +199,15 @@ func TestHoldMovesWithItsRoute(t *testing.T) {
 	}
 }
 
-// Only a hash that changes often says nothing.
+// A route's hash must be trusted unless it changes often: three times in a minute is too often.
 func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	t.Parallel()
 	for pause, together := range map[time.Duration]int{31 * time.Second: 5, 29 * time.Second: 1} {
 		bubble(t, func(t *testing.T) {
-			m := started(t, buckets.WithPollPeriod(time.Hour)) // so that nothing is forgotten meanwhile
+			m := started(t, buckets.WithPollPeriod(time.Hour)) // so that nothing is evicted meanwhile
 			for i := range 7 {
 				discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
-				wait(pause) // three times a minute is too often
+				wait(pause) // shorter than 30 s: three changes in a minute
 			}
 			all := asks(m, message(1), 5)
 			assert.Equal(t, together, granted(t, all), pause)
@@ -214,7 +218,8 @@ func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	}
 }
 
-// The windows of the hashes that a route alternates between end at times of their own.
+// A route's hash alternates between two. Its next request must wait until the window that the last response showed as
+// used up ends.
 func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -233,7 +238,8 @@ func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) 
 	})
 }
 
-// flip lets a route name one of two hashes and the other in turn, n times. It is sent one at a time then.
+// flip lets the responses of a route name two hashes in turn, n times in all. After enough changes the route's requests
+// are sent one at a time.
 func flip(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) {
 	t.Helper()
 	for i := range n {

@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A state from elsewhere may name times that no manager would. None of them holds anything for longer than a day.
+// A state may contain times that no manager would write. None of them may hold anything for longer than a day.
 func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 	t.Parallel()
 	const far = 42 * time.Hour
@@ -59,7 +59,7 @@ func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 		}},
 		"declared": {prepare: func(m *RESTBucketManager) {
 			for _, a := range m.discord.accounts {
-				for _, d := range a.declared { // of the route below
+				for _, d := range a.declared { // the limit of ListMessages
 					d.window.Shift(far-24*time.Hour, far-24*time.Hour)
 				}
 			}
@@ -109,7 +109,7 @@ func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 	}
 }
 
-// Invalid responses that a state places in the future count for one period from now on.
+// A state has an invalid response with a time in the future. It must count for one period from now on.
 func TestNoStateUsesUpTheBudgetForLongerThanItsPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,12 +129,12 @@ func TestNoStateUsesUpTheBudgetForLongerThanItsPeriod(t *testing.T) {
 	})
 }
 
-// whatever is what may stand anywhere in a hostile state.
+// whatever lists values that may stand anywhere in a hostile state.
 var whatever = strings.Fields(`null null null [null] [null] [null] true "" "\ufffd" "GET\u0020/users/@me" []
 	{"":null} {"-1":1} {"1":{}} -1 0 1 2 8 300 1e3 2147483647 9223372036854775807
 	-9223372036854775808 18446744073709551615`)
 
-// spoilt returns the contents of a state with one value replaced, removed or repeated.
+// spoilt returns the contents of a state with one value replaced or repeated.
 func spoilt(rnd *rand.Rand, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -156,7 +156,8 @@ func spoilt(rnd *rand.Rand, v any) any {
 	return json.RawMessage(whatever[rnd.IntN(len(whatever))])
 }
 
-// The checksum of a state is no signature: its contents may be anything. They are refused, or do no harm.
+// The checksum of a state is no signature, so its contents may be anything. RestoreState must refuse them or they must
+// do no harm.
 func TestNoContentsOfAStateDoHarm(t *testing.T) {
 	t.Parallel()
 	options := []Option{
@@ -172,7 +173,9 @@ func TestNoContentsOfAStateDoHarm(t *testing.T) {
 		lease.Update(r)
 	}
 	ok := func(hash string) ratelimits.Response {
-		return ratelimits.Response{Status: 200, Limited: true, Bucket: hash, Limit: 5, Remaining: 3, ResetAfter: time.Minute}
+		return ratelimits.Response{
+			Status: 200, Limited: true, Bucket: hash, Limit: 5, Remaining: 3, ResetAfter: time.Minute,
+		}
 	}
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {

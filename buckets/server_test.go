@@ -11,12 +11,12 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// at asks for a message in channel 1 of a server.
+// at sends a message to channel 1 of a server.
 func at(m *buckets.RESTBucketManager, server, authorization string) *caller {
 	return call(background, m, buckets.Request{Route: message(1), Authorization: authorization, Server: server})
 }
 
-// Whatever one server answers is nothing to another one, with the same credential or with none.
+// The responses of one server must not affect another, with the same credential or with none.
 func TestServersShareNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestServersHaveGlobalLimitsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// Another server cannot use up what Discord allows of invalid requests.
+// Invalid responses of another server must not count against Discord's budget.
 func TestServersHaveBudgetsOfTheirOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, time.Hour, 0))
@@ -99,7 +99,8 @@ func TestSnapshotsNameTheServer(t *testing.T) {
 	})
 }
 
-// Servers come and go, like the redirects of a client that limits every host. What is held is remembered.
+// A client that limits every host may meet many servers, for example by redirects. Servers that are not used must be
+// forgotten, but not their holds.
 func TestServersThatNobodyUsesAreForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
@@ -119,7 +120,8 @@ func TestServersThatNobodyUsesAreForgotten(t *testing.T) {
 	})
 }
 
-// Unproven requests leave no credential behind, and what they have used of the budget is kept all the same.
+// Unproven requests use up their share of a server's budget. The server's credentials are forgotten, but that use must
+// not be.
 func TestServerWithInvalidResponsesIsNotForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, 24*time.Hour, 0))
@@ -135,7 +137,7 @@ func TestServerWithInvalidResponsesIsNotForgotten(t *testing.T) {
 	})
 }
 
-// What is in flight to another server is nothing to the budget of Discord's.
+// Requests in flight to another server must not count against Discord's budget.
 func TestRequestsInFlightToAnotherServerLeaveTheBudgetAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, time.Hour, 0))

@@ -25,7 +25,8 @@ func TestSnapshotNamesAnOutage(t *testing.T) {
 	})
 }
 
-// Who waits for the response to a request of this manager waits for nobody else.
+// A request waits for the response to another request of the same manager. During an outage of the shared store the
+// snapshot must name that reason, not the outage.
 func TestSnapshotNamesNoOutageWhileAProbeIsInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -70,20 +71,21 @@ func TestSnapshotNamesAllRoutesOfABucket(t *testing.T) {
 			}
 		}
 		assert.Equal(t, map[string][]string{
-			ours + " 1 h": {get, post}, ours + " 2 h": {get, post}, ours + " 1 other": {"PATCH /channels/{channel_id}"}, theirs + " 1 h": {post},
+			ours + " 1 h": {get, post}, ours + " 2 h": {get, post}, ours + " 1 other": {"PATCH /channels/{channel_id}"},
+			theirs + " 1 h": {post},
 		}, routes())
 
-		discover(t, m, list(2), limited("g", 5, 4, time.Second)) // one channel's is another one
+		discover(t, m, list(2), limited("g", 5, 4, time.Second)) // the hash of channel 2 is another one now
 		assert.Equal(t, []string{post}, routes()[ours+" 2 h"])
 		assert.Equal(t, []string{get}, routes()[ours+" 2 g"])
 		assert.Equal(t, []string{get, post}, routes()[ours+" 1 h"])
 	})
 }
 
-// A server may name a bucket by what is in the path.
+// A server may put a token from the path into a bucket hash. Snapshots and errors must not show it.
 func TestSnapshotShowsNoTokenThatTheServerPutIntoAHash(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", 68) // that of a webhook, of which nobody knows that it is one
+	long := strings.Repeat("x", 68) // as long as a webhook's token
 	for name, c := range map[string]struct {
 		route routes.CompiledRoute
 		token string
@@ -106,13 +108,13 @@ func TestSnapshotShowsNoTokenThatTheServerPutIntoAHash(t *testing.T) {
 			var tooLong *ratelimits.TooLongError
 			require.ErrorAs(t, err, &tooLong)
 			assert.NotContains(t, fmt.Sprintf("%+v", *tooLong), c.token)
-			assert.Len(t, hashes, 3, "they are told apart all the same")
-			assert.Contains(t, hashes, "webhook:5", "what tells no token is shown")
+			assert.Len(t, hashes, 3, "the hashes must still differ")
+			assert.Contains(t, hashes, "webhook:5", "a hash without a token is shown")
 		})
 	}
 }
 
-// A hash that another process has found out may contain a token, too.
+// A hash that another process has discovered may contain a token, too. Snapshots must not show it.
 func TestSnapshotShowsNoTokenInAHashThatAnotherProcessFound(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const token = "secret-token"
@@ -132,14 +134,15 @@ func TestSnapshotShowsNoTokenInAHashThatAnotherProcessFound(t *testing.T) {
 	})
 }
 
-// The same of two routes that name one hash and do not share it.
+// Two routes name the same hash, which contains a token, and have separate buckets. Snapshots must not show the token.
 func TestSnapshotShowsNoTokenOfASeparateRoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const token = "secret-token"
 		m := started(t)
 		for range 5 {
 			discover(t, m, compile(routes.ExecuteWebhook, "5", token), limited("webhook:"+token, 5, 4, time.Second))
-			discover(t, m, compile(routes.GetWebhookByToken, "5", token), limited("webhook:"+token, 50, 49, time.Second))
+			discover(t, m, compile(routes.GetWebhookByToken, "5", token),
+				limited("webhook:"+token, 50, 49, time.Second))
 			wait(2 * time.Second)
 		}
 		n := 0
@@ -153,7 +156,7 @@ func TestSnapshotShowsNoTokenOfASeparateRoute(t *testing.T) {
 	})
 }
 
-// The wait that is shown is that of somebody who waits, and not of a sub-limit that nobody asks for.
+// Two sub-limits are held. The snapshot must show the wait of a sub-limit for which a request waits.
 func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -167,11 +170,13 @@ func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 		assert.Equal(t, buckets.WaitsForSubLimit, s.WaitsFor)
 		assert.InDelta(t, 10*time.Minute, s.WaitAfter, float64(time.Second))
 		second.again(m)
-		assert.InDelta(t, time.Minute, snapshot(t, m, "channel").WaitAfter, float64(time.Second), "the first one that leaves")
+		assert.InDelta(t, time.Minute, snapshot(t, m, "channel").WaitAfter, float64(time.Second),
+			"the wait of the request that leaves first")
 	})
 }
 
-// Only the outcome of the one in flight can tell, whatever else is held.
+// A request waits for the outcome of one in flight under the same sub-limit, so its wait is not known. The snapshot
+// must show no wait, unless a request of another sub-limit has a known one.
 func TestSnapshotShowsNoWaitForASubLimitWithOneInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -189,20 +194,24 @@ func TestSnapshotShowsNoWaitForASubLimitWithOneInFlight(t *testing.T) {
 		assert.Zero(t, s.WaitAfter)
 
 		second.again(m)
-		for range 20 { // sub-limits are in no order
-			assert.InDelta(t, 58*time.Second, snapshot(t, m, "channel").WaitAfter, float64(time.Second), "the first whose time is known")
+		for range 20 { // the order of sub-limits is random
+			assert.InDelta(t, 58*time.Second, snapshot(t, m, "channel").WaitAfter, float64(time.Second),
+				"the first request whose wait is known")
 		}
 	})
 }
 
-// Where all stand in line, the one counts who came first.
+// All requests of a bucket wait for declared limits. The snapshot must name the limit of the request that arrived
+// first.
 func TestSnapshotSaysWhatTheFirstOfThoseInLineWaitsFor(t *testing.T) {
 	t.Parallel()
 	for _, first := range []routes.CompiledRoute{message(1), list(1)} {
 		subtest(t, first.Route().String(), func(t *testing.T) {
 			m := started(t, buckets.WithMaxRateLimit(time.Hour),
-				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Minute, buckets.Named(message(1).Route().String())),
-				buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute, buckets.Named(list(1).Route().String())))
+				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Minute,
+					buckets.Named(message(1).Route().String())),
+				buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute,
+					buckets.Named(list(1).Route().String())))
 			discover(t, m, message(1), roomy)
 			discover(t, m, list(1), roomy)
 			waiting := []*caller{ask(m, first)}
@@ -215,7 +224,7 @@ func TestSnapshotSaysWhatTheFirstOfThoseInLineWaitsFor(t *testing.T) {
 	}
 }
 
-// A bucket that stands in line and is then held itself waits for its hold.
+// A bucket whose requests wait for the global limit gets a longer hold of its own. The snapshot must name that hold.
 func TestSnapshotNamesTheHoldOfABucketThatStandsInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -231,12 +240,13 @@ func TestSnapshotNamesTheHoldOfABucketThatStandsInLine(t *testing.T) {
 	})
 }
 
-// What takes longest is what is waited for.
+// A bucket has a short hold and a window that ends much later. The snapshot must name the window.
 func TestSnapshotDoesNotNameAHoldThatIsOverLongBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("h", 5, 0, time.Minute))
-		m.UpdateRateLimits(message(1), bot, inBucket(refused(ratelimits.ClassShared, time.Second), "h", 5, 0, time.Minute))
+		m.UpdateRateLimits(message(1), bot,
+			inBucket(refused(ratelimits.ClassShared, time.Second), "h", 5, 0, time.Minute))
 		waiting := ask(m, message(1))
 		require.False(t, waiting.done())
 		s := snapshot(t, m, "h")

@@ -22,7 +22,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// stateOf returns the state of a manager, which is closed before if it ends cleanly.
+// stateOf returns the state of a manager. If clean is true, it closes the manager first, and the state is that of the
+// end.
 func stateOf(t *testing.T, m *buckets.RESTBucketManager, clean bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -35,7 +36,7 @@ func stateOf(t *testing.T, m *buckets.RESTBucketManager, clean bool) []byte {
 	return b.Bytes()
 }
 
-// successor returns a manager that goes on from a state.
+// successor returns a manager that continues from a state.
 func successor(t *testing.T, state []byte, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
 	m := started(t, options...)
@@ -48,7 +49,8 @@ func TestRoutesOfAllKindsAreKnownToTheNextProcess(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		bubble(t, func(t *testing.T) {
 			m := started(t)
-			hook, other := compile(routes.ExecuteWebhook, "7", "token-of-a-hook"), compile(routes.ExecuteWebhook, "7", "token-of-another")
+			hook, other := compile(routes.ExecuteWebhook, "7", "token-of-a-hook"),
+				compile(routes.ExecuteWebhook, "7", "token-of-another")
 			for range 2 {
 				discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 				discover(t, m, list(1), limited("messages", 5, 3, time.Second))
@@ -61,7 +63,9 @@ func TestRoutesOfAllKindsAreKnownToTheNextProcess(t *testing.T) {
 				wait(61 * time.Second)
 			}
 			discover(t, m, other, limited("hooks", 5, 0, time.Minute))
-			for _, r := range []routes.CompiledRoute{message(1), message(2), message(3), compile(routes.ListVoiceRegions), hook} {
+			for _, r := range []routes.CompiledRoute{
+				message(1), message(2), message(3), compile(routes.ListVoiceRegions), hook,
+			} {
 				discover(t, m, r, limited(snapshotHash(t, m, r), 5, 4, time.Second))
 			}
 			before := hashes(m)
@@ -71,13 +75,14 @@ func TestRoutesOfAllKindsAreKnownToTheNextProcess(t *testing.T) {
 				wait(1100 * time.Millisecond)
 			}
 			for r, n := range map[routes.CompiledRoute]int{
-				message(1): 4, message(2): 4, message(3): 4, compile(routes.GetMyUser): 9, compile(routes.ListVoiceRegions): 4, hook: 4, other: 0,
+				message(1): 4, message(2): 4, message(3): 4, compile(routes.GetMyUser): 9,
+				compile(routes.ListVoiceRegions): 4, hook: 4, other: 0,
 			} {
 				all := asks(m, r, 9)
-				if !clean && n == 4 { // it is not known what kind it is
+				if !clean && n == 4 { // how the bucket fills up again is not known
 					n = 1
 				}
-				assert.GreaterOrEqual(t, granted(t, all), n, "%s: nothing has to be found out", r)
+				assert.GreaterOrEqual(t, granted(t, all), n, "%s has to be discovered again", r)
 				assert.LessOrEqual(t, granted(t, all), max(n, min(5, 5*n)), "%s", r)
 			}
 		})
@@ -97,7 +102,7 @@ func snapshotHash(t *testing.T, m *buckets.RESTBucketManager, r routes.CompiledR
 	return ""
 }
 
-// hashes are those of all buckets with a limit, by their routes and major parameters, as anybody can see them.
+// hashes returns the hashes of all buckets with a limit, by their routes, major parameters and credentials.
 func hashes(m *buckets.RESTBucketManager) map[string]string {
 	all := map[string]string{}
 	for b := range m.Buckets() {
@@ -125,13 +130,14 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 			subtest(t, name+map[bool]string{true: ", closed", false: ", killed"}[clean], func(t *testing.T) {
 				m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 				for _, r := range all {
-					discover(t, m, r, limited(map[bool]string{true: "messages", false: "me"}[r != all[2]], 5, 4, time.Second))
+					discover(t, m, r,
+						limited(map[bool]string{true: "messages", false: "me"}[r != all[2]], 5, 4, time.Second))
 				}
 				discover(t, m, message(1), c.refusal)
 				wait(10 * time.Second)
 				state := stateOf(t, m, clean)
 				require.NoError(t, m.Close())
-				wait(30 * time.Minute) // which may just as well be a clock that was set
+				wait(30 * time.Minute) // for the next process the clock may just as well have been set
 				m = successor(t, state, buckets.WithMaxRateLimit(24*time.Hour))
 				wait(5 * time.Second)
 				var calls []*caller
@@ -149,7 +155,7 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 					wait(9900 * time.Millisecond)
 				}
 				wait(2 * time.Minute)
-				require.True(t, calls[0].granted(), "not for ever")
+				require.True(t, calls[0].granted(), "the hold has an end")
 				calls[0].update(plain(200))
 				for _, c := range calls[1:] {
 					answer(t, c, plain(200))
@@ -175,11 +181,11 @@ func TestRouteWhoseHashFlipsStaysInSingleFileInTheNextProcess(t *testing.T) {
 		}
 		wait(10 * time.Minute)
 		discover(t, m, route, limited("first", 50, 49, time.Minute))
-		assert.Equal(t, 2, granted(t, asks(m, route, 2)), "not for ever")
+		assert.Equal(t, 2, granted(t, asks(m, route, 2)), "the hash is trusted again")
 	})
 }
 
-// A limit that refuses time and again is asked less and less often, also across a restart.
+// The backoff for consecutive 429s of a limit must go on in the next process.
 func TestRefusalsInARowCountInTheNextProcess(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{ratelimits.ClassSubLimit, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
@@ -201,7 +207,7 @@ func TestRefusalsInARowCountInTheNextProcess(t *testing.T) {
 			answer(t, c, again)
 			c.again(m)
 			wait(10 * time.Second)
-			assert.False(t, c.done(), "it is the tenth in a row")
+			assert.False(t, c.done(), "the hold of the tenth consecutive 429 is longer")
 			wait(time.Minute)
 			require.True(t, c.granted())
 		})
@@ -216,14 +222,14 @@ func TestInvalidRequestsCountInTheNextProcess(t *testing.T) {
 			wait(30 * time.Second)
 			discover(t, m, compile(routes.GetMyUser), plain(403))
 		}
-		for range 3 { // however often it is started again
+		for range 3 { // the number of restarts must not matter
 			m = successor(t, stateOf(t, m, true), budget)
 		}
 		_, err := m.TryAcquire(compile(routes.GetMyUser), bot)
 		var used *ratelimits.BudgetError
 		require.ErrorAs(t, err, &used)
 		assert.Equal(t, 10, used.Used)
-		assert.InDelta(t, 5.5*60, used.RetryAfter.Seconds(), 20, "each is forgotten ten minutes after it came")
+		assert.InDelta(t, 5.5*60, used.RetryAfter.Seconds(), 20, "each response counts for ten minutes")
 	})
 }
 
@@ -233,7 +239,8 @@ func TestSomeoneWhoSetsTheClockEndsNoHoldAndKeepsNoneForADay(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
 			state := stateOf(t, m, true)
 			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
 			m = started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithClock(clock))
@@ -241,7 +248,7 @@ func TestSomeoneWhoSetsTheClockEndsNoHoldAndKeepsNoneForADay(t *testing.T) {
 			require.NoError(t, m.RestoreState(bytes.NewReader(state)))
 			for b := range m.Buckets() {
 				want := 24*time.Hour + time.Millisecond
-				if step > time.Hour { // that is too long for a mistake
+				if step > time.Hour { // only time beyond an hour counts as time that has passed
 					want = 0
 				}
 				assert.InDelta(t, want, b.HoldAfter, float64(time.Second), "%v", step)
@@ -266,7 +273,8 @@ func TestStateIsWrittenWhateverTheWallClockSays(t *testing.T) {
 	}
 }
 
-// A list that grows under the lock is copied again and again. Not parallel: it counts what all goroutines allocate.
+// WriteState must not copy its lists again and again while they grow. This test is not parallel, because it counts the
+// allocations of all goroutines.
 func TestWritingAStateTakesLittleMemoryForEachBucket(t *testing.T) {
 	const n, most = 20_000, 2000 // bytes
 	m := started(t)
@@ -311,9 +319,11 @@ func TestStateHasNoSecretInIt(t *testing.T) {
 			lease.Update(response)
 		}
 		call(message(1), "Bot "+secret, limited("messages", 5, 4, time.Minute))
-		call(message(1), "Bot "+secret, inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute))
+		call(message(1), "Bot "+secret,
+			inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute))
 		call(compile(routes.ExecuteWebhook, "7", secret), "", limited("hash of "+secret, 5, 4, time.Minute))
-		call(compile(routes.ExecuteWebhook, "7", secret), "", inBucket(refused(ratelimits.ClassShared, time.Minute), "hash of "+secret, 5, 3, time.Minute))
+		call(compile(routes.ExecuteWebhook, "7", secret), "",
+			inBucket(refused(ratelimits.ClassShared, time.Minute), "hash of "+secret, 5, 3, time.Minute))
 		call(compile(routes.CreateInteractionResponse, "7", secret), "", plain(204))
 		for _, clean := range []bool{false, true} {
 			state := stateOf(t, m, clean)
@@ -352,7 +362,8 @@ func TestStateIsRestoredOnlyBeforeTheFirstRequest(t *testing.T) {
 		assert.Equal(t, before, hashes(used))
 		closed := started(t)
 		require.NoError(t, closed.Close())
-		assert.ErrorIs(t, closed.WriteState(io.Discard), buckets.ErrClosed, "nobody has said that it was wanted")
+		assert.ErrorIs(t, closed.WriteState(io.Discard), buckets.ErrClosed,
+			"Close keeps no state unless one was written or restored before")
 	})
 }
 
@@ -378,7 +389,8 @@ func TestResponseThatContradictsTheStateIsBelieved(t *testing.T) {
 	}
 }
 
-// The state says that nothing can have been sent since only if the manager was closed before any of it was looked at.
+// The manager is closed while WriteState runs. The state must not count as that of the end, because requests may have
+// been sent after a part of it was read.
 func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &busyClock{Clock: clockwork.NewRealClock()}
@@ -391,7 +403,7 @@ func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		clock.now.Store(&closes) // the wall time is the last that is looked at
+		clock.now.Store(&closes) // WriteState reads the wall time last
 		require.NoError(t, m.WriteState(&state))
 		require.False(t, m.IsAlive())
 		assert.False(t, ask(successor(t, state.Bytes()), message(1)).granted())
@@ -410,7 +422,8 @@ func TestStateOfAManagerThatWasStartedAgainIsThatOfItsSecondLife(t *testing.T) {
 	})
 }
 
-// Writing the state takes a while. Nobody is let go meanwhile whom it does not count.
+// A window opens while Close writes the final state. Close must grant no waiting request that the state would not
+// include.
 func TestNobodyIsLetGoWhileTheStateOfTheEndIsWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := &busyClock{Clock: clockwork.NewRealClock()}
@@ -423,7 +436,7 @@ func TestNobodyIsLetGoWhileTheStateOfTheEndIsWritten(t *testing.T) {
 			discover(t, m, message(1), limited("messages", 2, remaining, 10*time.Second))
 		}
 		all := asks(m, message(1), 4)
-		lasts := func() { wait(11 * time.Second) } // the wall time is the last that is looked at
+		lasts := func() { wait(11 * time.Second) } // WriteState reads the wall time last
 		clock.now.Store(&lasts)
 		require.NoError(t, m.Close())
 		state.Reset()
@@ -435,12 +448,12 @@ func TestNobodyIsLetGoWhileTheStateOfTheEndIsWritten(t *testing.T) {
 		}
 		next := successor(t, state.Bytes())
 		wait(11 * time.Second)
-		assert.Equal(t, 2, granted(t, asks(next, message(1), 4)), "as nobody else was let go")
+		assert.Equal(t, 2, granted(t, asks(next, message(1), 4)), "no request was granted during Close")
 		require.NoError(t, next.Close())
 	})
 }
 
-// busyClock is a clock that does something the next time that it is asked what time it is.
+// busyClock is a clock that calls a function at the next call of Now.
 type busyClock struct {
 	clockwork.Clock
 	now atomic.Pointer[func()]
@@ -483,7 +496,7 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// Ids may be forgotten, and so is what nobody has used for long after it was restored.
+// A credential of a restored state is not used. Everything that is known of it must be forgotten after some hours.
 func TestStateOfACredentialThatIsNotUsedAnyMoreIsForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -504,15 +517,17 @@ func TestStateIsLeftFromProcessToProcess(t *testing.T) {
 		before := hashes(m)
 		for i := range 10 {
 			m = successor(t, stateOf(t, m, i%3 > 0))
-			assert.Equal(t, before, hashes(m), "nobody has used it meanwhile")
+			assert.Equal(t, before, hashes(m), "the bucket was not used meanwhile")
 		}
 		wait(2 * time.Second)
-		discover(t, m, message(1), limited("messages", 5, 4, time.Second)) // as it is not known what kind it is
+		// How the bucket fills up again is not known, so one request goes first.
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 		assert.Equal(t, 4, granted(t, asks(m, message(1), 9)))
 	})
 }
 
-// Which limit a credential has is told by the credential, which no state contains.
+// WithGlobalLimitOf needs the credential, which no state contains. The credential's own limit must apply again at its
+// first use in the next process.
 func TestALimitOfItsOwnCountsAgainWhenTheCredentialIsUsedInTheNextProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		large := buckets.WithGlobalLimitOf(func(authorization string) int {
@@ -551,8 +566,8 @@ func TestTheLimitOfRequestsWithoutACredentialCountsInTheNextProcess(t *testing.T
 	})
 }
 
-// What a process that was killed has sent since it wrote its state may have been sent in a channel that it had
-// forgotten then, or had never heard of.
+// A killed process may have sent requests after its last write, also in channels that the state does not contain. In
+// the next process each bucket of a known hash must count as used up for a period.
 func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, clean := range []bool{true, false} {
@@ -560,7 +575,7 @@ func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 			m := started(t, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(0))
 			discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
 			wait(15 * time.Second)
-			require.Zero(t, m.Stats().Buckets, "it is forgotten, but not its route")
+			require.Zero(t, m.Stats().Buckets, "the bucket is evicted, its route is still known")
 			m = successor(t, stateOf(t, m, clean))
 			calls := []*caller{ask(m, message(1)), ask(m, message(2))}
 			for _, c := range calls {
@@ -575,7 +590,8 @@ func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 	}
 }
 
-// What the group's buckets have learnt of their limit since counts for those that were not there yet.
+// The period of a hash changed before the process was killed. New buckets of that hash must count as used up for the
+// latest period.
 func TestNewBucketIsUsedUpForTheLatestKnownPeriodAfterAKill(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -585,13 +601,14 @@ func TestNewBucketIsUsedUpForTheLatestKnownPeriodAfterAKill(t *testing.T) {
 		m = successor(t, stateOf(t, m, false))
 		all := asks(m, message(2), 5)
 		wait(9 * time.Second)
-		assert.Zero(t, granted(t, all), "the other manager may have used it up")
+		assert.Zero(t, granted(t, all), "the killed manager may have used up the bucket")
 		wait(2 * time.Second)
 		assert.NotZero(t, granted(t, all))
 	})
 }
 
-// A burst takes no longer when the program is started again in the middle of it; after a kill it takes a period more.
+// A program is restarted in the middle of a burst. The burst must not take longer than without a restart. After a kill
+// the window counts as used up from the restart on, so the burst ends that much later.
 func TestBurstGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	const period = 5 * time.Second
@@ -618,7 +635,7 @@ func TestBurstGoesOnAfterARestart(t *testing.T) {
 		return func(w *world) {
 			var b bytes.Buffer
 			require.NoError(t, w.manager.WriteState(&b))
-			require.NoError(t, w.manager.Close()) // fifteen are left over
+			require.NoError(t, w.manager.Close()) // rejects fifteen requests, which are sent again below
 			w.all.Wait()
 			if clean {
 				b.Reset()
@@ -632,16 +649,20 @@ func TestBurstGoesOnAfterARestart(t *testing.T) {
 	}
 	without := duration(t, func(*world) {})
 	assert.InDelta(t, without, duration(t, again(true)), float64(50*time.Millisecond))
-	assert.InDelta(t, without+time.Second, duration(t, again(false)), float64(50*time.Millisecond), "the window begins again")
+	assert.InDelta(t, without+time.Second, duration(t, again(false)), float64(50*time.Millisecond),
+		"the window counts as used up from the restart on")
 }
 
 func FuzzRestoreState(f *testing.F) {
 	m := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
 	require.NoError(f, m.Start())
 	var head []byte
-	for _, r := range []routes.CompiledRoute{message(1), message(2), list(1), compile(routes.GetMyUser), compile(routes.ExecuteWebhook, "1", "token")} {
+	for _, r := range []routes.CompiledRoute{
+		message(1), message(2), list(1), compile(routes.GetMyUser), compile(routes.ExecuteWebhook, "1", "token"),
+	} {
 		for _, response := range []ratelimits.Response{
-			limited("messages", 5, 4, time.Minute), plain(200), inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute),
+			limited("messages", 5, 4, time.Minute), plain(200),
+			inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 5, 3, time.Minute),
 		} {
 			if lease, err := m.TryAcquire(r, bot); err == nil {
 				lease.Update(response)
@@ -649,7 +670,7 @@ func FuzzRestoreState(f *testing.F) {
 		}
 		var b bytes.Buffer
 		require.NoError(f, m.WriteState(&b))
-		head = b.Bytes()[:6+16+8] // with its key
+		head = b.Bytes()[:6+16+8] // kind, version and key
 		f.Add(b.Bytes()[len(head) : b.Len()-4])
 	}
 	require.NoError(f, m.Close())
@@ -662,7 +683,7 @@ func FuzzRestoreState(f *testing.F) {
 		defer m.Close()
 		state := wire.EndBlock(append(bytes.Clone(head), contents...))
 		if m.RestoreState(bytes.NewReader(state)) != nil {
-			assert.Empty(t, hashes(m), "nothing has changed")
+			assert.Empty(t, hashes(m), "a refused state changes nothing")
 			return
 		}
 		for _, r := range []routes.CompiledRoute{message(1), compile(routes.GetMyUser)} {
@@ -678,7 +699,7 @@ func FuzzRestoreState(f *testing.F) {
 	})
 }
 
-// manyBuckets returns a manager that knows so many buckets.
+// manyBuckets returns a manager that knows n buckets.
 func manyBuckets(b *testing.B, n int) *buckets.RESTBucketManager {
 	m := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
 	require.NoError(b, m.Start())
@@ -716,7 +737,8 @@ func BenchmarkRestoreStateOf100000Buckets(b *testing.B) {
 	}
 }
 
-// What processes share is kept elsewhere. The edge is each process's own.
+// Processes share their buckets and limits by a store, so the state must not contain those. It must contain the edge,
+// which each process has for itself.
 func TestStateOfAManagerThatSharesHasOnlyWhatIsItsOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -740,7 +762,8 @@ func TestStateOfAManagerThatSharesHasOnlyWhatIsItsOwn(t *testing.T) {
 	})
 }
 
-// A hash with a token in it is not written. What is known of its bucket is, until a response names it again.
+// A hash that contains a token is not written into the state. The bucket's window must still apply in the next process,
+// until a response names the hash again.
 func TestWindowOfAHashWithATokenGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -773,7 +796,7 @@ func TestGlobalLimitsOfCredentialsAreUsedUpAfterAKill(t *testing.T) {
 	})
 }
 
-// What a process may have sent before it was killed counts for a period, also if the next one ends within that time.
+// After a kill, buckets count as used up for a period. That must also hold if the next process ends within the period.
 func TestDoubtAfterAKillOutlastsTheNextProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -782,7 +805,7 @@ func TestDoubtAfterAKillOutlastsTheNextProcess(t *testing.T) {
 		wait(10 * time.Second)
 		m = successor(t, stateOf(t, m, true), buckets.WithMaxRateLimit(time.Hour))
 		c := ask(m, message(2))
-		require.False(t, c.done(), "the first process may have used it up")
+		require.False(t, c.done(), "the first process may have used up the bucket")
 		wait(50*time.Second + 10*time.Millisecond)
 		require.True(t, c.granted())
 	})
@@ -799,7 +822,8 @@ func TestLiftHoldsEndsTheDoubtAfterAKill(t *testing.T) {
 	})
 }
 
-// A route without limits can have a hidden one on what a body contains.
+// A route without limits has a sub-limit for some fields of the body. The hold of the sub-limit must last into the next
+// process.
 func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -810,7 +834,8 @@ func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 		c := call(context.Background(), m, change("1", "name"))
 		answer(t, c, refused(ratelimits.ClassSubLimit, time.Minute))
 		m = successor(t, stateOf(t, m, true))
-		named, other := call(context.Background(), m, change("1", "name")), call(context.Background(), m, change("1", "nsfw"))
+		named, other := call(context.Background(), m, change("1", "name")),
+			call(context.Background(), m, change("1", "nsfw"))
 		assert.False(t, named.done())
 		answer(t, other, plain(200))
 		wait(time.Minute + 10*time.Millisecond)
@@ -818,7 +843,7 @@ func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 	})
 }
 
-// A limit that makes little sense must not spoil what is left to the next process.
+// A response names a huge limit. The state with that limit must still be valid.
 func TestHugeLimitLeavesAState(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)

@@ -17,17 +17,19 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// allOfThem is more than there is.
+// allOfThem is a limit for Status that is never reached.
 const allOfThem = 1 << 20
 
 func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		for channel, reset := range map[int]time.Duration{1: 10 * time.Second, 2: 30 * time.Second, 3: 20 * time.Second} {
+		for channel, reset := range map[int]time.Duration{
+			1: 10 * time.Second, 2: 30 * time.Second, 3: 20 * time.Second,
+		} {
 			discover(t, m, message(channel), limited("h", 1, 0, reset))
 			require.False(t, ask(m, message(channel)).done())
 		}
-		discover(t, m, message(4), limited("h", 1, 0, time.Minute)) // nobody waits
+		discover(t, m, message(4), limited("h", 1, 0, time.Minute)) // a bucket without waiting requests
 		s := m.Status(2)
 		assert.Equal(t, 3, s.BucketsTotal)
 		assert.Equal(t, 3, s.BucketsSeen)
@@ -40,7 +42,7 @@ func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
 	})
 }
 
-// A long queue is a long wait, for the next one.
+// PredictedWait is the wait of the next request, so it must count the whole queue.
 func TestPredictedWaitCountsTheQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -55,7 +57,8 @@ func TestPredictedWaitCountsTheQueue(t *testing.T) {
 	})
 }
 
-// What waits for an outcome has no predicted wait, and may be what is stuck.
+// Requests that wait for an outcome have no predicted wait, but their bucket may be stuck. Status must show the bucket
+// whose requests have waited longest first.
 func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -74,7 +77,9 @@ func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
 
 func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 	t.Parallel()
-	for class, want := range map[ratelimits.Class]int{ratelimits.ClassUser: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 0, ratelimits.ClassOK: 0} {
+	for class, want := range map[ratelimits.Class]int{
+		ratelimits.ClassUser: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 0, ratelimits.ClassOK: 0,
+	} {
 		subtest(t, class.String(), func(t *testing.T) {
 			m := started(t)
 			r := inBucket(refused(class, 20*time.Second), "h", 5, 0, 10*time.Second)
@@ -96,7 +101,7 @@ func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 	}
 }
 
-// What the process before has left is held before anybody asks for it.
+// After RestoreState, Status must show the holds of the process before even if no request has been made.
 func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -111,15 +116,17 @@ func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 		assert.Equal(t, 1, s.BucketsTotal)
 		assert.Equal(t, "h", s.Buckets[0].Hash)
 		require.Len(t, s.Globals, 1)
-		assert.InDelta(t, 20, s.Globals[0].HoldAfter.Seconds(), .1, "the one that is held comes first")
+		assert.InDelta(t, 20, s.Globals[0].HoldAfter.Seconds(), .1, "the global limit that is held comes first")
 	})
 }
 
-// The next one who changes the channel's name will wait, and everybody else will not.
+// Status must show the hold of a sub-limit as SubLimitAfter, because requests without the same fields do not wait for
+// it.
 func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second), "h", 5, 4, time.Second))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second),
+			"h", 5, 4, time.Second))
 		s := m.Status(allOfThem)
 		require.Len(t, s.Buckets, 1)
 		assert.InDelta(t, 20, s.Buckets[0].SubLimitAfter.Seconds(), .1)
@@ -130,7 +137,7 @@ func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 	})
 }
 
-// A resource that is used up is held for all credentials.
+// A shared 429 holds a resource for all credentials. Status must show the hold for each credential that has the bucket.
 func TestStatusShowsTheHoldOfAResourceForOtherCredentials(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -154,9 +161,11 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 		require.Len(t, s.Globals, 2)
 		busy, idle := s.Globals[0], s.Globals[1]
 		assert.Equal(t, buckets.LimitSnapshot{
-			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10, Period: time.Second, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
+			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10,
+			Period: time.Second, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
 		}, busy)
-		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01, "in flight, so after two seconds")
+		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01,
+			"the requests are in flight, so the limit opens after two seconds")
 		assert.NotEqual(t, busy.Authentication, idle.Authentication)
 		assert.Equal(t, 10, idle.Limit)
 		assert.Zero(t, idle.InUse+idle.Waiting)
@@ -166,7 +175,8 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 	})
 }
 
-// Nobody waits, and the operator wants to know why nothing will be sent.
+// No request waits, but a global limit is held. Status must show that limit first, so that an operator sees why nothing
+// is sent.
 func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -182,12 +192,13 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 		assert.True(t, s.Globals[0].Probing)
 		assert.Equal(t, 51, s.GlobalsTotal)
 
-		wait(buckets.DefaultPollPeriod) // whatever the garbage collector forgets
+		wait(buckets.DefaultPollPeriod) // the garbage collector runs meanwhile
 		assert.InDelta(t, 10, m.Status(1).Globals[0].HoldAfter.Seconds(), .1)
 	})
 }
 
-// Nobody else leaves while the first one after a refusal is awaited.
+// After a global 429 one request goes first, and the others wait for its outcome. Status must show how long they wait
+// at most.
 func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -218,7 +229,9 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 		require.False(t, waiting.done())
 		edges := m.Status(allOfThem).Edges
 		require.Len(t, edges, 2)
-		assert.Equal(t, buckets.LimitSnapshot{Class: ratelimits.ClassEdge, Authentication: "-", Period: time.Second}, edges[1], "Discord")
+		assert.Equal(t, buckets.LimitSnapshot{
+			Class: ratelimits.ClassEdge, Authentication: "-", Period: time.Second,
+		}, edges[1], "Discord")
 		assert.Equal(t, "a.example", edges[0].Server)
 		assert.Equal(t, m.EdgeWait("a.example"), edges[0].HoldAfter)
 		assert.Equal(t, 1, edges[0].Waiting)
@@ -226,14 +239,16 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 	})
 }
 
-// However many wait, only so many are looked at.
+// Status must examine a bounded number of buckets, however many have waiting requests.
 func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		m.Throttle(time.Minute)
 		const waiting = 5000
 		for channel := range waiting {
-			buckets.AcquireFunc(background, m, &buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)}, func(buckets.Lease, error) {})
+			buckets.AcquireFunc(background, m,
+				&buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)},
+				func(buckets.Lease, error) {})
 		}
 		require.Equal(t, waiting, m.Stats().Waiting)
 		s := m.Status(10)
@@ -255,11 +270,12 @@ func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(10))
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 1500*time.Millisecond), "<script>", 5, 0, 1500*time.Millisecond))
+		discover(t, m, message(1),
+			inBucket(refused(ratelimits.ClassUser, 1500*time.Millisecond), "<script>", 5, 0, 1500*time.Millisecond))
 		require.False(t, ask(m, message(1)).done())
 		encoded, err := json.Marshal(m.Status(10))
 		require.NoError(t, err)
-		assert.NotContains(t, string(encoded), "<script>", "it may be put into a page")
+		assert.NotContains(t, string(encoded), "<script>", "JSON must be safe inside an HTML page")
 		assert.NotContains(t, string(encoded), bot)
 		var s struct {
 			Time         time.Time
@@ -285,23 +301,27 @@ func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 		assert.Equal(t, map[string]any{
 			"class": "user", "name": "", "key": "", "part": 0., "in_use": 0., "probing": false, "buckets": 0.,
 			"server": "", "hash": "<script>", "routes": []any{"POST /channels/{channel_id}/messages"}, "route": "", "major": "1",
-			"authentication": s.Globals[0]["authentication"], "kind": b["kind"], "unlimited": false, "limit": 5., "period_seconds": b["period_seconds"],
-			"remaining": 0., "reset_seconds": b["reset_seconds"], "hold_seconds": 1.501, "hold_class": "user", "sub_limit_hold_seconds": 0., "in_flight": 0., "waiting": 1.,
-			"waits_for": "window", "declared": "", "wait_seconds": 1.501, "waited_seconds": 0., "predicted_wait_seconds": b["predicted_wait_seconds"],
+			"authentication": s.Globals[0]["authentication"], "kind": b["kind"], "unlimited": false,
+			"limit": 5., "period_seconds": b["period_seconds"], "remaining": 0., "reset_seconds": b["reset_seconds"],
+			"hold_seconds": 1.501, "hold_class": "user", "sub_limit_hold_seconds": 0., "in_flight": 0., "waiting": 1.,
+			"waits_for": "window", "declared": "", "wait_seconds": 1.501, "waited_seconds": 0.,
+			"predicted_wait_seconds": b["predicted_wait_seconds"],
 		}, b)
 		empty, err := json.Marshal(buckets.NewRESTBucketManager().Status(1))
 		require.NoError(t, err)
-		assert.NotContains(t, strings.ReplaceAll(string(empty), `"calls":null`, ""), "null", "a script need not look whether there is a list")
+		assert.NotContains(t, strings.ReplaceAll(string(empty), `"calls":null`, ""), "null", "empty lists are not null")
 		assert.Contains(t, string(empty), `"state":"new"`)
 	})
 }
 
-// Of the windows of declared limits those are shown for which requests wait, the longest line first.
+// Status must show the windows of declared limits for which requests wait, and the longest line first.
 func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour),
-			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 10*time.Minute, buckets.PerMajor(), buckets.Named("two")),
-			buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute, buckets.PerKey(func(r *buckets.Request) string { return "secret " + r.Group }),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 10*time.Minute,
+				buckets.PerMajor(), buckets.Named("two")),
+			buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute,
+				buckets.PerKey(func(r *buckets.Request) string { return "secret " + r.Group }),
 				buckets.AcrossCredentials(), buckets.Named("one")),
 			buckets.WithLimit(buckets.ForRoute(routes.GetMyUser), 1, time.Minute, buckets.Named("idle")))
 		discover(t, m, message(1), plain(200))
@@ -333,7 +353,8 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		assert.InDelta(t, (10*time.Minute - 15*time.Second).Seconds(), first.WaitAfter.Seconds(), .1)
 		first.WaitAfter = 0
 		assert.Equal(t, buckets.LimitSnapshot{
-			Name: "two", Limit: 2, Period: 10 * time.Minute, Authentication: credential, Major: "1", Key: "-", InUse: 2, Waiting: 4,
+			Name: "two", Limit: 2, Period: 10 * time.Minute, Authentication: credential, Major: "1", Key: "-",
+			InUse: 2, Waiting: 4,
 		}, first)
 		assert.Equal(t, []int{4, 2, 1}, []int{first.Waiting, s.Declared[1].Waiting, s.Declared[2].Waiting})
 		assert.Equal(t, "3", s.Declared[1].Major)
@@ -345,7 +366,8 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		for b := range m.Buckets() {
 			if b.Waiting > 0 {
 				assert.Equal(t, buckets.WaitsForDeclared, b.WaitsFor)
-				assert.Equal(t, map[bool]string{true: "one", false: "two"}[b.Routes[0] == routes.ListMessages.String()], b.Declared)
+				isList := b.Routes[0] == routes.ListMessages.String()
+				assert.Equal(t, map[bool]string{true: "one", false: "two"}[isList], b.Declared)
 			}
 		}
 
@@ -368,7 +390,7 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		}
 		synctest.Wait()
 		s = m.Status(allOfThem)
-		assert.Equal(t, 2, s.DeclaredTotal, "nobody waits for those of channel 1 and of group a any more")
+		assert.Equal(t, 2, s.DeclaredTotal, "no request waits for the windows of channel 1 and of group a any more")
 		assert.Len(t, s.Declared, 2)
 		require.NoError(t, m.Close())
 		assert.Zero(t, m.Status(allOfThem).DeclaredTotal)

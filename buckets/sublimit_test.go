@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// change is PATCH channel with a body that sets those fields.
+// change is a PATCH of a channel whose body has these fields.
 func change(channel string, fields ...string) buckets.Request {
 	return buckets.Request{
 		Route: compile(routes.UpdateChannel, channel), Authorization: bot, Fields: func() []string { return fields },
@@ -23,10 +23,10 @@ func change(channel string, fields ...string) buckets.Request {
 
 var background = context.Background()
 
-// renamed is the answer to one name too many: the bucket itself has room.
+// renamed is the 429 for one change of the name too many. The bucket itself has room.
 var renamed = inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "channel", 100, 80, 15*time.Second)
 
-// channelOK has room for more.
+// channelOK is a success in a bucket with room.
 var channelOK = limited("channel", 100, 90, 15*time.Second)
 
 func TestHiddenLimitHoldsOneKindOfBodyOnly(t *testing.T) {
@@ -67,7 +67,7 @@ func TestOrderOfFieldsDoesNotMatter(t *testing.T) {
 	})
 }
 
-// Those that wait already when the limit is met move behind the others.
+// Requests wait in a bucket when a 429 shows a sub-limit. Those with the same fields must let the others pass.
 func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -81,14 +81,14 @@ func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 		assert.Equal(t, 5, m.Stats().Waiting)
 
 		wait(16 * time.Second)
-		assert.Equal(t, 2, granted(t, topics), "they pass")
+		assert.Equal(t, 2, granted(t, topics), "requests with other fields pass")
 		assert.Zero(t, granted(t, names))
 		assert.False(t, first.done())
 		updateAll(topics, limited("channel", 2, 1, 15*time.Second))
 
 		wait(45 * time.Second)
 		for _, c := range append([]*caller{first}, names...) {
-			require.True(t, c.granted(), "one at a time, in their order, the refused one first")
+			require.True(t, c.granted(), "requests leave one at a time in order, the refused one first")
 			require.Equal(t, 1, m.Stats().InFlight)
 			wait(patience - time.Second)
 			c.update(limited("channel", 2, 1, 5*time.Second))
@@ -102,20 +102,20 @@ func TestHiddenLimitIsForgottenAfterItsHold(t *testing.T) {
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
 		call(background, m, change("1", "name")).update(renamed)
 		wait(5 * time.Minute)
-		assert.NotZero(t, snapshot(t, m, "channel").Limit, "the bucket is kept as long as it holds something back")
+		assert.NotZero(t, snapshot(t, m, "channel").Limit, "the bucket is kept as long as its sub-limit is held")
 		wait(5*time.Minute + time.Second)
 		var all []*caller
 		for range 3 {
 			all = append(all, call(background, m, change("1", "name")))
 		}
-		assert.Equal(t, 3, granted(t, all), "together, as before the limit was met")
+		assert.Equal(t, 3, granted(t, all), "requests leave together, as before the 429")
 		updateAll(all, channelOK)
 		wait(time.Minute)
 		assert.Zero(t, m.Stats().Buckets)
 	})
 }
 
-// The names of the fields are asked for seldom, and at a moment when everything else may be asked for, too.
+// Fields must be called only when the fields matter, and without a lock, so that it may call the manager.
 func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -124,7 +124,7 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 		request.Fields = func() []string {
 			asked++
 			assert.NotZero(t, m.Stats().Granted)
-			for b := range m.Buckets() { // would wait for ever if a bucket's lock were held
+			for b := range m.Buckets() { // would block for ever if the server's lock were held
 				assert.NotEmpty(t, b.Hash)
 			}
 			return []string{"name"}
@@ -132,7 +132,7 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 		discover(t, m, request.Route, channelOK)
 		c := call(background, m, request)
 		c.update(channelOK)
-		assert.Zero(t, asked, "it did not wait, and met no limit")
+		assert.Zero(t, asked, "the request did not wait and got no 429")
 
 		first, second := call(background, m, request), call(background, m, request)
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 100, 80, 15*time.Second))
@@ -148,7 +148,7 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 	})
 }
 
-// How often a hidden limit has refused in a row counts where the route moves to, too: the holds go on growing.
+// The backoff for consecutive 429s of a sub-limit must go on when its route moves to another bucket.
 func TestRefusalsInARowMoveWithTheRoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		again := func(hash string) ratelimits.Response {
@@ -167,7 +167,7 @@ func TestRefusalsInARowMoveWithTheRoute(t *testing.T) {
 		name.update(again("renamed bucket"))
 		name.again(m)
 		wait(10 * time.Second)
-		assert.False(t, name.done(), "it is the ninth in a row")
+		assert.False(t, name.done(), "the hold of the ninth consecutive 429 is longer")
 		wait(time.Minute)
 		require.True(t, name.granted())
 	})
@@ -178,7 +178,8 @@ func TestThoseBehindASubLimitAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, change("1").Route, channelOK)
 		inFlight := call(background, m, change("1", "name"))
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute),
+			"channel", 100, 80, 15*time.Second))
 		short := call(buckets.ContextWithMaxWait(background, 2*time.Minute), m, change("1", "name"))
 		long := call(background, m, change("1", "name"))
 		require.Equal(t, 2, m.Stats().Waiting)
@@ -194,7 +195,7 @@ func TestThoseBehindASubLimitAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
 
 var renamedForASecond = inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second)
 
-// A request that was lost or has failed shows nothing of the limit.
+// A lost or failed request shows nothing about a sub-limit, so it must not end the series of consecutive 429s.
 func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]ratelimits.Response{"lost": {}, "server error": plain(502)} {
@@ -213,14 +214,14 @@ func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
 			c.update(renamedForASecond)
 			c.again(m)
 			wait(10 * time.Second)
-			assert.False(t, c.done(), "it is the ninth in a row")
+			assert.False(t, c.done(), "the hold of the ninth consecutive 429 is longer")
 			wait(time.Minute)
 			require.True(t, c.granted())
 		})
 	}
 }
 
-// Two requests have a hidden limit in common only if method, path and all fields are the same.
+// Two requests share a sub-limit only if their method, path and fields are the same.
 func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
 	t.Parallel()
 	reaction := func(r routes.Route) buckets.Request {
@@ -241,26 +242,28 @@ func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
 	}
 }
 
-// A bucket in which only somebody behind a sub-limit waits keeps its place in line for the global limit.
+// The first request of a bucket leaves a sub-limit and waits for the global limit. Its place there must not get lost
+// when another request of the sub-limit is cancelled.
 func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 2*time.Second), "channel", 100, 90, 10*time.Second))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 2*time.Second),
+			"channel", 100, 90, 10*time.Second))
 		wait(time.Second)
 		discover(t, m, message(2), limited("messages", 100, 90, 10*time.Second))
 		wait(time.Second)
 		sub := call(background, m, change("1", "name"))
-		require.False(t, sub.done(), "held a little longer")
+		require.False(t, sub.done(), "the hold has not ended")
 		taken := ask(m, message(2))
 		require.True(t, taken.granted(), "the slot is taken")
 		taken.update(limited("messages", 100, 89, 10*time.Second))
 		wait(100 * time.Millisecond)
-		require.False(t, sub.done(), "it stands in line now")
+		require.False(t, sub.done(), "the request waits for the global limit now")
 		other := ask(m, message(2))
 		require.False(t, other.done())
 		call(background, m, change("1", "name")).cancel()
 		wait(950 * time.Millisecond)
-		assert.True(t, sub.granted(), "first come")
+		assert.True(t, sub.granted(), "the first request leaves first")
 		require.False(t, other.done())
 		sub.update(limited("channel", 100, 89, 10*time.Second))
 		wait(time.Second)
@@ -268,8 +271,8 @@ func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	})
 }
 
-// Whoever waits behind a sub-limit that is held, or for the one that goes first, wants nothing of the global limit yet,
-// so nobody waits for it there.
+// Requests wait for a held sub-limit, or for the request that goes first after its hold. They do not need the global
+// limit yet, so predictions for other requests must not count them.
 func TestThoseWhomASubLimitHoldsAreBeforeNobodyInLine(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]time.Duration{"held": time.Minute, "one in flight": time.Second} {
@@ -286,12 +289,13 @@ func TestThoseWhomASubLimitHoldsAreBeforeNobodyInLine(t *testing.T) {
 			inLine := []*caller{call(background, m, change("1", "topic")), ask(m, message(1)), ask(m, message(1))}
 			require.Zero(t, granted(t, inLine))
 			err := tooLong(t, patient(m, 3*time.Second))
-			assert.Equal(t, 4*time.Second, err.Wait.Round(100*time.Millisecond), "a second for each")
+			assert.Equal(t, 4*time.Second, err.Wait.Round(100*time.Millisecond),
+				"a second for each request that counts")
 		})
 	}
 }
 
-// One who stands before all others does not wait longer because they are there.
+// A request of a sub-limit stands first in its bucket. Its prediction must not count the requests behind it.
 func TestFirstOfASubLimitIsNotRefusedForThoseBehindIt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -306,24 +310,27 @@ func TestFirstOfASubLimitIsNotRefusedForThoseBehindIt(t *testing.T) {
 		}
 		m.Throttle(time.Second)
 		synctest.Wait()
-		require.NoError(t, first.failed(), "a second does not matter to it")
+		require.NoError(t, first.failed(), "the throttle does not make the wait too long")
 		wait(time.Minute + time.Second)
 		assert.True(t, first.granted())
 	})
 }
 
-// Who goes first of those who wait for a sub-limit is told a wait of the first.
+// A request with priority goes first among those that wait for a sub-limit. Its predicted wait must be that of the
+// first.
 func TestPriorityCountsForThePredictedWaitOfASubLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, compile(routes.UpdateChannel, "1"), limited("channel", 2, 1, time.Minute))
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 1, 0, time.Minute))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second),
+			"channel", 1, 0, time.Minute))
 		wait(5 * time.Second)
 		for range 5 {
 			require.False(t, call(background, m, change("1", "name")).done())
 		}
-		urgent := call(buckets.ContextWithPriority(buckets.ContextWithMaxWait(background, 90*time.Second)), m, change("1", "name"))
-		require.NoError(t, urgent.failed(), "it goes first")
+		urgent := call(buckets.ContextWithPriority(buckets.ContextWithMaxWait(background, 90*time.Second)), m,
+			change("1", "name"))
+		require.NoError(t, urgent.failed(), "the request goes first")
 		wait(time.Minute)
 		assert.True(t, urgent.granted())
 	})

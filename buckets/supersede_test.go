@@ -16,12 +16,12 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// newer is a request that supersedes older ones with the same key.
+// newer sends a message to channel 1 that supersedes older ones with the same key.
 func newer(m *buckets.RESTBucketManager, key string) *caller {
 	return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Supersedes: key})
 }
 
-// assertSuperseded asserts that a caller got that error, and says whether an earlier attempt was made.
+// assertSuperseded asserts that a caller was superseded; again says whether it had been sent before.
 func assertSuperseded(t *testing.T, c *caller, again bool) {
 	t.Helper()
 	var superseded *ratelimits.SupersededError
@@ -30,7 +30,7 @@ func assertSuperseded(t *testing.T, c *caller, again bool) {
 	}
 }
 
-// The newer one leaves when the older one would have, and the older one fails at once.
+// A newer request must leave when the older one would have left, and the older one must fail at once.
 func TestANewerRequestTakesThePlaceOfTheOlderOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := full(t)
@@ -52,7 +52,7 @@ func TestANewerRequestTakesThePlaceOfTheOlderOne(t *testing.T) {
 	})
 }
 
-// What differs in anything else than the time of arrival is another request.
+// Requests with the same key supersede each other only if they have the same credential, server, route and channel.
 func TestAKeyIsComparedAmongTheSameCredentialRouteAndChannel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -83,7 +83,7 @@ func TestAKeyIsComparedAmongTheSameCredentialRouteAndChannel(t *testing.T) {
 	})
 }
 
-// The newer one takes the place in whatever line its queue is.
+// A newer request must take the place of the older one, whatever limit their queue waits for.
 func TestANewerRequestTakesThePlaceWhateverItWaitsFor(t *testing.T) {
 	t.Parallel()
 	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
@@ -103,7 +103,8 @@ func TestANewerRequestTakesThePlaceWhateverItWaitsFor(t *testing.T) {
 	})
 }
 
-// A thousand edits of one message in ten seconds, with five allowed in five seconds.
+// A thousand edits of a message are made in ten seconds, and the server allows five in five seconds. The last edit must
+// be sent, and it must not wait behind the others.
 func TestAThousandEditsOfOneMessage(t *testing.T) {
 	t.Parallel()
 	for _, ordered := range []bool{false, true} {
@@ -122,8 +123,8 @@ func TestAThousandEditsOfOneMessage(t *testing.T) {
 					ended[i] = time.Now()
 					var expected *ratelimits.SupersededError
 					if errors.As(err, &expected) {
-						superseded++ // no two end at one time
-						assert.Equal(t, made[i+1], ended[i], "edit %d waits for its successor at most", i)
+						superseded++ // needs no lock: no two requests end at the same time
+						assert.Equal(t, made[i+1], ended[i], "edit %d ends when the next edit is made", i)
 						return
 					}
 					assert.NoError(t, err)
@@ -134,7 +135,7 @@ func TestAThousandEditsOfOneMessage(t *testing.T) {
 			got := accepted(w.Server)
 			assert.Zero(t, refusals(w.Server))
 			assert.LessOrEqual(t, len(got), 11)
-			assert.Equal(t, edits, got[len(got)-1], "the last one arrives last")
+			assert.Equal(t, edits, got[len(got)-1], "the last edit arrives last")
 			assert.True(t, slices.IsSorted(got))
 			assert.LessOrEqual(t, ended[edits-1].Sub(made[edits-1]), window+trip.RoundTrip)
 			assert.Equal(t, edits, len(got)+superseded)
@@ -144,7 +145,8 @@ func TestAThousandEditsOfOneMessage(t *testing.T) {
 	}
 }
 
-// The place of a queue with one request among the queues of other buckets is kept, too.
+// Queues of several buckets wait for the global limit. A newer request must keep the turn of the older one's queue,
+// even if that queue had no other request.
 func TestANewerRequestTakesTheTurnOfTheOlderOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
@@ -164,7 +166,8 @@ func TestANewerRequestTakesTheTurnOfTheOlderOne(t *testing.T) {
 	})
 }
 
-// A refused request has not been processed. It does not leave again after a newer one has left, or while one waits.
+// A request got a 429, so it was not processed. It must not be sent again if a newer request with its key has been sent
+// or waits.
 func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	t.Parallel()
 	refusal := inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 5, 0, time.Minute)
@@ -173,23 +176,23 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 		play  func(t *testing.T, m *buckets.RESTBucketManager, old *caller) (last *caller)
 		loses bool
 	}{
-		"no newer one": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+		"no newer request": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			old.update(refusal)
 			old.again(m)
 			return old
 		}, false},
-		"the newer one comes while it waits again": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+		"the newer request arrives while it waits again": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			old.update(refusal)
 			old.again(m)
 			return newer(m, "a")
 		}, true},
-		"the newer one comes before it is back": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+		"the newer request arrives before it is back": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			old.update(refusal)
 			last := newer(m, "a")
 			old.again(m)
 			return last
 		}, true},
-		"the newer one is refused first": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+		"the newer request is refused first": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			last := newer(m, "a")
 			last.update(refusal)
 			last.again(m)
@@ -197,21 +200,21 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 			old.again(m)
 			return last
 		}, true},
-		"the newer one is in flight": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+		"the newer request is in flight": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			last := newer(m, "a")
 			require.True(t, last.granted())
 			old.update(refusal)
 			old.again(m)
 			return last
 		}, true},
-		"the newer one has ended": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+		"the newer request has ended": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			last := newer(m, "a")
 			answer(t, last, limited("messages", 5, 1, time.Minute))
 			old.update(refusal)
 			old.again(m)
 			return last
 		}, true},
-		"the newer one gave up": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+		"the newer request is cancelled": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			m.Throttle(time.Minute)
 			last := newer(m, "a")
 			last.cancel()
@@ -220,7 +223,7 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 			old.again(m)
 			return old
 		}, false},
-		"the newer one may not wait": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
+		"the newer request is rejected": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
 			old.update(refusal)
 			old.again(m)
 			last := call(buckets.ContextWithMaxWait(background, time.Second), m,
@@ -244,7 +247,7 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 			last.lease.Update(ok)
 			drained(t, m)
 
-			// What is over supersedes nothing, and the Request can be used like a new one.
+			// Requests that have ended supersede nothing, so the Request can be used again as a new one.
 			old.again(m)
 			wait(3 * time.Minute)
 			require.True(t, old.granted())
@@ -252,7 +255,8 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	}
 }
 
-// If a newer one cannot wait, because its own bounds are tighter, the older one is the best there is, and stays.
+// A newer request is rejected because of its own maximum wait. It must not supersede the older one, which goes on
+// waiting.
 func TestARejectedRequestSupersedesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := full(t)
@@ -266,7 +270,7 @@ func TestARejectedRequestSupersedesNothing(t *testing.T) {
 	})
 }
 
-// The older one counts neither for the bound of the queue nor for the prediction of the newer one.
+// The bound of the queue and the prediction of a newer request must not count the older request that it supersedes.
 func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := full(t, buckets.WithMaxWaiting(3))
@@ -300,7 +304,7 @@ func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
 		a, b := pair(t, h)
 		known(t, 1, a, b)
 		first, older := ask(a, message(1)), newer(a, "a")
-		wait(5 * time.Millisecond) // in which the other process hears of it
+		wait(5 * time.Millisecond) // in this time the hub gets the arrivals
 		other := ask(b, message(1))
 		wait(5 * time.Millisecond)
 		require.True(t, first.granted())
@@ -314,14 +318,14 @@ func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
 	})
 }
 
-// A request that must not wait does not supersede one that waits, also if other processes have not been asked yet.
+// A newer request with a maximum wait of 0 must not supersede a waiting one, even while the store has not answered yet.
 func TestARequestThatMustNotWaitSupersedesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, _ := pairDeclares(t, h)
 		h.silent = true
 		older := newer(a, "a")
-		require.False(t, older.done(), "the other process is asked first")
+		require.False(t, older.done(), "the request waits for the store's answer")
 		var tooLong *ratelimits.TooLongError
 		last := call(buckets.ContextWithMaxWait(background, 0), a,
 			buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
@@ -330,7 +334,7 @@ func TestARequestThatMustNotWaitSupersedesNothing(t *testing.T) {
 	})
 }
 
-// A newer one that was granted but certainly never sent (Return) has superseded nothing.
+// A newer request was granted but not sent (Return). It must supersede nothing.
 func TestNewerOneThatWasNotSentSupersedesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -338,7 +342,7 @@ func TestNewerOneThatWasNotSentSupersedesNothing(t *testing.T) {
 		old := newer(m, "a")
 		last := newer(m, "a")
 		require.True(t, last.granted())
-		last.lease.Return() // never sent, and its caller gives up
+		last.lease.Return() // not sent
 		old.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 5, 0, time.Minute))
 		old.again(m)
 		wait(3 * time.Minute)
@@ -346,7 +350,8 @@ func TestNewerOneThatWasNotSentSupersedesNothing(t *testing.T) {
 	})
 }
 
-// A newer one in another queue goes ahead of those there, whose waits become too long.
+// A newer request of another group takes an earlier place in the queue of that group. A request there whose wait is too
+// long now must be rejected.
 func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := full(t)
@@ -363,7 +368,8 @@ func TestOthersInTheQueueOfTheNewerOneAreJudgedAgain(t *testing.T) {
 	})
 }
 
-// A newer one that leaves at once in the place of an older one, and is refused, comes back to that place.
+// A newer request takes the place of an older one and is sent at once. If it gets a 429, it must come back to that
+// place.
 func TestNewerOneThatLeavesAtOnceKeepsThePlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
@@ -385,7 +391,7 @@ func TestNewerOneThatLeavesAtOnceKeepsThePlace(t *testing.T) {
 		other.again(m)
 		last.again(m)
 		wait(time.Minute + 2*time.Millisecond)
-		assert.True(t, last.done(), "it took the place of one that came before")
+		assert.True(t, last.done(), "the request has the place of the older request, which came first")
 		assert.False(t, other.done())
 	})
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Discord counts requests to a route with a token in its path for the token, with and without the bot's Authorization.
+// Discord counts requests to a route with a token in its path by the token, whether they have the bot's Authorization
+// or not.
 
 func webhookPost(token string) routes.CompiledRoute {
 	return compile(routes.ExecuteWebhook, "77", token)
@@ -21,14 +22,16 @@ func webhookPost(token string) routes.CompiledRoute {
 
 func TestATokenHasOneBucketWithAndWithoutACredential(t *testing.T) {
 	t.Parallel()
-	for name, route := range map[string]routes.CompiledRoute{"webhook": webhookPost("token"), "interaction": followUp(1)} {
+	for name, route := range map[string]routes.CompiledRoute{
+		"webhook": webhookPost("token"), "interaction": followUp(1),
+	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t)
 			as(m, "", route).update(limited("posts", 3, 2, time.Minute))
 			one, two := as(m, bot, route), as(m, "Bot two", route)
 			require.True(t, one.granted() && two.granted())
 			third := as(m, "", route)
-			require.False(t, third.granted(), "all three places are taken")
+			require.False(t, third.granted(), "all three permits are used")
 			b := snapshot(t, m, "posts")
 			assert.Equal(t, 2, b.InFlight)
 			assert.Equal(t, "-", b.Authentication)
@@ -67,7 +70,8 @@ func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) 
 		require.NoError(t, err)
 		assert.Equal(t, buckets.WaitsForGlobal, because)
 		anonymous, other := as(m, "", webhookPost("token")), as(m, "Bot two", webhookPost("token"))
-		require.True(t, anonymous.granted(), "it has a limit of its own, and does not wait behind the bot's")
+		require.True(t, anonymous.granted(),
+			"requests without a credential have their own global limit and do not wait behind the bot's")
 		require.True(t, other.granted())
 		require.False(t, as(m, bot, message(1)).granted())
 		wait(1100 * time.Millisecond)
@@ -75,7 +79,8 @@ func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) 
 	})
 }
 
-// A global 429 is about the credential, whatever the bucket: it holds the bot's requests to the token, and no others.
+// A global 429 belongs to the credential: it must hold the credential's requests to the token's bucket, and no others
+// there.
 func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(5*time.Second))
@@ -90,13 +95,13 @@ func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 		require.True(t, anonymous.granted())
 		other.update(refused(ratelimits.ClassGlobal, 10*time.Second))
 		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, waits.failed(), &tooLong, "told as soon as the hold is longer than it may wait")
+		require.ErrorAs(t, waits.failed(), &tooLong, "the request fails as soon as the hold exceeds its maximum wait")
 		assert.True(t, tooLong.Global)
 	})
 }
 
-// The requests of each credential wait in a queue of their own in the token's bucket: they leave in the order in which
-// they came.
+// In a token's bucket the requests of each credential have a queue of their own. They must still leave in the order of
+// their arrival.
 func TestCredentialsThatWaitForATokenLeaveInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(50))

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// interrupted is a context that lets something happen in the middle of Acquire, when it is asked for a value.
+// interrupted is a context that calls a function in the middle of Acquire, when Acquire asks for a value.
 type interrupted struct {
 	context.Context
 	meanwhile func()
@@ -24,7 +24,7 @@ func (c interrupted) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// A request that is about to be granted does not leave after the edge has refused another one.
+// The edge refuses a request while another one is being acquired. That one must not be granted.
 func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -46,11 +46,11 @@ func TestTryAcquireNeverWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe, err := m.TryAcquire(message(1), bot)
-		require.NoError(t, err, "the request that finds out")
+		require.NoError(t, err, "the first request discovers the bucket")
 		_, err = m.TryAcquire(message(1), bot)
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, err, &tooLong)
-		assert.Zero(t, tooLong.Wait, "nobody can tell")
+		assert.Zero(t, tooLong.Wait, "the wait is not known")
 		probe.Update(limited("h", 3, 2, time.Minute))
 		start := time.Now()
 		for range 2 {

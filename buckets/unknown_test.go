@@ -22,21 +22,22 @@ func TestUnseenRouteSendsOneRequestFirst(t *testing.T) {
 			m := started(t)
 			all := asks(m, message(1), c.callers)
 			wait(patience - time.Millisecond)
-			require.Equal(t, 1, granted(t, all), "as long as its answer is waited for")
+			require.Equal(t, 1, granted(t, all), "the others wait for the first response")
 			all[0].update(limited("messages", c.limit, c.limit-1, time.Minute))
-			assert.Equal(t, 1+min(c.limit-1, c.callers-1), granted(t, all), "the rest at once, up to the limit")
+			assert.Equal(t, 1+min(c.limit-1, c.callers-1), granted(t, all),
+				"the others follow at once, up to the limit")
 		})
 	}
 }
 
-// How discovery goes on after a first answer that is not an ordinary one. The route has 10 callers.
+// The first response of a route has various forms. Nine more requests wait for it.
 func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		first func(buckets.Lease)
 		after time.Duration
-		want  int // of the other nine, after that time
+		want  int // how many of the nine have left after that time
 		hash  string
 	}{
 		{"everything remains", update(limited("messages", 5, 5, time.Second)), 0, 4, "messages"},
@@ -54,12 +55,19 @@ func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 		{"not authorised", update(plain(401)), 0, 1, buckets.UnknownHash},
 		{"lost", buckets.Lease.Release, 0, 1, buckets.UnknownHash},
 		{"cancelled before it was sent", buckets.Lease.Return, 0, 1, buckets.UnknownHash},
-		{"refused", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)), 2 * time.Second, 0, "messages"},
-		{"refused, hold over", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)), 2500 * time.Millisecond, 1, "messages"},
+		{"refused",
+			update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)),
+			2 * time.Second, 0, "messages"},
+		{"refused, hold over",
+			update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)),
+			2500 * time.Millisecond, 1, "messages"},
 		{"refused without a hash", update(refused(ratelimits.ClassUser, 2*time.Second)), 2500 * time.Millisecond, 1, ""},
-		{"refused for the resource", update(inBucket(refused(ratelimits.ClassShared, 2*time.Second), "messages", 5, 4, 2*time.Second)), 2500 * time.Millisecond, 1, "messages"},
+		{"refused for the resource",
+			update(inBucket(refused(ratelimits.ClassShared, 2*time.Second), "messages", 5, 4, 2*time.Second)),
+			2500 * time.Millisecond, 1, "messages"},
 		{"refused globally", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2 * time.Second, 0, buckets.UnknownHash},
-		{"refused globally, hold over", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2002 * time.Millisecond, 1, buckets.UnknownHash},
+		{"refused globally, hold over",
+			update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2002 * time.Millisecond, 1, buckets.UnknownHash},
 		{"refused at the edge", update(refused(ratelimits.ClassEdge, 2*time.Second)), 2500 * time.Millisecond, 1, buckets.UnknownHash},
 	} {
 		subtest(t, c.name, func(t *testing.T) {
@@ -75,7 +83,7 @@ func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 			for b := range m.Buckets() {
 				hashes[b.Hash] += b.Waiting + b.InFlight
 			}
-			assert.Equal(t, map[string]int{c.hash: 9}, nonZero(hashes), "where they are now")
+			assert.Equal(t, map[string]int{c.hash: 9}, nonZero(hashes), "the bucket of all nine requests")
 		})
 	}
 }
@@ -99,7 +107,7 @@ func TestSnapshotShowsUnknownUntilTheHashIsLearnt(t *testing.T) {
 		probe := ask(m, message(7))
 		before := snapshot(t, m, buckets.UnknownHash)
 		assert.Equal(t, "POST /channels/{channel_id}/messages", before.Route)
-		assert.Equal(t, "-", before.Major, "a place of discovery for all channels")
+		assert.Equal(t, "-", before.Major, "the UNKNOWN bucket is the same for all channels")
 		assert.Zero(t, before.Limit)
 		assert.Equal(t, 1, before.InFlight)
 		probe.update(limited("messages", 5, 3, time.Second))
@@ -124,7 +132,7 @@ func TestUnlimitedRouteIsCheckedAgainByEveryAnswer(t *testing.T) {
 			require.True(t, first.granted() && second.granted())
 			first.update(r)
 			third := ask(m, message(1))
-			assert.False(t, third.granted(), "there is a limit after all")
+			assert.False(t, third.granted(), "the response has shown a limit")
 			b := snapshot(t, m, r.Bucket)
 			assert.Equal(t, 3, b.Limit)
 			assert.False(t, b.Unlimited)
@@ -142,7 +150,7 @@ func TestUnknownUnlimitedSendsEverythingAtOnce(t *testing.T) {
 		require.Equal(t, 20, granted(t, all), "the UNKNOWN bucket has no limit")
 		all[0].update(limited("messages", 5, 4, time.Second))
 		late := ask(m, message(1))
-		assert.False(t, late.granted(), "from now on the bucket is known, and all those under way count in it")
+		assert.False(t, late.granted(), "the bucket is known now, and all requests in flight count in it")
 		for i, c := range all[1:] {
 			if i < 4 {
 				c.update(limited("messages", 5, 3-i, time.Second))
@@ -168,42 +176,44 @@ func TestOneShotRoutesAreNotDiscovered(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(5))
 		for n := range 20 {
 			c := call(context.Background(), m, buckets.Request{Route: callback(n)})
-			assert.True(t, c.granted(), "each stands for itself, and none is held by the global limit")
+			assert.True(t, c.granted(), "one-shot requests do not wait for each other or for the global limit")
 			c.update(plain(204))
 		}
 		assert.Zero(t, m.Stats().Waited)
 	})
 }
 
-// A request of an unknown route that is answered without limits may have been counted. That is charged where it belongs
-// as soon as another one has named the hash and the limit: by a success, or by a refusal, which says when its own
-// period ends.
+// Requests of an unknown route got errors without limit headers, but the server may have counted them. As soon as a
+// response names the hash and the limit, those requests must be charged in their buckets. A success or a 429 may name
+// it; a 429 also says when its own period ends.
 func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 	t.Parallel()
 	for name, found := range map[string]ratelimits.Response{
 		"by a success": limited("messages", 1, 0, 2*time.Second),
 		"by a refusal": {
-			Status: 429, Class: ratelimits.ClassUser, Limited: true, Bucket: "messages", Limit: 1, ResetAfter: 1500 * time.Millisecond,
+			Status: 429, Class: ratelimits.ClassUser,
+			Limited: true, Bucket: "messages", Limit: 1, ResetAfter: 1500 * time.Millisecond,
 			HasRetryAfter: true, RetryAfter: 1500 * time.Millisecond,
 		},
 	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t)
-			ask(m, message(1)).update(ratelimits.Response{Status: 503}) // which the refusal, if it is one, is due to
+			// In the case of the 429, this request has used up the bucket.
+			ask(m, message(1)).update(ratelimits.Response{Status: 503})
 			wait(500 * time.Millisecond)
 			ask(m, message(2)).update(ratelimits.Response{Status: 503})
 			ask(m, message(1)).update(found)
 			again, other := ask(m, message(2)), ask(m, message(3))
 			require.True(t, other.granted(), "nothing was sent to channel 3")
 			wait(1900 * time.Millisecond)
-			require.False(t, again.granted(), "the last one was sent less than a period ago")
+			require.False(t, again.granted(), "the failed request was sent less than a period ago")
 			wait(200 * time.Millisecond)
 			require.True(t, again.granted())
 		})
 	}
 }
 
-// How long a server was in trouble says nothing about how long a period is.
+// Requests fail for five minutes before a 429 names the limit. The manager must not take that time for the period.
 func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -212,7 +222,8 @@ func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
 			wait(5 * time.Second)
 		}
 		ask(m, message(1)).update(ratelimits.Response{
-			Status: 429, Class: ratelimits.ClassUser, Limited: true, Bucket: "messages", Limit: 5, ResetAfter: 1500 * time.Millisecond,
+			Status: 429, Class: ratelimits.ClassUser,
+			Limited: true, Bucket: "messages", Limit: 5, ResetAfter: 1500 * time.Millisecond,
 			HasRetryAfter: true, RetryAfter: 1500 * time.Millisecond,
 		})
 		c := ask(m, message(2))
@@ -221,8 +232,8 @@ func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
 	})
 }
 
-// A request of an unknown route that was lost is charged once in a bucket that it might have belonged to all the time,
-// and does.
+// Failed requests of an unknown route were charged in a bucket to which they may belong. When the route turns out to
+// belong there, they must not be charged again.
 func TestLostRequestIsNotChargedTwice(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -231,12 +242,13 @@ func TestLostRequestIsNotChargedTwice(t *testing.T) {
 			ask(m, list(1)).update(plain(503))
 		}
 		require.Equal(t, 5, snapshot(t, m, "same").Remaining)
-		discover(t, m, list(1), limited("same", 8, 4, 10*time.Second)) // all have been counted
+		discover(t, m, list(1), limited("same", 8, 4, 10*time.Second)) // the server has counted all requests
 		assert.Equal(t, 4, snapshot(t, m, "same").Remaining)
 	})
 }
 
-// A request of which nobody knows whether it was counted is charged wherever it may belong, for a period from its end.
+// The outcome of a request is not known. The request must be charged in all buckets to which it may belong, for a
+// period from its end.
 func TestLostRequestsAreChargedWhereTheyMayCount(t *testing.T) {
 	t.Parallel()
 	one := limited("messages", 1, 0, 10*time.Second)

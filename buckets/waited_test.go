@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// ends notes how waits end.
+// ends records the calls of the Waited hook.
 type ends struct {
 	mu   sync.Mutex
 	list []buckets.Waited
@@ -33,7 +33,7 @@ func (e *ends) hooks() buckets.Hooks {
 	}}
 }
 
-// all returns what there is when nothing more happens at this moment.
+// all waits until all goroutines of the bubble are blocked and returns the calls so far.
 func (e *ends) all() []buckets.Waited {
 	synctest.Wait()
 	e.mu.Lock()
@@ -47,35 +47,41 @@ func TestTheEndOfEachWaitIsTold(t *testing.T) {
 		m := started(t, buckets.WithHooks(told.hooks()))
 		const route = "POST /channels/{channel_id}/messages"
 		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
-		assert.Empty(t, told.all(), "it did not wait")
+		assert.Empty(t, told.all(), "the request did not wait")
 
 		granted, cancelled := ask(m, message(1)), ask(m, message(1))
 		wait(4 * time.Second)
 		cancelled.cancel()
 		require.Len(t, told.all(), 1)
-		assert.Equal(t, buckets.Waited{Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 4 * time.Second, Err: context.Canceled}, told.all()[0])
+		assert.Equal(t, buckets.Waited{
+			Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 4 * time.Second, Err: context.Canceled,
+		}, told.all()[0])
 		wait(7 * time.Second)
 		require.True(t, granted.granted())
 		require.Len(t, told.all(), 2)
-		assert.Equal(t, buckets.Waited{Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 10*time.Second + time.Millisecond}, told.all()[1])
+		assert.Equal(t, buckets.Waited{
+			Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 10*time.Second + time.Millisecond,
+		}, told.all()[1])
 
-		// A 429 makes the wait of another one too long.
-		late := call(buckets.ContextWithMaxWait(context.Background(), 20*time.Second), m, buckets.Request{Route: message(1), Authorization: bot})
+		// A 429 makes the wait of another request too long.
+		late := call(buckets.ContextWithMaxWait(context.Background(), 20*time.Second), m,
+			buckets.Request{Route: message(1), Authorization: bot})
 		granted.update(refused(ratelimits.ClassUser, time.Minute))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, late.failed(), &tooLong)
 		require.Len(t, told.all(), 3)
 		assert.Equal(t, tooLong, told.all()[2].Err)
 
-		// One that is refused at once has not waited.
+		// A request that is rejected at once has not waited.
 		_, err := m.TryAcquire(message(1), bot)
 		require.Error(t, err)
 		assert.Len(t, told.all(), 3)
-		assert.Equal(t, uint64(1), m.Stats().Waited, "only those that were granted")
+		assert.Equal(t, uint64(1), m.Stats().Waited, "only requests that were granted after a wait count")
 	})
 }
 
-// Who waits for a request that goes first, of a route or after a hold, waits for its window then.
+// Requests wait for the outcome of one that goes first, on a new route or after a hold. If they still wait after that
+// outcome, the reason must be the window.
 func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]bool{"first of its route": false, "first after a hold": true} {
@@ -90,14 +96,14 @@ func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 			answer(t, first, limited("h", 2, 1, 10*time.Second))
 			wait(time.Minute)
 			require.Equal(t, 2, granted(t, waiting))
-			assert.Equal(t, buckets.WaitsForProbe, told.all()[0].For, "it could leave when the first one was accepted")
+			assert.Equal(t, buckets.WaitsForProbe, told.all()[0].For, "the request left when the first one succeeded")
 			assert.Equal(t, buckets.WaitsForWindow, told.all()[1].For)
 		})
 	}
 }
 
-// Whether a hidden limit lets one more through is tried with one request. Who waits for that one waits for no limit
-// that anybody knows of, unless it is refused.
+// One request tries whether a hidden limit allows one more. Requests that wait for its outcome must give the probe as
+// the reason; if it gets a 429, the reason is the hidden limit.
 func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 	t.Parallel()
 	for _, refuses := range []bool{false, true} {
@@ -120,7 +126,7 @@ func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 			b := m.Status(1).Buckets[0]
 			require.Zero(t, b.HoldAfter)
 			assert.Equal(t, buckets.WaitsForProbe, b.WaitsFor)
-			assert.Zero(t, b.WaitAfter, "it depends on an outcome")
+			assert.Zero(t, b.WaitAfter, "the wait depends on an outcome")
 			want := buckets.WaitsForProbe
 			if refuses {
 				trial.update(full)
@@ -137,14 +143,14 @@ func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 	}
 }
 
-// Who has waited and was granted is never one of those that did not wait, however late its caller hears of it.
+// Stats must count a granted request as Waited at once, even if its caller runs later.
 func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		hang := make(chan struct{})
 		for range 5 {
-			buckets.AcquireFunc(background, m, &buckets.Request{Route: message(1), Authorization: bot}, func(l buckets.Lease, err error) {
+			buckets.AcquireFunc(background, m, request(message(1)), func(l buckets.Lease, err error) {
 				<-hang
 				l.Return()
 			})
@@ -158,7 +164,7 @@ func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
 	})
 }
 
-// The clock of a test, or of a machine that was suspended, may go back.
+// A test's clock, or that of a machine that was suspended, may step back. No wait may be negative.
 func TestNoWaitIsNegative(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var told ends
@@ -179,7 +185,9 @@ func TestNoWaitIsNegative(t *testing.T) {
 func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var order []string
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { order = append(order, "hook") }}))
+		m := started(t, buckets.WithHooks(buckets.Hooks{
+			Waited: func(context.Context, buckets.Waited) { order = append(order, "hook") },
+		}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		for _, ctx := range []context.Context{context.Background(), t.Context()} {
 			request := buckets.Request{Route: message(1), Authorization: bot}
@@ -202,7 +210,7 @@ func TestAPanicAtTheEndOfAWaitGivesTheLeaseBack(t *testing.T) {
 		m.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { panic("boom") }})
 		assert.PanicsWithValue(t, "boom", func() { _, _ = m.Acquire(context.Background(), message(1), bot) })
 		next := ask(m, message(1))
-		assert.True(t, next.granted(), "its place is free again")
+		assert.True(t, next.granted(), "the lease has been given back")
 	})
 }
 
@@ -221,21 +229,21 @@ func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
 		assert.Equal(t, 5*time.Second+time.Millisecond, r.Waited())
 		wait(6 * time.Second)
 		acquire(limited("messages", 1, 0, 5*time.Second))
-		assert.Zero(t, r.Waited(), "on the short path")
+		assert.Zero(t, r.Waited(), "the request was granted at once")
 		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(context.Background(), time.Second), &r)
 		require.Error(t, err)
-		assert.Zero(t, r.Waited(), "it was refused at once")
+		assert.Zero(t, r.Waited(), "the request was rejected at once")
 		acquire(limited("messages", 1, 0, 5*time.Second))
 		assert.Positive(t, r.Waited())
 		ended, end := context.WithCancel(context.Background())
 		end()
 		_, err = m.AcquireRequest(ended, &r)
 		require.ErrorIs(t, err, context.Canceled)
-		assert.Zero(t, r.Waited(), "it had ended before")
+		assert.Zero(t, r.Waited(), "the context had ended before")
 	})
 }
 
-// reasons counts what waits were for.
+// reasons returns how many waits ended with each reason.
 func (e *ends) reasons() map[buckets.WaitsFor]int {
 	count := map[buckets.WaitsFor]int{}
 	for _, w := range e.all() {
@@ -244,8 +252,8 @@ func (e *ends) reasons() map[buckets.WaitsFor]int {
 	return count
 }
 
-// Requests behind the probe of a new route wait for the probe, and then for the window, however many requests the
-// global limit would let through in a second.
+// Requests on a new route wait for the probe and then for the window. The reason must never be the global limit,
+// however many requests it allows in a second.
 func TestBurstOnANewRouteWaitsForItsWindowAndNotForTheGlobalLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var told ends
@@ -276,12 +284,13 @@ func TestBurstIntoAWideWindowWaitsForTheGlobalLimitUntilTheWindowIsFull(t *testi
 		wait(20 * time.Second)
 		w.post(1, 150)
 		w.finish()
-		assert.Equal(t, map[buckets.WaitsFor]int{buckets.WaitsForGlobal: 50, buckets.WaitsForWindow: 50}, told.reasons())
+		want := map[buckets.WaitsFor]int{buckets.WaitsForGlobal: 50, buckets.WaitsForWindow: 50}
+		assert.Equal(t, want, told.reasons())
 	})
 }
 
-// What a request waits for may change: the reason is what opened last, or of a request that gives up what has not
-// opened.
+// The reason of a wait may change. For a granted request it must be the limit that opened last, and for a cancelled one
+// a limit that has not opened.
 func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
 	t.Parallel()
 	window := limited("messages", 1, 0, 5*time.Second)
@@ -291,7 +300,7 @@ func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
 	global, shortGlobal := held(ratelimits.ClassGlobal, 20*time.Second), held(ratelimits.ClassGlobal, 2*time.Second)
 	throttle := func(_ *testing.T, m *buckets.RESTBucketManager) { m.Throttle(20 * time.Second) }
 	for name, c := range map[string]struct {
-		then   func(*testing.T, *buckets.RESTBucketManager) // a second after the request has come
+		then   func(*testing.T, *buckets.RESTBucketManager) // called a second after the request's arrival
 		cancel time.Duration                                // 0: never
 		want   buckets.WaitsFor
 	}{
@@ -326,8 +335,8 @@ func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
 	}
 }
 
-// Where a late timer finds the window and the global limit open at once, who stood before the global limit waited for
-// that.
+// A request waits for the global limit only, and another one of its bucket for the window. A late timer finds both
+// open. The reason of the first must be the global limit.
 func TestTheReasonOfAWaitIsNotAWindowThatOthersWaitFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var told ends

@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// world is a simulated Discord and a client that does what the manager says.
+// world is a simulated Discord with a client that sends requests when the manager grants them.
 type world struct {
 	*discordsim.Server
 	manager *buckets.RESTBucketManager
@@ -27,7 +27,7 @@ type world struct {
 	all     sync.WaitGroup
 }
 
-// trip is 20 ms there and back, give or take one, so that no two things happen at one moment.
+// trip is a round-trip time of 20 ms that varies by a millisecond, so that no two events happen at the same moment.
 var trip = discordsim.Latency{RoundTrip: 20 * time.Millisecond, Jitter: time.Millisecond}
 
 func newWorld(t *testing.T, config discordsim.Config, options ...buckets.Option) *world {
@@ -38,16 +38,17 @@ func newWorld(t *testing.T, config discordsim.Config, options ...buckets.Option)
 	server, err := discordsim.New(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
-	return &world{Server: server, manager: started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, options...)...)}
+	return &world{Server: server,
+		manager: started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, options...)...)}
 }
 
-// one is the configuration of a server with one rule for everything.
+// one returns the configuration of a server with a single rule for all paths.
 func one(rule discordsim.Rule) discordsim.Config {
 	rule.Path = "**"
 	return discordsim.Config{Rules: []discordsim.Rule{rule}, Global: discordsim.Unlimited()}
 }
 
-// send sends a request in the background, as often as it takes, and returns when it has arrived at the manager.
+// send sends a request in a goroutine, again after each 429, and returns when the request has arrived at the manager.
 func (w *world) send(ctx context.Context, method, path string, then func(status int, err error)) {
 	w.sent++
 	number := w.sent
@@ -74,7 +75,7 @@ func (w *world) attempt(ctx context.Context, method, path string, number int) (r
 	return exchange(ctx, w.Server, method, path, "{}", number)
 }
 
-// untilAccepted sends a request as often as it takes.
+// untilAccepted sends a request, and again after each 429, until the server accepts it.
 func untilAccepted(
 	ctx context.Context, m *buckets.RESTBucketManager, request *buckets.Request,
 	attempt func() (ratelimits.Response, error),
@@ -96,7 +97,7 @@ func untilAccepted(
 	}
 }
 
-// exchange sends a request to a server once.
+// exchange sends a request to a server once and returns the response.
 func exchange(
 	ctx context.Context, server *discordsim.Server, method, path, body string, number int,
 ) (ratelimits.Response, error) {
@@ -126,7 +127,7 @@ func (w *world) post(channel, n int) {
 	}
 }
 
-// finish waits for all requests and returns how long that took.
+// finish waits until all requests have ended and returns how long that took.
 func (w *world) finish() time.Duration {
 	start := time.Now()
 	w.all.Wait()
