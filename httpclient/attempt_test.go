@@ -34,7 +34,7 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []httpclient.Option
 		takes   time.Duration
-		after   time.Duration // 0: answered
+		after   time.Duration // 0: the request is answered
 	}{
 		"in time":             {[]httpclient.Option{httpclient.WithAttemptTimeout(time.Second)}, 999 * time.Millisecond, 0},
 		"too late":            {[]httpclient.Option{httpclient.WithAttemptTimeout(time.Second)}, 1001 * time.Millisecond, time.Second},
@@ -136,7 +136,7 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 	}
 }
 
-// The context of an attempt, with its timer, must not outlive what it is for.
+// When an attempt is over, neither its context nor its timer may be kept in memory.
 func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
 	t.Parallel()
 	finish := map[string]func(t *testing.T, response *http.Response){

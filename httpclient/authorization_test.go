@@ -11,14 +11,14 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// step is one of the requests of a test: it is sent, and answered after so long.
+// step is one request of a test. Its response has the status, and comes after the time takes.
 type step struct {
 	path   string
 	takes  time.Duration
 	status int
 }
 
-// sendAll sends the requests one second after another, and waits for the last of them.
+// sendAll sends one request each second, and waits for the last response.
 func sendAll(t *testing.T, steps ...step) (transport *httpclient.Transport) {
 	t.Helper()
 	var sent atomic.Int32
@@ -83,8 +83,8 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 	}
 }
 
-// A stop lasts until a request succeeds that left after the latest of those that were refused, in whatever order they
-// came back.
+// An Authorization that is stopped in one place is used there again once a request succeeds that was sent after the
+// latest refused one. The order of the responses does not matter.
 func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	t.Parallel()
 	const path = "/guilds/1"

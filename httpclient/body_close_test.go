@@ -16,8 +16,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// Whatever happens, all bodies are closed in the end: those that the caller or GetBody gave, and those of 429s. The
-// transport below closes what it gets, and a response that is returned is the caller's to close.
+// All bodies are closed in the end: request bodies from the caller and from GetBody, and the bodies of 429s. The
+// transport below closes the request bodies that it gets; the caller closes the response that it gets.
 func TestAllBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	ok := answer(http.StatusOK, "{}")
@@ -59,7 +59,7 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		answers []func(*http.Request) (*http.Response, error)
 		prepare prepare
 		keep    int64
-		status  int // 0: an error
+		status  int // 0: an error is returned
 	}{
 		"success":                              {answers: answers(ok), status: 200},
 		"success, kept in memory":              {answers: answers(ok), prepare: single, keep: 100, status: 200},

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// unreplayable gives the request a body that only says how long it is, if that.
+// unreplayable gives the request a body that cannot be read again. A length of -1 means unknown.
 func unreplayable(r *http.Request, body io.Reader, length int64) *http.Request {
 	r.Body, r.GetBody, r.ContentLength = io.NopCloser(body), nil, length
 	return r
@@ -56,7 +56,7 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 			assert.Contains(t, log.String(), `level=WARN msg="request failed"`)
 			assert.Contains(t, log.String(), `reason="its body can be sent only once"`)
 
-			// What it said is obeyed by the next one all the same.
+			// The 429 was returned, but the next request waits as it asked.
 			next := send(transport, newMessage(t))
 			assertStatus(t, http.StatusOK, next)
 			assertTook(t, time.Second, next.took)
@@ -109,11 +109,11 @@ func TestABodyThatCannotBeHadAgainIsAnErrorAndTheNextRequestGoes(t *testing.T) {
 	})
 }
 
-// counted counts how much of it was read.
+// counted counts the bytes that were read.
 type counted struct {
 	io.Reader
 	read  int
-	ended bool // its end has been read
+	ended bool // Read has returned io.EOF
 }
 
 func (c *counted) Read(p []byte) (int, error) {

@@ -16,14 +16,15 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// A request is cancelled after a second, at the place where it is held up for much longer, with two more behind it.
+// One request is cancelled after a second, while it waits for much longer. Two more requests wait behind it and must be
+// sent.
 func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	slow := discordsim.Fault{Nth: []int{1}, Delay: 5 * time.Second}
 	slowBody := discordsim.Fault{Nth: []int{1}, BodyDelay: 5 * time.Second}
 	ban := discordsim.EdgeBan{Until: 5 * time.Second}
 	unlimited := everything(discordsim.Unlimited())
-	taken := func(config discordsim.Config) discordsim.Config { // by others, at the very beginning
+	taken := func(config discordsim.Config) discordsim.Config { // other clients use the limit at the start
 		config.Foreign = []discordsim.ForeignUse{{
 			Request: discordsim.Request{
 				Method: http.MethodPatch, Path: "/channels/1", Authorization: authorization, Fields: []string{"name"},
@@ -39,7 +40,7 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	for name, c := range map[string]struct {
 		config discordsim.Config
 		global int
-		ahead  int // requests before it
+		ahead  int // number of requests before it
 	}{
 		"while the route is discovered":    {config: everything(discordsim.Fixed(5, time.Second), slow), ahead: 1},
 		"in its bucket's queue":            {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 1},
@@ -94,7 +95,7 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// The context ends after the permission to send was given and before anything was sent.
+// The context ends after the limiter has let the request leave, and before it is sent.
 func TestARequestCancelledOnTheWayOutGivesItsPermitBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -125,8 +126,8 @@ func TestARequestCancelledBeforehandIsNotSent(t *testing.T) {
 	assert.Empty(t, below.requests())
 }
 
-// http.Client ends a request by its context, and by the deprecated Request.Cancel, which the transport leaves to the
-// base.
+// A client's timeout cancels the request's context. http.Client can also set the deprecated Request.Cancel, which the
+// transport leaves to the base.
 func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	t.Parallel()
 	ok := answer(http.StatusOK, "")
@@ -148,7 +149,7 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	late429 := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { r, _ := io.Pipe(); return r }, "X-RateLimit-Scope: user", "Retry-After: 1")
 	for name, c := range map[string]struct {
 		below  func(t *testing.T) http.RoundTripper
-		ahead  bool // another request is under way
+		ahead  bool // another request is in flight
 		change func(r *http.Request)
 	}{
 		"behind a request that is under way": {below: sim(everything(discordsim.Fixed(1, time.Second), slow)), ahead: true},
@@ -194,7 +195,8 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	}
 }
 
-// Only the context ends a wait. Request.Cancel is deprecated, and http.Transport heeds it.
+// Only the context ends a wait in the queue. The deprecated Request.Cancel ends an attempt, because http.Transport
+// obeys it.
 func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]discordsim.Fault{"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute}} {

@@ -22,12 +22,12 @@ const (
 	roomLeft   = "X-RateLimit-Remaining: 4"
 )
 
-// refusal429 is a 429 that is put together by hand.
+// refusal429 returns a 429 with this body and these header lines, in addition to a JSON Content-Type.
 func refusal429(body string, header ...string) func(*http.Request) (*http.Response, error) {
 	return answer(http.StatusTooManyRequests, body, append([]string{"Content-Type: application/json"}, header...)...)
 }
 
-// limitHeaders name a bucket of five per second; the lines that follow replace or add to it.
+// limitHeaders describe a bucket of five requests per second. The lines in more add to them or replace them.
 func limitHeaders(remaining string, more ...string) []string {
 	return append([]string{"X-RateLimit-Bucket: abc", "X-RateLimit-Limit: 5", remaining, "X-RateLimit-Reset-After: 1"}, more...)
 }
@@ -99,7 +99,7 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 			transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
 			first := send(transport, newMessage(t))
 			synctest.Wait()
-			queued := send(transport, newMessage(t)) // behind it, when nobody knew of the refusal
+			queued := send(transport, newMessage(t)) // it is queued while the refusal is not known yet
 			for _, c2 := range []*call{first, queued} {
 				var tooLong *ratelimits.TooLongError
 				require.ErrorAs(t, c2.wait().err, &tooLong)
@@ -116,8 +116,8 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 	}
 }
 
-// A 429 that says "wait nothing" again and again is asked less and less often. Answered at once each time it would be
-// an endless loop, each turn of which Discord counts as an invalid request.
+// A server repeats a 429 that asks for no wait at all. The transport must repeat the request at growing intervals:
+// Discord counts each refusal as an invalid request.
 func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]func(*http.Request) (*http.Response, error){
@@ -143,7 +143,7 @@ func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 	}
 }
 
-// newCallback is the answer to an interaction; the number makes it another one.
+// newCallback returns a response to interaction i. Each i has a token of its own.
 func newCallback(t *testing.T, i int) *http.Request {
 	t.Helper()
 	r := newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/interactions/%d/aW50ZXJhY3Rpb246MTp4%d/callback", i, i), `{"type":1}`)
@@ -179,8 +179,8 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 	}
 }
 
-// The edge refuses a callback again and again and never says for how long. Whoever keeps on asking does so less and
-// less often, and everybody else waits.
+// The edge refuses every callback and never says for how long. Its hold must grow with each refusal, so that a caller
+// who keeps sending callbacks reaches the edge less and less often.
 func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Edge: []discordsim.EdgeBan{{From: 0, Until: time.Hour, Silent: true}}})

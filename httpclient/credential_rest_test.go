@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// toHook is a message to a webhook, without an Authorization.
+// toHook returns a message to a webhook, without an Authorization.
 func toHook(t *testing.T) *http.Request {
 	t.Helper()
 	return as(newRequest(t, http.MethodPost, webhook, "{}"), "")
@@ -61,7 +61,7 @@ func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {
 	}
 }
 
-// What another server thinks of a token is no more than that server's business.
+// A 401 of another server must not stop the token at Discord.
 func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(unauthorized),
@@ -71,7 +71,7 @@ func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
 				assertStatus(t, http.StatusUnauthorized, send(transport, to(t, "https://compatible.example", r)))
 			}
 		}
-		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1))) // Discord's own counts
+		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1))) // Discord's own 401 counts
 		require.ErrorAs(t, send(transport, posting(t, 1)).wait().err, new(*httpclient.CredentialError))
 	})
 }

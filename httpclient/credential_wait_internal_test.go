@@ -16,7 +16,8 @@ type answering func(r *http.Request) *http.Response
 
 func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// Whoever waits is granted, cancelled, stopped with its credential, or cut off, and is not remembered after that.
+// A wait ends when it is granted, cancelled or cut off, or when its credential is stopped. Afterwards nothing of it may
+// be kept.
 func TestNobodyIsRememberedWhoDoesNotWaitAnyMore(t *testing.T) {
 	t.Parallel()
 	base := answering(func(r *http.Request) *http.Response {

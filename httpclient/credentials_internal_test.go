@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// asking is a request with this Authorization, to this path.
+// asking returns the credential of a request with this Authorization to this path.
 func asking(t *testing.T, c *credentials, authorization, method, path string) *credential {
 	t.Helper()
 	route, err := routes.Match(method, path)
@@ -25,7 +25,7 @@ func asking(t *testing.T, c *credentials, authorization, method, path string) *c
 	return &asking
 }
 
-// answeredWith sends the request and takes in Discord's answer.
+// answeredWith records a response of Discord's with this status.
 func (c *credential) answeredWith(status int) {
 	c.answered(&http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{"Via": {"1.1 google"}}}, time.Now())
 }
@@ -35,13 +35,14 @@ func webhookPost(t *testing.T, c *credentials, i int) *credential {
 	return asking(t, c, "", http.MethodPost, "/webhooks/1/token"+strconv.Itoa(i))
 }
 
-// A process that works with the tokens of many users sees them come and expire, all the time.
+// A process that works with the tokens of many users meets new tokens all the time. The memory for them must be
+// bounded.
 func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredentials(nil, nil)
 		time.Sleep(time.Second)
-		const works = 100 // so many that chance does not spare them all
+		const works = 100 // enough that random eviction does not spare all of them
 		for i := range works {
 			asking(t, c, fmt.Sprint("Bot ", i), http.MethodGet, "/users/@me").answeredWith(http.StatusOK)
 		}

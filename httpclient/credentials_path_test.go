@@ -68,7 +68,7 @@ func TestRestingCredentialsAreTheHundredThatRestLongest(t *testing.T) {
 	})
 }
 
-// The id alone is no secret: it is the bot's Authorization that was refused.
+// The path names the webhook by its id, without a token, so the 401 refuses the bot's Authorization.
 func TestA401OfAWebhookByItsIdIsAboutTheAuthorization(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := byCredential(http.StatusUnauthorized, `{"code":0}`, func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
@@ -98,8 +98,8 @@ func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 	assert.Equal(t, "CredentialKind(-1)", httpclient.CredentialKind(-1).String())
 }
 
-// net/http sends a header whatever the case of its name, and so this token is one: its buckets, its global limit and
-// its 401s are its own.
+// net/http sends a header however its name is capitalized. So the token in it must have its own buckets, its own global
+// limit and its own 401s.
 func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"),
@@ -131,7 +131,7 @@ func TestAnAuthorizationIsLeftOutHoweverItsNameIsSpelled(t *testing.T) {
 	assert.Empty(t, below.requests()[0].request.Header)
 }
 
-// http.Client makes it of a name and a password in the URL, which a proxy asks for.
+// http.Client makes this header from a name and a password in the URL. A proxy may ask for it.
 func TestABasicAuthorizationIsKeptWhereThePathHasAToken(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, ""))
@@ -199,7 +199,7 @@ func TestA404OfAnInteractionStopsNothing(t *testing.T) {
 		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodPatch, http.MethodDelete} {
 			inBubble(t, method+" "+path, func(t *testing.T) {
 				transport := newTransport(t, newScript(answer(http.StatusNotFound, `{"code":10015}`)))
-				for range 3 { // a follow-up comes too early, before the callback has been taken in
+				for range 3 { // a follow-up may come before Discord has processed the callback
 					assertStatus(t, http.StatusNotFound, send(transport, newRequest(t, method, path, "")))
 				}
 			})

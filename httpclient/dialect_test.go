@@ -19,8 +19,8 @@ import (
 
 const other = "https://api.example"
 
-// speakBusy is a dialect in which every response with "Busy: true", and a 403 with the body "busy", refuses for 10 s. A
-// 429 does not.
+// speakBusy is a dialect. A response with "Busy: true" or a 403 with the body "busy" refuses for 10 s; a 429 does not
+// refuse.
 func speakBusy(status int, header http.Header, body []byte) ratelimits.Response {
 	r := ratelimits.Response{Status: status}
 	if header.Get("Busy") == "true" || status == http.StatusForbidden && string(body) == "busy" {
@@ -29,7 +29,7 @@ func speakBusy(status int, header http.Header, body []byte) ratelimits.Response 
 	return r
 }
 
-// withOther limits the server api.example, which speaks a dialect.
+// withOther limits the server api.example with this dialect, and discord.example without one.
 func withOther(dialect httpclient.Dialect) []httpclient.Option {
 	return []httpclient.Option{
 		httpclient.WithHosts(func(host string) (string, bool) {

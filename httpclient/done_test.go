@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// requestsDone notes what became of requests.
+// requestsDone records the events of the Done hook.
 type requestsDone struct{ list []httpclient.DoneEvent }
 
 func (d *requestsDone) hooks() httpclient.Hooks {
@@ -44,7 +44,7 @@ func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 		require.NoError(t, e.Err)
 		assert.Equal(t, c.took, e.Took)
 		assert.Equal(t, 3*below.takes+300*time.Millisecond, e.Sent)
-		pause := e.Waited - 700*time.Millisecond - 1700*time.Millisecond // the 429 asks for 2 s from its headers on
+		pause := e.Waited - 700*time.Millisecond - 1700*time.Millisecond // the 429 asks for 2 s from the arrival of its headers
 		assert.InDelta(t, time.Second, pause, float64(250*time.Millisecond+slack))
 		assert.Zero(t, e.Overhead(), "nothing else takes time in virtual time")
 	})
@@ -64,7 +64,7 @@ func TestOverheadIsTheTimeThatNobodyWaitedFor(t *testing.T) {
 	})
 }
 
-// A limiter around a manager passes on how long that has let the request wait; it must not count twice.
+// A limiter around a manager reports the manager's wait as its own. Done must count that wait once.
 func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		manager := buckets.NewRESTBucketManager()

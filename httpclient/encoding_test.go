@@ -17,8 +17,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// encodings are what servers make of a body for whoever says that he accepts them. net/http takes gzip off only if it
-// has asked for it by itself.
+// encodings are what servers use when a request has an Accept-Encoding. net/http decodes gzip only if it has added that
+// header itself.
 var encodings = []struct {
 	header string
 	writer func(io.Writer) io.WriteCloser
@@ -26,7 +26,7 @@ var encodings = []struct {
 	{"gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }},
 	{" X-GZIP", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }},
 	{"deflate", func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }},
-	{"Deflate", func(w io.Writer) io.WriteCloser { // without a frame
+	{"Deflate", func(w io.Writer) io.WriteCloser { // raw deflate, without the zlib frame
 		raw, err := flate.NewWriter(w, flate.BestSpeed)
 		if err != nil {
 			panic(err)
@@ -40,7 +40,7 @@ type unencoded struct{ io.Writer }
 
 func (unencoded) Close() error { return nil }
 
-// inEncodings runs a test with each encoding: encoded returns an answer whose body is encoded.
+// inEncodings runs a test for each encoding. encoded returns an answer with an encoded body, and that body.
 func inEncodings(t *testing.T, test func(t *testing.T, encoded func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string))) {
 	t.Helper()
 	for _, e := range encodings {
@@ -89,7 +89,7 @@ func TestAnEncodedPageOfAProxyStopsNothing(t *testing.T) {
 func TestTheBodyOfA429CountsWhenItIsEncoded(t *testing.T) {
 	t.Parallel()
 	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
-		// A compatible server: no scope, no bucket.
+		// A compatible server, whose 429 has neither scope nor bucket.
 		refusing, _ := encoded(http.StatusTooManyRequests, `{"message":"You are being rate limited.","retry_after":0.3,"global":false}`, "Retry-After: 1")
 		transport := newTransport(t, newScript(refusing, answer(http.StatusOK, "{}")))
 		first := send(transport, posting(t, 1))
@@ -114,7 +114,7 @@ func TestAnEncoded429ThatIsReturnedIsAsItCame(t *testing.T) {
 	})
 }
 
-// What cannot be decoded here is judged by the status and the header.
+// If the body's encoding is not known, status and headers decide.
 func TestAnErrorInAnEncodingThatIsNotKnownIsJudgedByItsHeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const raw = "\x8b\x00\x80{}\x03"

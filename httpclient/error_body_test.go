@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// lateErrors are errors whose body says whose credential is refused.
+// lateErrors are error responses whose body says which credential is refused.
 var lateErrors = map[string]struct {
 	status       int
 	body         string
@@ -49,14 +49,14 @@ func TestALateBodyOfAnErrorDelaysNoResponse(t *testing.T) {
 	}
 }
 
-// lookup returns why a request is not sent.
+// lookup sends a request that must not leave, and returns the error.
 func lookup(t *testing.T, transport *httpclient.Transport, method, path string) (stopped *httpclient.CredentialError) {
 	t.Helper()
 	require.ErrorAs(t, send(transport, as(newRequest(t, method, path, ""), bad)).wait().err, &stopped)
 	return stopped
 }
 
-// Many callers close the body of an error and look at its status only, or decode what they need of it.
+// Many callers close an error's body unread, or read only a part. The transport must see the whole body all the same.
 func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range lateErrors {

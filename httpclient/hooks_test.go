@@ -71,7 +71,7 @@ func TestFailuresAreLoggedForDebugging(t *testing.T) {
 	})
 }
 
-// Who reports errors into a channel uses the very bucket that the error came from.
+// A hook that reports errors into a channel may use the same bucket as the failed request.
 func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
@@ -90,7 +90,7 @@ func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 	})
 }
 
-// A panic of the caller's own function goes on to the caller, and takes nothing with it.
+// A panic in a caller's function must reach the caller and leave no permit or body behind.
 func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 	t.Parallel()
 	boom := func() { panic("boom") }
@@ -107,13 +107,13 @@ func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 	} {
 		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
 			if name == "GetBody" && status == http.StatusOK || name == "done hook" && status != http.StatusOK {
-				continue // it is asked for only when the request is repeated; the hook is called when it is not
+				continue // GetBody is called only before a retry, the hook only without one
 			}
 			inBubble(t, name+" "+http.StatusText(status), func(t *testing.T) {
 				var requests, responses ledger
 				below := newScript(answerWith(status, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) },
 					"X-RateLimit-Scope: user", "Retry-After: 1"))
-				transport := newTransport(t, below, httpclient.WithHooks(c.hooks)) // which looks at what is held in the end
+				transport := newTransport(t, below, httpclient.WithHooks(c.hooks)) // newTransport checks at the end that nothing is held
 				r := newMessage(t)
 				r.Body = requests.open(r.Body)
 				if c.getBody != nil {
@@ -134,7 +134,7 @@ func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 
 type contextKey struct{}
 
-// contexts is a handler of a log that notes of which request each line is.
+// contexts is a log handler that records which request each line belongs to.
 type contexts struct {
 	slog.Handler
 	mu    sync.Mutex
@@ -155,7 +155,7 @@ func (c *contexts) tell(what string, ctx context.Context) {
 	c.lines = append(c.lines, what+" of "+name)
 }
 
-// Also those of the manager, although it has a context of its own for each wait.
+// The manager derives its own context for each wait; its hooks and logs must have the request's values, too.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"), answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
@@ -203,7 +203,7 @@ func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
 	})
 }
 
-// Whatever becomes of one callback, the others do not wait for it.
+// One callback fails, is slow or is refused. Other callbacks must not wait for it.
 func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 	t.Parallel()
 	first := []int{1}
@@ -232,7 +232,7 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 			for i := range 20 {
 				if i == 10 {
-					time.Sleep(100 * time.Millisecond) // when the trouble is known
+					time.Sleep(100 * time.Millisecond) // by then the transport knows of the trouble
 				}
 				other := send(transport, newCallback(t, i+1))
 				assertStatus(t, http.StatusOK, other)

@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// to returns the request with another address.
+// to returns the request with the scheme and host of address.
 func to(t *testing.T, address string, r *http.Request) *http.Request {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -29,7 +29,7 @@ func to(t *testing.T, address string, r *http.Request) *http.Request {
 	return r
 }
 
-// address returns a URL that is parsed.
+// address returns the parsed URL.
 func address(t *testing.T, raw string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(raw)
@@ -37,7 +37,7 @@ func address(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// listener is a limiter that lets everything go, and remembers what it was asked for.
+// listener is a limiter that lets all requests leave at once and records their servers and routes.
 type listener struct {
 	buckets.Unlimited
 	mu      sync.Mutex
@@ -52,8 +52,8 @@ func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buck
 	return l.Unlimited.AcquireRequest(ctx, r)
 }
 
-// servers sends a request to each address, and returns which servers they were limited for; "-" stands for a request
-// that was passed on.
+// servers sends a request to each address, and returns the server that each was limited for. "-" stands for a request
+// that was not limited.
 func servers(t *testing.T, addresses []string, options ...httpclient.Option) (got []string) {
 	t.Helper()
 	heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))
@@ -106,7 +106,7 @@ func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
 	for want, spellings := range map[string][]string{
 		"proxy":          {"http://proxy", "https://PROXY", "http://proxy:80", "https://proxy:443", "https://proxy.", "http://Proxy.:80", "http://proxy:"},
 		"proxy:8080":     {"http://proxy:8080", "https://proxy.:8080", "http://user:password@PROXY:8080"},
-		"proxy:443":      {"http://proxy:443"}, // which is no server with encryption
+		"proxy:443":      {"http://proxy:443"}, // over http, port 443 is not the default
 		"proxy:80":       {"https://proxy:80"},
 		"[::1]":          {"http://[::1]", "https://[::1]:443"},
 		"[::1]:1":        {"http://[::1]:1"},
@@ -116,7 +116,7 @@ func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
 	}
 }
 
-// Without a host it would be the server "", which is Discord.
+// A request without a host must not count as one to the server "", which is Discord.
 func TestARequestToNoHostIsNobodys(t *testing.T) {
 	t.Parallel()
 	add := httpclient.WithHosts(func(host string) (string, bool) { return host, true })
@@ -131,7 +131,7 @@ func TestARequestToNoHostIsNobodys(t *testing.T) {
 	assert.Zero(t, transport.Manager().Stats().Granted)
 }
 
-// What a server calls itself is the Host header; where a request is sent is the URL.
+// The URL says where a request is sent. The Host header does not, so it must not decide about limits.
 func TestTheHostHeaderDoesNotDecideWhoIsLimited(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, "{}"))
@@ -146,13 +146,13 @@ func TestTheHostHeaderDoesNotDecideWhoIsLimited(t *testing.T) {
 	assert.Equal(t, "example.com", below.requests()[1].request.Host)
 }
 
-// What net/http sends is the opaque part of a URL, if it has one.
+// If a URL has an opaque part, net/http sends that instead of the path.
 func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 	t.Parallel()
 	const path = "/api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me"
 	for name, c := range map[string]struct {
 		url  url.URL
-		want string // of the route; empty: there is none
+		want string // of the route; empty: no route
 	}{
 		"path":            {url.URL{Path: "/api/v10/channels/1/messages"}, "PUT /channels/1/messages"},
 		"encoded":         {url.URL{Path: "/api/v10/invites/a/b", RawPath: "/api/v10/invites/a%2Fb"}, "PUT /invites/{code}"},
@@ -205,7 +205,7 @@ func TestMethodsThatAreNotKnownAreLimitedLikeOthers(t *testing.T) {
 	})
 }
 
-// foreign are hosts whose answers say nothing of Discord.
+// foreign are hosts whose responses say nothing about Discord's limits.
 var foreign = []string{
 	"https://cdn.discordapp.com", "https://api.github.com", "https://uploads.example:8443", "http://127.0.0.1:8080", "http://[::1]",
 }
@@ -240,7 +240,7 @@ func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 	}
 }
 
-// Attachments are large and slow, and what fails is the caller's to judge.
+// Attachments are large and slow. Requests to such hosts have no timeout, and the caller decides about failures.
 func TestRequestsToOtherHostsAreNeitherTimedNorRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "{}"))
@@ -255,7 +255,7 @@ func TestRequestsToOtherHostsAreNeitherTimedNorRepeated(t *testing.T) {
 	})
 }
 
-// A path or a method that Discord would not take can be another host's.
+// Another host may accept paths and methods that Discord does not have.
 func TestWhatIsNoRouteOfDiscordsPassesToOtherHosts(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, "{}"))
@@ -316,7 +316,7 @@ func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	assert.Equal(t, []string{"", "mine", "third", "-", ""}, servers(t, addresses, options...), "the latest counts")
 }
 
-// Ingresses and gateways mount a proxy in front of Discord below a path.
+// An ingress or a gateway may serve a proxy for Discord below a path.
 func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 	t.Parallel()
 	for name, bases := range map[string][]string{
@@ -345,7 +345,7 @@ func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 				assertStatus(t, http.StatusOK, send(transport, r))
 				assert.Equal(t, routes.CreateMessage, heard.routes[len(heard.routes)-1].Route(), path)
 			}
-			for _, path := range []string{"/discord", "/discordant/channels/1/messages"} { // which is not below it
+			for _, path := range []string{"/discord", "/discordant/channels/1/messages"} { // neither is below the path of the API
 				r, err := http.NewRequest(http.MethodPost, "http://proxy"+path, nil)
 				require.NoError(t, err)
 				assertStatus(t, http.StatusOK, send(transport, r))

@@ -24,8 +24,8 @@ var hiddenFromAbove = []string{
 	"X-RateLimit-Global", "X-RateLimit-Scope",
 }
 
-// WithoutRateLimitHeaders promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no
-// limit, and nobody else tells the caller how long to stay away.
+// WithoutRateLimitHeaders promises to remove the Retry-After of a 429 that could not be repeated. The Retry-After of a
+// 503 is not about limits, and the caller needs it.
 func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 	t.Parallel()
 	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true", "X-RateLimit-Reset: 1",
@@ -83,7 +83,7 @@ func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
 	assert.Zero(t, edge.Hold, "it does not know")
 }
 
-// turnstile lets requests pass one second apart, and notes what it is told.
+// turnstile lets one request leave each second, and records what it is called with.
 type turnstile struct {
 	mu    sync.Mutex
 	asked []buckets.Request
@@ -142,7 +142,8 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 	})
 }
 
-// The time of the server's clock, by which others who share a limit can tell which answer is the latest.
+// The limiter gets X-RateLimit-Reset, a time of the server's clock. Processes that share a limit compare it to find the
+// latest response.
 func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))
@@ -185,7 +186,8 @@ func mustMatch(t *testing.T) routes.CompiledRoute {
 	return route
 }
 
-// A limiter that does nothing must not turn a refusal into a loop: Discord bans an address for ten thousand of them.
+// A limiter that never waits must not turn a refusal into a loop: Discord bans an IP address after ten thousand of
+// them.
 func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"))
@@ -203,7 +205,7 @@ func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 	})
 }
 
-// inert is a limiter that lets messages wait for a second, and then either leave or wait for the end of their context.
+// inert is a limiter where a message waits for a second, and then leaves or waits until its context ends.
 type inert struct{ leaves bool }
 
 func (l inert) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {

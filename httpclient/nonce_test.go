@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// nonceOf returns the nonce of a message that has to be enforced, and what is left of the message.
+// nonceOf asserts that a message has enforce_nonce, and returns its nonce and its other fields.
 func nonceOf(t *testing.T, body string) (nonce string, rest map[string]any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(body), &rest), body)
@@ -137,7 +137,7 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 	}
 }
 
-// What a limit has refused was not created, however long it waited for that.
+// A 429 means that the message was not created. So the time limit for retries must not include the wait after it.
 func TestTheTimeForRetriesBeginsWhenAMessageMayHaveBeenCreated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "150"), fail(lostConnection()), answer(http.StatusOK, "{}"))

@@ -74,7 +74,8 @@ func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 	}
 }
 
-// With every option at every extreme a request whose first attempt fails ends, in time, with an answer or a reason.
+// Every option has an extreme value, and the first attempt of the request fails. The request must end in time, with a
+// response or an error that says why.
 func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	t.Parallel()
 	options := map[string]httpclient.Option{

@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// assertRedacted asserts that an error, and all that it wraps, shows no secret.
+// assertRedacted asserts that neither the error nor any error that it wraps shows a secret.
 func assertRedacted(t *testing.T, err error) {
 	t.Helper()
 	assertNoSecretIn(t, err)
@@ -39,13 +39,13 @@ func assertRedacted(t *testing.T, err error) {
 	}
 }
 
-// isA reports whether there is an error of that type in the chain.
+// isA reports whether the chain of err contains an error of type E.
 func isA[E error](err error) bool {
 	var target E
 	return errors.As(err, &target)
 }
 
-// What http.Client makes of our errors contains the address, and that the token of a webhook.
+// The errors that http.Client returns contain the whole address, and so the token of a webhook.
 func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 	t.Parallel()
 	lost := lostConnection()
@@ -146,7 +146,7 @@ func TestRedactHidesSecretsOfURLs(t *testing.T) {
 	}
 }
 
-// Who asks what kind of error it is gets the same answer.
+// errors.Is and errors.As must find the same errors as before.
 func TestRedactedErrorsAreWhatTheyWere(t *testing.T) {
 	t.Parallel()
 	const address = "https://discord.com/webhooks/1/" + webhookSecret

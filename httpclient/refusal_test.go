@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// watcher is a limiter that lets everything go, and notes when it is told what.
+// watcher is a limiter that lets all requests leave at once, and records its calls with their times.
 type watcher struct {
 	start time.Time
 	told  []telling
@@ -98,7 +98,7 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	})
 }
 
-// It may take longer than anybody waits for what it says.
+// The body of a 429 may come after the wait that it asks for.
 func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 	t.Parallel()
 	const precise = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
@@ -116,7 +116,7 @@ func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 			below := newScript(answerSlowly(http.StatusTooManyRequests, c.text, c.delay,
 				"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
 			r := newMessage(t)
-			r.GetBody = nil // it can be sent only once
+			r.GetBody = nil // the body can be sent only once
 			sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r)
 			assertStatus(t, http.StatusTooManyRequests, sent)
 			assert.Equal(t, c.text, sent.body)
@@ -125,7 +125,7 @@ func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 	}
 }
 
-// What is read of it goes on in the background, and ends with it.
+// The transport reads the body in the background. Closing the body must end that.
 func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
@@ -161,7 +161,7 @@ func TestAResetLiftsAPlaceToo(t *testing.T) {
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1)))
 		transport.ResetCredential(bad)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1"))) // the first of them again
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1"))) // the first 401 again: the reset has cleared the count
 		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)), send(transport, posting(t, 2)))
 	})
 }
@@ -182,7 +182,7 @@ func TestA401UnderWayAtAResetStopsNothing(t *testing.T) {
 	}
 }
 
-// lifted is a limiter that counts how often its holds were lifted.
+// lifted is a limiter that counts the calls of LiftHolds.
 type lifted struct {
 	buckets.Unlimited
 	times int
@@ -218,18 +218,18 @@ func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
 		transport.LiftHolds()
 		assert.Equal(t, 1, limiter.times)
 		assertStatus(t, http.StatusOK, all()...)
-		newTransport(t, below).LiftHolds() // of a manager
+		newTransport(t, below).LiftHolds() // the limiter is a manager here
 	})
 }
 
-// limiting is a limiter of somebody else's, which has no holds of its own.
+// limiting is a limiter of another type, without holds of its own.
 type limiting struct{ buckets.Unlimited }
 
 func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "120"), refuse("user", "3"), answer(http.StatusOK, "{}"))
 		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
-		transport.LiftHolds() // of nobody
+		transport.LiftHolds() // nothing is held yet
 		waiting := send(transport, newMessage(t))
 		time.Sleep(time.Second)
 		transport.LiftHolds()
@@ -238,7 +238,7 @@ func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 	})
 }
 
-// What was refused before holds were lifted is in no row with what is refused afterwards.
+// A 429 before LiftHolds and one after it must not count as consecutive.
 func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		again := refuse("user", "0")
@@ -252,7 +252,7 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 	})
 }
 
-// Retry-After counts from when the server answered, and a body can take a while.
+// A body may come long after its headers. Retry-After counts from the headers.
 func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]httpclient.Option{"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})}} {

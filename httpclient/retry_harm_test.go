@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// outcome of a request whose first attempt fails, in every way in which it may have been carried out.
+// assertRepeated asserts whether a request is repeated after each failure that may come after Discord has processed it.
 func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...httpclient.Option) {
 	t.Helper()
 	for name, failure := range map[string]func(*http.Request) (*http.Response, error){
@@ -57,7 +57,7 @@ func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 		context func(context.Context) context.Context
 		options []httpclient.Option
 		post    bool // POST and PATCH are repeated
-		put     bool // PUT is
+		put     bool // PUT is repeated
 	}{
 		"nothing":                 {plain, nil, false, true},
 		"by the context":          {with, nil, true, true},
@@ -127,7 +127,8 @@ func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
 	}
 }
 
-// What Discord makes of a nonce in a form with files is not looked at, so it is not relied on.
+// The transport does not look for a nonce in a form with files, because it is not known what Discord does with one
+// there.
 func TestAnUploadIsNotRepeatedForItsNonce(t *testing.T) {
 	t.Parallel()
 	assertRepeated(t, false, func() *http.Request {
@@ -186,10 +187,10 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 				r.Body = bodies.open(r.Body)
 			}
 			length := r.ContentLength
-			if length < 0 { // it is known once the body has been read
+			if length < 0 { // the length is known once the body has been read
 				length = int64(len(c.want))
 			}
-			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r)) // exactly as long
+			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r)) // the body is exactly as long as the bound
 			require.Len(t, below.requests(), 4)
 			for i, a := range below.requests() {
 				assert.Equal(t, c.want, a.body, "attempt %d", i)
@@ -233,7 +234,7 @@ func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAFailure(t *testing.T) {
 	}
 }
 
-// Whether a message has a nonce is read from its body, which may come from anywhere.
+// The transport reads a body to find a nonce in it, but must not wait for a body that does not come or never ends.
 func TestABodyThatCannotBeLookedAtIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]func() io.ReadCloser{

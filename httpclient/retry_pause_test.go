@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// pauses returns the times between what was sent.
+// pauses returns the times between the requests that were sent.
 func pauses(s *script) []time.Duration {
 	var between []time.Duration
 	requests := s.requests()
@@ -193,7 +193,7 @@ func TestAPauseEndsWithTheContextAndWithTheTransport(t *testing.T) {
 	}
 }
 
-// A failure that the caller or the end brought about is not worth another attempt.
+// A request must not be repeated if its failure came from the caller's context or from Close.
 func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, ""))
@@ -210,13 +210,13 @@ func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 		last := send(transport, getChannel(t))
 		time.Sleep(time.Second)
 		require.NoError(t, transport.Close())
-		assertStatus(t, http.StatusBadGateway, last) // what is under way is not cut off
+		assertStatus(t, http.StatusBadGateway, last) // Close does not cut off a request in flight
 		assert.Equal(t, "last", last.body)
 		assert.Len(t, below.requests(), 2)
 	})
 }
 
-// The time in the queue before another attempt counts.
+// The time that a retry spends in the queue counts toward the time for retries.
 func TestNoAttemptIsBegunAfterTheTimeForRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 180")...)

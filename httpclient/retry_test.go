@@ -22,7 +22,7 @@ import (
 
 const channel = "/api/v10/channels/1"
 
-// getChannel is a request that does no harm when it is carried out twice.
+// getChannel returns a request that does no harm when it is carried out twice.
 func getChannel(t *testing.T) *http.Request {
 	t.Helper()
 	return newRequest(t, http.MethodGet, channel, "")
@@ -93,7 +93,7 @@ func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
 				}
 				assert.Len(t, below.requests(), 1)
 				assert.Zero(t, c.took)
-				if c.err != nil { // the very error, as nothing was tried
+				if c.err != nil { // the error is not wrapped, because nothing was repeated
 					assert.NotErrorAs(t, c.err, new(*httpclient.RetryError))
 					_, want := failure(r)
 					assert.ErrorContains(t, c.err, want.Error())
@@ -214,7 +214,7 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 	}
 }
 
-// Nobody listens at the address of a server that was closed.
+// The server has closed, so nothing listens at its address.
 func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -236,7 +236,7 @@ func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 	assert.Zero(t, transport.Manager().Stats().Lost)
 }
 
-// The time that is left for retries is no reason to wait longer than is allowed.
+// A retry must not wait longer than the max rate limit, even if there is more time for retries.
 func TestARetryWaitsNoLongerThanTheMaxRateLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
@@ -250,7 +250,7 @@ func TestARetryWaitsNoLongerThanTheMaxRateLimit(t *testing.T) {
 	})
 }
 
-// Refusals are always repeated within the max rate limit; a failure before one changes nothing about that.
+// A refusal is always repeated within the max rate limit, also when a failure came before.
 func TestARefusalAfterAFailureIsRepeatedWheneverItSays(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""), refuse("user", "150"), answer(http.StatusOK, "done"))
@@ -260,7 +260,7 @@ func TestARefusalAfterAFailureIsRepeatedWheneverItSays(t *testing.T) {
 	})
 }
 
-// A caller who does not want to wait is told so, and not that the time for retries is over.
+// If a retry would wait too long for the caller, the error must say that, not that the time for retries is over.
 func TestARetryThatWouldWaitTooLongForTheCallerIsNotOutOfTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(oneLeft(), answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))
@@ -277,7 +277,7 @@ func TestARetryThatWouldWaitTooLongForTheCallerIsNotOutOfTime(t *testing.T) {
 	})
 }
 
-// Discord remembers a nonce for minutes only: after that the same message would be a second one.
+// Discord remembers a nonce only for minutes. After that, a retry would create a second message.
 func TestANonceIsNotReliedOnForLong(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""), refuse("shared", "150"), answer(http.StatusOK, "twice"))
@@ -288,7 +288,7 @@ func TestANonceIsNotReliedOnForLong(t *testing.T) {
 	})
 }
 
-// slow is a limiter that cannot tell how long its second lease will take.
+// slow is a limiter that lets the second request wait for three minutes without predicting it.
 type slow struct{ turnstile }
 
 func (l *slow) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {

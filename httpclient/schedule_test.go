@@ -26,13 +26,13 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// play is one random schedule for the whole library: a load, a server and what goes wrong, all of it drawn beforehand
-// so that it can be shrunk and repeated.
+// play is one random schedule for the whole library: requests, a server, and faults. All is drawn before it starts, so
+// that a play can be shrunk and repeated.
 type play struct {
 	seed      uint64
 	requests  int
 	channels  int
-	spread    time.Duration // over which the requests arrive
+	spread    time.Duration // time over which the requests arrive
 	quota     discordsim.Quota
 	latency   time.Duration // round trip
 	jitter    time.Duration
@@ -42,11 +42,11 @@ type play struct {
 	ordered   bool
 	troubles  int // percent of the requests that end in a server error or without an answer
 	world     string
-	poll      time.Duration // of the garbage collector
-	closeAt   time.Duration // 0: at the end
-	skew      time.Duration // of the server's clock
-	late      time.Duration // how late timers are, at most
-	extreme   string        // an option at its extreme, "": none
+	poll      time.Duration // poll period of the garbage collector
+	closeAt   time.Duration // when the transport is closed, 0: at the end
+	skew      time.Duration // offset of the server's clock
+	late      time.Duration // the most that a timer is late
+	extreme   string        // name of the option that has an extreme value, "": none
 }
 
 var onlyWorld = flag.String("world", "", "play in this world only")
@@ -72,7 +72,7 @@ func drawPlay(t *rapid.T) play {
 		spread:    ms(0, 100, 3000),
 		quota:     quota,
 		latency:   ms(20, 1, 100, 400),
-		jitter:    ms(1, 10, 100), // never none: at one and the same moment nobody can tell what was known before what
+		jitter:    ms(1, 10, 100), // never 0: if two events have the same time, their order does not show what the client knew
 		global:    rapid.SampledFrom([]int{50, 10, 3}).Draw(t, "global"),
 		cancelled: percent("cancelled"),
 		deadlines: percent("deadlines"),
@@ -87,13 +87,13 @@ func drawPlay(t *rapid.T) play {
 	}
 }
 
-// outcomes counts what became of the requests.
+// outcomes counts the outcomes of requests.
 type outcomes struct {
 	started                                     atomic.Int64
 	answered, refused, cancelled, closed, broke atomic.Int64
 
 	mu      sync.Mutex
-	problem string // the first that was noticed
+	problem string // the first problem that was noticed
 }
 
 func (o *outcomes) complain(format string, arguments ...any) {
@@ -105,7 +105,7 @@ func (o *outcomes) complain(format string, arguments ...any) {
 // bodyPatience is how long the caller waits for the end of a body.
 const bodyPatience = 10 * time.Second
 
-// note takes down one outcome. One that was required to be an answer is a problem if it is an error.
+// note records one outcome. It is a problem if a required response is an error.
 func (o *outcomes) note(r sent, response *http.Response, err error) {
 	took := time.Since(r.at)
 	if err == nil {
@@ -145,10 +145,10 @@ func (o *outcomes) note(r sent, response *http.Response, err error) {
 	}
 }
 
-// patience is how long a play may last in virtual time. Whoever waits longer waits for ever.
+// patience is how long a play may last in virtual time. A request that takes longer counts as waiting for ever.
 const patience = 2 * time.Hour
 
-// run plays it in virtual time and returns what is wrong with the result, "" if nothing is.
+// run runs the play in virtual time. It returns the first problem, or "" if there is none.
 func (p play) run(t *testing.T) (problem string) {
 	synctest.Test(t, func(t *testing.T) {
 		problem = p.inBubble(t)
@@ -212,7 +212,7 @@ func (p play) inBubble(t *testing.T) string {
 	return ""
 }
 
-// avoidable are the refusals that the client is to blame for.
+// avoidable returns the refusals that the client could have avoided.
 func avoidable(events []discordsim.Event) []discordsim.Event {
 	return slices.DeleteFunc(events, func(e discordsim.Event) bool { return e.Verdict != discordsim.Avoidable })
 }
@@ -231,9 +231,9 @@ func last(events []discordsim.Event, n int) string {
 type sent struct {
 	*http.Request
 	at       time.Time
-	wants    int           // the status of its answer; 0: whatever
-	within   time.Duration // the answer may take; 0: whatever
-	required bool          // nothing may keep it from being answered
+	wants    int           // the status of its response; 0: any
+	within   time.Duration // longest time that the response may take; 0: any
+	required bool          // the request must get a response
 }
 
 // send sends the requests and waits for all outcomes.
@@ -279,8 +279,8 @@ func (p play) send(transport *Transport, o *outcomes) {
 	all.Wait()
 }
 
-// storm sends all requests at once and cancels all that are left, several times. Whoever comes afterwards must be
-// served.
+// storm sends all requests at once and then cancels all that still wait, several times. Requests that come afterwards
+// must be served.
 func (p play) storm(transport *Transport, o *outcomes, one func(context.Context, context.CancelFunc, int, bool)) {
 	chance := rand.New(rand.NewPCG(p.seed, 4))
 	for range 3 {
@@ -300,9 +300,9 @@ func (p play) storm(transport *Transport, o *outcomes, one func(context.Context,
 	}
 }
 
-// TestWhateverHappensNothingIsLostAndNothingAvoidable plays random schedules through the whole library. To play more of
-// them: go test ./httpclient -run Whatever -rapid.checks=100000 or, in one world only: go test ./httpclient -run
-// Whatever -rapid.checks=10000 -world "block that grows"
+// TestWhateverHappensNothingIsLostAndNothingAvoidable runs random plays through the whole library. To run more of them:
+// go test ./httpclient -run Whatever -rapid.checks=100000 or, in one world only: go test ./httpclient -run Whatever
+// -rapid.checks=10000 -world "block that grows"
 func TestWhateverHappensNothingIsLostAndNothingAvoidable(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlay(rt)
@@ -312,7 +312,7 @@ func TestWhateverHappensNothingIsLostAndNothingAvoidable(t *testing.T) {
 	})
 }
 
-// regressions are plays that went wrong once.
+// regressions are plays that failed once.
 var regressions = map[string]play{
 	"a 429 that named another bucket did not hold the request that it refused": {
 		seed: 2540, requests: 23, channels: 1, spread: 100 * time.Millisecond, quota: discordsim.Sliding(5, 250*time.Millisecond),
@@ -358,7 +358,7 @@ var regressions = map[string]play{
 func TestWhatWentWrongOnceDoesNotAgain(t *testing.T) {
 	for name, p := range regressions {
 		t.Run(name, func(t *testing.T) {
-			for range 20 { // the scheduler has a say, too
+			for range 20 { // the result also depends on the scheduler
 				require.Empty(t, p.run(t))
 			}
 		})

@@ -31,7 +31,7 @@ const (
 	secretRetry   = 4000 // seconds, more than the default maximum
 )
 
-// secretRequests are requests with a token in every place where there can be one.
+// secretRequests returns requests with a token in each place where a token can be.
 func secretRequests(t *testing.T) map[string]*http.Request {
 	t.Helper()
 	requests := map[string]*http.Request{
@@ -48,7 +48,7 @@ func secretRequests(t *testing.T) map[string]*http.Request {
 	return requests
 }
 
-// assertNoSecret asserts that a text repeats no token, and not a part of one either.
+// assertNoSecret asserts that a text contains no token and no part of one.
 func assertNoSecret(t *testing.T, text string) {
 	t.Helper()
 	for _, secret := range []string{"SeCrEt", botSecret[:12], webhookSecret[:7], replySecret[16:24]} {
@@ -57,7 +57,7 @@ func assertNoSecret(t *testing.T, text string) {
 	}
 }
 
-// assertNoSecretIn looks at a value in all the ways in which it can end up in a log.
+// assertNoSecretIn prints values in all the ways that may reach a log, and asserts that no token shows.
 func assertNoSecretIn(t *testing.T, values ...any) {
 	t.Helper()
 	for _, value := range values {
@@ -73,8 +73,8 @@ func TestNoErrorContainsAToken(t *testing.T) {
 		answer  func(*http.Request) (*http.Response, error)
 		options []buckets.Option
 		change  func(*http.Request)
-		again   bool  // the error comes to a request after the first
-		want    error // of this type, nil: of any
+		again   bool  // the second request gets the error
+		want    error // the type of the error, nil: any
 		is      error
 	}{
 		"too long":     {answer: refuse("user", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
@@ -131,7 +131,7 @@ func TestNoErrorContainsAToken(t *testing.T) {
 					assertNoSecretIn(t, err)
 					assertNoSecret(t, err.Error())
 				}
-				synctest.Wait() // fmt takes no locks
+				synctest.Wait() // fmt reads fields without locks, so nothing may run
 				assertNoSecretIn(t, transport, transport.Manager(), transport.Manager().Stats())
 			})
 		}
@@ -161,8 +161,8 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 	})
 }
 
-// Transports below may put the address and the header into their errors, and net/http repeats what a server has
-// answered that is no response, which may be the request.
+// A transport below may put the address and the headers into its errors. If a server sends something that is no HTTP
+// response, net/http quotes it, and it may repeat the request.
 func TestHooksAndLogsShowNoToken(t *testing.T) {
 	t.Parallel()
 	for kind, r := range secretRequests(t) {
@@ -188,7 +188,7 @@ func TestHooksAndLogsShowNoToken(t *testing.T) {
 	}
 }
 
-// net/http sends the opaque part of a URL, so the token is there.
+// net/http sends the opaque part of a URL, which contains the token here.
 func TestHooksSeeNoTokenOfAnOpaqueURL(t *testing.T) {
 	t.Parallel()
 	for _, opaque := range []string{webhook, webhook + "?wait=true", "//discord.com" + webhook, "https://discord.com" + webhook} {
@@ -208,7 +208,7 @@ func TestRedactFindsTheTokenOfAnOpaqueURL(t *testing.T) {
 	assertRedacted(t, httpclient.Redact(&url.Error{Op: "Post", URL: "https:api/webhooks/1/" + webhookSecret, Err: errors.New("no way for " + webhookSecret)}))
 }
 
-// Requests of all kinds wait and are in flight while snapshots are taken.
+// Requests of all kinds wait or are in flight while the manager is printed.
 func TestNoSnapshotContainsAToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
@@ -232,7 +232,7 @@ func TestNoSnapshotContainsAToken(t *testing.T) {
 			assertNoSecretIn(t, transport.Manager().Stats())
 		}
 		assertStatus(t, http.StatusOK, calls...)
-		synctest.Wait() // fmt takes no locks
+		synctest.Wait() // fmt reads fields without locks, so nothing may run
 		assertNoSecretIn(t, transport, transport.Manager())
 	})
 }

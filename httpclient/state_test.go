@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/wire"
 )
 
-// stateOf returns the state of a transport that is closed, or was killed.
+// stateOf returns the state of a transport: the one from its Close if clean is true, else the one of a killed process.
 func stateOf(t *testing.T, transport *httpclient.Transport, clean bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -66,7 +66,7 @@ func FuzzRestoreStateOfATransport(f *testing.F) {
 		defer transport.Close()
 		var b bytes.Buffer
 		require.NoError(t, transport.WriteState(&b))
-		head := b.Bytes()[6 : 6+16+8] // of this transport's key
+		head := b.Bytes()[6 : 6+16+8] // the header with the hash of this transport's key
 		state := wire.EndBlock(append(append(wire.BeginBlock('T', 2), head...), contents...))
 		if transport.RestoreState(bytes.NewReader(state)) == nil {
 			require.NoError(t, transport.WriteState(io.Discard))

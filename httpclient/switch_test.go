@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// echo switches to a protocol that says everything again.
+// echo switches to a protocol that sends back everything it receives.
 func echo(w http.ResponseWriter, _ *http.Request) {
 	conn, both, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -84,7 +84,7 @@ func TestNoTimeoutCutsAConnectionThatWasSwitched(t *testing.T) {
 	})
 }
 
-// tied is a connection of another transport than net/http's, which ends with the context of its request.
+// tied is a connection of a transport other than net/http's. It ends with the context of its request.
 type tied struct {
 	net.Conn
 	context.Context

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// url.Error asks the error that a transport returned, and none that this wraps.
+// url.Error calls Timeout of the error that the transport returns, not of an error that this one wraps.
 func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 	t.Parallel()
 	used := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")...)

@@ -58,7 +58,7 @@ func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
 	}
 }
 
-// roundTripper is a transport below that is a function.
+// roundTripper makes a transport below of a function.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -101,7 +101,7 @@ func TestTheRequestIsNotModified(t *testing.T) {
 			assert.Equal(t, url, *r.URL)
 			assert.Equal(t, header, r.Header)
 			assert.Equal(t, trailer, r.Trailer)
-			// Functions and bodies cannot be compared deeply, the rest can.
+			// Functions and bodies cannot be compared deeply; the other fields can.
 			after := *r
 			before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
 			assert.True(t, reflect.DeepEqual(before, after))
@@ -180,7 +180,7 @@ func TestErrorsOfTheTransportBelowArePassedOnAndTheNextRequestGoes(t *testing.T)
 		transport := newTransport(t, below)
 		start := time.Now()
 		var calls []*call
-		for range 4 { // the first is a probe, the others wait for its outcome
+		for range 4 { // the first is sent alone, the others wait for its outcome
 			calls = append(calls, send(transport, newMessage(t)))
 			synctest.Wait()
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// knowing is a Discord that knows one bot and one webhook, and refuses everybody else.
+// knowing is a Discord that accepts one bot and one webhook, and answers 401 to all other credentials.
 func knowing(r *http.Request) (*http.Response, error) {
 	if r.Header.Get("Authorization") == authorization || strings.HasSuffix(r.URL.Path, webhookSecret) {
 		return answer(http.StatusOK, "{}", "Via: 1.1 google")(r)
@@ -29,7 +29,7 @@ func knowing(r *http.Request) (*http.Response, error) {
 // small is a budget of a hundred invalid responses in ten minutes.
 var small = httpclient.WithBuckets(buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 
-// invent sends requests with invented credentials until the budget refuses one, and returns how many were sent.
+// invent sends requests with invented credentials until the budget rejects one, and returns how many were sent.
 func invent(t *testing.T, transport *httpclient.Transport, request func(i int) *http.Request) int {
 	t.Helper()
 	for i := range 1000 {
@@ -42,7 +42,7 @@ func invent(t *testing.T, transport *httpclient.Transport, request func(i int) *
 	return 1000
 }
 
-// inventions are what a caller without a credential can send.
+// inventions are requests that a caller without a credential can send.
 func inventions(t *testing.T) map[string]func(i int) *http.Request {
 	return map[string]func(i int) *http.Request{
 		"interactions": func(i int) *http.Request {
@@ -80,7 +80,7 @@ func TestInventedCredentialsStopNobodyWhoseOwnHasWorked(t *testing.T) {
 	}
 }
 
-// A success where no credential is needed proves nothing, and one that lies a week back neither.
+// A success proves nothing if its route needs no credential, or if it is a week old.
 func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -99,7 +99,7 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 				transport := newTransport(t, roundTripper(knowing), small)
 				assert.False(t, transport.HasSucceeded(authorization))
 				assertStatus(t, http.StatusOK, send(transport, newRequest(t, "GET", "/api/v10"+c.path, "")))
-				for range 2 { // restarts, in one of which it is not used
+				for range 2 { // up to two restarts; the credential is not used between them
 					time.Sleep(c.age / 2)
 					if restart {
 						next := newTransport(t, roundTripper(knowing), small)
@@ -117,7 +117,8 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	}
 }
 
-// A manager of somebody else's takes nothing over from a state, but the credentials are the transport's.
+// A manager that the caller passes restores nothing from the transport's state. The transport restores the credentials
+// that worked all the same.
 func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

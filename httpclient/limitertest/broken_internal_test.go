@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// broken is a limiter that does one thing wrong, and the cases that find it, by the beginning of their names.
+// broken is a limiter with one mistake. fails lists the cases that must find the mistake, by prefixes of their names.
 type broken struct {
 	name    string
 	make    func(t *testing.T) httpclient.Limiter
@@ -19,19 +19,19 @@ type broken struct {
 	fails   []string
 }
 
-// managed returns what makes managers with options that break a promise.
+// managed returns a function that makes managers with options that break a promise.
 func managed(options ...buckets.Option) func(t *testing.T) httpclient.Limiter {
 	return func(t *testing.T) httpclient.Limiter { return manager(t, options...) }
 }
 
 func unlimited(*testing.T) httpclient.Limiter { return buckets.Unlimited{} }
 
-// around returns what makes a limiter around a manager.
+// around returns a function that wraps a manager.
 func around[L httpclient.Limiter](wrap func(inner httpclient.Limiter) L) func(t *testing.T) httpclient.Limiter {
 	return func(t *testing.T) httpclient.Limiter { return wrap(manager(t)) }
 }
 
-// deaf hides something of every context.
+// deaf hides a part of every context from a manager.
 func deaf(to without) func(t *testing.T) httpclient.Limiter {
 	return alter(altered{context: func(ctx context.Context) context.Context {
 		to := to

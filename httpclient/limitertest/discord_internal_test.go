@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// The fake Discord is told of everything that it counts by, and of what a case has changed.
+// The fake Discord must get all parts of a request that it counts by, and the limits that a case has changed.
 func TestDiscordIsToldWhatItCountsBy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ const (
 	// later, by messages or from their own responses.
 	OneMind Promise = "applying each response at once in all parts of the limiter"
 
-	// virtualTime is none of the limiter's: the case would take minutes without it.
+	// virtualTime is not a promise of a limiter. It marks cases that would take minutes in real time.
 	virtualTime Promise = "virtual time, as this would take too long in real time"
 )
 
@@ -49,10 +49,10 @@ type settings struct {
 const (
 	defaultGlobal     = 50 // Discord's documentation
 	defaultThroughput = 0.8
-	// Headers are cut to a millisecond. A limiter may add one for that and one for its own rounding.
+	// Headers are cut to whole milliseconds. A limiter may add 1 ms for that and 1 ms for its own rounding.
 	defaultTolerance  = 5 * time.Millisecond
 	realTimeTolerance = 150 * time.Millisecond
-	// realPause is how long to wait in real time until all goroutines are idle, which nothing can detect.
+	// realPause is how long to wait in real time until goroutines should be idle. Real time has no way to detect that.
 	realPause = 20 * time.Millisecond
 )
 
