@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// The tasks of the second guild are the last in asynq's own queue, and the first guild's take minutes.
+// In asynq's own order, the second guild's tasks would come last, after minutes of the first guild's tasks.
 func TestTasksOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	t.Parallel()
 	const many, few = 1000, 10

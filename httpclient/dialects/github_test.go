@@ -90,7 +90,7 @@ func TestDialectsReadWhatHasNoHeader(t *testing.T) {
 	}
 }
 
-// gitHub is a server with GitHub's headers that counts the resources search and core.
+// gitHub is a server with GitHub's headers. It counts the resource search apart from the resource core.
 func gitHub(quota discordsim.Quota) *server {
 	return &server{
 		quotas: []discordsim.Quota{quota},
@@ -148,7 +148,7 @@ func TestGitHubWindowThatOthersHaveUsedUp(t *testing.T) {
 	})
 }
 
-// intercept lets a function answer some requests in place of the server below.
+// intercept lets a function answer some requests instead of the server below.
 type intercept struct {
 	below    *server
 	answers  func(path string) (status int, body, retryAfter string)
@@ -220,7 +220,7 @@ func TestGitHubPermissionErrorsAreReturnedAtOnce(t *testing.T) {
 		i := &intercept{below: gitHub(discordsim.Fixed(3, time.Hour))}
 		i.answers = func(string) (int, string, string) { return http.StatusForbidden, forbidden, "" }
 		transport, start := newTransport(t, i, dialects.GitHub), time.Now()
-		for range 3 { // after the last one nothing remains
+		for range 3 { // the last one uses up the limit
 			status, body := get(t, transport, "/items")
 			assert.Equal(t, http.StatusForbidden, status)
 			assert.Equal(t, forbidden, body)

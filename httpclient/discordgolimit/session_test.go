@@ -64,8 +64,8 @@ func newDiscord(t *testing.T, config discordsim.Config) (*discordsim.Server, *ht
 	return discord, transport
 }
 
-// This is why Call is there. It needs real time, as virtual time stands still while somebody waits in a mutex. If it
-// fails, discordgo has learnt to send several requests at once.
+// Call exists because a session sends one request at a time in a bucket. If this test fails, discordgo has changed
+// that. It runs in real time, because virtual time stands still while a goroutine waits for a mutex.
 func TestTheSessionItselfMakesOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	discord, transport := newDiscord(t, librarytest.Config())
@@ -81,7 +81,7 @@ func TestTheSessionItselfMakesOneCallAtATime(t *testing.T) {
 	assert.Equal(t, 1, discord.Report().MaxInFlight)
 }
 
-// discordgo allows one reaction in 200 ms in each channel, whatever Discord says.
+// A session allows one reaction in 200 ms in each channel, whatever Discord says. With Call there is no such limit.
 func TestCallHasNoLimitOfItsOwnOnReactions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestCallSharesTheState(t *testing.T) {
 	assert.Equal(t, "see #general", content)
 }
 
-// A message that is edited far more often than Discord accepts shows its latest content.
+// A program edits a message far more often than Discord accepts. In the end the message must have its latest content.
 func TestOfAThousandEditsTheReaderSeesTheLatest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

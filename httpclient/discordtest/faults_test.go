@@ -60,7 +60,7 @@ func TestHandlerAnswersWhatTheLimitsLetThrough(t *testing.T) {
 	}, discordtest.Window(create, 1, time.Second), discordtest.Handle(create, handler))
 }
 
-// tb is a test of which one can see how it fails. Fatalf panics, as it must not return.
+// tb is a testing.TB that records failures. Its Fatalf panics, because it must not return.
 type tb struct {
 	testing.TB
 	mu       sync.Mutex
@@ -75,7 +75,7 @@ func (t *tb) Fatalf(format string, arguments ...any) {
 	panic(t)
 }
 
-// A panic is neither swallowed by net/http nor the end of the server.
+// A panic in the test's function must fail the test. net/http must not swallow it, and the server must go on.
 func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	t.Parallel()
 	fake := &tb{}
@@ -96,13 +96,14 @@ func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	}, fake.failures)
 }
 
-// A scripted 429 of each class holds what Discord's own would hold, until its time is over.
+// After a scripted 429, the server refuses the same requests as Discord after a 429 of that class, until its time is
+// over.
 func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		class                                     discordtest.Class
 		scope                                     string
-		fields, channel, authorization, operation bool // whether others are refused, too
+		fields, channel, authorization, operation bool // whether other requests are refused, too
 	}{
 		{class: discordtest.User, scope: "user", fields: true},
 		{class: discordtest.SubLimit, scope: "user"},
@@ -147,7 +148,7 @@ func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	}
 }
 
-// Its 429s name no bucket. They are about the operation all the same.
+// The 429s of an operation without a limit name no bucket. The first one must still count as a warning for the others.
 func TestRefusalWithoutAnyLimitIsToldOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -156,7 +157,8 @@ func TestRefusalWithoutAnyLimitIsToldOnce(t *testing.T) {
 	}, discordtest.Unlimited(create), discordtest.Refuse(create, discordtest.User, time.Minute).Nth(1))
 }
 
-// net/http would repeat what is cut on a connection that it uses again, and nobody would notice.
+// On a connection that it uses again, net/http would repeat a request that was cut off, and the test would not see
+// that.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -177,7 +179,8 @@ func TestBrokenConnections(t *testing.T) {
 	}, discordtest.Cut("GET /users/@me").Nth(2), discordtest.Lose("GET /users/@me").Nth(3))
 }
 
-// What a handler cuts off was counted, and the client does not know: nobody can blame it for the next request.
+// A request whose connection a handler cuts off is counted, but the client does not know that. So the 429 of its next
+// request is not avoidable.
 func TestConnectionThatAHandlerCutsTeachesNothing(t *testing.T) {
 	t.Parallel()
 	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
@@ -229,7 +232,7 @@ func TestSlowBody(t *testing.T) {
 	}, discordtest.SlowBody("GET /users/@me", time.Minute))
 }
 
-// A function sees the body, is asked only about its operation, and Nth counts what it wants.
+// A condition can read the body and is called only for its operation. Nth counts the requests for which it is true.
 func TestFaultsByFunction(t *testing.T) {
 	t.Parallel()
 	asked := 0

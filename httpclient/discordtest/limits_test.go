@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// inBubble makes a server in a bubble.
+// inBubble runs f in a bubble with a new server.
 func inBubble(t *testing.T, f func(t *testing.T, server *discordtest.Server), rules ...discordtest.Rule) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, discordtest.NewServer(t, rules...)) })
@@ -47,13 +47,14 @@ func TestLimitsWithoutAnyRule(t *testing.T) {
 	})
 }
 
-// The kinds differ in when places come back: all together, each after a period, or one after the other.
+// When a limit has room again depends on its kind: for all requests at once, for each one period after it, or at a
+// steady rate.
 func TestKindsOfLimits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
 		rule discordtest.Rule
-		at   []int // places, half a second and a second after one was taken at 0 and one at 500 ms
+		at   []int // free places half a second and a second after the second request; the first is sent at 0, the second at 500 ms
 	}{
 		{"Window", discordtest.Window(create, 2, time.Second), []int{0, 2}},
 		{"Sliding", discordtest.Sliding(create, 2, time.Second), []int{0, 1}},
@@ -83,13 +84,13 @@ func TestLimitsAreCountedByMajorParameterAndAuthorization(t *testing.T) {
 		assert.Equal(t, []int{200}, post(t, client, 1, "Authorization", "Bot b"))
 		a := answered(t, client, http.MethodPost, base+"/channels/2/messages", "")
 		assert.Equal(t, 200, a.status)
-		for _, want := range []int{200, 200, 200, 429} { // the rule for this channel comes first
+		for _, want := range []int{200, 200, 200, 429} { // the first rule that matches counts, so this channel allows three
 			assert.Equal(t, want, answered(t, client, http.MethodPost, base+"/channels/9/messages", "").status)
 		}
 	}, discordtest.Window("POST /channels/9/messages", 3, time.Second), discordtest.Window("create_message", 1, time.Second))
 }
 
-// "*" is for those that have no rule of their own, wherever it stands.
+// A rule for "*" applies to operations without a rule of their own, whatever the order of the rules.
 func TestLimitOfEverythingIsForTheRest(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -117,7 +118,8 @@ func TestHiddenLimitIsInNoHeader(t *testing.T) {
 	}, discordtest.Unlimited("GET /guilds/{id}"), discordtest.Window("GET /guilds/{id}", 1, time.Minute).Hidden())
 }
 
-// It comes on top of the limit that headers show, which then lets more through than there is room for.
+// A hidden limit applies in addition to the limit in the headers, so a request may be refused although the headers show
+// room.
 func TestHiddenLimitComesOnTopOfTheOrdinaryOne(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -130,8 +132,8 @@ func TestHiddenLimitComesOnTopOfTheOrdinaryOne(t *testing.T) {
 	}, discordtest.Window(create, 2, time.Minute).Hidden())
 }
 
-// What comes on top leaves the ordinary limit as it is: that of the next rule that names the operation, or the usual
-// one.
+// Hidden and shared limits leave the ordinary limit of an operation as it is: the next rule that names the operation,
+// or else the default.
 func TestOrdinaryLimitBelowOthers(t *testing.T) {
 	t.Parallel()
 	const callback = "POST /interactions/{id}/{token}/callback"
@@ -161,8 +163,7 @@ func TestOrdinaryLimitBelowOthers(t *testing.T) {
 	}
 }
 
-// Whatever is counted for all requests is counted on top of the usual limits, also on top of those that no header
-// shows.
+// A limit on all requests applies in addition to all other limits, hidden ones included.
 func TestLimitsOnTopOfAllOperations(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -205,7 +206,7 @@ func TestGlobalLimitIsOfTheAuthorization(t *testing.T) {
 	}, discordtest.GlobalLimit(3), discordtest.Unlimited("*"))
 }
 
-// Not only the server's own answers count, but also what a handler says.
+// Invalid responses count whether the server or a handler gives them.
 func TestInvalidRequestsBanTheAddress(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []discordtest.Rule{

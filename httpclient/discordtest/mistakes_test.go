@@ -101,7 +101,7 @@ func TestOperationsMayBeNamedInManyWays(t *testing.T) {
 	}
 }
 
-// A rule that never applied would go unnoticed.
+// If a name were not found, its rule would never apply and nobody would notice.
 func TestEveryOperationIsFoundByItsName(t *testing.T) {
 	t.Parallel()
 	list, err := os.ReadFile("operations.txt")

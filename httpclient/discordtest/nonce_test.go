@@ -14,7 +14,7 @@ import (
 
 const enforced = `{"content":"hello","nonce":"n","enforce_nonce":true}`
 
-// numbered is a rule that answers each message with a number of its own.
+// numbered is a rule that answers each message with the next number.
 func numbered() discordtest.Rule {
 	n := 0
 	return discordtest.Handle(create, func(w http.ResponseWriter, _ *http.Request) {
@@ -29,7 +29,7 @@ func TestAMessageIsCreatedOnceForEachEnforcedNonce(t *testing.T) {
 		body, again string
 		header      []string
 		later       time.Duration
-		created     bool // again
+		created     bool // the second request creates a message, too
 	}{
 		"the same":             {body: enforced, again: enforced},
 		"another content":      {body: enforced, again: `{"nonce":"n","enforce_nonce":true}`},

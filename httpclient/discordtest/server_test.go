@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause warnings on purpose
 	goleak.VerifyTestMain(m)
 }
 
@@ -30,14 +30,14 @@ const (
 	create   = "POST /channels/{id}/messages"
 )
 
-// answer is what a client sees of an answer.
+// answer is a response as a client sees it.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// send sends a request of a bot's.
+// send sends a request with a bot's Authorization.
 func send(t testing.TB, client *http.Client, method, url, body string, header ...string) (answer, error) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -55,7 +55,7 @@ func send(t testing.TB, client *http.Client, method, url, body string, header ..
 	return answer{response.StatusCode, response.Header, string(content)}, err
 }
 
-// answered sends a request that has to be answered.
+// answered sends a request and requires a response.
 func answered(t testing.TB, client *http.Client, method, url, body string, header ...string) answer {
 	t.Helper()
 	a, err := send(t, client, method, url, body, header...)
@@ -68,7 +68,7 @@ func get(t testing.TB, client *http.Client, path string) answer {
 	return answered(t, client, http.MethodGet, base+path, "")
 }
 
-// post sends n messages one after the other, and returns the statuses.
+// post sends n messages, one after the other, and returns their statuses.
 func post(t testing.TB, client *http.Client, n int, header ...string) (statuses []int) {
 	t.Helper()
 	for range n {
@@ -93,7 +93,7 @@ func TestServerListensWhereItIsTold(t *testing.T) {
 	}, discordtest.Listen(address))
 }
 
-// A bot is given a client, or a base URL, and in both ways meets the same server.
+// A client from Client and a program with the base URL URL reach the same server.
 func TestServerIsReachedOverLoopback(t *testing.T) {
 	t.Parallel()
 	server := discordtest.NewServer(t, discordtest.Answer("GET /users/@me", 200, map[string]string{"id": "42"}))
@@ -109,7 +109,7 @@ func TestServerIsReachedOverLoopback(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// Nobody wants tests that talk to the network by accident.
+// The server's client must not reach the network by accident.
 func TestClientReachesNobodyElse(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.NotFoundHandler())
@@ -122,7 +122,7 @@ func TestClientReachesNobodyElse(t *testing.T) {
 	assert.Empty(t, server.Requests())
 }
 
-// Minutes take no time in a bubble, and no socket is opened.
+// In a bubble, hours take no time, and the server opens no socket.
 func TestServerLivesInTheTimeOfABubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,8 +144,8 @@ func TestServerLivesInTheTimeOfABubble(t *testing.T) {
 	})
 }
 
-// In virtual time a 429 must not arrive at the very moment at which another answer makes the client send something: it
-// could not have read both.
+// In virtual time, a 429 must not arrive at the same instant as a response that makes the client send a request: the
+// client could not have read both before.
 func TestManyRequestsAtOnceAvoidEverythingAvoidable(t *testing.T) {
 	t.Parallel()
 	for _, latency := range []time.Duration{0, 100 * time.Millisecond} {

@@ -57,7 +57,7 @@ func TestABotSendsThroughTheTransport(t *testing.T) {
 
 var errNotSent = errors.New("not sent")
 
-// sees is a transport that answers nothing.
+// sees is a transport that passes each request to a function and returns an error.
 type sees func(*http.Request)
 
 func (f sees) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -24,7 +24,7 @@ import (
 
 func errOf(_ routes.CompiledRoute, err error) error { return err }
 
-// exact is a policy without chance.
+// exact returns a policy without a random spread.
 func exact(t *testing.T, options ...jobs.Option) *jobs.Policy {
 	t.Helper()
 	policy, err := jobs.New(append([]jobs.Option{jobs.WithSpread(0)}, options...)...)
@@ -32,7 +32,7 @@ func exact(t *testing.T, options ...jobs.Option) *jobs.Policy {
 	return policy
 }
 
-// libraryError is that of some library.
+// libraryError is an error type of some other library.
 type libraryError struct{ status int }
 
 func (e *libraryError) Error() string { return http.StatusText(e.status) }
@@ -119,14 +119,15 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Discord refuses a token for five minutes, or for good. Jobs are not lost by that, except those of a webhook.
+// Discord refuses a token for five minutes or for ever. A bot's job must succeed after the five minutes; a webhook's
+// job may be cancelled.
 func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		path  string
 		wrong time.Duration
 		want  jobs.Action
-		most  int // attempts that are used up
+		most  int // most attempts that a job uses up
 	}{
 		"for a while":       {"/channels/1/messages", 5 * time.Minute, jobs.Done, 1},
 		"for good":          {"/channels/1/messages", 100 * time.Hour, jobs.Cancel, 3},
@@ -146,7 +147,7 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 			client := rest.New("token", rest.WithTransport(httpclient.WithBase(base)))
 			defer client.Close()
 			policy := exact(t)
-			for range 2 { // the second job finds that the token rests
+			for range 2 { // the second job meets a token that is stopped already
 				used := 0
 				d := jobs.Decision{Action: jobs.Retry}
 				for d.Action == jobs.Retry || d.Action == jobs.Snooze {
@@ -154,7 +155,7 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 					d = policy.Decide(err)
 					if d.Action == jobs.Retry {
 						if used++; used == attempts {
-							d.Action = jobs.Cancel // by the job queue
+							d.Action = jobs.Cancel // as the job queue does after the last attempt
 						}
 					}
 					time.Sleep(max(d.After, time.Second))
@@ -166,7 +167,7 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 	}
 }
 
-// Whatever a job queue keeps of an error can be read by whoever may read the queue.
+// The error that a job queue keeps may be read by everyone who can read the queue, so it must show no token.
 func TestTheErrorOfAJobShowsNoToken(t *testing.T) {
 	t.Parallel()
 	err := &url.Error{Op: "Post", URL: "https://discord.com/api/webhooks/1/secret-of-the-webhook", Err: io.ErrUnexpectedEOF}

@@ -20,8 +20,8 @@ const (
 	Edge Promise = "holding all requests after a refusal at the edge"
 	// OneAtATime means that with buckets.ContextWithOrdered the requests of a bucket are sent one at a time.
 	OneAtATime Promise = "one request at a time for an ordered context"
-	// SlowRefill means that no request is refused while the limiter finds out that a bucket refills one place at a
-	// time, however late a response may be.
+	// SlowRefill means that the limiter causes no 429 while it finds out that a bucket refills one place at a time, even
+	// if responses are late.
 	SlowRefill Promise = "detecting buckets that refill one place at a time without a 429, if responses are late"
 	// OneMind means that the whole limiter knows at once what a response says about its route or credential, and which
 	// requests wait. A limiter that distributes requests among several processes cannot promise it: they learn that

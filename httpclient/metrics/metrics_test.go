@@ -31,7 +31,7 @@ import (
 
 const messages = "https://discord.com/api/v10/channels/900000000000000001/messages"
 
-// script answers requests one after the other; the last answer is for all that follow.
+// script gives one answer after another and repeats the last.
 type script struct {
 	answers []func(*http.Request) (*http.Response, error)
 	sent    int
@@ -59,7 +59,7 @@ func limits(remaining, after string) []string {
 	return []string{"X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: " + remaining, "X-RateLimit-Reset-After: " + after}
 }
 
-// measured returns a transport above a script, and the registry with its metrics.
+// measured returns a transport that sends to a script, and a registry with the transport's metrics.
 func measured(t *testing.T, below *script, options ...httpclient.Option) (*httpclient.Transport, *prometheus.Registry) {
 	t.Helper()
 	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(below), httpclient.WithLogger(nil)}, options...)...)
@@ -80,7 +80,8 @@ func get(t *testing.T, transport http.RoundTripper, url string) error {
 	return response.Body.Close()
 }
 
-// series returns the value of every series: of a histogram the count, and below the name with _sum the sum.
+// series returns the value of each series. A histogram has its count under its name, and its sum under the name with
+// _sum.
 func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -104,7 +105,8 @@ func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	return all
 }
 
-// Counters are there from the start, as alerts do not see that one increases which appears with its first value.
+// Counters must be there from the start: an alert does not see an increase of a counter that appears with its first
+// value.
 func TestHistogramsHaveNoSeriesBeforeTheirFirstUse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +152,7 @@ func TestHistogramsHaveNoSeriesBeforeTheirFirstUse(t *testing.T) {
 	})
 }
 
-// lines returns how long a scrape is.
+// lines returns the number of lines of a scrape.
 func lines(t *testing.T, registry prometheus.Gatherer) int {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -209,7 +211,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 			fmt.Sprintf(attempt, "503", "503"): 1,
 			fmt.Sprintf(attempt, "_OTHER", ""): 1,
 			"http_client_request_duration_seconds_sum{error_type=429,http_request_method=GET,http_response_status_code=429}": .08,
-			"ratelight_queue_wait_seconds{reason=none}":      1, // the other attempts have to wait
+			"ratelight_queue_wait_seconds{reason=none}":      1, // the other two attempts wait
 			"ratelight_queue_wait_seconds{reason=window}":    2,
 			"ratelight_queue_wait_seconds{reason=shared}":    2,
 			"ratelight_overhead_seconds{}":                   3,
@@ -236,7 +238,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	})
 }
 
-// A declared limit has a series by its name, however many windows it has, and whether somebody waits or not.
+// A declared limit has one series under its name, however many windows it has, and also while no request waits.
 func TestWhoWaitsForADeclaredLimitIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -297,7 +299,7 @@ func TestRefusalsThatNoManagerKnowsAreCounted(t *testing.T) {
 	})
 }
 
-// instant answers at once, each time with another status.
+// instant answers at once, each time with a random status.
 type instant struct{}
 
 func (instant) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -316,7 +318,7 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 	}
 	for name, limiter := range limiters {
 		if name == "manager" {
-			n = min(n, 30_000) // which keeps a bucket for each, for a while
+			n = min(n, 30_000) // the manager keeps a bucket for each request for a while
 		}
 		transport := httpclient.NewTransport(httpclient.WithBase(instant{}), limiter, httpclient.WithRetries(0), httpclient.WithLogger(nil))
 		registry := prometheus.NewPedanticRegistry()
@@ -346,7 +348,7 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 	}
 }
 
-// A counter that goes down would look like a restart.
+// Prometheus takes a counter that goes down for a restart.
 func TestRequestsThatDidNotWaitNeverBecomeFewer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -391,7 +393,7 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	assert.InDelta(t, measure(false), measure(true), .5)
 }
 
-// ok answers at once, without limits.
+// ok answers at once with 200 and no limit headers.
 type ok struct{}
 
 var okHeader = http.Header{}
@@ -424,14 +426,14 @@ func TestHoldsAreThoseThatThereAreNow(t *testing.T) {
 	})
 }
 
-// superseding is a limiter of another type, in which every request is superseded.
+// superseding is a limiter of another type that rejects every request as superseded.
 type superseding struct{}
 
 func (superseding) AcquireRequest(context.Context, *buckets.Request) (buckets.Lease, error) {
 	return buckets.Lease{}, &ratelimits.SupersededError{}
 }
 
-// A superseded request counts once, with a manager and without.
+// A superseded request counts once, with a manager as with another limiter.
 func TestSupersededRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]httpclient.Option{

@@ -28,8 +28,8 @@ func TestAFullQueueIsA503(t *testing.T) {
 	})
 }
 
-// Discord's own 401 passes; what follows says that it is the proxy's, and is no 401, so that no library takes it for
-// another one.
+// Discord's own 401 passes. The proxy answers the next request itself. Its response must not be a 401, which a library
+// would take for Discord's, and a header must say that it is the proxy's.
 func TestARefusedAuthorizationIsNotSentAgainAndIsNo401(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Answer("GET /users/@me", 401, map[string]any{"message": "401: Unauthorized", "code": 0})})

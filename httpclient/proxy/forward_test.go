@@ -25,10 +25,10 @@ func TestPathsWithAndWithoutAPIAndVersionReachDiscord(t *testing.T) {
 			"/api/users/@me":                       "/api/v10/users/@me",
 			"/v9/users/@me":                        "/api/v9/users/@me",
 			"/users/@me":                           "/api/v10/users/@me",
-			"//api/v10/users/@me":                  "/api/v10/users/@me", // a base URL that ends in a slash
+			"//api/v10/users/@me":                  "/api/v10/users/@me", // the base URL ends in a slash
 			"/apis/v10/users/@me":                  "/api/v10/apis/v10/users/@me",
 			"/api/v10/guilds/1/members?limit=2":    "/api/v10/guilds/1/members?limit=2",
-			"/api/v10/guilds/1?a=%2F;b&c=+%20&d=%": "/api/v10/guilds/1?a=%2F;b&c=+%20&d=%", // what no parser understands, too
+			"/api/v10/guilds/1?a=%2F;b&c=+%20&d=%": "/api/v10/guilds/1?a=%2F;b&c=+%20&d=%", // a query that no parser accepts passes unchanged
 			"/api/v10/channels/1/messages/2/reactions/%F0%9f%94%A5/%40me": "/api/v10/channels/1/messages/2/reactions/%F0%9f%94%A5/%40me",
 			"/api/v10/invites/a%2Fb%2fc":                                  "/api/v10/invites/a%2Fb%2fc",
 			"/api//v10/users/@me":                                         "/api/v10/users/@me",
@@ -71,7 +71,7 @@ func TestEveryMethodPasses(t *testing.T) {
 	})
 }
 
-// None of these may reach another host, nor Discord with what was meant for another.
+// No request may reach a host other than Discord, and Discord must get no request that was meant for another host.
 func TestItIsNoOpenProxy(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -86,11 +86,11 @@ func TestItIsNoOpenProxy(t *testing.T) {
 			"CONNECT /api/v10/users/@me HTTP/1.1\r\nHost: discord.com:443":                                "405 method",
 			"GET /api/v10/../../admin HTTP/1.1\r\nHost: proxy":                                            "400 bad-request",
 			"GET /api/v10/%2e%2E/admin HTTP/1.1\r\nHost: proxy":                                           "400 bad-request",
-			"GET /api/v10/..%2f..%2Fadmin HTTP/1.1\r\nHost: proxy":                                        "400 bad-request", // servers decode it
+			"GET /api/v10/..%2f..%2Fadmin HTTP/1.1\r\nHost: proxy":                                        "400 bad-request", // some servers decode %2f
 			"GET /api/v10/users/%2e%2e%5cadmin HTTP/1.1\r\nHost: proxy":                                   "400 bad-request",
 			"GET /api/v10/users/.%5C HTTP/1.1\r\nHost: proxy":                                             "400 bad-request",
 			"GET /api/v10/invites/a..b%2f...%2fc HTTP/1.1\r\nHost: proxy":                                 "200 /api/v10/invites/a..b%2f...%2fc",
-			"GET /api/v10/users/@me HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nAuthorization: b":          "400 bad-request", // which counts?
+			"GET /api/v10/users/@me HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nAuthorization: b":          "400 bad-request", // it is not clear which Authorization counts
 			"GET /.. HTTP/1.1\r\nHost: proxy":                                                             "400 bad-request",
 			"GET /api/v10/users/%00 HTTP/1.1\r\nHost: proxy":                                              "400 bad-request",
 			"GET //evil.example/api/v10/users/@me HTTP/1.1\r\nHost: proxy":                                "200 /api/v10/evil.example/api/v10/users/@me",
@@ -112,7 +112,7 @@ func TestItIsNoOpenProxy(t *testing.T) {
 	})
 }
 
-// The transport is also of use without the handler.
+// A program may use the handler's transport without the handler.
 func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -125,7 +125,7 @@ func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	})
 }
 
-// Java's client asks for HTTP/2 with each request, and does not mind if it gets none.
+// Java's client asks for an upgrade to HTTP/2 with each request, and goes on with HTTP/1 if it gets none.
 func TestAnUpgradeToHTTP2IsIgnored(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -194,7 +194,7 @@ func TestNoUserAgentAndNoEncodingAreAdded(t *testing.T) {
 	})
 }
 
-// What may not pass as a header does not pass behind the body either.
+// A header that must not pass must not pass as a trailer either.
 func TestTrailersPassBothWays(t *testing.T) {
 	for name, size := range map[string]int{"kept in memory": 100, "streamed": 5000} {
 		playIn(t, name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// newEdit returns an edit of a message that supersedes earlier ones.
+// newEdit returns an edit of a message that supersedes earlier edits of it.
 func newEdit(t *testing.T, content string) *http.Request {
 	t.Helper()
 	r := newRequest(t, "PATCH", messages+"/2", fmt.Sprintf(`{"content":%q}`, content))

@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// What the requests of libraries look like when only their base URL is changed, from their documentation and sources.
+// The requests that libraries send if only their base URL is changed, from their documentation and sources.
 func TestRequestsOfLibrariesPass(t *testing.T) {
 	const bot = "Authorization: Bot MTIzNDU2Nzg5.canary.signature\r\n"
 	const json = "Content-Type: application/json\r\nContent-Length: 15\r\n"
@@ -66,8 +66,8 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 	}
 }
 
-// The libraries themselves, where somebody has installed them: RATELIGHT_LIBRARIES is a list of those, "discordjs
-// discordeno eris discordpy", and NODE_PATH the directory of Node's modules.
+// This test runs the libraries themselves. RATELIGHT_LIBRARIES lists those that are installed, such as "discordjs
+// discordeno eris discordpy"; NODE_PATH is the directory of Node's modules.
 func TestLibrariesThemselves(t *testing.T) {
 	names := strings.Fields(os.Getenv("RATELIGHT_LIBRARIES"))
 	if len(names) == 0 {
@@ -75,7 +75,7 @@ func TestLibrariesThemselves(t *testing.T) {
 	}
 	seen := make(map[string]bool)
 	for _, name := range slices.Concat(names, names) {
-		hidden := !seen[name] // first without limit headers: then it has to understand the proxy's own 429s
+		hidden := !seen[name] // the first run hides limit headers, so that the library meets the proxy's own 429s
 		seen[name] = true
 		t.Run(name, func(t *testing.T) {
 			message := map[string]any{"id": "9", "channel_id": "1", "content": "", "type": 0, "attachments": []any{}, "embeds": []any{}, "mentions": []any{},
@@ -117,7 +117,7 @@ func TestLibrariesThemselves(t *testing.T) {
 				counts[fmt.Sprint(r.Operation, " ", r.Status)]++
 			}
 			assert.Equal(t, 13, counts["POST /channels/{id}/messages 200"], "%v", counts)
-			if hidden && name != "discordeno" { // which asks to wait for longer
+			if hidden && name != "discordeno" { // discordeno asks for a longer wait
 				assert.NotEmpty(t, refused)
 			}
 			t.Logf("%v; answers of the proxy's own: %d", counts, len(refused))

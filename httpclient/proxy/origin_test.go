@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// A page of somebody else's can make a browser on this machine send requests, also without seeing the answers.
+// A web page can make a browser on this machine send requests to the proxy, even if the page cannot read the responses.
 func TestRequestsThatAWebPageMakesABrowserSendAreRefused(t *testing.T) {
 	t.Parallel()
 	const allowed, refused = 200, 400
@@ -58,7 +58,7 @@ func TestRequestsThatAWebPageMakesABrowserSendAreRefused(t *testing.T) {
 	}
 }
 
-// A page whose name has come to mean this machine (DNS rebinding) is of the proxy's origin.
+// By DNS rebinding, a web page's host name can point to this machine. The page then has the same origin as the proxy.
 func TestOnlyNamesThatNoWebPageCanHaveAreServed(t *testing.T) {
 	t.Parallel()
 	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })

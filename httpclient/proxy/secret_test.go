@@ -32,7 +32,7 @@ func TestOnlyRequestsWithTheSecretPass(t *testing.T) {
 	require.NoError(t, err)
 	send := func(path, header string) int {
 		r := httptest.NewRequest("GET", "http://proxy"+path, nil)
-		r.URL.Scheme, r.URL.Host = "", "" // as a server has it
+		r.URL.Scheme, r.URL.Host = "", "" // as in a server's request
 		if header != "" {
 			r.Header.Set("X-Ratelight-Secret", header)
 		}
@@ -69,7 +69,7 @@ func TestSecretsThatCannotBeInEveryURLAreRefused(t *testing.T) {
 	}
 }
 
-// Whatever happens, nothing that the proxy writes contains a token.
+// Nothing that the proxy writes may contain a token.
 func TestTokensShowNowhere(t *testing.T) {
 	play(t, func(t *testing.T) {
 		const webhook = "canary-webhook-canary-webhook-canary-webhook"
@@ -117,7 +117,7 @@ func TestTokensShowNowhere(t *testing.T) {
 	})
 }
 
-// A server that answers with the request instead of a response makes net/http repeat it in its error.
+// If an upstream sends back the request instead of a response, net/http quotes it in its error.
 func TestAQueryThatTheUpstreamSendsBackShowsNowhere(t *testing.T) {
 	play(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// upTo sets the longest wait of a request in seconds.
+// upTo sets the longest wait of a request, in seconds.
 func upTo(r *http.Request, seconds string) *http.Request {
 	r.Header.Set("X-Ratelight-Max-Wait", seconds)
 	return r
@@ -121,7 +121,8 @@ func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
 	})
 }
 
-// Who waits for a declared limit is not told that the bucket is used up, which is for other requests, too.
+// A request waits for a declared limit. Its 429 must not say that the bucket is used up, because other requests may
+// still use the bucket.
 func TestAWaitForADeclaredLimitIsA429ThatLeavesTheBucketAlone(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Window("PATCH /channels/{id}", 5, time.Second).Bucket("channel")},
@@ -160,7 +161,8 @@ func TestGlobalWaitsAreGlobal429s(t *testing.T) {
 	})
 }
 
-// With the bucket's headers a library would stop all that uses it, although only some requests have to wait.
+// If this 429 had the bucket's headers, a library would stop all requests of the bucket, although only some of them
+// have to wait.
 func TestSharedAndHiddenLimitsLeaveTheBucketOutOfThe429(t *testing.T) {
 	play(t, func(t *testing.T) {
 		for class, scope := range map[discordtest.Class]string{discordtest.Shared: "shared", discordtest.SubLimit: "user"} {
@@ -184,7 +186,7 @@ func TestBotsWithRaisedLimitsHaveTheirOwn(t *testing.T) {
 		for authorization, most := range map[string]int{token: 500, "Bot OTg3NjU0MzIx.a.b": 60, "Bearer MTIzNDU2Nzg5.a.b": 60} {
 			r := newRequest(t, "GET", "/api/v10/channels/1", "")
 			r.Header.Set("Authorization", authorization)
-			w.do(r.Clone(t.Context())) // is known then
+			w.do(r.Clone(t.Context())) // makes the bot known to the proxy
 			time.Sleep(5 * time.Second)
 			start, all := time.Now(), make([]<-chan response, most+1)
 			for i := range all {
@@ -210,7 +212,7 @@ func (w *world) assertNoneLeft() {
 	assert.Zero(w.t, stats.InFlight)
 }
 
-// assertOnly asserts that no more than so many requests have reached Discord, and that no others have places.
+// assertOnly asserts that exactly so many requests have reached Discord, and that no request waits or is in flight.
 func (w *world) assertOnly(requests int) {
 	w.t.Helper()
 	w.assertNoneLeft()
@@ -246,7 +248,7 @@ func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
 	}
 }
 
-// Nothing of such a body is read before its turn, so its client's disconnect is noticed then, and the wait is bounded.
+// A large body is not read before its turn, so the proxy sees a disconnect only then. The wait is bounded.
 func TestAClientThatDisconnectsWithABodyThatIsNotKeptIsNeverSentEither(t *testing.T) {
 	for name, length := range map[string]int64{"with its length": 1, "of unknown length": -1} {
 		playIn(t, name, func(t *testing.T) {
@@ -304,7 +306,7 @@ func TestThoseWhoWaitAreToldWhenTheProxyCloses(t *testing.T) {
 	})
 }
 
-// Nothing is lost on the way through the proxy: as many requests take as long as they do directly, and none is refused.
+// A load must take as long through the proxy as directly, and Discord must refuse none of its requests.
 func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
 	play(t, func(t *testing.T) {
 		rules := []discordtest.Rule{
@@ -342,7 +344,7 @@ func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
 			return w.client.Do(r)
 		})
 		t.Logf("directly %v, through the proxy %v", directly, through)
-		// Who comes first decides which buckets have to be found out one after the other, which is a matter of some
+		// The order of arrival decides which buckets are discovered one after the other. That makes a difference of some
 		// round trips.
 		assert.InDelta(t, directly.Seconds(), through.Seconds(), 0.5)
 		assert.Empty(t, discord.Refused())

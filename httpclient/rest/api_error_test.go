@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
-// clientFailure returns what a client makes of a failure.
+// clientFailure returns the error that a client makes of an error response.
 func clientFailure(t *testing.T, status int, contentType, body string) *rest.APIError {
 	t.Helper()
 	_, err := newClient(t, replies(reply(status, contentType, body))).Do(t.Context(), "POST", clientMessages, nil)
@@ -122,7 +122,7 @@ func TestClientBoundsWhatItTakesOverFromErrors(t *testing.T) {
 	}
 	assert.Less(t, len(failure.Error()), 5000)
 
-	secret := strings.Repeat("x", 500) + clientToken // half of it would fit
+	secret := strings.Repeat("x", 500) + clientToken // half of the token would fit
 	cut := clientFailure(t, 400, clientJSON, `{"message":"`+secret+`","errors":{"`+secret+`":[{"code":"`+secret+`","message":"`+secret+`"}]}}`)
 	require.Len(t, cut.Errors, 1)
 	for _, text := range []string{cut.Message, cut.Errors[0].Path, cut.Errors[0].Code, cut.Errors[0].Message} {

@@ -25,7 +25,7 @@ import (
 // uploaded is one part of a multipart body.
 type uploaded struct{ field, name, contentType, content string }
 
-// partsOf takes a request's body apart.
+// partsOf decodes the parts of a multipart body.
 func partsOf(t *testing.T, r arrived) []uploaded {
 	t.Helper()
 	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -47,10 +47,10 @@ func partsOf(t *testing.T, r arrived) []uploaded {
 	}
 }
 
-// seekOnly hides every method but those of an io.ReadSeeker.
+// seekOnly hides all methods except those of io.ReadSeeker.
 type seekOnly struct{ io.ReadSeeker }
 
-// stream hides every method but Read and Close.
+// stream hides all methods except Read and Close.
 type stream struct {
 	io.Reader
 	closed int
@@ -61,7 +61,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// device has no size and no place, as a terminal or a file of /proc.
+// device has no size and no position, like a terminal or a file in /proc.
 type device struct{ io.Reader }
 
 func (device) Seek(int64, int) (int64, error) { return 0, nil }
@@ -94,7 +94,7 @@ func TestClientUploadsWithoutAPayload(t *testing.T) {
 	assert.Equal(t, []uploaded{{"payload_json", "", "application/json", "1"}}, partsOf(t, below.sent()[1]))
 }
 
-// Without http.NoBody it would be one of unknown length.
+// Without http.NoBody, net/http would take the empty body for one of unknown length.
 func TestClientSendsAnEmptyBodyAsOne(t *testing.T) {
 	t.Parallel()
 	below := fine()
@@ -145,7 +145,7 @@ func TestClientReportsBodiesThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// badAddress cannot be encoded, for a reason that looks like one of http.Client.
+// badAddress cannot be encoded. Its error has the type of http.Client's errors.
 type badAddress struct{}
 
 func (badAddress) MarshalText() ([]byte, error) {
@@ -161,8 +161,8 @@ func TestAnErrorOfABodyStaysOneWhateverItIsAbout(t *testing.T) {
 	assert.Empty(t, below.sent())
 }
 
-// Whatever kind of content it is, it arrives the same: after a refusal, and in another request with the same body
-// unless that is a stream.
+// Every kind of content must arrive unchanged: after a 429, and in a second request with the same body unless it is a
+// stream.
 func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

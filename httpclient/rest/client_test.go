@@ -171,7 +171,7 @@ func TestClientSendsItsCredentialWhereItIsNeeded(t *testing.T) {
 			client := newClient(t, below)
 			require.NoError(t, client.DoJSON(t.Context(), "POST", c.path, map[string]int{}, nil, c.options...))
 			assert.Equal(t, c.want, below.only(t).Header["Authorization"])
-			for b := range client.Transport().Manager().Buckets() { // the limit is that of the credential that was sent, or of the token
+			for b := range client.Transport().Manager().Buckets() { // the bucket belongs to the credential that was sent; without one, to the token in the path
 				assert.Equal(t, c.want == nil || c.path == webhook, b.Authentication == "-")
 			}
 		})
@@ -255,7 +255,7 @@ func TestClientSendsHeadersOfTheRequest(t *testing.T) {
 	assert.Equal(t, "text/csv", below.only(t).Header.Get("Content-Type"))
 }
 
-// A Host header says which of the servers at an address is meant; limits go by the address.
+// A Host header names one of the servers at an address. Limits depend on the address.
 func TestClientSendsAHostOfTheCallersOwn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ host, want string }{
@@ -340,12 +340,12 @@ func TestClientSaysWhichRouteAConnectionErrorBelongsTo(t *testing.T) {
 	assert.Equal(t, "POST /channels/{channel_id}/messages: broken", err.Error())
 }
 
-// roundTripperFunc is a transport below that is a function.
+// roundTripperFunc makes a transport below of a function.
 type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A client knows its own Authorization, which need not be the token that it was given.
+// ResetCredential must use the Authorization that the client sends, which may differ from the token given to New.
 func TestAClientResetsItsOwnCredential(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := replies(reply(401, clientJSON, `{"code":0}`), reply(401, clientJSON, `{"code":0}`), reply(200, clientJSON, "{}"))
@@ -393,7 +393,7 @@ func TestAClientLimitsTheHostOfItsBaseURL(t *testing.T) {
 	}
 }
 
-// Ingresses and gateways mount a proxy in front of Discord below a path.
+// An ingress or a gateway may serve a proxy for Discord below a path.
 func TestChannelsAreSeparateBelowABaseURLWithAPath(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"http://proxy.example/api/v10", "http://proxy.example/discord/api/v10", "http://proxy.example/discord"} {
@@ -435,7 +435,8 @@ func TestAClientFailsWithOptionsOfItsTransportThatExcludeEachOther(t *testing.T)
 	assert.Empty(t, below.sent())
 }
 
-// Between two of a client's requests the transport has none: it asks again as Discord was not ready.
+// Discord was not ready, so the client pauses before it asks again. Meanwhile the transport has no request, but
+// Shutdown must wait.
 func TestShutdownWaitsForACallThatAsksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, `{"code":110000,"retry_after":20}`), reply(http.StatusOK, clientJSON, "{}"))

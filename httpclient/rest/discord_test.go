@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// clientOfDiscord returns a client of a simulated Discord that is ten milliseconds away.
+// clientOfDiscord returns a client of a simulated Discord with a round trip of 10 ms.
 func clientOfDiscord(t *testing.T, config discordsim.Config, options ...rest.Option) (*rest.Client, *discordsim.Server) {
 	t.Helper()
 	config.Latency = discordsim.RoundTrip(10 * time.Millisecond)
@@ -25,12 +25,13 @@ func clientOfDiscord(t *testing.T, config discordsim.Config, options ...rest.Opt
 	return newClient(t, server.RoundTripper(), options...), server
 }
 
-// limitedTo is a Discord where everything has one limit.
+// limitedTo is a Discord where every route has this limit.
 func limitedTo(quota discordsim.Quota, faults ...discordsim.Fault) discordsim.Config {
 	return discordsim.Config{Default: &discordsim.Rule{Quota: quota, Faults: faults}}
 }
 
-// A first and a second unexpected 429 are waited for; both requests succeed, in their order.
+// The first 429, and a second one, are unexpected. The client must wait for both; both requests succeed, in their
+// order.
 func TestClientWaitsForUnexpected429s(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		config := limitedTo(discordsim.Fixed(5, time.Second))

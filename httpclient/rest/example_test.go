@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
-// example returns a client of a fake Discord. Without WithTransport requests go to Discord.
+// example returns a client of a fake Discord. Without WithTransport, requests are sent to Discord.
 func example(rules ...discordtest.Rule) (client *rest.Client, server *discordtest.Server, end func()) {
 	server = discordtest.NewServer(nil, rules...)
 	client = rest.New("the-token", rest.WithTransport(httpclient.WithBase(server.Client().Transport)))

@@ -92,7 +92,7 @@ type picky struct{}
 
 func (picky) UnmarshalJSON(b []byte) error { return fmt.Errorf("not %s", b) }
 
-// What a type of the caller's says of a value may show it.
+// The error of a caller's UnmarshalJSON may quote the value, so the client's error must not contain it.
 func TestClientLeavesOutOfAnErrorWhatATypeSaysOfAValue(t *testing.T) {
 	t.Parallel()
 	err := newClient(t, replies(reply(http.StatusOK, clientJSON, `"SeCrEt"`))).DoJSON(t.Context(), "GET", "/channels/1", nil, &picky{})
@@ -116,7 +116,7 @@ func TestClientBoundsTheResponse(t *testing.T) {
 	for name, c := range map[string]struct {
 		size    int
 		options []rest.Option
-		max     int64 // 0: it fits
+		max     int64 // 0: the response is within the bound
 	}{
 		"as much as is allowed":    {10, []rest.Option{rest.WithMaxResponse(10)}, 0},
 		"one more":                 {11, []rest.Option{rest.WithMaxResponse(10)}, 10},
@@ -144,7 +144,7 @@ func TestClientBoundsTheResponse(t *testing.T) {
 
 func TestClientReturnsTheErrorThatEndsABody(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{"", "{", "{}"} { // the last one is as long as is read
+	for _, body := range []string{"", "{", "{}"} { // the last body has as many bytes as the client reads
 		below := replies(func() *http.Response {
 			r := reply(http.StatusOK, clientJSON, "")()
 			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
@@ -184,7 +184,7 @@ func TestClientRefusesAnOutBeforeAnythingIsSent(t *testing.T) {
 	assert.Empty(t, below.sent())
 }
 
-// A client whose caller asks for an encoding gets its errors typed all the same.
+// If the caller asks for an encoding, the client must decode errors all the same.
 func TestAClientReadsEncodedErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		encoded := func(status int, text string) func() *http.Response {

@@ -27,7 +27,7 @@ const (
 	clientWebhook      = "/webhooks/1/" + clientWebhookToken
 )
 
-// assertHidden asserts that a value shows no token, however it ends up in a log.
+// assertHidden prints values in all the ways that may reach a log, and asserts that no token shows.
 func assertHidden(t *testing.T, values ...any) {
 	t.Helper()
 	for _, value := range values {
@@ -58,7 +58,7 @@ func TestClientIsPrintedWithoutItsToken(t *testing.T) {
 	}
 }
 
-// isA reports whether there is an error of that type in the chain.
+// isA reports whether the chain of err contains an error of type E.
 func isA[E error](err error) bool {
 	var target E
 	return errors.As(err, &target)
@@ -72,7 +72,7 @@ func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 	tokens := `"` + clientToken + ` and ` + clientWebhookToken + `"`
 	answers := func(f func() *http.Response) http.RoundTripper { return replies(f) }
 	for name, c := range map[string]struct {
-		method  string // POST unless it is set
+		method  string // empty: POST
 		below   http.RoundTripper
 		options []rest.Option
 		want    func(error) bool // nil: any
@@ -133,7 +133,7 @@ func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A base URL may have the secret of a proxy in its path.
+// The path of a base URL may contain the secret of a proxy.
 func TestNoErrorOfAClientContainsTheSecretOfItsBaseURL(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const secret = "SeCrEt-16-letter"

@@ -20,7 +20,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
-// What the transport keeps of a stream it can send again; the rest of the body takes a few hundred bytes.
+// A stream can be sent again if the transport keeps the whole body. The body has a few hundred bytes more than the
+// stream.
 func TestClientSendsStreamsAgainThatTheTransportKeeps(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -116,7 +117,7 @@ func TestClientSendsWhatAPipeFileHolds(t *testing.T) {
 	assert.Equal(t, "content", partsOf(t, below.only(t))[0].content)
 }
 
-// reading is a stream that says when it was closed.
+// reading is a stream that records whether it was closed.
 type reading struct {
 	io.Reader
 	closed bool

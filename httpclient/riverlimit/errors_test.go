@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/riverlimit"
 )
 
-// step is a job that does what its name says.
+// step is a job that returns the error that its name describes.
 type step struct {
 	Name string `json:"name"`
 }
@@ -47,7 +47,7 @@ func (s *stepper) Work(ctx context.Context, job *river.Job[step]) error {
 	return s.discord.DoJSON(ctx, http.MethodPost, "/channels/"+job.Args.Name+"/messages", nil, nil)
 }
 
-// row is what River keeps of a job.
+// row has the parts of a job's row in River's table that the tests look at.
 type row struct {
 	state    string
 	attempt  int
@@ -79,7 +79,7 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 	_, pool := newDatabase(t)
 	queue, err := newQueue(pool, 10, &stepper{discord: discord})
 	require.NoError(t, err)
-	const retried = "retryable available running" // the first time after a second
+	const retried = "retryable available running" // River retries for the first time after a second
 	cases := map[string]struct {
 		state            string
 		attempt, snoozes int

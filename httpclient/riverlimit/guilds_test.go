@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// The jobs of the second guild are the last in River's own queue, and the first guild's take minutes.
+// In River's own order, the second guild's jobs would come last, after minutes of the first guild's jobs.
 func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	t.Parallel()
 	const many, few = 1000, 10

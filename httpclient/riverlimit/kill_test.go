@@ -13,9 +13,9 @@ import (
 
 const create = "POST /channels/{id}/messages"
 
-// A worker process is killed while 1,000 jobs are under way, and another one takes over. River gives up a job that is
-// running an hour after its process died, and a leader after some seconds; here the database is told that this time has
-// passed.
+// A worker process is killed while it works on 1,000 jobs, and another process takes over. River waits for an hour
+// before it gives a dead process's job to another, and for some seconds before it replaces a leader. The test tells the
+// database that this time has passed.
 func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -31,7 +31,7 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 		require.True(t, time.Now().Before(deadline), "no work is done")
 	}
 	require.NoError(t, first.Process.Kill())
-	_ = first.Wait() // killed
+	_ = first.Wait() // its error says that the process was killed
 	rows, err := pool.Query(t.Context(), "SELECT args->>'content' FROM river_job WHERE state = 'running'")
 	require.NoError(t, err)
 	inFlight := make(map[string]bool)

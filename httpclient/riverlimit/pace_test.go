@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// If RATELIGHT_LONG is 1, these are 10,000 jobs at 5 a second, which take 34 minutes, and how long that was is judged;
-// otherwise too much of it is the machine's.
+// If RATELIGHT_LONG is 1, the test runs 10,000 jobs at 5 a second, which takes 34 minutes, and asserts how long they
+// took. Otherwise the time depends too much on the machine.
 func TestJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T) {
 	t.Parallel()
 	n, limit, workers := 2000, 100, 700

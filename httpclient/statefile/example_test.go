@@ -39,7 +39,7 @@ func ExampleOpen() {
 			_ = response.Body.Close()
 			fmt.Println("process", process, "sends, and is answered with", response.StatusCode)
 		}
-		if err := file.Close(); err != nil { // closes the transport, too
+		if err := file.Close(); err != nil { // also closes the transport
 			panic(err)
 		}
 	}

@@ -35,7 +35,7 @@ func started(t *testing.T) *buckets.RESTBucketManager {
 	return m
 }
 
-// use makes a manager know a bucket.
+// use lets a manager learn a bucket's limit.
 func use(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	route, err := routes.CreateMessage.Compile("1")
@@ -45,7 +45,7 @@ func use(t *testing.T, m *buckets.RESTBucketManager) {
 	lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages", Limit: 5, Remaining: 4, ResetAfter: time.Minute})
 }
 
-// known returns how many buckets a manager knows the limit of.
+// known returns the number of buckets whose limit a manager knows.
 func known(m *buckets.RESTBucketManager) (n int) {
 	for b := range m.Buckets() {
 		if b.Limit > 0 {
@@ -86,8 +86,8 @@ func TestNextProcessGoesOnWhereTheOneBeforeWasClosed(t *testing.T) {
 	}
 }
 
-// A process that is killed before it has written anything must not leave the file of the one before, as if it had not
-// been there.
+// A process is killed before it has written its state. It must not leave the file of the process before it, because
+// that file would look like the state of a clean end.
 func TestProcessThatIsKilledAtOnceLeavesNoCleanState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestFileThatCannotBeUsedIsSetAside(t *testing.T) {
 	}
 }
 
-// Another program may keep its state beside it, in a file with a similar name, and be about to write it.
+// Another program may have a file with a similar name in the same directory, and may be writing it now.
 func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
@@ -200,7 +200,7 @@ func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	for _, name := range others {
 		require.NoError(t, os.WriteFile(filepath.Join(directory, name), nil, 0o600))
 	}
-	for _, name := range []string{"limits.new", ".limits.new1234567890"} { // of a process that was killed
+	for _, name := range []string{"limits.new", ".limits.new1234567890"} { // left by a killed process
 		require.NoError(t, os.WriteFile(filepath.Join(directory, name), nil, 0o600))
 	}
 	file, err := statefile.Open(filepath.Join(directory, "limits"), started(t))
@@ -296,7 +296,7 @@ func (b *safeBuffer) String() string {
 
 const killedPath = "RATELIGHT_TEST_STATE_FILE"
 
-// writeUntilKilled is what the process does that is killed.
+// writeUntilKilled is the program of the process that the test kills.
 func writeUntilKilled(path string) {
 	m := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
 	must(m.Start())
@@ -321,7 +321,7 @@ func must(err error) {
 	}
 }
 
-// A process that is killed while it writes leaves the old file or the new one, and no lock.
+// A process that is killed while it writes must leave the old file or the new one, and no lock.
 func TestKilledProcessLeavesAFileThatCanBeUsed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "limits")

@@ -13,12 +13,12 @@ import (
 )
 
 func ExampleHandler() {
-	discord := discordtest.NewServer(nil) // instead of the real one
+	discord := discordtest.NewServer(nil) // instead of the real Discord
 	defer discord.Close()
 	transport := httpclient.NewTransport(httpclient.WithBase(discord.Client().Transport))
 	defer transport.Close()
 
-	mux := http.NewServeMux() // served where only operators get
+	mux := http.NewServeMux() // serve it where only operators can reach it
 	mux.Handle("/ratelight", status.Handler(transport.Manager()))
 	admin := httptest.NewServer(mux)
 	defer admin.Close()
@@ -31,7 +31,7 @@ func ExampleHandler() {
 	}
 	sent.Body.Close()
 
-	// A person opens the page; a script asks for the same numbers.
+	// A person opens the page; a script asks for the same numbers as JSON.
 	response, err := http.Get(admin.URL + "/ratelight?format=json")
 	if err != nil {
 		fmt.Println(err)

@@ -28,7 +28,7 @@ import (
 
 const credential = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret"
 
-// bubble runs a test under virtual time, with a manager.
+// bubble runs a test in virtual time with a manager and its status handler.
 func bubble(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager, h http.Handler)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -39,7 +39,7 @@ func bubble(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager, 
 	})
 }
 
-// get asks the handler, and gives back what it answers.
+// get sends a request to the handler and returns the response.
 func get(h http.Handler, method, target string) *http.Response {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
@@ -53,7 +53,7 @@ func body(t *testing.T, r *http.Response) string {
 	return string(text)
 }
 
-// answer is what a script gets.
+// answer is the JSON that a script gets.
 type answer struct {
 	AgeSeconds float64 `json:"age_seconds"`
 	Status     struct {
@@ -93,7 +93,7 @@ func message(t *testing.T, channel string) routes.CompiledRoute {
 	return route
 }
 
-// use sends a request that is answered at once.
+// use sends a request that gets its response at once.
 func use(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()
 	lease, err := m.Acquire(t.Context(), route, credential)
@@ -101,7 +101,7 @@ func use(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute,
 	lease.Update(r)
 }
 
-// queue lets n requests wait.
+// queue makes n requests wait.
 func queue(m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) {
 	for range n {
 		go func() {
@@ -159,7 +159,7 @@ func TestJSONSaysWhichDeclaredLimitRequestsWaitFor(t *testing.T) {
 	})
 }
 
-// Every reason is explained on the page.
+// The page must explain every reason for a wait.
 func TestPageExplainsAllReasons(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
@@ -173,7 +173,7 @@ func TestPageExplainsAllReasons(t *testing.T) {
 	})
 }
 
-// A library's own limiter queues where nobody sees it.
+// A library's own limiter has queues that the manager cannot see. The page must say so.
 func TestThePageSaysWhatItCannotSee(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
@@ -183,7 +183,7 @@ func TestThePageSaysWhatItCannotSee(t *testing.T) {
 	})
 }
 
-// The page works wherever it is put.
+// The page must work at any path.
 func TestPageIsServedBehindAnyPath(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
@@ -214,8 +214,7 @@ func TestOnlyGETAndHEADAreAnswered(t *testing.T) {
 	})
 }
 
-// Nothing that is not in the page runs in it, nothing is loaded from elsewhere, and nobody else may put it into a
-// frame.
+// The page may run only its own script, may load nothing from elsewhere, and must not be shown in another site's frame.
 func TestPolicyAllowsThePagesOwnScriptAndStyleOnly(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
@@ -240,13 +239,13 @@ func TestPolicyAllowsThePagesOwnScriptAndStyleOnly(t *testing.T) {
 		assert.Equal(t, "no-store", r.Header.Get("Cache-Control"))
 		assert.NotContains(t, r.Header, "Access-Control-Allow-Origin")
 
-		outside := strings.ReplaceAll(page, "http://www.w3.org/2000/svg", "") // a name, not an address
+		outside := strings.ReplaceAll(page, "http://www.w3.org/2000/svg", "") // a namespace, not an address
 		assert.NotRegexp(t, `https?://|src=|@import|url\(`, outside)
 		assert.NotRegexp(t, `\son[a-z]+=|\sstyle=`, page, "the policy would forbid it")
 	})
 }
 
-// A hash may be anything that a server puts into a header, and a server's name what a caller says.
+// A server can put anything into a bucket hash, and a caller into a server's name.
 func TestMarkupInWhatServersSayStaysText(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, h http.Handler) {
@@ -334,7 +333,7 @@ func TestHistoryHasTheSamplesOfTheLastFiveMinutes(t *testing.T) {
 	})
 }
 
-// When the manager is closed the page still says so.
+// A page that is open must still show its state when the manager is closed.
 func TestPageShowsAManagerThatIsClosed(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, h http.Handler) {
@@ -371,7 +370,7 @@ func TestHandlerWithoutAManagerPanicsAtOnce(t *testing.T) {
 	assert.PanicsWithValue(t, "status: the manager is nil: a transport with WithLimiter has none", func() { status.Handler(nil) })
 }
 
-// stopping is a transport with one credential that rests.
+// stopping is a transport with one stopped credential.
 type stopping struct {
 	lifted []string
 	rests  bool
@@ -397,7 +396,7 @@ func (s *stopping) LiftCredential(hash string) int {
 	return 1
 }
 
-// post sends a form of the page, and gives back the status.
+// post sends a form of the page and returns the status of the response.
 func post(h http.Handler, form, origin string) int {
 	r := httptest.NewRequest("POST", "http://127.0.0.1:8081/any/path", strings.NewReader(form))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -22,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// lines reads what was recorded.
+// lines returns the recorded lines without the header.
 func lines(t *testing.T, content string) [][]string {
 	t.Helper()
 	all, err := csv.NewReader(strings.NewReader(content)).ReadAll()
@@ -35,7 +35,7 @@ func lines(t *testing.T, content string) [][]string {
 func TestAReplayHasTheSameRoutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(20 * 365 * 24 * time.Hour) // from 2000: Discord's ids begin in 2015
+		time.Sleep(20 * 365 * 24 * time.Hour) // the bubble's clock starts in 2000; Discord's ids begin in 2015
 		var file bytes.Buffer
 		recorder := trace.New(&file)
 		done := recorder.Hooks().Done
@@ -145,7 +145,7 @@ type base func(*http.Request) (*http.Response, error)
 
 func (b base) RoundTrip(r *http.Request) (*http.Response, error) { return b(r) }
 
-// stuck is a writer that does not return until it is let go.
+// stuck is a writer that does not return until free is closed.
 type stuck struct{ free chan struct{} }
 
 func (s stuck) Write(p []byte) (int, error) {

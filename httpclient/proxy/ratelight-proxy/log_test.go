@@ -23,11 +23,11 @@ func (r *running) end(t *testing.T) string {
 	r.stop()
 	assert.Equal(t, 0, <-r.status)
 	log := <-r.log
-	r.log <- "" // for the end of the test
+	r.log <- "" // the test's cleanup reads the log, too
 	return log
 }
 
-// ask sends a request without a body, and returns the status of the answer.
+// ask sends a request without a body, and returns the status of the response.
 func (r *running) ask(t *testing.T, method, path string, header ...string) int {
 	t.Helper()
 	request, err := http.NewRequest(method, "http://"+r.bots+path, nil)
@@ -83,7 +83,7 @@ func TestTheConfigurationHasNoSecretOfAURL(t *testing.T) {
 	assert.NotContains(t, log.String(), "canary")
 }
 
-// A burst of requests that are refused leaves one line for each reason, and the last line counts them.
+// For many requests that are refused, the log has one line for each reason. The last line has the counts.
 func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t,
@@ -158,7 +158,7 @@ func TestTheAccessLogHasNoQueryTokenOrSecret(t *testing.T) {
 	}
 }
 
-// Responses are flushed as they come, also through what the log puts around them.
+// A handler can flush a response through the writer that the access log wraps.
 func TestTheLogLeavesTheWriterAsItIs(t *testing.T) {
 	t.Parallel()
 	inner := httptest.NewRecorder()

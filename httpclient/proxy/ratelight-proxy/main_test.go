@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 
 const secret = "a-secret-of-the-proxy"
 
-// check runs the command until it has looked at its configuration.
+// check runs the command until it has checked its configuration, and returns the status and the output.
 func check(t *testing.T, environment, arguments string) (status int, text string) {
 	t.Helper()
 	for pair := range strings.FieldsSeq(environment) {
@@ -64,13 +64,13 @@ func TestGoodConfigurations(t *testing.T) {
 		{"", "", "127.0.0.1:8080", "127.0.0.1:8081"},
 		{"PORT=3000 METRICS_PORT=9000", "", "127.0.0.1:3000", "127.0.0.1:9000"},
 		{"HOST=::1", "", "[::1]:8080", "127.0.0.1:8081"},
-		{"HOST=my-machine", "", "127.0.0.1:8080", "127.0.0.1:8081"}, // as shells set it
+		{"HOST=my-machine", "", "127.0.0.1:8080", "127.0.0.1:8081"}, // some shells set HOST to the machine's name
 		{"BIND_IP=0.0.0.0", "--insecure", "0.0.0.0:8080", "127.0.0.1:8081"},
 		{"BIND_IP=0.0.0.0 RATELIGHT_SECRET=" + secret, "", "0.0.0.0:8080", "127.0.0.1:8081"},
 		{"RATELIGHT_LISTEN=localhost:1 PORT=2", "--admin off", "localhost:1", ""},
 		{"RATELIGHT_LISTEN=localhost:1", "--listen [::1]:3", "[::1]:3", "127.0.0.1:8081"},
 		{"RATELIGHT_MAX_WAIT= LOG_LEVEL= REQUEST_TIMEOUT= RATELIGHT_SECRET_FILE= PORT=", "", "127.0.0.1:8080", "127.0.0.1:8081"},
-		{"", "--redis redis://127.0.0.1:1 --application bot", "127.0.0.1:8080", "127.0.0.1:8081"}, // nothing is there, nobody asks
+		{"", "--redis redis://127.0.0.1:1 --application bot", "127.0.0.1:8080", "127.0.0.1:8081"}, // no Redis server listens there, but the check does not connect
 	} {
 		t.Run(c.environment+" "+c.arguments, func(t *testing.T) {
 			status, text := check(t, c.environment, c.arguments)
@@ -203,13 +203,13 @@ func TestAStoreThatIsNotThereIsNoWrongUsage(t *testing.T) {
 	assert.Contains(t, out.String(), "--redis")
 }
 
-// running is the command, listening on ports of its own.
+// running is a command that listens on its own ports.
 type running struct {
 	bots, admin string
 	stop        context.CancelFunc
 	status      chan int
-	begin       string      // the log until both listen
-	log         chan string // what is left of it
+	begin       string      // the log until both listeners are ready
+	log         chan string // the rest of the log
 }
 
 func start(t *testing.T, arguments ...string) *running {
@@ -244,7 +244,7 @@ func start(t *testing.T, arguments ...string) *running {
 	return r
 }
 
-// client keeps no connections, so that nothing is left after a test.
+// client keeps no connections open, so that no test leaves one behind.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func get(t *testing.T, url string) (int, string) {
@@ -324,7 +324,7 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 	assert.Len(t, discord.Requests(), 1)
 }
 
-// A web page whose name has come to mean this machine (DNS rebinding) may read and send nothing.
+// By DNS rebinding, a web page's host name can point to this machine. Such a page must neither read nor send anything.
 func TestOtherNamesAreNotServedWithoutASecret(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t)
@@ -375,7 +375,7 @@ func TestWhoWaitsIsServedBeforeTheEnd(t *testing.T) {
 	}()
 	<-arrived
 	r.stop()
-	for { // the admin listener goes on while requests do
+	for { // the admin listener stays open while requests are served
 		if status, _ := get(t, "http://"+r.admin+"/ready"); status == 503 {
 			break
 		}
@@ -385,7 +385,7 @@ func TestWhoWaitsIsServedBeforeTheEnd(t *testing.T) {
 	assert.Equal(t, 0, <-r.status)
 }
 
-// A request that takes too long is cut off, and counted in the last line.
+// A request that takes too long is cut off, and the last line of the log counts it.
 func TestWhoTakesTooLongIsCutOff(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
@@ -437,7 +437,7 @@ func TestARestartGoesOnFromTheStateFile(t *testing.T) {
 	assert.NotContains(t, string(text), secret)
 }
 
-// Two processes that wrote one file would each undo what the other has written.
+// Two processes that write the same file would overwrite each other's state.
 func TestAStateFileThatIsInUseIsAnError(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state")
@@ -473,7 +473,7 @@ func TestProxiesShareLimitsThroughRedis(t *testing.T) {
 	assert.Len(t, discord.Requests(), 1)
 }
 
-// certify writes a certificate for 127.0.0.1 that signs itself, and its key.
+// certify writes a self-signed certificate for 127.0.0.1 and its key, and returns their paths.
 func certify(t *testing.T) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -558,7 +558,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 		"all":    {[]string{"/users/@me", "/channels/1"}, nil},
 		"holds":  {[]string{"/channels/1"}, []string{"/users/@me"}},
 		"budget": {nil, []string{"/users/@me", "/channels/1"}},
-		"#":      {[]string{"/users/@me"}, []string{"/channels/1"}}, // the credential, by its hash
+		"#":      {[]string{"/users/@me"}, []string{"/channels/1"}}, // "#" stands for the credential's hash
 	} {
 		mended.Store(false)
 		r := start(t, "--upstream", discord.URL)
@@ -604,7 +604,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 	}
 }
 
-// Opening a pipe waits for whoever is at its other end, which no signal ends.
+// Opening a pipe blocks until another process opens its other end, and no signal ends that.
 func TestAPipeIsNoFileForStateOrRecord(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The README lists every flag, and every variable of other proxies.
+// The README must list every flag, and every environment variable that the command takes over from other proxies.
 func TestTheREADMENamesEveryFlag(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../README.md")
