@@ -68,7 +68,8 @@ func TestATransportAllocatesLittle(t *testing.T) {
 					_ = response.Body.Close()
 				})
 			}
-			transport := httpclient.NewTransport(httpclient.WithBase(deriving{}), httpclient.WithBuckets(buckets.WithGlobalLimit(0)))
+			transport := httpclient.NewTransport(httpclient.WithBase(deriving{}),
+				httpclient.WithBuckets(buckets.WithGlobalLimit(0)))
 			defer transport.Close()
 			assert.LessOrEqual(t, measure(transport)-measure(deriving{}), c.most)
 		})

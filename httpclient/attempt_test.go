@@ -69,7 +69,8 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 
 func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(refuse("user", "30"), answer(http.StatusServiceUnavailable, "", "Retry-After: 10"), answer(http.StatusOK, ""))
+		below := newScript(refuse("user", "30"), answer(http.StatusServiceUnavailable, "", "Retry-After: 10"),
+			answer(http.StatusOK, ""))
 		below.takes = 900 * time.Millisecond
 		sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(time.Second)), getChannel(t))
 		assertStatus(t, http.StatusOK, sent)
@@ -93,7 +94,8 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T) {
 		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusOK, "done", time.Second)), newMessage(t), "done"))
-		assertAttemptTimeout(t, 2*time.Second, read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t), ""))
+		assertAttemptTimeout(t, 2*time.Second,
+			read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t), ""))
 		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusBadRequest, "{}", time.Second)), newMessage(t), "{}"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -127,7 +129,8 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 			below.takes = time.Minute
 			ctx, cancel := c.end(t.Context())
 			defer cancel()
-			sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)), getChannel(t).WithContext(ctx)).wait()
+			sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)),
+				getChannel(t).WithContext(ctx)).wait()
 			assert.ErrorIs(t, sent.err, c.want)
 			assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
 			assert.Equal(t, time.Second, sent.took)

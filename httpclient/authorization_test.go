@@ -63,14 +63,25 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 		"which overtook both":                    {[]step{{"/guilds/1", late, 401}, {"/channels/1", late, 401}, {"/users/1", soon, 200}}, false},
 		"a redirect is none":                     {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 302}, {"/channels/1", soon, 401}}, true},
 		"an error is none":                       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 404}, {"/channels/1", soon, 401}}, true},
-		"places of one route":                    {[]step{{"/guilds/1", 3 * soon, 401}, {"/guilds/2", late, 401}, {"/guilds/3", soon, 401}}, false},
-		"between the latest of one route":        {[]step{{"/guilds/1", soon, 401}, {"/guilds/2", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
-		"before the latest of both routes":       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}, {"/guilds/2", soon, 401}}, true},
+		"places of one route": {
+			[]step{{"/guilds/1", 3 * soon, 401}, {"/guilds/2", late, 401}, {"/guilds/3", soon, 401}}, false,
+		},
+		"between the latest of one route": {
+			[]step{{"/guilds/1", soon, 401}, {"/guilds/2", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}},
+			false,
+		},
+		"before the latest of both routes": {
+			[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}, {"/guilds/2", soon, 401}},
+			true,
+		},
 		"an earlier one that comes back late": {[]step{
-			{"/guilds/9", 0, 200}, {"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/guilds/2", soon, 401}, {"/channels/1", soon, 401},
+			{"/guilds/9", 0, 200}, {"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/guilds/2", soon, 401},
+			{"/channels/1", soon, 401},
 		}, true},
 		"a route for everybody says nothing of it": {[]step{{"/guilds/1", soon, 401}, {"/gateway", soon, 200}, {"/channels/1", soon, 401}}, true},
-		"a token in the path says nothing of it":   {[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true},
+		"a token in the path says nothing of it": {
+			[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true,
+		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			transport := sendAll(t, c.steps...)
@@ -92,8 +103,10 @@ func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 		steps  []step
 		status int
 	}{
-		"that left after the refusal":    {[]step{{path, 0, 200}, {path, 3 * time.Second, 401}, {path, 5 * time.Second, 200}}, 200},
-		"that left before the last of 2": {[]step{{path, 0, 200}, {path, 5 * time.Second, 401}, {path, 8 * time.Second, 200}, {path, 0, 401}}, 401},
+		"that left after the refusal": {[]step{{path, 0, 200}, {path, 3 * time.Second, 401}, {path, 5 * time.Second, 200}}, 200},
+		"that left before the last of 2": {
+			[]step{{path, 0, 200}, {path, 5 * time.Second, 401}, {path, 8 * time.Second, 200}, {path, 0, 401}}, 401,
+		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			transport := sendAll(t, c.steps...)

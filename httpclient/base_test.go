@@ -31,8 +31,10 @@ func TestATransportBelowThatReturnsNothingIsAnError(t *testing.T) {
 // end.
 func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 	t.Parallel()
-	transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
-	for _, r := range []*http.Request{newMessage(t), unreplayable(newMessage(t), endless{}, -1)} { // another goroutine sends the second
+	transport := newTransport(t,
+		roundTripper(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
+	// The second request is sent by another goroutine.
+	for _, r := range []*http.Request{newMessage(t), unreplayable(newMessage(t), endless{}, -1)} {
 		over, returned := make(chan struct{}), false
 		go func() {
 			defer close(over)

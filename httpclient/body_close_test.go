@@ -74,9 +74,13 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		"refused, past the deadline":           {answers: answers(refuse("user", "1")), prepare: tooLate},
 		"error below":                          {answers: answers(fail(errors.New("no network")))},
 		"cannot be read":                       {answers: answers(ok), prepare: unreadable, keep: 100},
-		"cancelled in the queue":               {answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: cancelled},
-		"superseded in the queue":              {answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: superseded},
-		"closed":                               {answers: answers(ok), prepare: closed},
+		"cancelled in the queue": {
+			answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: cancelled,
+		},
+		"superseded in the queue": {
+			answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: superseded,
+		},
+		"closed": {answers: answers(ok), prepare: closed},
 		"closed, kept in memory": {answers: answers(ok), prepare: func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
 			single(t, transport, r)
 			closed(t, transport, r)

@@ -121,7 +121,9 @@ func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 	const bound = 1000
 	full := func() io.Reader { return strings.NewReader(strings.Repeat("a", bound)) }
 	ok, broken := answer(http.StatusOK, ""), errors.New("disk is gone")
-	panicking := httpclient.WithHooks(httpclient.Hooks{Request: func(context.Context, httpclient.RequestEvent) { panic("the hook") }})
+	panicking := httpclient.WithHooks(httpclient.Hooks{
+		Request: func(context.Context, httpclient.RequestEvent) { panic("the hook") },
+	})
 	for name, c := range map[string]struct {
 		first   func(*http.Request) (*http.Response, error)
 		content io.Reader

@@ -146,7 +146,8 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	scripted := func(answers ...func(*http.Request) (*http.Response, error)) func(t *testing.T) http.RoundTripper {
 		return func(*testing.T) http.RoundTripper { return newScript(answers...) }
 	}
-	late429 := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { r, _ := io.Pipe(); return r }, "X-RateLimit-Scope: user", "Retry-After: 1")
+	late429 := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { r, _ := io.Pipe(); return r },
+		"X-RateLimit-Scope: user", "Retry-After: 1")
 	for name, c := range map[string]struct {
 		below  func(t *testing.T) http.RoundTripper
 		ahead  bool // another request is in flight
@@ -199,7 +200,9 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 // obeys it.
 func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]discordsim.Fault{"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute}} {
+	for name, fault := range map[string]discordsim.Fault{
+		"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute},
+	} {
 		inBubble(t, name, func(t *testing.T) {
 			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), fault))
 			below := &http.Transport{DialContext: server.DialContext}

@@ -29,7 +29,8 @@ func refusal429(body string, header ...string) func(*http.Request) (*http.Respon
 
 // limitHeaders describe a bucket of five requests per second. The lines in more add to them or replace them.
 func limitHeaders(remaining string, more ...string) []string {
-	return append([]string{"X-RateLimit-Bucket: abc", "X-RateLimit-Limit: 5", remaining, "X-RateLimit-Reset-After: 1"}, more...)
+	return append([]string{"X-RateLimit-Bucket: abc", "X-RateLimit-Limit: 5", remaining, "X-RateLimit-Reset-After: 1"},
+		more...)
 }
 
 func TestA429IsRepeatedWhenItSays(t *testing.T) {
@@ -38,24 +39,35 @@ func TestA429IsRepeatedWhenItSays(t *testing.T) {
 		refusal func(*http.Request) (*http.Response, error)
 		want    time.Duration
 	}{
-		"user, the body is more precise": {refusal429(`{"retry_after":0.2}`, "X-RateLimit-Scope: user", "Retry-After: 1"), 200 * time.Millisecond},
+		"user, the body is more precise": {
+			refusal429(`{"retry_after":0.2}`, "X-RateLimit-Scope: user", "Retry-After: 1"), 200 * time.Millisecond,
+		},
 		"user, nothing remains": {
-			refusal429(`{"retry_after":1}`, limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "Retry-After: 1")...),
+			refusal429(`{"retry_after":1}`,
+				limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "Retry-After: 1")...),
 			time.Second,
 		},
-		"two milliseconds":             {refusal429(`{"retry_after":0.002}`, "X-RateLimit-Scope: user"), 2 * time.Millisecond},
-		"a number in quotes":           {refusal429(`{"retry_after":"0.002"}`, "X-RateLimit-Scope: user"), 2 * time.Millisecond},
-		"header only":                  {refusal429(``, "X-RateLimit-Scope: user", "Retry-After: 2"), 2 * time.Second},
-		"no Via, but an API's body":    {refusal429(`{"retry_after":1.5,"global":false}`), 1500 * time.Millisecond},
-		"shared, the body is longer":   {refusal429(`{"retry_after":1163}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared", "Retry-After: 1")...), 1163 * time.Second},
+		"two milliseconds":          {refusal429(`{"retry_after":0.002}`, "X-RateLimit-Scope: user"), 2 * time.Millisecond},
+		"a number in quotes":        {refusal429(`{"retry_after":"0.002"}`, "X-RateLimit-Scope: user"), 2 * time.Millisecond},
+		"header only":               {refusal429(``, "X-RateLimit-Scope: user", "Retry-After: 2"), 2 * time.Second},
+		"no Via, but an API's body": {refusal429(`{"retry_after":1.5,"global":false}`), 1500 * time.Millisecond},
+		"shared, the body is longer": {
+			refusal429(`{"retry_after":1163}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared", "Retry-After: 1")...),
+			1163 * time.Second,
+		},
 		"shared, the header is longer": {refusal429(`{"retry_after":1}`, "X-RateLimit-Scope: shared", "Retry-After: 40"), 40 * time.Second},
-		"sub-limit":                    {refusal429(`{"retry_after":300}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...), 300 * time.Second},
-		"global":                       {refusal429(`{"retry_after":"2","global":true}`, "X-RateLimit-Global: true"), 2 * time.Second},
-		"global, by the body alone":    {refusal429(`{"retry_after":0.5,"global":true}`), 500 * time.Millisecond},
-		"edge, HTML":                   {answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 30"), 30 * time.Second},
-		"edge, JSON":                   {refusal429(`{"message":"blocked","code":0}`, "Retry-After: 30"), 30 * time.Second},
+		"sub-limit": {
+			refusal429(`{"retry_after":300}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...), 300 * time.Second,
+		},
+		"global":                    {refusal429(`{"retry_after":"2","global":true}`, "X-RateLimit-Global: true"), 2 * time.Second},
+		"global, by the body alone": {refusal429(`{"retry_after":0.5,"global":true}`), 500 * time.Millisecond},
+		"edge, HTML": {
+			answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 30"), 30 * time.Second,
+		},
+		"edge, JSON": {refusal429(`{"message":"blocked","code":0}`, "Retry-After: 30"), 30 * time.Second},
 		"a date by the server's clock": {
-			refusal429(`{}`, "X-RateLimit-Scope: user", "Date: Tue, 02 Aug 2016 21:23:43 GMT", "Retry-After: Tue, 02 Aug 2016 21:23:46 GMT"),
+			refusal429(`{}`, "X-RateLimit-Scope: user", "Date: Tue, 02 Aug 2016 21:23:43 GMT",
+				"Retry-After: Tue, 02 Aug 2016 21:23:46 GMT"),
 			4 * time.Second,
 		},
 		"no way of telling when": {refusal429(``, "X-RateLimit-Scope: user"), time.Second},
@@ -79,15 +91,22 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 		global  bool
 	}{
 		"user": {
-			refusal: refusal429(`{"retry_after":4}`, limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 4", "X-RateLimit-Scope: user")...),
-			class:   ratelimits.ClassUser,
+			refusal: refusal429(`{"retry_after":4}`,
+				limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 4", "X-RateLimit-Scope: user")...),
+			class: ratelimits.ClassUser,
 		},
-		"shared": {refusal: refusal429(`{"retry_after":4}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared")...), class: ratelimits.ClassShared},
+		"shared": {
+			refusal: refusal429(`{"retry_after":4}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared")...),
+			class:   ratelimits.ClassShared,
+		},
 		"sub-limit": {
 			refusal: refusal429(`{"retry_after":"4"}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...),
 			class:   ratelimits.ClassSubLimit,
 		},
-		"global": {refusal: refusal429(`{"retry_after":4,"global":true}`, "X-RateLimit-Scope: global"), class: ratelimits.ClassGlobal, global: true},
+		"global": {
+			refusal: refusal429(`{"retry_after":4,"global":true}`, "X-RateLimit-Scope: global"), class: ratelimits.ClassGlobal,
+			global: true,
+		},
 		"edge": {
 			refusal: answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 4"),
 			class:   ratelimits.ClassEdge, global: true,
@@ -146,7 +165,8 @@ func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 // newCallback returns a response to interaction i. Each i has a token of its own.
 func newCallback(t *testing.T, i int) *http.Request {
 	t.Helper()
-	r := newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/interactions/%d/aW50ZXJhY3Rpb246MTp4%d/callback", i, i), `{"type":1}`)
+	r := newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/interactions/%d/aW50ZXJhY3Rpb246MTp4%d/callback", i, i),
+		`{"type":1}`)
 	r.Header.Del("Authorization")
 	return r
 }

@@ -18,7 +18,9 @@ import (
 func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{
-			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute), Faults: []discordsim.Fault{{Delay: 5 * time.Second}}},
+			Default: &discordsim.Rule{
+				Path: "**", Quota: discordsim.Fixed(1, time.Minute), Faults: []discordsim.Fault{{Delay: 5 * time.Second}},
+			},
 		})
 		transport := newTransport(t, server.RoundTripper())
 		underWay := send(transport, newMessage(t))
@@ -60,7 +62,8 @@ func TestAClosedTransportRefusesRequests(t *testing.T) {
 
 func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
+		server := newDiscord(t,
+			discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
 		manager := buckets.NewRESTBucketManager()
 		require.NoError(t, manager.Start())
 		defer manager.Close()
@@ -84,7 +87,8 @@ func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
 
 func TestAManagerThatIsNotStartedIsToldOf(t *testing.T) {
 	t.Parallel()
-	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithLimiter(buckets.NewRESTBucketManager()))
+	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")),
+		httpclient.WithLimiter(buckets.NewRESTBucketManager()))
 	_, err := transport.RoundTrip(newMessage(t))
 	assert.ErrorIs(t, err, buckets.ErrNotStarted)
 }

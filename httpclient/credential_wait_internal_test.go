@@ -22,7 +22,8 @@ func TestNobodyIsRememberedWhoDoesNotWaitAnyMore(t *testing.T) {
 	t.Parallel()
 	base := answering(func(r *http.Request) *http.Response {
 		response := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r, Header: http.Header{
-			"X-Ratelimit-Bucket": {"b"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"60"},
+			"X-Ratelimit-Bucket": {"b"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
+			"X-Ratelimit-Reset-After": {"60"},
 		}}
 		if !strings.Contains(r.URL.Path, "/channels/") {
 			response.StatusCode, response.Header = http.StatusUnauthorized, http.Header{"Via": {"1.1 google"}}

@@ -16,7 +16,8 @@ import (
 )
 
 // usedUp is a success that uses up its bucket for two minutes.
-var usedUp = answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 120")
+var usedUp = answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0",
+	"X-RateLimit-Reset-After: 120")
 
 // A queued request whose credential is stopped will never be sent, so it must fail at once.
 func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
@@ -103,7 +104,8 @@ func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 			transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
 			pausing := send(transport, getting(t, "/guilds/1"))
 			time.Sleep(100 * time.Millisecond)
-			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),
+				send(transport, getting(t, "/gateway/bot")))
 			assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
 			assert.Less(t, pausing.took, time.Second)
 		})
@@ -123,7 +125,8 @@ func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 		}))
 		failed := send(transport, getting(t, "/guilds/1"))
 		synctest.Wait() // the request is in flight
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),
+			send(transport, getting(t, "/gateway/bot")))
 		assert.ErrorAs(t, failed.wait().err, new(*httpclient.CredentialError))
 		assert.Equal(t, time.Second, failed.took)
 	})

@@ -27,7 +27,8 @@ func asking(t *testing.T, c *credentials, authorization, method, path string) *c
 
 // answeredWith records a response of Discord's with this status.
 func (c *credential) answeredWith(status int) {
-	c.answered(&http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{"Via": {"1.1 google"}}}, time.Now())
+	c.answered(&http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{"Via": {"1.1 google"}}},
+		time.Now())
 }
 
 func webhookPost(t *testing.T, c *credentials, i int) *credential {

@@ -39,7 +39,8 @@ func TestA401OfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 					return as(newRequest(t, http.MethodPost, path, "{}"), authorization)
 				}
 				edit := func() *http.Request { return as(newRequest(t, http.MethodPatch, c.same, "{}"), authorization) }
-				below := byCredential(http.StatusUnauthorized, `{"message":"Invalid Webhook Token","code":50027}`, withPath(webhookSecret, replySecret))
+				below := byCredential(http.StatusUnauthorized, `{"message":"Invalid Webhook Token","code":50027}`,
+					withPath(webhookSecret, replySecret))
 				transport := newTransport(t, below)
 				assertStatus(t, http.StatusUnauthorized, send(transport, post(c.path)))
 				assertStatus(t, http.StatusOK, send(transport, post(c.other)))
@@ -57,7 +58,8 @@ func TestRestingCredentialsAreTheHundredThatRestLongest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusUnauthorized, `{"code":50027}`)))
 		for i := range 120 {
-			assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodPost, "/api/v10/webhooks/1/token"+strconv.Itoa(i), "{}")))
+			assertStatus(t, http.StatusUnauthorized,
+				send(transport, newRequest(t, http.MethodPost, "/api/v10/webhooks/1/token"+strconv.Itoa(i), "{}")))
 			time.Sleep(time.Second)
 		}
 		all := transport.RestingCredentials()
@@ -71,7 +73,8 @@ func TestRestingCredentialsAreTheHundredThatRestLongest(t *testing.T) {
 // The path names the webhook by its id, without a token, so the 401 refuses the bot's Authorization.
 func TestA401OfAWebhookByItsIdIsAboutTheAuthorization(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"code":0}`, func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
+		below := byCredential(http.StatusUnauthorized, `{"code":0}`,
+			func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodGet, "/api/v10/webhooks/1", "")))
 		assertStopped(t, transport, below, newRequest(t, http.MethodGet, "/api/v10/webhooks/1", ""),
@@ -83,11 +86,21 @@ func TestA401OfAWebhookByItsIdIsAboutTheAuthorization(t *testing.T) {
 func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]*httpclient.CredentialError{
-		"GET /a not sent: its Authorization was refused with 401; it is not used again for 5m0s":                {Route: "GET /a", Status: 401, Everywhere: true, RetryAfter: 5 * time.Minute},
-		"GET /a not sent: its Authorization was refused with 401 on this route; it is not used again for 10m0s": {Route: "GET /a", Status: 401, RetryAfter: 10 * time.Minute},
-		"GET /a not sent: its webhook was refused with 404; it is not used again for 10m0s":                     {Route: "GET /a", Kind: httpclient.CredentialWebhook, Status: 404, RetryAfter: 10*time.Minute - 1},
-		"GET /a not sent: its interaction token was refused with 401; it is not used again for 10m0s":           {Route: "GET /a", Kind: httpclient.CredentialInteraction, Status: 401, RetryAfter: 10 * time.Minute},
-		"GET /a not sent: its CredentialKind(9) was refused with 401; it is not used again for 0s":              {Route: "GET /a", Kind: 9, Status: 401},
+		"GET /a not sent: its Authorization was refused with 401; it is not used again for 5m0s": {
+			Route: "GET /a", Status: 401, Everywhere: true, RetryAfter: 5 * time.Minute,
+		},
+		"GET /a not sent: its Authorization was refused with 401 on this route; it is not used again for 10m0s": {
+			Route: "GET /a", Status: 401, RetryAfter: 10 * time.Minute,
+		},
+		"GET /a not sent: its webhook was refused with 404; it is not used again for 10m0s": {
+			Route: "GET /a", Kind: httpclient.CredentialWebhook, Status: 404, RetryAfter: 10*time.Minute - 1,
+		},
+		"GET /a not sent: its interaction token was refused with 401; it is not used again for 10m0s": {
+			Route: "GET /a", Kind: httpclient.CredentialInteraction, Status: 401, RetryAfter: 10 * time.Minute,
+		},
+		"GET /a not sent: its CredentialKind(9) was refused with 401; it is not used again for 0s": {
+			Route: "GET /a", Kind: 9, Status: 401,
+		},
 	} {
 		assert.EqualError(t, err, want)
 		text, failed := json.Marshal(err)
@@ -102,8 +115,12 @@ func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 // limit and its own 401s.
 func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"),
-			answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"), unauthorized)
+		below := newScript(
+			answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1",
+				"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"),
+			answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1",
+				"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"),
+			unauthorized)
 		transport := newTransport(t, below)
 		spelled := func(token string, r *http.Request) *http.Request {
 			r.Header.Del("Authorization")
@@ -167,7 +184,8 @@ func TestA404StopsAWebhookThatIsGone(t *testing.T) {
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			var bodies ledger
-			below := newScript(answerWith(http.StatusNotFound, func() io.ReadCloser { return bodies.open(strings.NewReader(c.body)) }))
+			below := newScript(answerWith(http.StatusNotFound,
+				func() io.ReadCloser { return bodies.open(strings.NewReader(c.body)) }))
 			transport := newTransport(t, below)
 			request := func() *http.Request { return as(newRequest(t, c.method, c.path, ""), "") }
 			first := send(transport, request())

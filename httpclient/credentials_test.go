@@ -52,7 +52,8 @@ func withPath(parts ...string) func(*http.Request) bool {
 }
 
 // assertStopped asserts that the request fails without being sent or reaching the limiter.
-func assertStopped(t *testing.T, transport *httpclient.Transport, below *script, r *http.Request, want httpclient.CredentialError) {
+func assertStopped(t *testing.T, transport *httpclient.Transport, below *script, r *http.Request,
+	want httpclient.CredentialError) {
 	t.Helper()
 	synctest.Wait() // the garbage collector may be due at this instant
 	sent, before := len(below.requests()), transport.Manager().Stats()
@@ -72,7 +73,8 @@ func assertStopped(t *testing.T, transport *httpclient.Transport, below *script,
 }
 
 // assertRests asserts that the requests are stopped for the next ten minutes, and returns when these are over.
-func assertRests(t *testing.T, transport *httpclient.Transport, below *script, request func() *http.Request, stopped httpclient.CredentialError) {
+func assertRests(t *testing.T, transport *httpclient.Transport, below *script, request func() *http.Request,
+	stopped httpclient.CredentialError) {
 	t.Helper()
 	stopped.RetryAfter = 10 * time.Minute
 	assertStopped(t, transport, below, request(), stopped)
@@ -84,13 +86,15 @@ func assertRests(t *testing.T, transport *httpclient.Transport, below *script, r
 
 // unauthorized answers like Discord to an invalid token.
 func unauthorized(r *http.Request) (*http.Response, error) {
-	return answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json", "Via: 1.1 google")(r)
+	return answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json",
+		"Via: 1.1 google")(r)
 }
 
 // posting returns a message to a channel with the token that these tests refuse.
 func posting(t *testing.T, channel int) *http.Request {
 	t.Helper()
-	return as(newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/channels/%d/messages", channel), `{"content":"hello"}`), bad)
+	return as(newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/channels/%d/messages", channel), `{"content":"hello"}`),
+		bad)
 }
 
 // getting returns a GET request with the token that these tests refuse.
@@ -155,7 +159,8 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 			elsewhere := func() *http.Request { return posting(t, 9) }
 			stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
 			assertRests(t, transport, below, elsewhere, stopped)
-			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10))) // there was no success since, so one 401 is enough
+			// There was no success since, so one 401 is enough.
+			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10)))
 			below.answers = answers(answer(http.StatusOK, "{}"))
 			for _, authorization := range []string{"Bot replacement", ""} {
 				assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
@@ -177,7 +182,8 @@ func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 		var calls []*call
 		for _, age := range []time.Duration{0, time.Hour, 30 * 24 * time.Hour} {
 			id := discordsim.SnowflakeAt(now.Add(-age))
-			calls = append(calls, send(transport, as(newRequest(t, http.MethodDelete, fmt.Sprintf("%s/%d", messages, id), ""), bad)))
+			calls = append(calls,
+				send(transport, as(newRequest(t, http.MethodDelete, fmt.Sprintf("%s/%d", messages, id), ""), bad)))
 		}
 		assertStatus(t, http.StatusUnauthorized, calls...)
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
@@ -196,8 +202,11 @@ func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 	}{
 		"one after the other": {false, 10_000, nil, 2},
 		"together":            {true, 2000, nil, 4}, // one more request may leave after each 401 until its body has been read
-		"together, in buckets": {true, 2000, []string{"Content-Type: application/json", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 5",
-			"X-RateLimit-Remaining: 4", "X-RateLimit-Reset-After: 5"}, 51}, // all requests that the global limit lets leave before the first response
+		// The most is what the global limit lets leave before the first response.
+		"together, in buckets": {true, 2000, []string{
+			"Content-Type: application/json", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 5",
+			"X-RateLimit-Remaining: 4", "X-RateLimit-Reset-After: 5",
+		}, 51},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, c.header...))
@@ -230,7 +239,8 @@ func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 // A 407 comes from a proxy that wants its own credentials. The request has not reached the server.
 func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		proxy := answer(http.StatusProxyAuthRequired, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")
+		proxy := answer(http.StatusProxyAuthRequired, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1",
+			"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")
 		below := newScript(unauthorized, proxy, proxy, unauthorized)
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))

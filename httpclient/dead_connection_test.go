@@ -142,10 +142,13 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 		deadline time.Duration // of each message, 0: none
 		own      time.Duration // attempt timeout of the slow request, 0: the default
 	}{
-		"others go on":               {messages: 20, takes: 2 * time.Second},
-		"others have a deadline":     {messages: 15, takes: 2 * time.Second, deadline: 10 * time.Second},
-		"a recent one":               {idle: time.Minute, after: 14 * time.Second, messages: 1, takes: 2 * time.Second},
-		"a new connection":           {dial: 14 * time.Second, unused: true, idle: time.Minute, after: 13 * time.Second, messages: 1, takes: 2 * time.Second},
+		"others go on":           {messages: 20, takes: 2 * time.Second},
+		"others have a deadline": {messages: 15, takes: 2 * time.Second, deadline: 10 * time.Second},
+		"a recent one":           {idle: time.Minute, after: 14 * time.Second, messages: 1, takes: 2 * time.Second},
+		"a new connection": {
+			dial: 14 * time.Second, unused: true, idle: time.Minute, after: 13 * time.Second, messages: 1,
+			takes: 2 * time.Second,
+		},
 		"a short time that ends now": {idle: time.Minute, before: 3 * time.Second, takes: 5 * time.Second, own: time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {

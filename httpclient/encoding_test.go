@@ -41,7 +41,8 @@ type unencoded struct{ io.Writer }
 func (unencoded) Close() error { return nil }
 
 // inEncodings runs a test for each encoding. encoded returns an answer with an encoded body, and that body.
-func inEncodings(t *testing.T, test func(t *testing.T, encoded func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string))) {
+func inEncodings(t *testing.T, test func(t *testing.T,
+	encoded func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string))) {
 	t.Helper()
 	for _, e := range encodings {
 		inBubble(t, e.header, func(t *testing.T) {
@@ -51,7 +52,8 @@ func inEncodings(t *testing.T, test func(t *testing.T, encoded func(status int, 
 				_, err := io.WriteString(w, text)
 				require.NoError(t, err)
 				require.NoError(t, w.Close())
-				return answer(status, b.String(), append(header, "Content-Type: application/json", "Content-Encoding: "+e.header)...), b.String()
+				return answer(status, b.String(),
+					append(header, "Content-Type: application/json", "Content-Encoding: "+e.header)...), b.String()
 			})
 		})
 	}
@@ -90,7 +92,8 @@ func TestTheBodyOfA429CountsWhenItIsEncoded(t *testing.T) {
 	t.Parallel()
 	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
 		// A compatible server, whose 429 has neither scope nor bucket.
-		refusing, _ := encoded(http.StatusTooManyRequests, `{"message":"You are being rate limited.","retry_after":0.3,"global":false}`, "Retry-After: 1")
+		refusing, _ := encoded(http.StatusTooManyRequests,
+			`{"message":"You are being rate limited.","retry_after":0.3,"global":false}`, "Retry-After: 1")
 		transport := newTransport(t, newScript(refusing, answer(http.StatusOK, "{}")))
 		first := send(transport, posting(t, 1))
 		time.Sleep(10 * time.Millisecond)

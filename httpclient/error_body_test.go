@@ -22,7 +22,10 @@ var lateErrors = map[string]struct {
 	kind         httpclient.CredentialKind
 	method, path string
 }{
-	"401 of a bot":     {401, `{"message":"401: Unauthorized","code":0}`, httpclient.CredentialAuthorization, http.MethodGet, "/api/v10/users/@me"},
+	"401 of a bot": {
+		401, `{"message":"401: Unauthorized","code":0}`, httpclient.CredentialAuthorization, http.MethodGet,
+		"/api/v10/users/@me",
+	},
 	"401 of a webhook": {401, `{"message":"Invalid Webhook Token","code":50027}`, httpclient.CredentialWebhook, http.MethodPost, webhook},
 	"404 of a webhook": {404, `{"message":"Unknown Webhook","code":10015}`, httpclient.CredentialWebhook, http.MethodPost, webhook},
 }
@@ -69,7 +72,8 @@ func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 			},
 		} {
 			inBubble(t, name+", "+how, func(t *testing.T) {
-				transport := newTransport(t, newScript(answer(c.status, c.body+strings.Repeat(" ", 10_000), "Content-Type: application/json")))
+				transport := newTransport(t,
+					newScript(answer(c.status, c.body+strings.Repeat(" ", 10_000), "Content-Type: application/json")))
 				response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
 				require.NoError(t, err)
 				read(response.Body)

@@ -36,7 +36,8 @@ func Example() {
 	defer transport.Close()
 	client := &http.Client{Transport: transport}
 
-	response, err := client.Post("https://discord.com/api/v10/channels/1/messages", "application/json", strings.NewReader(`{"content":"hello"}`))
+	response, err := client.Post("https://discord.com/api/v10/channels/1/messages", "application/json",
+		strings.NewReader(`{"content":"hello"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -188,7 +189,8 @@ func ExampleRedact() {
 	client := &http.Client{Transport: transport}
 	transport.Close() // to cause an error
 
-	_, err := client.Post("https://discord.com/api/v10/webhooks/1/a-token-that-nobody-may-see?wait=true", "application/json", nil)
+	_, err := client.Post("https://discord.com/api/v10/webhooks/1/a-token-that-nobody-may-see?wait=true",
+		"application/json", nil)
 	err = httpclient.Redact(err)
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, buckets.ErrClosed))

@@ -86,7 +86,9 @@ func TestAnErrorThatWillNotPassEndsTheRepeating(t *testing.T) {
 func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"no such host":        &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "discord.com", IsNotFound: true}},
+		"no such host": &net.OpError{
+			Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "discord.com", IsNotFound: true},
+		},
 		"a damaged record":    tls.RecordHeaderError{Msg: "oversized record"},
 		"an alert of a proxy": &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")},
 		"a timeout":           &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}},

@@ -77,7 +77,8 @@ func TestWebhooksWithoutAuthorizationAreNotTheBots(t *testing.T) {
 
 func TestAStoppedBotDoesNotStopWebhooksThatGoWithoutIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"code":0}`, func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
+		below := byCredential(http.StatusUnauthorized, `{"code":0}`,
+			func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, newMessage(t)))
 		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodPost, webhook, "{}")))
@@ -115,7 +116,9 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 		"https://media.discordapp.net/attachments/1/2/file.png": false,
 		"https://discordapp.com/api/v10/channels/2":             false, // Discord's former name
 	} {
-		for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		for _, status := range []int{
+			http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+		} {
 			inBubble(t, fmt.Sprintf("%s, %d", location, status), func(t *testing.T) {
 				below := newScript(answer(status, "", "Location: "+location), answer(http.StatusOK, "{}"))
 				client := &http.Client{Transport: newTransport(t, below)}
@@ -156,7 +159,8 @@ func TestCookiesOfOtherHostsSurviveTheirRedirects(t *testing.T) {
 			t.Parallel()
 			const application = "https://application.example"
 			below := newScript(
-				answer(http.StatusFound, "", "Set-Cookie: state=of-the-application; Path=/", "Location: "+login+"/oauth2/authorize"),
+				answer(http.StatusFound, "", "Set-Cookie: state=of-the-application; Path=/",
+					"Location: "+login+"/oauth2/authorize"),
 				answer(http.StatusFound, "", "Set-Cookie: session=of-the-login; Path=/", "Location: "+login+"/oauth2/done"),
 				answer(http.StatusFound, "", "Location: "+application+"/callback"),
 				answer(http.StatusOK, "{}"))

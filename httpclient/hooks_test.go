@@ -27,7 +27,8 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		below := newScript(
-			answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*time.Millisecond, "X-RateLimit-Scope: shared", "Retry-After: 2"),
+			answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*time.Millisecond, "X-RateLimit-Scope: shared",
+				"Retry-After: 2"),
 			func(*http.Request) (*http.Response, error) { return nil, broken },
 			answer(http.StatusOK, "{}"),
 		)
@@ -113,7 +114,8 @@ func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 				var requests, responses ledger
 				below := newScript(answerWith(status, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) },
 					"X-RateLimit-Scope: user", "Retry-After: 1"))
-				transport := newTransport(t, below, httpclient.WithHooks(c.hooks)) // newTransport checks at the end that nothing is held
+				// newTransport checks at the end that nothing is held.
+				transport := newTransport(t, below, httpclient.WithHooks(c.hooks))
 				r := newMessage(t)
 				r.Body = requests.open(r.Body)
 				if c.getBody != nil {
@@ -158,7 +160,8 @@ func (c *contexts) tell(what string, ctx context.Context) {
 // The manager derives its own context for each wait; its hooks and logs must have the request's values, too.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"), answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
+		below := newScript(refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"), answer(http.StatusBadGateway, ""),
+			answer(http.StatusOK, "{}"))
 		var c contexts
 		transport := newTransport(t, below, httpclient.WithLogger(slog.New(&c)),
 			httpclient.WithBuckets(buckets.WithHooks(buckets.Hooks{
@@ -189,13 +192,15 @@ func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
 		const canary = "canary-5f0c2e"
 		below := newScript(fail(fmt.Errorf("post %s: %w", canary, lostConnection())))
 		var log bytes.Buffer
-		transport := newTransport(t, below, httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		transport := newTransport(t, below,
+			httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		for range 600 {
 			assert.Error(t, send(transport, newRequest(t, http.MethodPost, "/api/webhooks/77/"+canary, `{}`)).wait().err)
 			time.Sleep(20 * time.Millisecond)
 		}
 		assert.Equal(t, 1, strings.Count(log.String(), `msg="request failed"`))
-		assert.Contains(t, log.String(), `route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:… attempt=1 status=0 error=`)
+		assert.Contains(t, log.String(),
+			`route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:… attempt=1 status=0 error=`)
 		require.NoError(t, transport.Close())
 		assert.Equal(t, 2, strings.Count(log.String(), `msg="request failed"`))
 		assert.Contains(t, log.String(), "repeated=598")
@@ -213,10 +218,13 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 		status int
 		took   time.Duration
 	}{
-		"not found":   {fault: discordsim.Fault{Nth: first, Status: http.StatusNotFound}, status: http.StatusNotFound},
-		"slow":        {fault: discordsim.Fault{Nth: first, Delay: 10 * time.Second}, status: http.StatusOK, took: 10 * time.Second},
-		"outage":      {fault: discordsim.Fault{Nth: first, Status: http.StatusBadGateway}, status: http.StatusBadGateway},
-		"slow outage": {fault: discordsim.Fault{Nth: first, Status: http.StatusGatewayTimeout, Delay: 12 * time.Second}, status: http.StatusGatewayTimeout, took: 12 * time.Second},
+		"not found": {fault: discordsim.Fault{Nth: first, Status: http.StatusNotFound}, status: http.StatusNotFound},
+		"slow":      {fault: discordsim.Fault{Nth: first, Delay: 10 * time.Second}, status: http.StatusOK, took: 10 * time.Second},
+		"outage":    {fault: discordsim.Fault{Nth: first, Status: http.StatusBadGateway}, status: http.StatusBadGateway},
+		"slow outage": {
+			fault:  discordsim.Fault{Nth: first, Status: http.StatusGatewayTimeout, Delay: 12 * time.Second},
+			status: http.StatusGatewayTimeout, took: 12 * time.Second,
+		},
 		"refused": {
 			fault: discordsim.Fault{Nth: first, Edit: func(_ discordsim.Call, response *discordsim.Response) {
 				response.Status, response.Body = http.StatusTooManyRequests, []byte(`{"retry_after":3}`)
@@ -226,7 +234,8 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
+			server := newDiscord(t,
+				discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
 			transport := newTransport(t, server.RoundTripper())
 			troubled := send(transport, newCallback(t, 0))
 			time.Sleep(2 * time.Millisecond)

@@ -57,7 +57,8 @@ func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buck
 func servers(t *testing.T, addresses []string, options ...httpclient.Option) (got []string) {
 	t.Helper()
 	heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))
-	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(below), httpclient.WithLimiter(heard)}, options...)...)
+	transport := httpclient.NewTransport(append(
+		[]httpclient.Option{httpclient.WithBase(below), httpclient.WithLimiter(heard)}, options...)...)
 	defer transport.Close()
 	for i, address := range addresses {
 		heard.servers = append(heard.servers[:0], "-")
@@ -70,11 +71,14 @@ func servers(t *testing.T, addresses []string, options ...httpclient.Option) (go
 
 func TestOnlyDiscordsHostsAreLimited(t *testing.T) {
 	t.Parallel()
-	ours := []string{"https://discord.com", "http://discord.com", "https://Discord.COM.:443", "https://canary.discord.com", "https://discordapp.com"}
+	ours := []string{"https://discord.com", "http://discord.com", "https://Discord.COM.:443", "https://canary.discord.com",
+		"https://discordapp.com"}
 	assert.Equal(t, []string{"", "", "", "", ""}, servers(t, ours))
 	for _, address := range []string{
-		"https://api.github.com", "https://example.com", "http://127.0.0.1:80", "http://[::1]:8080", "https://discord.com.example.com",
-		"https://notdiscord.com", "https://cdn.discordapp.com", "https://media.discordapp.net", "https://discord.gg", "https://discord.com@example.com",
+		"https://api.github.com", "https://example.com", "http://127.0.0.1:80", "http://[::1]:8080",
+		"https://discord.com.example.com",
+		"https://notdiscord.com", "https://cdn.discordapp.com", "https://media.discordapp.net", "https://discord.gg",
+		"https://discord.com@example.com",
 	} {
 		assert.Equal(t, []string{"-"}, servers(t, []string{address}), address)
 	}
@@ -95,7 +99,8 @@ func TestEachHostThatTheCallerAddsIsAServerOfItsOwn(t *testing.T) {
 	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, httpclient.WithHosts(func(host string) (string, bool) {
 		return map[string]string{"[2001:db8::1]": "one"}[host], host != "example.com"
 	})), "the proxy forwards to Discord")
-	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, add, httpclient.WithHosts(nil)), "the later one counts")
+	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, add, httpclient.WithHosts(nil)),
+		"the later one counts")
 }
 
 func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
@@ -104,7 +109,10 @@ func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
 		return host, strings.HasPrefix(host, "proxy") || strings.HasPrefix(host, "[")
 	})
 	for want, spellings := range map[string][]string{
-		"proxy":          {"http://proxy", "https://PROXY", "http://proxy:80", "https://proxy:443", "https://proxy.", "http://Proxy.:80", "http://proxy:"},
+		"proxy": {
+			"http://proxy", "https://PROXY", "http://proxy:80", "https://proxy:443", "https://proxy.", "http://Proxy.:80",
+			"http://proxy:",
+		},
 		"proxy:8080":     {"http://proxy:8080", "https://proxy.:8080", "http://user:password@PROXY:8080"},
 		"proxy:443":      {"http://proxy:443"}, // over http, port 443 is not the default
 		"proxy:80":       {"https://proxy:80"},
@@ -207,7 +215,8 @@ func TestMethodsThatAreNotKnownAreLimitedLikeOthers(t *testing.T) {
 
 // foreign are hosts whose responses say nothing about Discord's limits.
 var foreign = []string{
-	"https://cdn.discordapp.com", "https://api.github.com", "https://uploads.example:8443", "http://127.0.0.1:8080", "http://[::1]",
+	"https://cdn.discordapp.com", "https://api.github.com", "https://uploads.example:8443", "http://127.0.0.1:8080",
+	"http://[::1]",
 }
 
 func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
@@ -215,7 +224,8 @@ func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 	for _, address := range foreign {
 		for _, status := range []int{http.StatusTooManyRequests, http.StatusUnauthorized} {
 			inBubble(t, fmt.Sprint(address, " ", status), func(t *testing.T) {
-				refusal := answer(status, `{"code":0}`, "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")
+				refusal := answer(status, `{"code":0}`, "Retry-After: 86400", "X-RateLimit-Scope: global",
+					"X-RateLimit-Remaining: 0")
 				below := roundTripper(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Host != "discord.com" {
 						return refusal(r)
@@ -223,7 +233,9 @@ func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 					return answer(http.StatusOK, "{}")(r)
 				})
 				transport := newTransport(t, below, httpclient.WithoutRateLimitHeaders())
-				for _, r := range []*http.Request{newMessage(t), newRequest(t, http.MethodGet, "/api/v10/users/@me", ""), newMessage(t)} {
+				for _, r := range []*http.Request{
+					newMessage(t), newRequest(t, http.MethodGet, "/api/v10/users/@me", ""), newMessage(t),
+				} {
 					response, err := transport.RoundTrip(to(t, address, r))
 					require.NoError(t, err)
 					require.NoError(t, response.Body.Close())
@@ -329,7 +341,8 @@ func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			heard := &listener{}
-			options := []httpclient.Option{httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))), httpclient.WithLimiter(heard)}
+			options := []httpclient.Option{httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))),
+				httpclient.WithLimiter(heard)}
 			paths := []string{"/api/v10", ""}
 			for _, base := range bases {
 				options = append(options, httpclient.WithAPI(address(t, base), ""))
@@ -345,7 +358,8 @@ func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 				assertStatus(t, http.StatusOK, send(transport, r))
 				assert.Equal(t, routes.CreateMessage, heard.routes[len(heard.routes)-1].Route(), path)
 			}
-			for _, path := range []string{"/discord", "/discordant/channels/1/messages"} { // neither is below the path of the API
+			// Neither path is below the path of the API.
+			for _, path := range []string{"/discord", "/discordant/channels/1/messages"} {
 				r, err := http.NewRequest(http.MethodPost, "http://proxy"+path, nil)
 				require.NoError(t, err)
 				assertStatus(t, http.StatusOK, send(transport, r))

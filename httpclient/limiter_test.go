@@ -28,7 +28,8 @@ var hiddenFromAbove = []string{
 // 503 is not about limits, and the caller needs it.
 func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 	t.Parallel()
-	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true", "X-RateLimit-Reset: 1",
+	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true",
+		"X-RateLimit-Reset: 1",
 		"Retry-After: 2", "Anything: else")
 	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		for _, hidden := range []bool{false, true} {
@@ -58,7 +59,8 @@ func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")...)
-		transport := httpclient.NewTransport(httpclient.WithBase(newScript(full)), httpclient.WithLimiter(buckets.Unlimited{}))
+		transport := httpclient.NewTransport(httpclient.WithBase(newScript(full)),
+			httpclient.WithLimiter(buckets.Unlimited{}))
 		assert.Nil(t, transport.Manager())
 		var calls []*call
 		for range 100 {
@@ -113,7 +115,8 @@ func (l *turnstile) End(sent bool, r ratelimits.Response) { l.ended = append(l.e
 
 func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(refuse("shared", "1"), answer(http.StatusBadGateway, ""), fail(lostConnection()), fail(noConnection()), answer(http.StatusOK, "{}"))
+		below := newScript(refuse("shared", "1"), answer(http.StatusBadGateway, ""), fail(lostConnection()),
+			fail(noConnection()), answer(http.StatusOK, "{}"))
 		limiter := new(turnstile)
 		transport := newTransport(t, below, httpclient.WithLimiter(limiter), httpclient.WithRetries(9))
 		assert.Nil(t, transport.Manager())
@@ -222,7 +225,8 @@ func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *tes
 	t.Parallel()
 	for _, leaves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json"))
+			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`,
+				"Content-Type: application/json"))
 			transport := newTransport(t, below, httpclient.WithLimiter(inert{leaves}))
 			waiting := send(transport, newMessage(t))
 			synctest.Wait()

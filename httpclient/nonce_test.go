@@ -43,7 +43,8 @@ func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 		"said to be plain":     {hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "identity") }},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"), answer(http.StatusOK, ""))
+			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"),
+				answer(http.StatusOK, ""))
 			r := newRequest(t, http.MethodPost, messages, c.body)
 			c.change(r)
 			var bodies ledger

@@ -54,7 +54,8 @@ func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) 
 // The timeout counts only while a read waits. A caller that pauses for hours between two reads must not be cut off.
 func TestAResponseThatNobodyReadsIsNotCutOff(t *testing.T) {
 	t.Parallel()
-	pauses := []time.Duration{0, time.Second, 14 * time.Second, 15 * time.Second, 16 * time.Second, 31 * time.Second, 20 * time.Minute}
+	pauses := []time.Duration{0, time.Second, 14 * time.Second, 15 * time.Second, 16 * time.Second, 31 * time.Second,
+		20 * time.Minute}
 	for parent, ctx := range parents {
 		inBubble(t, parent, func(t *testing.T) {
 			for _, pause := range pauses {

@@ -39,7 +39,8 @@ func (l *watcher) AcquireRequest(context.Context, *buckets.Request) (buckets.Lea
 }
 
 func (l *watcher) tell(what string, r ratelimits.Response) {
-	l.told = append(l.told, telling{what, time.Since(l.start), r.Class, r.RetryAfter, r.Status == http.StatusTooManyRequests, r})
+	l.told = append(l.told,
+		telling{what, time.Since(l.start), r.Class, r.RetryAfter, r.Status == http.StatusTooManyRequests, r})
 }
 
 func (l *watcher) Refused(r ratelimits.Response)     { l.tell("refused", r) }
@@ -56,10 +57,13 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 		ended   time.Duration
 		wait    time.Duration
 	}{
-		"at once":               {0, strings.NewReader(precise), time.Minute, 0, 2500 * time.Millisecond},
-		"late":                  {3 * time.Second, strings.NewReader(precise), time.Minute, 3 * time.Second, 2500 * time.Millisecond},
-		"never":                 {time.Hour, strings.NewReader(precise), time.Minute, 5 * time.Second, 3 * time.Second},
-		"broken off":            {time.Second, io.MultiReader(strings.NewReader(precise[:9]), iotest.ErrReader(broken)), time.Minute, time.Second, 3 * time.Second},
+		"at once": {0, strings.NewReader(precise), time.Minute, 0, 2500 * time.Millisecond},
+		"late":    {3 * time.Second, strings.NewReader(precise), time.Minute, 3 * time.Second, 2500 * time.Millisecond},
+		"never":   {time.Hour, strings.NewReader(precise), time.Minute, 5 * time.Second, 3 * time.Second},
+		"broken off": {
+			time.Second, io.MultiReader(strings.NewReader(precise[:9]), iotest.ErrReader(broken)), time.Minute, time.Second,
+			3 * time.Second,
+		},
 		"nothing but trouble":   {time.Second, iotest.ErrReader(broken), time.Minute, time.Second, 3 * time.Second},
 		"until it was too late": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
 	} {
@@ -130,7 +134,8 @@ func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(time.Hour, strings.NewReader("{}")) },
+			below := newScript(answerWith(http.StatusTooManyRequests,
+				func() io.ReadCloser { return stall(time.Hour, strings.NewReader("{}")) },
 				"X-RateLimit-Scope: user", "Retry-After: 9"))
 			r := newMessage(t)
 			r.GetBody = nil
@@ -161,7 +166,8 @@ func TestAResetLiftsAPlaceToo(t *testing.T) {
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1)))
 		transport.ResetCredential(bad)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1"))) // the first 401 again: the reset has cleared the count
+		// It counts as the first 401 again: the reset has cleared the count.
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
 		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)), send(transport, posting(t, 2)))
 	})
 }
@@ -255,11 +261,14 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 // A body may come long after its headers. Retry-After counts from the headers.
 func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]httpclient.Option{"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})}} {
+	for name, options := range map[string][]httpclient.Option{
+		"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})},
+	} {
 		inBubble(t, name, func(t *testing.T) {
 			late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":8}`, 3*time.Second,
 				"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
-			transport := httpclient.NewTransport(append(options, httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
+			transport := httpclient.NewTransport(append(options,
+				httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
 			defer transport.Close()
 			c := send(transport, newMessage(t))
 			assertStatus(t, http.StatusOK, c)

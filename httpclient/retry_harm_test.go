@@ -59,18 +59,23 @@ func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 		post    bool // POST and PATCH are repeated
 		put     bool // PUT is repeated
 	}{
-		"nothing":                 {plain, nil, false, true},
-		"by the context":          {with, nil, true, true},
-		"by the option":           {plain, unsafe, true, true},
-		"by both":                 {with, unsafe, true, true},
-		"not by the context":      {without, nil, false, false},
-		"not in spite of it":      {without, unsafe, false, false},
-		"the last word":           {func(ctx context.Context) context.Context { return with(without(ctx)) }, nil, true, true},
-		"the last word, not":      {func(ctx context.Context) context.Context { return without(with(ctx)) }, unsafe, false, false},
-		"with a max wait as well": {func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(with(ctx), time.Minute) }, nil, true, true},
-		"but not at all":          {with, []httpclient.Option{httpclient.WithUnsafeRetries(), httpclient.WithRetries(0)}, false, false},
+		"nothing":            {plain, nil, false, true},
+		"by the context":     {with, nil, true, true},
+		"by the option":      {plain, unsafe, true, true},
+		"by both":            {with, unsafe, true, true},
+		"not by the context": {without, nil, false, false},
+		"not in spite of it": {without, unsafe, false, false},
+		"the last word":      {func(ctx context.Context) context.Context { return with(without(ctx)) }, nil, true, true},
+		"the last word, not": {func(ctx context.Context) context.Context { return without(with(ctx)) }, unsafe, false, false},
+		"with a max wait as well": {
+			func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(with(ctx), time.Minute) },
+			nil, true, true,
+		},
+		"but not at all": {with, []httpclient.Option{httpclient.WithUnsafeRetries(), httpclient.WithRetries(0)}, false, false},
 	} {
-		for method, want := range map[string]bool{http.MethodPost: c.post, http.MethodPatch: c.post, http.MethodPut: c.put, http.MethodGet: c.put} {
+		for method, want := range map[string]bool{
+			http.MethodPost: c.post, http.MethodPatch: c.post, http.MethodPut: c.put, http.MethodGet: c.put,
+		} {
 			t.Run(name+", "+method, func(t *testing.T) {
 				t.Parallel()
 				assertRepeated(t, want, func() *http.Request {
@@ -157,7 +162,8 @@ func TestRefusalsAreRepeatedWithoutRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"), refuse("shared", "1"), refuse("global", "1"), answer(http.StatusOK, ""))
 		r := newMessage(t)
-		sent := send(newTransport(t, below, httpclient.WithRetries(0)), r.WithContext(httpclient.ContextWithoutRetries(r.Context())))
+		sent := send(newTransport(t, below, httpclient.WithRetries(0)),
+			r.WithContext(httpclient.ContextWithoutRetries(r.Context())))
 		assertStatus(t, http.StatusOK, sent)
 		assertTook(t, 3*time.Second, sent.took)
 	})
@@ -179,7 +185,8 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 		"said to be none":           {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, ""},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"), answer(http.StatusOK, ""))
+			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"),
+				answer(http.StatusOK, ""))
 			r := newRequest(t, http.MethodPut, channel+"/pins/2", content)
 			c.change(r)
 			var bodies ledger
@@ -190,7 +197,8 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 			if length < 0 { // the length is known once the body has been read
 				length = int64(len(c.want))
 			}
-			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r)) // the body is exactly as long as the bound
+			// The body is exactly as long as the bound.
+			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r))
 			require.Len(t, below.requests(), 4)
 			for i, a := range below.requests() {
 				assert.Equal(t, c.want, a.body, "attempt %d", i)

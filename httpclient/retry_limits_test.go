@@ -19,7 +19,8 @@ import (
 
 // oneLeft is a response of a bucket of two requests per minute, where one is left.
 func oneLeft() func(*http.Request) (*http.Response, error) {
-	return answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
+	return answer(http.StatusOK, "",
+		limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
 }
 
 // Both failures take the bucket's last permit. Only a request that was never sent gives its permit back.
@@ -58,7 +59,8 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 // the next window, but is sent before the requests that came after it.
 func TestARequestThatFailedKeepsItsPlaceInTheQueue(t *testing.T) {
 	t.Parallel()
-	full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")...)
+	full := answer(http.StatusOK, "",
+		limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")...)
 	for name, failure := range map[string]func(*http.Request) (*http.Response, error){
 		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "refused": refuse("user", "10"),
 	} {

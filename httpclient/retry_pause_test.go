@@ -45,8 +45,13 @@ func TestPausesDoubleUpToTheMaximum(t *testing.T) {
 			[]httpclient.Option{httpclient.WithRetries(7)},
 			[]time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 16 * s}, s / 8,
 		},
-		"as set":                {[]httpclient.Option{httpclient.WithRetries(4), httpclient.WithBackoff(2*s, 5*s)}, []time.Duration{2 * s, 4 * s, 5 * s, 5 * s}, s / 2},
-		"nonsense":              {[]httpclient.Option{httpclient.WithRetries(2), httpclient.WithBackoff(-1, -1)}, []time.Duration{s / 2, s}, s / 8},
+		"as set": {
+			[]httpclient.Option{httpclient.WithRetries(4), httpclient.WithBackoff(2*s, 5*s)},
+			[]time.Duration{2 * s, 4 * s, 5 * s, 5 * s}, s / 2,
+		},
+		"nonsense": {
+			[]httpclient.Option{httpclient.WithRetries(2), httpclient.WithBackoff(-1, -1)}, []time.Duration{s / 2, s}, s / 8,
+		},
 		"only the first":        {[]httpclient.Option{httpclient.WithBackoff(6*s, 0)}, []time.Duration{6 * s, 12 * s, 16 * s}, 3 * s / 2},
 		"only the longest":      {[]httpclient.Option{httpclient.WithBackoff(0, s)}, []time.Duration{s / 2, s, s}, s / 8},
 		"the longest too short": {[]httpclient.Option{httpclient.WithBackoff(20*s, s)}, []time.Duration{20 * s, 20 * s, 20 * s}, 5 * s},
@@ -135,7 +140,8 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 
 func TestTheTimeForRetriesBeginsWithTheFirstAttemptThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 180")...),
+		below := newScript(answer(http.StatusOK, "",
+			limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 180")...),
 			answer(http.StatusBadGateway, ""), answer(http.StatusOK, "done"))
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
@@ -219,7 +225,8 @@ func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 // The time that a retry spends in the queue counts toward the time for retries.
 func TestNoAttemptIsBegunAfterTheTimeForRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 180")...)
+		full := answer(http.StatusOK, "",
+			limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 180")...)
 		below := newScript(full, answer(http.StatusBadGateway, ""), full)
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))

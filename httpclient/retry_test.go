@@ -37,7 +37,8 @@ func noConnection() error {
 
 func TestOnlyStatusesThatWillPassAreRepeated(t *testing.T) {
 	t.Parallel()
-	passing := map[int]bool{500: true, 502: true, 503: true, 504: true, 520: true, 521: true, 522: true, 523: true, 524: true, 529: true}
+	passing := map[int]bool{500: true, 502: true, 503: true, 504: true, 520: true, 521: true, 522: true, 523: true,
+		524: true, 529: true}
 	synctest.Test(t, func(t *testing.T) {
 		for status := 200; status < 1000; status++ {
 			if status == http.StatusTooManyRequests {
@@ -74,8 +75,9 @@ func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
 	}
 	neverSent := map[string]bool{"no connection at all": true, "no proxy": true, "a wrapped one": true}
 	for method, safe := range map[string]bool{
-		"": true, http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true, http.MethodDelete: true,
-		http.MethodPost: false, http.MethodPatch: false,
+		"": true, http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true,
+		http.MethodDelete: true,
+		http.MethodPost:   false, http.MethodPatch: false,
 	} {
 		for name, failure := range failures {
 			inBubble(t, method+" after "+name, func(t *testing.T) {
@@ -143,7 +145,8 @@ func TestTheLastResponseIsReturnedWhole(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var bodies ledger
 		page := strings.Repeat("bad gateway ", 10_000)
-		below := newScript(answerWith(http.StatusBadGateway, func() io.ReadCloser { return bodies.open(strings.NewReader(page)) },
+		below := newScript(answerWith(http.StatusBadGateway,
+			func() io.ReadCloser { return bodies.open(strings.NewReader(page)) },
 			"Anything: else", "Retry-After: 1"))
 		response, err := newTransport(t, below).RoundTrip(getChannel(t))
 		require.NoError(t, err)
@@ -177,7 +180,10 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 			options:  []httpclient.Option{httpclient.WithBackoff(90*time.Second, 90*time.Second)},
 			attempts: 2, reason: httpclient.ErrMaxRetryDuration,
 		},
-		"not repeatable": {options: []httpclient.Option{httpclient.WithMaxBufferedBody(0)}, change: once, attempts: 1, reason: httpclient.ErrNotRepeatable},
+		"not repeatable": {
+			options: []httpclient.Option{httpclient.WithMaxBufferedBody(0)}, change: once, attempts: 1,
+			reason: httpclient.ErrNotRepeatable,
+		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(fail(lost))
@@ -239,7 +245,8 @@ func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 // A retry must not wait longer than the max rate limit, even if there is more time for retries.
 func TestARetryWaitsNoLongerThanTheMaxRateLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
+		full := answer(http.StatusOK, "",
+			limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
 		below := newScript(full, answer(http.StatusBadGateway, ""), full)
 		transport := newTransport(t, below, httpclient.WithMaxRateLimit(10*time.Second))
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))

@@ -37,7 +37,8 @@ func (p play) measured(c *discordsim.Config, rule *discordsim.Rule) {
 	// A bucket that is late by a period or more looks like one that another client uses, too.
 	by := min([]time.Duration{50, 200, 300, 400}[p.bits(16, 2)]*time.Millisecond, p.quota.Period*3/4)
 	quota := p.quota
-	if quota.Kind == discordsim.KindSliding { // the library does not foresee all refusals of a late sliding log yet; Discord has shown none
+	// The library does not foresee all refusals of a late sliding log yet. None has been measured on Discord.
+	if quota.Kind == discordsim.KindSliding {
 		quota = discordsim.Leaky(quota.Limit, quota.Period)
 	}
 	switch late := quota.Late(by, 0); p.world {

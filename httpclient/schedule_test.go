@@ -66,13 +66,14 @@ func drawPlay(t *rapid.T) play {
 		worlds = []string{*onlyWorld}
 	}
 	return play{
-		seed:      rapid.Uint64().Draw(t, "seed"),
-		requests:  rapid.IntRange(1, 60).Draw(t, "requests"),
-		channels:  rapid.SampledFrom([]int{1, 1, 3, 10}).Draw(t, "channels"),
-		spread:    ms(0, 100, 3000),
-		quota:     quota,
-		latency:   ms(20, 1, 100, 400),
-		jitter:    ms(1, 10, 100), // never 0: if two events have the same time, their order does not show what the client knew
+		seed:     rapid.Uint64().Draw(t, "seed"),
+		requests: rapid.IntRange(1, 60).Draw(t, "requests"),
+		channels: rapid.SampledFrom([]int{1, 1, 3, 10}).Draw(t, "channels"),
+		spread:   ms(0, 100, 3000),
+		quota:    quota,
+		latency:  ms(20, 1, 100, 400),
+		// The jitter is never 0: if two events have the same time, their order does not show what the client knew.
+		jitter:    ms(1, 10, 100),
 		global:    rapid.SampledFrom([]int{50, 10, 3}).Draw(t, "global"),
 		cancelled: percent("cancelled"),
 		deadlines: percent("deadlines"),
@@ -191,12 +192,14 @@ func (p play) inBubble(t *testing.T) string {
 	ends := o.answered.Load() + o.refused.Load() + o.cancelled.Load() + o.closed.Load() + o.broke.Load()
 	switch {
 	case stuck.Load():
-		return fmt.Sprintf("something still waited after %v: %d answered of %d, %+v, %d refusals, the last: %s", patience, o.answered.Load(),
+		return fmt.Sprintf("something still waited after %v: %d answered of %d, %+v, %d refusals, the last: %s", patience,
+			o.answered.Load(),
 			o.started.Load(), stats, report.Refused.Total(), last(server.Refusals(), 3))
 	case stats.Waiting != 0 || stats.InFlight != 0:
 		return fmt.Sprintf("something was not given back: %+v", stats)
 	case p.blames() && report.Avoidable.Total() > 0:
-		return fmt.Sprintf("avoidable refusals %+v of %+v, the last: %s", report.Avoidable, report.Refused, last(avoidable(server.Refusals()), 5))
+		return fmt.Sprintf("avoidable refusals %+v of %+v, the last: %s", report.Avoidable, report.Refused,
+			last(avoidable(server.Refusals()), 5))
 	case p.promisesOrder() && report.Inversions > 0:
 		return fmt.Sprintf("%d requests were overtaken", report.Inversions)
 	case o.problem != "":
@@ -221,7 +224,8 @@ func avoidable(events []discordsim.Event) []discordsim.Event {
 func last(events []discordsim.Event, n int) string {
 	var b strings.Builder
 	for _, e := range events[max(len(events)-n, 0):] {
-		fmt.Fprintf(&b, "\n\t%v processed %v: number %d, %s of %s in %q: %v by %v, %s", e.SentAt.Format(time.StampMicro), e.At.Format(time.StampMicro),
+		fmt.Fprintf(&b, "\n\t%v processed %v: number %d, %s of %s in %q: %v by %v, %s", e.SentAt.Format(time.StampMicro),
+			e.At.Format(time.StampMicro),
 			e.Sequence, e.Operation, e.Major, e.Hash, e.Verdict, e.Class, e.Because)
 	}
 	return b.String()
@@ -315,7 +319,8 @@ func TestWhateverHappensNothingIsLostAndNothingAvoidable(t *testing.T) {
 // regressions are plays that failed once.
 var regressions = map[string]play{
 	"a 429 that named another bucket did not hold the request that it refused": {
-		seed: 2540, requests: 23, channels: 1, spread: 100 * time.Millisecond, quota: discordsim.Sliding(5, 250*time.Millisecond),
+		seed: 2540, requests: 23, channels: 1, spread: 100 * time.Millisecond,
+		quota:   discordsim.Sliding(5, 250*time.Millisecond),
 		latency: 20 * time.Millisecond, jitter: 100 * time.Millisecond, global: 3, world: "error bucket",
 		poll: 100 * time.Millisecond, extreme: "no global limit",
 	},
@@ -325,8 +330,10 @@ var regressions = map[string]play{
 		world: "cancel storm at a sub-limit", poll: 80 * time.Second, skew: time.Hour,
 	},
 	"a channel stayed behind when the rest of its route moved": {
-		seed: 527558302, requests: 50, channels: 10, spread: 100 * time.Millisecond, quota: discordsim.Fixed(2, 2*time.Second),
-		latency: time.Millisecond, jitter: time.Millisecond, global: 10, skew: time.Hour, world: "roll-out", poll: 80 * time.Second,
+		seed: 527558302, requests: 50, channels: 10, spread: 100 * time.Millisecond,
+		quota:   discordsim.Fixed(2, 2*time.Second),
+		latency: time.Millisecond, jitter: time.Millisecond, global: 10, skew: time.Hour, world: "roll-out",
+		poll: 80 * time.Second,
 	},
 	"a low limit took the smallest of six round trips for the smallest that there is": {
 		seed: 1389935767046, requests: 10, channels: 1, quota: discordsim.Leaky(1, 250*time.Millisecond),
@@ -334,24 +341,30 @@ var regressions = map[string]play{
 	},
 	"two routes did not know any more that they share the bucket of a channel": {
 		seed: 6507391, requests: 7, channels: 1, spread: 3 * time.Second, quota: discordsim.Fixed(1, time.Second),
-		latency: 20 * time.Millisecond, jitter: time.Millisecond, global: 50, world: "hash by channel", poll: 100 * time.Millisecond,
+		latency: 20 * time.Millisecond, jitter: time.Millisecond, global: 50, world: "hash by channel",
+		poll: 100 * time.Millisecond,
 	},
 	"waits that had grown kept step with somebody else who uses the bucket": {
 		seed: 0, requests: 1, channels: 1, quota: discordsim.Fixed(1, 250*time.Millisecond),
-		latency: time.Millisecond, jitter: time.Millisecond, global: 50, world: "foreign", poll: 80 * time.Second, extreme: "global limit of 1",
+		latency: time.Millisecond, jitter: time.Millisecond, global: 50, world: "foreign", poll: 80 * time.Second,
+		extreme: "global limit of 1",
 	},
 	"a request that was given up on its way was taken for processed": {
 		seed: 64051, requests: 15, channels: 10, spread: 3 * time.Second, quota: discordsim.Fixed(1, 2*time.Second),
-		latency: 400 * time.Millisecond, jitter: 10 * time.Millisecond, global: 3, cancelled: 50, troubles: 50, world: "plain",
-		poll: 80 * time.Second,
+		latency: 400 * time.Millisecond, jitter: 10 * time.Millisecond, global: 3, cancelled: 50, troubles: 50,
+		world: "plain",
+		poll:  80 * time.Second,
 	},
 	"a bucket that was collected and made anew knew nothing of a request that is under way on a route of its hash": {
 		seed: 27838, requests: 7, channels: 1, spread: 3 * time.Second, quota: discordsim.Fixed(1, 250*time.Millisecond),
-		latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond, global: 50, world: "one hash", poll: 100 * time.Millisecond,
+		latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond, global: 50, world: "one hash",
+		poll: 100 * time.Millisecond,
 	},
 	"what had been said of a window was forgotten when it was taken for a log that names its next place": {
-		seed: 11, requests: 33, channels: 1, quota: discordsim.Leaky(2, 2*time.Second), latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond,
-		global: 3, cancelled: 50, deadlines: 10, world: "stale first answer", poll: 80 * time.Second, late: 300 * time.Millisecond,
+		seed: 11, requests: 33, channels: 1, quota: discordsim.Leaky(2, 2*time.Second), latency: 20 * time.Millisecond,
+		jitter: 10 * time.Millisecond,
+		global: 3, cancelled: 50, deadlines: 10, world: "stale first answer", poll: 80 * time.Second,
+		late: 300 * time.Millisecond,
 	},
 }
 

@@ -17,13 +17,16 @@ import (
 
 // worldNames are the worlds that plays are set in. A name that is listed twice is drawn twice as often.
 var worldNames = []string{
-	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited", "shared", "sub-limit",
+	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited",
+	"shared", "sub-limit",
 	"global block", "edge", "edge without a word", "foreign",
 	// Found on compatible or old servers, or now and then on Discord.
-	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "stale block that grows", "hash by channel",
+	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "stale block that grows",
+	"hash by channel",
 	"stale first answer", "reset alone", "next place",
 	"hidden limit without headers", "error bucket", "roll-out", "stalled bodies", "401 by channel", "foreign host",
-	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit", "cancel storm in a window",
+	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit",
+	"cancel storm in a window",
 }
 
 // extremes are options with extreme values. A play has at most one of them.
@@ -44,7 +47,8 @@ var extremes = map[string][]buckets.Option{
 // extremeNames is what an option is drawn from; "" stands for no extreme option.
 var extremeNames = []string{
 	"", "", "", "", "", "", "", "", "", "", "", "",
-	"expire never", "no global limit", "global limit of 1", "a high global limit", "nothing waits", "everything waits", "collect all the time",
+	"expire never", "no global limit", "global limit of 1", "a high global limit", "nothing waits", "everything waits",
+	"collect all the time",
 	"collect never", "a budget of 1", "a budget of 1 for all", "an endless budget",
 }
 
@@ -63,8 +67,9 @@ func (p play) bits(from, n int) int { return int(p.seed >> from & (1<<n - 1)) }
 func (p play) config() discordsim.Config {
 	rule := discordsim.Rule{Path: "**", Quota: p.quota, Hash: "messages"}
 	c := discordsim.Config{
-		Seed: p.seed, ClockSkew: p.skew, Latency: discordsim.Latency{RoundTrip: p.latency, Jitter: min(p.jitter, p.latency/2)},
-		Global: discordsim.Aligned(p.global, time.Second, time.Duration(p.seed%1000)*time.Millisecond),
+		Seed: p.seed, ClockSkew: p.skew,
+		Latency: discordsim.Latency{RoundTrip: p.latency, Jitter: min(p.jitter, p.latency/2)},
+		Global:  discordsim.Aligned(p.global, time.Second, time.Duration(p.seed%1000)*time.Millisecond),
 	}
 	switch p.extreme {
 	case "no global limit", "a high global limit":
@@ -96,7 +101,8 @@ func (p play) config() discordsim.Config {
 	}
 	if p.troubles > 0 {
 		share := float64(p.troubles) / 400
-		after := func(c discordsim.Call) bool { return c.N > 3*p.channels } // the first requests get responses from which the client learns the limits
+		// The first requests must get their responses: from these the client learns the limits.
+		after := func(c discordsim.Call) bool { return c.N > 3*p.channels }
 		c.Faults = append(c.Faults,
 			discordsim.Fault{Probability: share, When: after, Status: 502, Uncounted: true},
 			discordsim.Fault{Probability: share, When: after, Connection: discordsim.ConnectionLostBefore},
@@ -131,7 +137,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 	case "waits that contradict":
 		p.refuses(c, rule)
 		c.Faults = []discordsim.Fault{
-			[]discordsim.Fault{discordsim.HeadersUntilFull(), discordsim.ShortHeaders(), discordsim.WithoutRetryAfter(), discordsim.HeadersUntilFull()}[p.bits(16, 2)],
+			[]discordsim.Fault{discordsim.HeadersUntilFull(), discordsim.ShortHeaders(), discordsim.WithoutRetryAfter(),
+				discordsim.HeadersUntilFull()}[p.bits(16, 2)],
 		}
 	case "block that grows", "stale block that grows":
 		rule.Quota = discordsim.Extending(p.quota.Limit, p.quota.Period, p.quota.Period)
@@ -158,7 +165,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 		if p.bits(16, 1) == 1 {
 			rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(7, 4*time.Second), Silent: silent}
 		} else {
-			rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second), Silent: silent}}
+			rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second),
+				Silent: silent}}
 		}
 	case "error bucket":
 		rule.Quota = discordsim.Unlimited()
@@ -169,7 +177,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 			return 0
 		})
 	case "roll-out":
-		change := discordsim.Change{At: 500 * time.Millisecond, Over: 3 * time.Second, Counters: discordsim.Counters(p.bits(16, 8) % 3)}
+		change := discordsim.Change{At: 500 * time.Millisecond, Over: 3 * time.Second,
+			Counters: discordsim.Counters(p.bits(16, 8) % 3)}
 		if p.bits(24, 1) == 1 {
 			change.Hash = "other"
 		}
@@ -193,7 +202,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 		}
 	case "foreign host":
 		c.Rules = append(c.Rules, discordsim.Rule{
-			Method: "GET", Path: "/channels/{id}/messages/{id}", Status: http.StatusTemporaryRedirect, Hash: "redirects", Quota: p.quota,
+			Method: "GET", Path: "/channels/{id}/messages/{id}", Status: http.StatusTemporaryRedirect, Hash: "redirects",
+			Quota:  p.quota,
 			Faults: []discordsim.Fault{{Set: map[string]string{"Location": "http://" + foreignHost + "/channels/1/busy"}}},
 		})
 	case "cancel storm at the edge":
@@ -212,7 +222,8 @@ func (p play) refuses(c *discordsim.Config, rule *discordsim.Rule) {
 	switch p.bits(8, 2) {
 	case 0:
 		p.useOfOthers(c)
-		c.Foreign[0].Every += 37 * time.Millisecond // an interval that stays in step with waits of whole seconds is the world "foreign"
+		// An interval that stays in step with waits of whole seconds is tested in the world "foreign".
+		c.Foreign[0].Every += 37 * time.Millisecond
 	case 1:
 		rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
 	case 2:
@@ -236,7 +247,10 @@ func (p play) foreignHost() discordsim.Config {
 	return discordsim.Config{
 		Seed: p.seed, Latency: discordsim.RoundTrip(p.latency), Global: discordsim.Unlimited(),
 		Rules: []discordsim.Rule{
-			{Path: "/channels/{id}/busy", Status: http.StatusTooManyRequests, Faults: []discordsim.Fault{{Set: map[string]string{"Retry-After": "86400"}}}},
+			{
+				Path: "/channels/{id}/busy", Status: http.StatusTooManyRequests,
+				Faults: []discordsim.Fault{{Set: map[string]string{"Retry-After": "86400"}}},
+			},
 			{Path: "/channels/{id}/messages", Status: http.StatusUnauthorized},
 			{Path: "**"},
 		},
@@ -354,7 +368,8 @@ func (p play) blames() bool {
 		return p.cancelled+p.deadlines+p.troubles == 0 && p.poll > time.Minute && p.extreme != "collect all the time"
 	}
 	// If the client evicts buckets at once, it knows nothing when the next response is lost.
-	return p.cancelled+p.deadlines+p.troubles == 0 && !p.storms() || p.poll > time.Minute && p.extreme != "collect all the time"
+	return p.cancelled+p.deadlines+p.troubles == 0 && !p.storms() || p.poll > time.Minute &&
+		p.extreme != "collect all the time"
 }
 
 // promisesOrder reports whether requests must not overtake one another. They must not in ordered mode, unless they wait

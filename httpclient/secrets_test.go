@@ -35,9 +35,11 @@ const (
 func secretRequests(t *testing.T) map[string]*http.Request {
 	t.Helper()
 	requests := map[string]*http.Request{
-		"bot":         newRequest(t, http.MethodPost, messages, `{"content":"hello"}`),
-		"webhook":     newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+webhookSecret+"?wait=true", `{"content":"hello"}`),
-		"webhook/2":   newRequest(t, http.MethodPatch, "/api/v10/webhooks/1/"+webhookSecret+"/messages/2", `{"content":"hello"}`),
+		"bot": newRequest(t, http.MethodPost, messages, `{"content":"hello"}`),
+		"webhook": newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+webhookSecret+"?wait=true",
+			`{"content":"hello"}`),
+		"webhook/2": newRequest(t, http.MethodPatch, "/api/v10/webhooks/1/"+webhookSecret+"/messages/2",
+			`{"content":"hello"}`),
 		"interaction": newRequest(t, http.MethodPost, "/api/v10/interactions/1/"+replySecret+"/callback", `{"type":1}`),
 		"follow-up":   newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+replySecret, `{"content":"hello"}`),
 		"unknown":     newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+webhookSecret+"/"+webhookSecret+"/nobody", `{}`),
@@ -77,19 +79,24 @@ func TestNoErrorContainsAToken(t *testing.T) {
 		want    error // the type of the error, nil: any
 		is      error
 	}{
-		"too long":     {answer: refuse("user", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
-		"shared":       {answer: refuse("shared", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
-		"global":       {answer: refuse("global", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
-		"hidden":       {answer: refusal429(`{"retry_after":4000}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...), want: (*ratelimits.TooLongError)(nil)},
+		"too long": {answer: refuse("user", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
+		"shared":   {answer: refuse("shared", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
+		"global":   {answer: refuse("global", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
+		"hidden": {
+			answer: refusal429(`{"retry_after":4000}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...),
+			want:   (*ratelimits.TooLongError)(nil),
+		},
 		"edge":         {answer: answer(http.StatusTooManyRequests, "<html>"), want: (*ratelimits.EdgeError)(nil)},
 		"edge, a time": {answer: answer(http.StatusTooManyRequests, "<html>", "Retry-After: 4000"), want: (*ratelimits.TooLongError)(nil)},
 		"path": {
-			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"/../"+webhookSecret, "" },
-			want: (*routes.PathError)(nil), is: routes.ErrDotSegment,
+			answer: answer(http.StatusOK, ""),
+			change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"/../"+webhookSecret, "" },
+			want:   (*routes.PathError)(nil), is: routes.ErrDotSegment,
 		},
 		"encoding": {
-			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"\x01"+webhookSecret, "" },
-			want: (*routes.PathError)(nil), is: routes.ErrControlCharacter,
+			answer: answer(http.StatusOK, ""),
+			change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"\x01"+webhookSecret, "" },
+			want:   (*routes.PathError)(nil), is: routes.ErrControlCharacter,
 		},
 		"method": {
 			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.Method = "BR EW" },
@@ -146,7 +153,8 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		var calls []*call
 		for _, r := range secretRequests(t) {
-			calls = append(calls, send(transport, r.WithContext(deadline)), send(transport, secretRequests(t)["bot"].WithContext(cancelled)))
+			calls = append(calls, send(transport, r.WithContext(deadline)),
+				send(transport, secretRequests(t)["bot"].WithContext(cancelled)))
 		}
 		waiting := send(transport, secretRequests(t)["webhook"])
 		synctest.Wait()
@@ -171,7 +179,8 @@ func TestHooksAndLogsShowNoToken(t *testing.T) {
 			var log bytes.Buffer
 			broken := errors.New("broken")
 			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-				return nil, fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
+				return nil,
+					fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
 			}), httpclient.WithRetries(1), httpclient.WithHooks(httpclient.Hooks{
 				Request:  func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
 				Response: func(_ context.Context, e httpclient.ResponseEvent) { events = append(events, e, &e, e.Err) },
@@ -191,9 +200,13 @@ func TestHooksAndLogsShowNoToken(t *testing.T) {
 // net/http sends the opaque part of a URL, which contains the token here.
 func TestHooksSeeNoTokenOfAnOpaqueURL(t *testing.T) {
 	t.Parallel()
-	for _, opaque := range []string{webhook, webhook + "?wait=true", "//discord.com" + webhook, "https://discord.com" + webhook} {
+	for _, opaque := range []string{
+		webhook, webhook + "?wait=true", "//discord.com" + webhook, "https://discord.com" + webhook,
+	} {
 		var seen error
-		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(_ context.Context, e httpclient.ResponseEvent) { seen = e.Err }})
+		hooks := httpclient.WithHooks(httpclient.Hooks{
+			Response: func(_ context.Context, e httpclient.ResponseEvent) { seen = e.Err },
+		})
 		transport := newTransport(t, newScript(fail(errors.New("no way for "+webhookSecret))), hooks)
 		r := as(newRequest(t, http.MethodPost, webhook, "{}"), "")
 		r.URL = &url.URL{Scheme: "https", Host: "discord.com", Opaque: opaque}
@@ -205,7 +218,9 @@ func TestHooksSeeNoTokenOfAnOpaqueURL(t *testing.T) {
 
 func TestRedactFindsTheTokenOfAnOpaqueURL(t *testing.T) {
 	t.Parallel()
-	assertRedacted(t, httpclient.Redact(&url.Error{Op: "Post", URL: "https:api/webhooks/1/" + webhookSecret, Err: errors.New("no way for " + webhookSecret)}))
+	assertRedacted(t, httpclient.Redact(&url.Error{
+		Op: "Post", URL: "https:api/webhooks/1/" + webhookSecret, Err: errors.New("no way for " + webhookSecret),
+	}))
 }
 
 // Requests of all kinds wait or are in flight while the manager is printed.

@@ -42,7 +42,8 @@ func (s *shutdown) assertOver(t *testing.T, err error) {
 
 func TestShutdownSendsWhatWaitsAndNothingElse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
+		server := newDiscord(t,
+			discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
 		transport := newTransport(t, server.RoundTripper())
 		var waiting []*call
 		for range 3 {
@@ -81,7 +82,8 @@ func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 		for _, limiter := range []string{"manager", "own manager", "other limiter"} {
 			inBubble(t, name+" "+limiter, func(t *testing.T) {
 				options := []httpclient.Option{
-					httpclient.WithBase(newScript(first, answer(http.StatusOK, "{}"))), httpclient.WithBackoff(20*time.Second, 20*time.Second),
+					httpclient.WithBase(newScript(first, answer(http.StatusOK, "{}"))),
+					httpclient.WithBackoff(20*time.Second, 20*time.Second),
 				}
 				m := buckets.NewRESTBucketManager()
 				require.NoError(t, m.Start())
@@ -131,7 +133,8 @@ func TestCloseEndsAShutdown(t *testing.T) {
 		require.NoError(t, m.Start())
 		defer m.Close()
 		for range 40 { // repeated, because any of the goroutines that Close wakes may run first
-			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithLimiter(m), httpclient.WithBackoff(time.Minute, time.Minute))
+			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithLimiter(m),
+				httpclient.WithBackoff(time.Minute, time.Minute))
 			c := send(transport, newRequest(t, http.MethodGet, messages, ""))
 			synctest.Wait()
 			s := shutDown(context.Background(), transport)

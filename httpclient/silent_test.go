@@ -102,7 +102,8 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, c.deadline)
 					defer cancel()
 				}
-				transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0), httpclient.WithAttemptTimeout(c.timeout))
+				transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0),
+					httpclient.WithAttemptTimeout(c.timeout))
 				r := unreplayable(newMessage(t), nil, int64(c.length)).WithContext(ctx)
 				r.Body = source()
 				if c.getBody {
@@ -110,7 +111,8 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 				}
 				silent := send(transport, r)
 				time.Sleep(time.Second)
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t))) // the same route: this request waits for the first one's response
+				// This request has the same route, so it waits for the first one's response.
+				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 				silent.wait()
 				assert.GreaterOrEqual(t, silent.took, c.ends)
 				assert.Less(t, silent.took, c.ends+time.Second)
@@ -147,7 +149,8 @@ func TestAnUploadThatStallsBeforeAReverseProxyHoldsNobody(t *testing.T) {
 		second := send(client, newMessage(t))
 		assertStatus(t, http.StatusOK, second)
 		assert.Less(t, second.took, 16*time.Second)
-		writer.CloseWithError(io.ErrUnexpectedEOF) // not later: the server's Close waits for a mutex, and virtual time stands still meanwhile
+		// Not later: the server's Close waits for a mutex, and virtual time stands still meanwhile.
+		writer.CloseWithError(io.ErrUnexpectedEOF)
 		first.wait()
 	})
 }

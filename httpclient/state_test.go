@@ -39,7 +39,9 @@ func TestStateOfATransportIsThatOfItsManagerToo(t *testing.T) {
 			assertStatus(t, http.StatusOK, send(first, getChannel(t)))
 		}
 		state := stateOf(t, first, true)
-		for name, option := range map[string]httpclient.Option{"none": nil, "another": httpclient.WithStateKey([]byte("wrong"))} {
+		for name, option := range map[string]httpclient.Option{
+			"none": nil, "another": httpclient.WithStateKey([]byte("wrong")),
+		} {
 			err := newTransport(t, server.RoundTripper(), option).RestoreState(bytes.NewReader(state))
 			assert.ErrorIs(t, err, buckets.ErrState, "%s key", name)
 		}

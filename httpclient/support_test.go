@@ -274,7 +274,8 @@ func (s *stalling) Close() error {
 
 // answerSlowly returns a response whose headers come at once and whose body comes after the delay, unless the request's
 // context ends before.
-func answerSlowly(status int, text string, delay time.Duration, header ...string) func(*http.Request) (*http.Response, error) {
+func answerSlowly(status int, text string, delay time.Duration,
+	header ...string) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
 		body := stall(delay, strings.NewReader(text))
 		body.context = r.Context()
@@ -284,7 +285,8 @@ func answerSlowly(status int, text string, delay time.Duration, header ...string
 
 // refuse returns a 429 of Discord's API with this scope, which asks to wait so many seconds.
 func refuse(scope, seconds string) func(*http.Request) (*http.Response, error) {
-	return answer(http.StatusTooManyRequests, `{"message":"You are being rate limited.","retry_after":`+seconds+`,"global":false}`,
+	return answer(http.StatusTooManyRequests,
+		`{"message":"You are being rate limited.","retry_after":`+seconds+`,"global":false}`,
 		"X-RateLimit-Scope: "+scope, "Retry-After: "+seconds, "Via: 1.1 google", "Content-Type: application/json")
 }
 

@@ -56,7 +56,8 @@ func TestAConnectionThatWasSwitchedCanBeWrittenTo(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(echo))
 	defer server.Close()
 	for name, options := range map[string][]httpclient.Option{
-		"by default": nil, "without a timeout": {httpclient.WithAttemptTimeout(0)}, "with hidden limits": {httpclient.WithoutRateLimitHeaders()},
+		"by default": nil, "without a timeout": {httpclient.WithAttemptTimeout(0)},
+		"with hidden limits": {httpclient.WithoutRateLimitHeaders()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newUpgrade(t)

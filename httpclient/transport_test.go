@@ -35,7 +35,9 @@ func (u untouchable) Close() error {
 
 func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{200, 201, 202, 204, 301, 304, 400, 403, 404, 405, 428, 430, 500, 501, 502, 503, 504, 524} {
+	for _, status := range []int{
+		200, 201, 202, 204, 301, 304, 400, 403, 404, 405, 428, 430, 500, 501, 502, 503, 504, 524,
+	} {
 		inBubble(t, strconv.Itoa(status), func(t *testing.T) {
 			header := http.Header{"X-Ratelimit-Bucket": {"abc"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
 				"X-Ratelimit-Reset-After": {"60"}, "Retry-After": {"60"}, "Anything": {"else"}}

@@ -53,8 +53,11 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 		below  func(t *testing.T) http.RoundTripper
 		change func(*http.Request)
 	}{
-		"over HTTP":                    {func(t *testing.T) http.RoundTripper { return newServer(t, handler) }, func(*http.Request) {}},
-		"over HTTP, of unknown length": {func(t *testing.T) http.RoundTripper { return newServer(t, handler) }, func(r *http.Request) { r.ContentLength = -1 }},
+		"over HTTP": {func(t *testing.T) http.RoundTripper { return newServer(t, handler) }, func(*http.Request) {}},
+		"over HTTP, of unknown length": {
+			func(t *testing.T) http.RoundTripper { return newServer(t, handler) },
+			func(r *http.Request) { r.ContentLength = -1 },
+		},
 		"with another transport below": {fake, func(*http.Request) {}},
 		"of unknown length":            {fake, func(r *http.Request) { r.ContentLength = -1 }},
 		"that can be repeated": {fake, func(r *http.Request) {
@@ -86,7 +89,9 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 
 func TestAnUploadThatStopsIsATimeout(t *testing.T) {
 	t.Parallel()
-	for name, stops := range map[string]time.Duration{"at once": 0, "in the middle": 30 * time.Second, "at the end": time.Hour} {
+	for name, stops := range map[string]time.Duration{
+		"at once": 0, "in the middle": 30 * time.Second, "at the end": time.Hour,
+	} {
 		inBubble(t, name, func(t *testing.T) {
 			start := time.Now()
 			var last atomic.Int64 // time since start

@@ -42,7 +42,8 @@ func TestTasksThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T) {
 
 	sent := server.Requests()
 	took, snoozes := sent[len(sent)-1].Time.Sub(sent[0].Time), runs.Load()-int64(n)
-	t.Logf("%d tasks, %d a second: %v, ideal %v: %.4f; %d snoozes", n, limit, took, ideal, ideal.Seconds()/took.Seconds(), snoozes)
+	t.Logf("%d tasks, %d a second: %v, ideal %v: %.4f; %d snoozes", n, limit, took, ideal, ideal.Seconds()/took.Seconds(),
+		snoozes)
 	if long {
 		assert.GreaterOrEqual(t, ideal.Seconds()/took.Seconds(), 0.97)
 	}

@@ -74,7 +74,8 @@ func (quiet) Error(...any) {}
 func (quiet) Fatal(...any) { os.Exit(1) }
 
 // newServer returns a server with the given configuration, and the limiter's settings in it.
-func newServer(address string, config asynq.Config, handler asynq.Handler, options ...jobs.Option) (*asynq.Server, error) {
+func newServer(address string, config asynq.Config, handler asynq.Handler,
+	options ...jobs.Option) (*asynq.Server, error) {
 	limiter, err := asynqlimit.New(options...)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,8 @@ func enqueue(t *testing.T, client *asynq.Client, channel string, n int) {
 		content := fmt.Sprintf("%s-%d", channel, i)
 		payload, err := json.Marshal(message{channel, content})
 		require.NoError(t, err)
-		_, err = client.EnqueueContext(t.Context(), asynq.NewTask("message", payload), asynq.TaskID(content), asynq.Retention(time.Hour))
+		_, err = client.EnqueueContext(t.Context(), asynq.NewTask("message", payload), asynq.TaskID(content),
+			asynq.Retention(time.Hour))
 		require.NoError(t, err)
 	}
 }

@@ -40,7 +40,8 @@ func TestCallMakesEveryOptionEffective(t *testing.T) {
 		session := newSession(transport)
 		return librarytest.Library{
 			Send: func(ctx context.Context, channel uint64, content string) error {
-				_, err := discordgolimit.Call(session).ChannelMessageSend(strconv.FormatUint(channel, 10), content, discordgo.WithContext(ctx))
+				_, err := discordgolimit.Call(session).ChannelMessageSend(strconv.FormatUint(channel, 10), content,
+					discordgo.WithContext(ctx))
 				return err
 			},
 			APIError: func(err error) (librarytest.APIError, bool) {
@@ -86,7 +87,8 @@ func TestCallHasNoLimitOfItsOwnOnReactions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, transport := newDiscord(t, discordsim.Config{
-			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()}, Latency: discordsim.RoundTrip(50 * time.Millisecond),
+			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()},
+			Latency: discordsim.RoundTrip(50 * time.Millisecond),
 		})
 		session := newSession(transport)
 		start := time.Now()
@@ -100,7 +102,8 @@ func TestCallHasNoLimitOfItsOwnOnReactions(t *testing.T) {
 func TestTheSessionItselfIsNotToldOfLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, transport := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
+		_, transport := newDiscord(t,
+			discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
 		session := newSession(transport)
 		require.NoError(t, session.ChannelMessageDelete("1", "2"))
 		bucket := session.Ratelimiter.GetBucket(discordgo.EndpointChannelMessage("1", ""))
@@ -117,7 +120,8 @@ func TestCallSharesTheState(t *testing.T) {
 	guild, err := discordgolimit.Call(session).State.Guild("1")
 	require.NoError(t, err)
 	assert.Equal(t, "1", guild.ID)
-	content, err := (&discordgo.Message{ChannelID: "2", Content: "see <#2>"}).ContentWithMoreMentionsReplaced(discordgolimit.Call(session))
+	content, err := (&discordgo.Message{ChannelID: "2", Content: "see <#2>"}).
+		ContentWithMoreMentionsReplaced(discordgolimit.Call(session))
 	require.NoError(t, err)
 	assert.Equal(t, "see #general", content)
 }

@@ -68,7 +68,8 @@ func ExampleRefuse() {
 // An endpoint first answers that the bot has no permission, then with a message.
 func ExampleAnswer() {
 	server := discordtest.NewServer(nil,
-		discordtest.Answer("POST /channels/{id}/messages", 403, map[string]any{"code": 50013, "message": "Missing Permissions"}).Nth(1),
+		discordtest.Answer("POST /channels/{id}/messages", 403,
+			map[string]any{"code": 50013, "message": "Missing Permissions"}).Nth(1),
 		discordtest.Answer("POST /channels/{id}/messages", 200, map[string]any{"id": "3"}),
 	)
 	defer server.Close()

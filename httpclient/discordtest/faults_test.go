@@ -53,7 +53,8 @@ func TestHandlerAnswersWhatTheLimitsLetThrough(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *discordtest.Server) {
 		server = s
 		a := answered(t, s.Client(), http.MethodPost, base+messages, "hello")
-		assert.Equal(t, []any{201, "made", "0", "I"}, []any{a.status, a.body, a.header.Get("X-RateLimit-Remaining"), a.header.Get("X-Seen")})
+		assert.Equal(t, []any{201, "made", "0", "I"},
+			[]any{a.status, a.body, a.header.Get("X-RateLimit-Remaining"), a.header.Get("X-Seen")})
 		assert.Equal(t, []int{429}, post(t, s.Client(), 1))
 		assert.Equal(t, []string{"/api/v10" + messages + " hello"}, handled)
 		assert.Equal(t, 201, s.Requests()[0].Status)
@@ -197,9 +198,11 @@ func TestFirstRuleThatAppliesIsUsed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
 		a := get(t, server.Client(), "/users/@me")
-		assert.Equal(t, []any{200, "first", "", "1"}, []any{a.status, a.body, a.header.Get("X-Second"), a.header.Get("X-First")})
+		assert.Equal(t, []any{200, "first", "", "1"},
+			[]any{a.status, a.body, a.header.Get("X-Second"), a.header.Get("X-First")})
 		a = get(t, server.Client(), "/users/@me")
-		assert.Equal(t, []any{429, ""}, []any{a.status, a.header.Get("X-First")}, "an answer's header is not one of a refusal")
+		assert.Equal(t, []any{429, ""}, []any{a.status, a.header.Get("X-First")},
+			"an answer's header is not one of a refusal")
 	},
 		discordtest.Window("*", 1, time.Minute),
 		discordtest.Answer("GET /users/@me", 200, "first").Header("X-First", "1"),
@@ -214,7 +217,8 @@ func TestLaterRefusalDoesNotShortenAnEarlierOne(t *testing.T) {
 		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
 		time.Sleep(time.Second)
 		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
-	}, discordtest.Refuse(create, discordtest.Shared, 10*time.Second).Nth(1), discordtest.Refuse(create, discordtest.Shared, time.Second).Nth(2))
+	}, discordtest.Refuse(create, discordtest.Shared, 10*time.Second).Nth(1),
+		discordtest.Refuse(create, discordtest.Shared, time.Second).Nth(2))
 }
 
 func TestSlowBody(t *testing.T) {

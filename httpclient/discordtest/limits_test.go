@@ -54,7 +54,8 @@ func TestKindsOfLimits(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		rule discordtest.Rule
-		at   []int // free places half a second and a second after the second request; the first is sent at 0, the second at 500 ms
+		// at has the free places at 1 s and at 1.5 s. The first request is sent at 0, the second at 500 ms.
+		at []int
 	}{
 		{"Window", discordtest.Window(create, 2, time.Second), []int{0, 2}},
 		{"Sliding", discordtest.Sliding(create, 2, time.Second), []int{0, 1}},
@@ -87,7 +88,8 @@ func TestLimitsAreCountedByMajorParameterAndAuthorization(t *testing.T) {
 		for _, want := range []int{200, 200, 200, 429} { // the first rule that matches counts, so this channel allows three
 			assert.Equal(t, want, answered(t, client, http.MethodPost, base+"/channels/9/messages", "").status)
 		}
-	}, discordtest.Window("POST /channels/9/messages", 3, time.Second), discordtest.Window("create_message", 1, time.Second))
+	}, discordtest.Window("POST /channels/9/messages", 3, time.Second),
+		discordtest.Window("create_message", 1, time.Second))
 }
 
 // A rule for "*" applies to operations without a rule of their own, whatever the order of the rules.
@@ -149,15 +151,22 @@ func TestOrdinaryLimitBelowOthers(t *testing.T) {
 		{"none", callback, "", "", []discordtest.Rule{shared(callback)}},
 		{"none, below all", callback, "", "", []discordtest.Rule{hidden("*")}},
 		{"of all", create, "7", "60.000", []discordtest.Rule{discordtest.Window("*", 7, time.Minute), hidden(create)}},
-		{"of the template", create, "7", "60.000", []discordtest.Rule{hidden("POST /channels/1/messages"), discordtest.Window(create, 7, time.Minute)}},
-		{"of the same by another name", create, "7", "60.000", []discordtest.Rule{hidden("create_message"), discordtest.Window(create, 7, time.Minute)}},
+		{
+			"of the template", create, "7", "60.000",
+			[]discordtest.Rule{hidden("POST /channels/1/messages"), discordtest.Window(create, 7, time.Minute)},
+		},
+		{
+			"of the same by another name", create, "7", "60.000",
+			[]discordtest.Rule{hidden("create_message"), discordtest.Window(create, 7, time.Minute)},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, server *discordtest.Server) {
 				path := strings.NewReplacer("{id}", "1", "{token}", "token").Replace(strings.TrimPrefix(c.operation, "POST "))
 				a := answered(t, server.Client(), http.MethodPost, base+path, "{}")
-				assert.Equal(t, []string{c.limit, c.after}, []string{a.header.Get("X-RateLimit-Limit"), a.header.Get("X-RateLimit-Reset-After")})
+				assert.Equal(t, []string{c.limit, c.after},
+					[]string{a.header.Get("X-RateLimit-Limit"), a.header.Get("X-RateLimit-Reset-After")})
 			}, c.rules...)
 		})
 	}
@@ -171,7 +180,8 @@ func TestLimitsOnTopOfAllOperations(t *testing.T) {
 			assert.Equal(t, want, answered(t, server.Client(), http.MethodPatch, base+"/channels/1", `{"name":"a"}`).status, n)
 		}
 		assert.Equal(t, discordtest.SubLimit, server.Refused()[0].Refused)
-		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3), "two requests that were let through count here as well")
+		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3),
+			"two requests that were let through count here as well")
 		assert.Equal(t, discordtest.Shared, server.Refused()[1].Refused)
 	}, discordtest.Window("*", 4, time.Minute).Shared())
 }
@@ -194,7 +204,8 @@ func TestBucketIsSharedByOperations(t *testing.T) {
 		a := get(t, server.Client(), messages)
 		assert.Equal(t, "both", a.header.Get("X-RateLimit-Bucket"))
 		assert.Equal(t, "0", a.header.Get("X-RateLimit-Remaining"))
-	}, discordtest.Window(create, 2, time.Second).Bucket("both"), discordtest.Window("list_messages", 2, time.Second).Bucket("both"))
+	}, discordtest.Window(create, 2, time.Second).Bucket("both"),
+		discordtest.Window("list_messages", 2, time.Second).Bucket("both"))
 }
 
 func TestGlobalLimitIsOfTheAuthorization(t *testing.T) {
@@ -211,7 +222,8 @@ func TestInvalidRequestsBanTheAddress(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []discordtest.Rule{
 		discordtest.Answer("GET /users/@me", 401, nil),
-		discordtest.Handle("GET /users/@me", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }),
+		discordtest.Handle("GET /users/@me",
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }),
 	} {
 		inBubble(t, func(t *testing.T, server *discordtest.Server) {
 			for range 3 {

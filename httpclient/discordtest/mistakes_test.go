@@ -93,8 +93,10 @@ func TestMistakesFailTheTestAtOnce(t *testing.T) {
 func TestOperationsMayBeNamedInManyWays(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{
-		"*", "create_message", "POST /channels/{id}/messages", "POST /channels/{channel_id}/messages", "POST /channels/12/messages",
-		"POST /webhooks/{id}/{token}", "POST /webhooks/1/secret", "GET /guilds/{id}/experiments/**", "PATCH /webhooks/{id}/{token}/messages/@original",
+		"*", "create_message", "POST /channels/{id}/messages", "POST /channels/{channel_id}/messages",
+		"POST /channels/12/messages",
+		"POST /webhooks/{id}/{token}", "POST /webhooks/1/secret", "GET /guilds/{id}/experiments/**",
+		"PATCH /webhooks/{id}/{token}/messages/@original",
 		"PUT /channels/{id}/messages/{id}/reactions/{emoji}/@me",
 	} {
 		discordtest.NewServer(t, discordtest.Window(on, 1, time.Second), discordtest.Cut(on))

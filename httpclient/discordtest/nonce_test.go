@@ -61,8 +61,9 @@ func TestAMessageIsCreatedOnceForEachEnforcedNonce(t *testing.T) {
 func TestARefusedMessageWasNotCreated(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]discordtest.Rule{
-		"by an answer":  discordtest.Answer(create, 403, nil).Nth(1),
-		"by a handler":  discordtest.Handle(create, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }).Nth(1),
+		"by an answer": discordtest.Answer(create, 403, nil).Nth(1),
+		"by a handler": discordtest.Handle(create,
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }).Nth(1),
 		"by a limit":    discordtest.Refuse(create, discordtest.User, time.Second).Nth(1),
 		"on its way to": discordtest.Cut(create).Nth(1),
 	} {

@@ -100,7 +100,10 @@ func TestServerIsReachedOverLoopback(t *testing.T) {
 	assert.True(t, strings.HasPrefix(server.URL, "http://127.0.0.1:"), server.URL)
 	a := answered(t, http.DefaultClient, http.MethodGet, server.URL+"/api/v10/users/@me", "")
 	assert.Equal(t, `{"id":"42"}`, a.body)
-	for _, url := range []string{base + "/users/@me", "http://discord.com/api/users/@me", "https://canary.discord.com/api/v10/users/@me", server.URL + "/users/@me"} {
+	for _, url := range []string{
+		base + "/users/@me", "http://discord.com/api/users/@me", "https://canary.discord.com/api/v10/users/@me",
+		server.URL + "/users/@me",
+	} {
 		a = answered(t, server.Client(), http.MethodGet, url, "")
 		assert.Equal(t, `{"id":"42"}`, a.body, url)
 		assert.Equal(t, "application/json", a.header.Get("Content-Type"))
@@ -115,7 +118,10 @@ func TestClientReachesNobodyElse(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	server := discordtest.NewServer(t)
-	for _, url := range []string{"https://example.com/", "http://notdiscord.com/", "https://cdn.discordapp.com/attachments/1/2/a.png", strings.Replace(other.URL, "127.0.0.1", "localhost", 1)} {
+	for _, url := range []string{
+		"https://example.com/", "http://notdiscord.com/", "https://cdn.discordapp.com/attachments/1/2/a.png",
+		strings.Replace(other.URL, "127.0.0.1", "localhost", 1),
+	} {
 		_, err := send(t, server.Client(), http.MethodGet, url, "")
 		assert.ErrorContains(t, err, "not a host of Discord's API", url)
 	}
@@ -136,7 +142,8 @@ func TestServerLivesInTheTimeOfABubble(t *testing.T) {
 		began := time.Now()
 		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
 		assert.Equal(t, 300*time.Millisecond, time.Since(began).Truncate(time.Microsecond))
-		assert.Equal(t, http.StatusNoContent, answered(t, server.Client(), http.MethodGet, server.URL+"/api/v10/users/@me", "").status)
+		assert.Equal(t, http.StatusNoContent,
+			answered(t, server.Client(), http.MethodGet, server.URL+"/api/v10/users/@me", "").status)
 		assert.Equal(t, 10*time.Minute+400*time.Millisecond, time.Since(began).Truncate(time.Microsecond))
 		time.Sleep(time.Hour)
 		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
@@ -178,13 +185,15 @@ func TestRequestsTellWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := discordtest.NewServer(t, discordtest.Window(create, 1, time.Second))
-		_, err := send(t, server.Client(), http.MethodPost, base+messages+"?wait=true", `{"content":"hello"}`, "X-Mine", "yes")
+		_, err := send(t, server.Client(), http.MethodPost, base+messages+"?wait=true", `{"content":"hello"}`, "X-Mine",
+			"yes")
 		require.NoError(t, err)
 		post(t, server.Client(), 1)
 		seen := server.Requests()
 		require.Len(t, seen, 2)
 		first, second := seen[0], seen[1]
-		assert.Equal(t, []string{"POST", "/api/v10/channels/1/messages", "wait=true", create}, []string{first.Method, first.Path, first.Query, first.Operation})
+		assert.Equal(t, []string{"POST", "/api/v10/channels/1/messages", "wait=true", create},
+			[]string{first.Method, first.Path, first.Query, first.Operation})
 		assert.Equal(t, "yes", first.Header.Get("X-Mine"))
 		assert.Empty(t, first.Header.Get("Connection"))
 		assert.JSONEq(t, `{"content":"hello"}`, string(first.Body))

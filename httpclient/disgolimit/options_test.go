@@ -45,7 +45,8 @@ func TestOptionsMakeEveryOptionEffective(t *testing.T) {
 func TestABotSendsThroughTheTransport(t *testing.T) {
 	t.Parallel()
 	var asked []*http.Request
-	client, err := disgo.New("MTIz.a.b", bot.WithRestClientConfigOpts(disgolimit.Options(sees(func(r *http.Request) { asked = append(asked, r) }))...))
+	client, err := disgo.New("MTIz.a.b",
+		bot.WithRestClientConfigOpts(disgolimit.Options(sees(func(r *http.Request) { asked = append(asked, r) }))...))
 	require.NoError(t, err)
 	defer client.Close(t.Context())
 	_, err = client.Rest.CreateMessage(1, discord.MessageCreate{Content: "hello"})

@@ -51,11 +51,15 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 		want  jobs.Action
 		after time.Duration
 	}{
-		"no error":           {nil, jobs.Done, 0},
-		"too long":           {&ratelimits.TooLongError{Wait: time.Minute, Max: 5 * time.Second}, jobs.Snooze, time.Minute - 2500*time.Millisecond},
-		"waited already":     {&ratelimits.TooLongError{Wait: time.Minute, Waited: 10 * time.Second}, jobs.Snooze, 50 * time.Second},
-		"no wait allowed":    {&ratelimits.TooLongError{Wait: time.Minute}, jobs.Snooze, time.Minute},
-		"a deadline":         {&ratelimits.TooLongError{Wait: 3 * time.Second, Max: 2 * time.Second, Deadline: true}, jobs.Snooze, 2 * time.Second},
+		"no error": {nil, jobs.Done, 0},
+		"too long": {
+			&ratelimits.TooLongError{Wait: time.Minute, Max: 5 * time.Second}, jobs.Snooze, time.Minute - 2500*time.Millisecond,
+		},
+		"waited already":  {&ratelimits.TooLongError{Wait: time.Minute, Waited: 10 * time.Second}, jobs.Snooze, 50 * time.Second},
+		"no wait allowed": {&ratelimits.TooLongError{Wait: time.Minute}, jobs.Snooze, time.Minute},
+		"a deadline": {
+			&ratelimits.TooLongError{Wait: 3 * time.Second, Max: 2 * time.Second, Deadline: true}, jobs.Snooze, 2 * time.Second,
+		},
 		"no prediction":      {&ratelimits.TooLongError{Max: 5 * time.Second}, jobs.Snooze, 5 * time.Second},
 		"a full queue":       {&ratelimits.QueueFullError{}, jobs.Snooze, 5 * time.Second},
 		"many invalid":       {&ratelimits.BudgetError{RetryAfter: time.Minute}, jobs.Snooze, time.Minute},
@@ -170,7 +174,8 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 // The error that a job queue keeps may be read by everyone who can read the queue, so it must show no token.
 func TestTheErrorOfAJobShowsNoToken(t *testing.T) {
 	t.Parallel()
-	err := &url.Error{Op: "Post", URL: "https://discord.com/api/webhooks/1/secret-of-the-webhook", Err: io.ErrUnexpectedEOF}
+	err := &url.Error{Op: "Post", URL: "https://discord.com/api/webhooks/1/secret-of-the-webhook",
+		Err: io.ErrUnexpectedEOF}
 	d := exact(t).Decide(err)
 	assert.NotContains(t, d.Err.Error(), "secret")
 	assert.ErrorIs(t, d.Err, io.ErrUnexpectedEOF)
@@ -188,5 +193,6 @@ func TestOptionsThatMakeNoSenseAreNamed(t *testing.T) {
 
 func TestActionsHaveNames(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, "[done retry snooze cancel unknown]", fmt.Sprint([]jobs.Action{jobs.Done, jobs.Retry, jobs.Snooze, jobs.Cancel, 7}))
+	assert.Equal(t, "[done retry snooze cancel unknown]",
+		fmt.Sprint([]jobs.Action{jobs.Done, jobs.Retry, jobs.Snooze, jobs.Cancel, 7}))
 }

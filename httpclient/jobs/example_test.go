@@ -17,7 +17,8 @@ import (
 func Example() {
 	fake := discordtest.NewServer(nil, discordtest.Window("create_message", 5, 5*time.Second))
 	defer fake.Close()
-	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport))) // for Discord itself: without the option
+	// For Discord itself: without the option.
+	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport)))
 	defer discord.Close()
 	policy, err := jobs.New(jobs.WithMaxWait(time.Second))
 	if err != nil {

@@ -33,7 +33,8 @@ func TestAMessageThatIsSentTwiceWithANonceIsCreatedOnce(t *testing.T) {
 			require.NoError(t, client.DoJSON(t.Context(), http.MethodPost, "/channels/1/messages", message, nil))
 		}
 		sent := server.Requests()
-		assert.JSONEq(t, `{"content":"hello","enforce_nonce":true,"nonce":"`+jobs.Nonce("river", "7")+`"}`, string(sent[0].Body))
+		assert.JSONEq(t, `{"content":"hello","enforce_nonce":true,"nonce":"`+jobs.Nonce("river", "7")+`"}`,
+			string(sent[0].Body))
 		assert.Equal(t, []bool{false, true}, []bool{sent[0].Repeated, sent[1].Repeated})
 	})
 }

@@ -118,7 +118,8 @@ func (e *engine) finish(t *testing.T, job int, err error) {
 
 // newClient returns a client of a fake Discord.
 func newClient(t *testing.T, server *discordtest.Server, options ...httpclient.Option) *rest.Client {
-	client := rest.New("token", rest.WithTransport(append([]httpclient.Option{httpclient.WithBase(server.Client().Transport)}, options...)...))
+	client := rest.New("token",
+		rest.WithTransport(append([]httpclient.Option{httpclient.WithBase(server.Client().Transport)}, options...)...))
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	return client
 }
@@ -136,9 +137,11 @@ func TestTenThousandJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T
 	}
 	t.Parallel()
 	const limit = 5
-	for interval, n := range map[time.Duration]int{time.Second: 2000, 5 * time.Second: 10_000} { // the intervals of River and of asynq
+	// These are the intervals of River and of asynq.
+	for interval, n := range map[time.Duration]int{time.Second: 2000, 5 * time.Second: 10_000} {
 		inBubble(t, fmt.Sprint(interval), func(t *testing.T) {
-			server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second), discordtest.Latency(10*time.Millisecond))
+			server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second),
+				discordtest.Latency(10*time.Millisecond))
 			client := newClient(t, server)
 			policy, err := jobs.New()
 			require.NoError(t, err)
@@ -162,7 +165,8 @@ func TestTenThousandJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T
 func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const many, few, limit = 2000, 200, 5
-		server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second), discordtest.Latency(10*time.Millisecond))
+		server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second),
+			discordtest.Latency(10*time.Millisecond))
 		client := newClient(t, server)
 		policy, err := jobs.New()
 		require.NoError(t, err)

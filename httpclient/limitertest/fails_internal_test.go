@@ -43,7 +43,8 @@ func (r *recorder) Skipf(format string, arguments ...any) {
 }
 
 // failuresOf runs a case and returns its failures.
-func failuresOf(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) []string {
+func failuresOf(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.Limiter,
+	options ...Option) []string {
 	t.Helper()
 	return record(t, c, newLimiter, options...).failures
 }

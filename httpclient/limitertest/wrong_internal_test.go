@@ -159,6 +159,7 @@ func (s *stubborn) AcquireRequest(ctx context.Context, r *buckets.Request) (buck
 func (s *stubborn) learn(r *ratelimits.Response) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stuck = s.stuck || !s.known && !(r.Limited && r.Class == ratelimits.ClassOK && r.Bucket != "" && r.Remaining < r.Limit && r.ResetAfter > 0)
+	s.stuck = s.stuck || !s.known &&
+		!(r.Limited && r.Class == ratelimits.ClassOK && r.Bucket != "" && r.Remaining < r.Limit && r.ResetAfter > 0)
 	s.known = true
 }

@@ -56,13 +56,15 @@ func answer(status int, header ...string) func(*http.Request) (*http.Response, e
 }
 
 func limits(remaining, after string) []string {
-	return []string{"X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: " + remaining, "X-RateLimit-Reset-After: " + after}
+	return []string{"X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: " + remaining,
+		"X-RateLimit-Reset-After: " + after}
 }
 
 // measured returns a transport that sends to a script, and a registry with the transport's metrics.
 func measured(t *testing.T, below *script, options ...httpclient.Option) (*httpclient.Transport, *prometheus.Registry) {
 	t.Helper()
-	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(below), httpclient.WithLogger(nil)}, options...)...)
+	transport := httpclient.NewTransport(append(
+		[]httpclient.Option{httpclient.WithBase(below), httpclient.WithLogger(nil)}, options...)...)
 	t.Cleanup(func() { assert.NoError(t, transport.Close()) })
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(metrics.New(transport.Manager(), transport))
@@ -188,7 +190,8 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := &script{answers: []func(*http.Request) (*http.Response, error){
 			answer(200, limits("0", "4")...),
-			answer(429, "X-RateLimit-Scope: shared", "Retry-After: 7", "Via: 1.1 google", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 8", "X-RateLimit-Reset-After: 7"),
+			answer(429, "X-RateLimit-Scope: shared", "Retry-After: 7", "Via: 1.1 google", "X-RateLimit-Bucket: a",
+				"X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 8", "X-RateLimit-Reset-After: 7"),
 			answer(503),
 			func(*http.Request) (*http.Response, error) { return nil, errors.New("broken") },
 			answer(200, limits("0", "100")...),
@@ -230,7 +233,8 @@ func TestWhatHappensIsCounted(t *testing.T) {
 			assert.Contains(t, all, name)
 			assert.InDelta(t, want, all[name], 1e-9, name)
 		}
-		waited := all["ratelight_queue_wait_seconds_sum{reason=window}"] + all["ratelight_queue_wait_seconds_sum{reason=shared}"]
+		waited := all["ratelight_queue_wait_seconds_sum{reason=window}"] +
+			all["ratelight_queue_wait_seconds_sum{reason=shared}"]
 		assert.InDelta(t, transport.Manager().Stats().WaitTime.Seconds(), waited, 1e-6)
 		assert.Greater(t, waited, 4.+7)
 		assert.InDelta(t, 1, held["ratelight_holds{class=shared}"], 0)
@@ -242,7 +246,8 @@ func TestWhatHappensIsCounted(t *testing.T) {
 func TestWhoWaitsForADeclaredLimitIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour), buckets.WithKnownLimits(buckets.Crossposts),
+		manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithKnownLimits(buckets.Crossposts),
 			buckets.WithLimit(buckets.ForAll(), 1, time.Minute, buckets.Named("one \xff"), buckets.PerMajor()))
 		require.NoError(t, manager.Start())
 		defer manager.Close()
@@ -274,9 +279,12 @@ func TestRefusalsThatNoManagerKnowsAreCounted(t *testing.T) {
 		const webhook = "https://discord.com/api/v10/webhooks/900000000000000001/canary-5f0c2e"
 		body := `{"message": "Unknown Webhook", "code": 10015}`
 		gone := func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 404, Header: http.Header{"Via": {"1.1 google"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+			return &http.Response{StatusCode: 404, Header: http.Header{"Via": {"1.1 google"}},
+				Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 		}
-		transport := httpclient.NewTransport(httpclient.WithBase(&script{answers: []func(*http.Request) (*http.Response, error){gone}}), httpclient.WithLimiter(buckets.Unlimited{}))
+		transport := httpclient.NewTransport(httpclient.WithBase(&script{
+			answers: []func(*http.Request) (*http.Response, error){gone},
+		}), httpclient.WithLimiter(buckets.Unlimited{}))
 		defer transport.Close()
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(metrics.New(nil, transport))
@@ -313,26 +321,30 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 		n = 30_000
 	}
 	limiters := map[string]httpclient.Option{
-		"manager": httpclient.WithBuckets(buckets.WithGlobalLimit(0), buckets.WithInvalidBudget(0, 0, 0), buckets.WithExpireAfter(0)),
-		"none":    httpclient.WithLimiter(buckets.Unlimited{}),
+		"manager": httpclient.WithBuckets(buckets.WithGlobalLimit(0), buckets.WithInvalidBudget(0, 0, 0),
+			buckets.WithExpireAfter(0)),
+		"none": httpclient.WithLimiter(buckets.Unlimited{}),
 	}
 	for name, limiter := range limiters {
 		if name == "manager" {
 			n = min(n, 30_000) // the manager keeps a bucket for each request for a while
 		}
-		transport := httpclient.NewTransport(httpclient.WithBase(instant{}), limiter, httpclient.WithRetries(0), httpclient.WithLogger(nil))
+		transport := httpclient.NewTransport(httpclient.WithBase(instant{}), limiter, httpclient.WithRetries(0),
+			httpclient.WithLogger(nil))
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(metrics.New(transport.Manager(), transport))
 		chance := rand.New(rand.NewPCG(1, 2))
 		verbs := []string{"GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "PROPFIND"}
 		for range n {
 			id := chance.Uint64()
-			path := fmt.Sprintf([]string{"/channels/%d/messages", "/webhooks/%d/canary%[1]d", "/canary%d", "/guilds/%d/canary/%[1]d", "/interactions/%d/canary/callback"}[chance.IntN(5)], id)
+			path := fmt.Sprintf([]string{"/channels/%d/messages", "/webhooks/%d/canary%[1]d", "/canary%d",
+				"/guilds/%d/canary/%[1]d", "/interactions/%d/canary/callback"}[chance.IntN(5)], id)
 			verb := verbs[chance.IntN(len(verbs))]
 			if chance.IntN(100) == 0 {
 				verb = fmt.Sprintf("CANARY%d", id)
 			}
-			r, err := http.NewRequestWithContext(buckets.ContextWithMaxWait(t.Context(), 0), verb, "https://discord.com/api/v10"+path, nil)
+			r, err := http.NewRequestWithContext(buckets.ContextWithMaxWait(t.Context(), 0), verb,
+				"https://discord.com/api/v10"+path, nil)
 			require.NoError(t, err)
 			if response, err := transport.RoundTrip(r); err == nil {
 				_ = response.Body.Close()
@@ -365,7 +377,9 @@ func TestRequestsThatDidNotWaitNeverBecomeFewer(t *testing.T) {
 			latest = now
 		}
 		manager.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { look() }})
-		transport := httpclient.NewTransport(httpclient.WithBase(&script{answers: []func(*http.Request) (*http.Response, error){answer(200, limits("0", "1")...)}}),
+		transport := httpclient.NewTransport(httpclient.WithBase(&script{
+			answers: []func(*http.Request) (*http.Response, error){answer(200, limits("0", "1")...)},
+		}),
 			httpclient.WithLimiter(manager))
 		defer transport.Close()
 		for range 3 {
@@ -406,7 +420,8 @@ func TestHoldsAreThoseThatThereAreNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := &script{answers: []func(*http.Request) (*http.Response, error){
-			answer(429, "X-RateLimit-Scope: global", "X-RateLimit-Global: true", "Retry-After: 60", "Via: 1.1 google"), answer(200),
+			answer(429, "X-RateLimit-Scope: global", "X-RateLimit-Global: true", "Retry-After: 60", "Via: 1.1 google"),
+			answer(200),
 		}}
 		transport, registry := measured(t, below)
 		ended := make(chan error)

@@ -156,8 +156,10 @@ func TestTheDashboardNamesWhatThereIs(t *testing.T) {
 		assertExported(t, all, "a variable", string(query))
 	}
 	for name := range all {
-		if !strings.HasSuffix(name, "_sum") && !strings.HasSuffix(name, "_count") && !strings.Contains(name, "_loans_taken") &&
-			!strings.Contains(name, "_loans_returned") && !strings.Contains(name, "outages_total") && !strings.Contains(name, "outage_seconds_total") {
+		if !strings.HasSuffix(name, "_sum") && !strings.HasSuffix(name, "_count") &&
+			!strings.Contains(name, "_loans_taken") &&
+			!strings.Contains(name, "_loans_returned") && !strings.Contains(name, "outages_total") &&
+			!strings.Contains(name, "outage_seconds_total") {
 			assert.True(t, shown[name], "no panel shows %s", name)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 // Each field of the statistics must have a JSON name, and a metric if it is a number.
 func TestEveryStatisticHasAMetricAndAJSONName(t *testing.T) {
 	t.Parallel()
-	elsewhere := []string{"Waited", "WaitTime", "OutageClass"} // Waited and WaitTime are in ratelight_queue_wait_seconds; OutageClass is a text without a metric
+	// Waited and WaitTime are in ratelight_queue_wait_seconds; OutageClass is a text without a metric.
+	elsewhere := []string{"Waited", "WaitTime", "OutageClass"}
 	var s stats
 	all := append(slices.Clone(numbers), sharedNumbers...)
 	shown := func() (text string, values []float64) {

@@ -44,7 +44,9 @@ func discordThatAuthorizes(t *testing.T) *world {
 
 // as sends a request with this Authorization directly to the handler.
 func (w *world) as(authorization, path string) response {
-	r := (&http.Request{Method: "GET", URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {authorization}}}).WithContext(w.t.Context())
+	r := (&http.Request{
+		Method: "GET", URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {authorization}},
+	}).WithContext(w.t.Context())
 	recorder, start := httptest.NewRecorder(), time.Now()
 	w.handler.ServeHTTP(recorder, r)
 	return response{Response: recorder.Result(), took: time.Since(start)}

@@ -44,7 +44,8 @@ func ways(b *testing.B) (urls map[string]string) {
 		bareServer.Close()
 		bare.Transport.(*http.Transport).CloseIdleConnections()
 	})
-	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBuckets(buckets.WithGlobalLimit(0))))
+	handler, err := proxy.New(proxy.WithUpstream(discord.URL),
+		proxy.WithTransport(httpclient.WithBuckets(buckets.WithGlobalLimit(0))))
 	if err != nil {
 		b.Fatal(err)
 	}

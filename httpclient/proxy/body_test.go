@@ -113,7 +113,8 @@ func TestPartsOfAResponseArriveWhenTheyCome(t *testing.T) {
 func TestA429IsRepeatedHereUnlessTheBodyIsTooLargeToKeep(t *testing.T) {
 	play(t, func(t *testing.T) {
 		for size, passed := range map[int]bool{100: false, 5000: true} {
-			w := newWorld(t, []discordtest.Rule{discordtest.Refuse("POST /channels/{id}/messages", discordtest.Shared, time.Second).Nth(1)},
+			w := newWorld(t,
+				[]discordtest.Rule{discordtest.Refuse("POST /channels/{id}/messages", discordtest.Shared, time.Second).Nth(1)},
 				proxy.WithMaxBufferedBody(1000))
 			got := w.send("POST", messages, strings.Repeat("x", size))
 			assert.Empty(t, got.Header.Get("X-Ratelight-Proxy"))

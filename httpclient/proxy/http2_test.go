@@ -43,7 +43,8 @@ func TestRequestsPassOverHTTP2(t *testing.T) {
 		_, _ = w.Write(text)
 		w.Header().Set("X-After", r.Trailer.Get("X-Sum"))
 	}))
-	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBase(base)), proxy.WithMaxBufferedBody(1000))
+	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBase(base)),
+		proxy.WithMaxBufferedBody(1000))
 	require.NoError(t, err)
 	defer handler.Close()
 	server, transport := http2Server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -56,7 +56,9 @@ func TestAnEditSupersedesOnlyThoseOfItsBotAndMessage(t *testing.T) {
 func TestAnotherValueThanOneTrueIsRefused(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		for _, values := range [][]string{{"false"}, {"1"}, {"True"}, {"yes"}, {"true", "false"}, {"", "true"}, {"true, true"}} {
+		for _, values := range [][]string{
+			{"false"}, {"1"}, {"True"}, {"yes"}, {"true", "false"}, {"", "true"}, {"true, true"},
+		} {
 			r := newEdit(t, "x")
 			r.Header["X-Ratelight-Latest"] = values
 			got := w.do(r)

@@ -41,16 +41,23 @@ func TestOnlyRequestsWithTheSecretPass(t *testing.T) {
 		assert.NotContains(t, w.Body.String(), secret)
 		return w.Code
 	}
-	for _, path := range []string{"/api/v10/users/%40me", "//api/v10/users/%40me", "/" + secret + "/api/v10/users/%40me", "//" + secret + "//api/v10/users/%40me"} {
+	for _, path := range []string{
+		"/api/v10/users/%40me", "//api/v10/users/%40me", "/" + secret + "/api/v10/users/%40me",
+		"//" + secret + "//api/v10/users/%40me",
+	} {
 		header := ""
 		if !strings.Contains(path, secret) {
 			header = secret
 		}
 		assert.Equal(t, 200, send(path, header), path)
 	}
-	assert.Equal(t, []string{"/api/v10/users/%40me", "//api/v10/users/%40me", "/api/v10/users/%40me", "//api/v10/users/%40me"}, seen)
+	assert.Equal(t,
+		[]string{"/api/v10/users/%40me", "//api/v10/users/%40me", "/api/v10/users/%40me", "//api/v10/users/%40me"}, seen)
 	seen = nil
-	for _, path := range []string{"/", "/api/v10/users/@me", "/" + secret[1:] + "/api", "/" + secret + "x/api", "/api/" + secret, "/" + strings.ToUpper(secret) + "/api"} {
+	for _, path := range []string{
+		"/", "/api/v10/users/@me", "/" + secret[1:] + "/api", "/" + secret + "x/api", "/api/" + secret,
+		"/" + strings.ToUpper(secret) + "/api",
+	} {
 		assert.Equal(t, 400, send(path, ""), path)
 		assert.Equal(t, 400, send(path, "wrong"), path)
 	}
@@ -59,7 +66,9 @@ func TestOnlyRequestsWithTheSecretPass(t *testing.T) {
 
 func TestSecretsThatCannotBeInEveryURLAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"", "short", "with a space in it", "with/a/slash/in/it", "percent%percent%percent", "umlaut-umläut-umlaut"} {
+	for _, bad := range []string{
+		"", "short", "with a space in it", "with/a/slash/in/it", "percent%percent%percent", "umlaut-umläut-umlaut",
+	} {
 		handler, err := proxy.RequireSecret(bad, http.NotFoundHandler())
 		assert.ErrorIs(t, err, proxy.ErrOptions)
 		assert.Nil(t, handler)
@@ -83,7 +92,8 @@ func TestTokensShowNowhere(t *testing.T) {
 			proxy.WithTransport(httpclient.WithRetries(1)))
 		reasons := make(map[string]bool)
 		for _, request := range []string{
-			"GET /users/@me", "GET /users/@me", "GET /guilds/1", "GET /users/2", "GET /users/2", "GET /a/../b", "GET /", "GET /users/%zz" + webhook,
+			"GET /users/@me", "GET /users/@me", "GET /guilds/1", "GET /users/2", "GET /users/2", "GET /a/../b", "GET /",
+			"GET /users/%zz" + webhook,
 			"POST /webhooks/1/" + webhook, "POST /webhooks/1/" + webhook, "GET /webhooks/1/" + webhook,
 			"PATCH /webhooks/2/" + webhook, "PATCH /webhooks/2/" + webhook, "PATCH /webhooks/2/" + webhook + "/../x",
 		} {
@@ -111,7 +121,8 @@ func TestTokensShowNowhere(t *testing.T) {
 		assert.Contains(t, log.String(), "upstream failed")
 		for _, canary := range []string{"canary", "MTIzNDU2Nzg5"} {
 			assert.NotContains(t, log.String(), canary)
-			lines := slices.DeleteFunc(strings.Split(shown.String(), "\n"), func(line string) bool { return !strings.Contains(line, canary) })
+			lines := slices.DeleteFunc(strings.Split(shown.String(), "\n"),
+				func(line string) bool { return !strings.Contains(line, canary) })
 			assert.Empty(t, lines)
 		}
 	})

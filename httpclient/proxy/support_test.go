@@ -61,7 +61,8 @@ func newWorld(t *testing.T, rules []discordtest.Rule, options ...proxy.Option) *
 // usedUp returns a world that allows one message in a period, and in which that message has been sent.
 func usedUp(t *testing.T, period time.Duration, options ...proxy.Option) *world {
 	t.Helper()
-	w := newWorld(t, []discordtest.Rule{discordtest.Window("POST /channels/{id}/messages", 1, period).Bucket("messages")}, options...)
+	w := newWorld(t, []discordtest.Rule{discordtest.Window("POST /channels/{id}/messages", 1, period).Bucket("messages")},
+		options...)
 	w.send("POST", messages, "{}")
 	return w
 }
@@ -78,7 +79,9 @@ func newWorldOf(t *testing.T, upstream http.HandlerFunc, options ...proxy.Option
 		_ = server.Close()
 		time.Sleep(time.Second) // for this long net/http keeps a connection whose request it has not read
 	})
-	return serve(t, append([]proxy.Option{proxy.WithUpstream("http://discord.com"), proxy.WithTransport(httpclient.WithBase(base))}, options...)...)
+	return serve(t,
+		append([]proxy.Option{proxy.WithUpstream("http://discord.com"), proxy.WithTransport(httpclient.WithBase(base))},
+			options...)...)
 }
 
 func serve(t *testing.T, options ...proxy.Option) *world {
@@ -88,7 +91,8 @@ func serve(t *testing.T, options ...proxy.Option) *world {
 	w := &world{t: t, handler: handler, network: newNetwork()}
 	w.server = w.network.serve(t, handler)
 	transport := w.network.transport()
-	w.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	w.client = &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		assert.NoError(t, w.server.Close())

@@ -74,7 +74,9 @@ func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
 func TestARequestSaysHowLongItMayWait(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := usedUp(t, 60*time.Second)
-		for text, waits := range map[string]bool{"": false, "0": false, "59.5": false, "0x1p2": false, "61": true, "1e9": true, "+Inf": true} {
+		for text, waits := range map[string]bool{
+			"": false, "0": false, "59.5": false, "0x1p2": false, "61": true, "1e9": true, "+Inf": true,
+		} {
 			r := upTo(newRequest(t, "POST", messages, "{}"), text)
 			got := w.do(r)
 			if !waits {
@@ -183,7 +185,9 @@ func TestBotsWithRaisedLimitsHaveTheirOwn(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Unlimited("*"), discordtest.GlobalLimit(1000)},
 			proxy.WithGlobalLimits(60, map[string]int{"123456789": 500}))
-		for authorization, most := range map[string]int{token: 500, "Bot OTg3NjU0MzIx.a.b": 60, "Bearer MTIzNDU2Nzg5.a.b": 60} {
+		for authorization, most := range map[string]int{
+			token: 500, "Bot OTg3NjU0MzIx.a.b": 60, "Bearer MTIzNDU2Nzg5.a.b": 60,
+		} {
 			r := newRequest(t, "GET", "/api/v10/channels/1", "")
 			r.Header.Set("Authorization", authorization)
 			w.do(r.Clone(t.Context())) // makes the bot known to the proxy
@@ -220,7 +224,10 @@ func (w *world) assertOnly(requests int) {
 }
 
 func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
-	for name, body := range map[string]string{"without a body": "", "with a body": `{"content":"never"}`, "with a large body in memory": strings.Repeat("x", 900_000)} {
+	for name, body := range map[string]string{
+		"without a body": "", "with a body": `{"content":"never"}`,
+		"with a large body in memory": strings.Repeat("x", 900_000),
+	} {
 		playIn(t, name, func(t *testing.T) {
 			w := usedUp(t, 60*time.Second)
 			var waiting []<-chan response
@@ -310,8 +317,10 @@ func TestThoseWhoWaitAreToldWhenTheProxyCloses(t *testing.T) {
 func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
 	play(t, func(t *testing.T) {
 		rules := []discordtest.Rule{
-			discordtest.Sliding("POST /channels/{id}/messages", 5, 5*time.Second), discordtest.Window("GET /channels/{id}", 10, 2*time.Second),
-			discordtest.Leaky("PUT /guilds/{id}/members/{id}/roles/{id}", 4, 4*time.Second), discordtest.Latency(100 * time.Millisecond),
+			discordtest.Sliding("POST /channels/{id}/messages", 5, 5*time.Second),
+			discordtest.Window("GET /channels/{id}", 10, 2*time.Second),
+			discordtest.Leaky("PUT /guilds/{id}/members/{id}/roles/{id}", 4, 4*time.Second),
+			discordtest.Latency(100 * time.Millisecond),
 		}
 		load := func(do func(*http.Request) (*http.Response, error)) time.Duration {
 			start := time.Now()

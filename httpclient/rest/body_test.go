@@ -43,7 +43,8 @@ func partsOf(t *testing.T, r arrived) []uploaded {
 		require.NoError(t, err)
 		_, disposition, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 		require.NoError(t, err)
-		parts = append(parts, uploaded{part.FormName(), disposition["filename"], part.Header.Get("Content-Type"), string(content)})
+		parts = append(parts,
+			uploaded{part.FormName(), disposition["filename"], part.Header.Get("Content-Type"), string(content)})
 	}
 }
 
@@ -114,7 +115,8 @@ func TestClientEscapesFileNames(t *testing.T) {
 		`a"; name="payload_json`: `filename="a\"; name=\"payload_json"`,
 	} {
 		below := fine()
-		require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, rest.Multipart(nil, rest.File{Name: name}), nil))
+		require.NoError(t,
+			newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, rest.Multipart(nil, rest.File{Name: name}), nil))
 		assert.Contains(t, below.only(t).body, `Content-Disposition: form-data; name="files[0]"; `+want+"\r\n")
 		assert.Len(t, partsOf(t, below.only(t)), 1)
 	}
@@ -176,7 +178,8 @@ func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	_, err = io.CopyN(io.Discard, half, 5)
 	require.NoError(t, err)
 	upload := func(r io.Reader) rest.Body {
-		return rest.Multipart(map[string]int{"a": 1}, rest.File{Content: r}, rest.File{Content: bytes.NewReader([]byte("content"))})
+		return rest.Multipart(map[string]int{"a": 1}, rest.File{Content: r},
+			rest.File{Content: bytes.NewReader([]byte("content"))})
 	}
 	none := filepath.Join(t.TempDir(), "none")
 	require.NoError(t, os.WriteFile(none, nil, 0o600))
@@ -186,7 +189,8 @@ func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	beside := func(r io.Reader) rest.Body {
 		return rest.Multipart(nil, rest.File{Content: r}, rest.File{Content: strings.NewReader("content")})
 	}
-	streams := map[string]bool{"stream": true, "device": true, "open device": true, "stream to close": true, "one byte at once": true}
+	streams := map[string]bool{"stream": true, "device": true, "open device": true, "stream to close": true,
+		"one byte at once": true}
 	closable := &stream{Reader: strings.NewReader("content")}
 	for name, body := range map[string]rest.Body{
 		"JSON":      rest.JSON("content"),

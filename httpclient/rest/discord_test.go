@@ -15,7 +15,8 @@ import (
 )
 
 // clientOfDiscord returns a client of a simulated Discord with a round trip of 10 ms.
-func clientOfDiscord(t *testing.T, config discordsim.Config, options ...rest.Option) (*rest.Client, *discordsim.Server) {
+func clientOfDiscord(t *testing.T, config discordsim.Config,
+	options ...rest.Option) (*rest.Client, *discordsim.Server) {
 	t.Helper()
 	config.Latency = discordsim.RoundTrip(10 * time.Millisecond)
 	server, err := discordsim.New(config)
@@ -36,7 +37,8 @@ func TestClientWaitsForUnexpected429s(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		config := limitedTo(discordsim.Fixed(5, time.Second))
 		config.Foreign = []discordsim.ForeignUse{{
-			Request: discordsim.Request{Method: "POST", Path: clientMessages, Authorization: "Bot " + clientToken}, Count: 5, At: []time.Duration{0},
+			Request: discordsim.Request{Method: "POST", Path: clientMessages, Authorization: "Bot " + clientToken}, Count: 5,
+			At: []time.Duration{0},
 		}}
 		client, server := clientOfDiscord(t, config)
 		time.Sleep(100 * time.Millisecond)
@@ -59,7 +61,8 @@ func TestClientWaitsForUnexpected429s(t *testing.T) {
 
 func TestClientStopsInTheMiddleOfABody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		client, _ := clientOfDiscord(t, limitedTo(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{1}, BodyDelay: time.Minute}))
+		client, _ := clientOfDiscord(t,
+			limitedTo(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{1}, BodyDelay: time.Minute}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := client.Do(ctx, "POST", clientMessages, nil)

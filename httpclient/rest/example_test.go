@@ -30,7 +30,8 @@ func ExampleNew() {
 	var message struct {
 		ID string `json:"id"`
 	}
-	err := client.DoJSON(context.Background(), "POST", "/channels/1/messages", map[string]string{"content": "hello"}, &message)
+	err := client.DoJSON(context.Background(), "POST", "/channels/1/messages", map[string]string{"content": "hello"},
+		&message)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -48,7 +49,8 @@ func ExampleClient_Do() {
 	client, server, end := example(discordtest.Answer("ban_user_from_guild", 204, nil))
 	defer end()
 
-	response, err := client.Do(context.Background(), "PUT", "/guilds/1/bans/2", rest.JSON(map[string]int{"delete_message_seconds": 60}),
+	response, err := client.Do(context.Background(), "PUT", "/guilds/1/bans/2",
+		rest.JSON(map[string]int{"delete_message_seconds": 60}),
 		rest.Reason("spam, größtenteils"))
 	if err != nil {
 		fmt.Println(err)

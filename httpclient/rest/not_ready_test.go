@@ -168,7 +168,8 @@ func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
 
 func TestClientTakesNoWaitForReadinessForMoreThanADay(t *testing.T) {
 	t.Parallel()
-	err := newClient(t, replies(reply(http.StatusAccepted, clientJSON, `{"code":110002,"retry_after":1e300}`))).DoJSON(t.Context(), "GET", clientSearch, nil, nil)
+	client := newClient(t, replies(reply(http.StatusAccepted, clientJSON, `{"code":110002,"retry_after":1e300}`)))
+	err := client.DoJSON(t.Context(), "GET", clientSearch, nil, nil)
 	var tooLong *ratelimits.TooLongError
 	require.ErrorAs(t, err, &tooLong)
 	assert.Equal(t, ratelimits.LongestTrust, tooLong.Wait)
@@ -223,7 +224,8 @@ func TestClientDoesNotWaitForReadinessWithABodyThatIsGone(t *testing.T) {
 	t.Parallel()
 	below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
 	body := rest.Multipart(nil, rest.File{Content: &stream{Reader: strings.NewReader("too large")}})
-	_, err := newClient(t, below, rest.WithTransport(httpclient.WithMaxBufferedBody(1))).Do(t.Context(), "POST", clientMessages, body)
+	_, err := newClient(t, below, rest.WithTransport(httpclient.WithMaxBufferedBody(1))).
+		Do(t.Context(), "POST", clientMessages, body)
 	var failure *rest.APIError
 	require.ErrorAs(t, err, &failure)
 	assert.Equal(t, http.StatusAccepted, failure.Status)

@@ -35,10 +35,13 @@ func TestClientEncodesAndDecodesJSON(t *testing.T) {
 		ID      string `json:"id,omitempty"`
 		Content string `json:"content"`
 	}
-	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON", "application/problem+json", ""} {
+	for _, contentType := range []string{
+		"application/json", "application/json; charset=utf-8", "Application/JSON", "application/problem+json", "",
+	} {
 		below := replies(reply(http.StatusOK, contentType, `{"id":"2","content":"hi"}`))
 		var out message
-		require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, message{Content: "hi <@1> & you"}, &out))
+		require.NoError(t,
+			newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, message{Content: "hi <@1> & you"}, &out))
 		assert.Equal(t, message{"2", "hi"}, out)
 		r := below.only(t)
 		assert.Equal(t, `{"content":"hi <@1> & you"}`, r.body)
@@ -95,7 +98,8 @@ func (picky) UnmarshalJSON(b []byte) error { return fmt.Errorf("not %s", b) }
 // The error of a caller's UnmarshalJSON may quote the value, so the client's error must not contain it.
 func TestClientLeavesOutOfAnErrorWhatATypeSaysOfAValue(t *testing.T) {
 	t.Parallel()
-	err := newClient(t, replies(reply(http.StatusOK, clientJSON, `"SeCrEt"`))).DoJSON(t.Context(), "GET", "/channels/1", nil, &picky{})
+	err := newClient(t, replies(reply(http.StatusOK, clientJSON, `"SeCrEt"`))).DoJSON(t.Context(), "GET", "/channels/1",
+		nil, &picky{})
 	require.ErrorAs(t, err, new(*rest.DecodeError))
 	assert.ErrorContains(t, err, "a value does not fit")
 	assert.NotContains(t, err.Error(), "SeCrEt")
@@ -198,7 +202,8 @@ func TestAClientReadsEncodedErrors(t *testing.T) {
 		below := replies(encoded(http.StatusAccepted, `{"code":110000,"retry_after":2}`),
 			encoded(http.StatusNotFound, `{"message":"Unknown Channel","code":10003}`))
 		start := time.Now()
-		_, err := newClient(t, below).Do(t.Context(), http.MethodGet, "/channels/1", nil, rest.Header("Accept-Encoding", "gzip, deflate"))
+		_, err := newClient(t, below).Do(t.Context(), http.MethodGet, "/channels/1", nil,
+			rest.Header("Accept-Encoding", "gzip, deflate"))
 		var problem *rest.APIError
 		require.ErrorAs(t, err, &problem)
 		assert.Equal(t, 10003, problem.Code)

@@ -105,7 +105,8 @@ func reply(status int, contentType, body string, lines ...string) func() *http.R
 			name, value, _ := strings.Cut(line, ": ")
 			header.Set(name, value)
 		}
-		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1}
+		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)),
+			ContentLength: -1}
 	}
 }
 
@@ -114,7 +115,8 @@ func fine() *wire { return replies(reply(http.StatusOK, clientJSON, "{}")) }
 
 // refused returns a 429 of the bucket.
 func refused(seconds string) func() *http.Response {
-	return reply(http.StatusTooManyRequests, clientJSON, `{"message":"You are being rate limited.","retry_after":`+seconds+`}`,
+	return reply(http.StatusTooManyRequests, clientJSON,
+		`{"message":"You are being rate limited.","retry_after":`+seconds+`}`,
 		"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
 }
 

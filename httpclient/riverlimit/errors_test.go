@@ -105,7 +105,8 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `UPDATE river_job SET args = '{"name": 7}' WHERE id = $1`, ids["unreadable"])
 	require.NoError(t, err)
 	start(t, queue)
-	waitFor(t, pool, 0, "SELECT count(*) FROM river_job WHERE state = 'running' OR state = 'available' AND attempt = 0", time.Minute)
+	waitFor(t, pool, 0, "SELECT count(*) FROM river_job WHERE state = 'running' OR state = 'available' AND attempt = 0",
+		time.Minute)
 	for name, c := range cases {
 		r := look(t, pool, ids[name])
 		assert.Contains(t, c.state, r.state, name)

@@ -42,7 +42,8 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	}
 	require.NoError(t, rows.Err())
 	assert.NotEmpty(t, inFlight)
-	_, err = pool.Exec(t.Context(), "UPDATE river_job SET attempted_at = attempted_at - interval '2 hours' WHERE state = 'running'")
+	_, err = pool.Exec(t.Context(),
+		"UPDATE river_job SET attempted_at = attempted_at - interval '2 hours' WHERE state = 'running'")
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), "DELETE FROM river_leader")
 	require.NoError(t, err)

@@ -34,7 +34,8 @@ func TestJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T) {
 	sent := server.Requests()
 	took := sent[len(sent)-1].Time.Sub(sent[0].Time)
 	snoozes := count(t, pool, "SELECT sum((metadata->>'snoozes')::int) FROM river_job")
-	t.Logf("%d jobs, %d a second: %v, ideal %v: %.4f; %d snoozes", n, limit, took, ideal, ideal.Seconds()/took.Seconds(), snoozes)
+	t.Logf("%d jobs, %d a second: %v, ideal %v: %.4f; %d snoozes", n, limit, took, ideal, ideal.Seconds()/took.Seconds(),
+		snoozes)
 	if long {
 		assert.GreaterOrEqual(t, ideal.Seconds()/took.Seconds(), 0.97)
 	}

@@ -89,7 +89,8 @@ func newDatabase(t *testing.T) (url string, pool *pgxpool.Pool) {
 }
 
 // newQueue returns a River client with default settings, except for the number of workers.
-func newQueue[T river.JobArgs](pool *pgxpool.Pool, workers int, worker river.Worker[T], options ...jobs.Option) (*river.Client[pgx.Tx], error) {
+func newQueue[T river.JobArgs](pool *pgxpool.Pool, workers int, worker river.Worker[T],
+	options ...jobs.Option) (*river.Client[pgx.Tx], error) {
 	plugin, err := riverlimit.New(options...)
 	if err != nil {
 		return nil, err

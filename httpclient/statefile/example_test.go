@@ -23,7 +23,8 @@ func ExampleOpen() {
 	defer discord.Close()
 
 	for process := range 2 {
-		transport := httpclient.NewTransport(httpclient.WithBase(discord.Client().Transport), httpclient.WithMaxRateLimit(time.Second))
+		transport := httpclient.NewTransport(httpclient.WithBase(discord.Client().Transport),
+			httpclient.WithMaxRateLimit(time.Second))
 		file, err := statefile.Open(filepath.Join(directory, "limits"), transport)
 		if err != nil {
 			panic(err)

@@ -42,7 +42,8 @@ func use(t *testing.T, m *buckets.RESTBucketManager) {
 	require.NoError(t, err)
 	lease, err := m.Acquire(context.Background(), route, "Bot token")
 	require.NoError(t, err)
-	lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages", Limit: 5, Remaining: 4, ResetAfter: time.Minute})
+	lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages", Limit: 5, Remaining: 4,
+		ResetAfter: time.Minute})
 }
 
 // known returns the number of buckets whose limit a manager knows.
@@ -114,7 +115,9 @@ func TestProcessThatIsKilledAtOnceLeavesNoCleanState(t *testing.T) {
 
 func TestFileIsWrittenEveryTenSeconds(t *testing.T) {
 	t.Parallel()
-	for interval, want := range map[time.Duration]time.Duration{0: statefile.DefaultInterval, time.Minute: time.Minute, 1: 100 * time.Millisecond} {
+	for interval, want := range map[time.Duration]time.Duration{
+		0: statefile.DefaultInterval, time.Minute: time.Minute, 1: 100 * time.Millisecond,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "limits")
 			m := started(t)
@@ -162,7 +165,8 @@ func TestFileThatCannotBeUsedIsSetAside(t *testing.T) {
 	newer := bytes.Clone(valid.Bytes())
 	newer[1]++
 	for name, content := range map[string][]byte{
-		"empty": {}, "text": []byte("not a state, but long enough to be one"), "cut": valid.Bytes()[:valid.Len()/2], "newer": newer,
+		"empty": {}, "text": []byte("not a state, but long enough to be one"), "cut": valid.Bytes()[:valid.Len()/2],
+		"newer": newer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -250,7 +254,8 @@ func TestFileThatCannotBeWrittenAnyMoreIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log safeBuffer
 		k := &failingKeeper{RESTBucketManager: started(t)}
-		file, err := statefile.Open(filepath.Join(t.TempDir(), "limits"), k, statefile.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		file, err := statefile.Open(filepath.Join(t.TempDir(), "limits"), k,
+			statefile.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		require.NoError(t, err)
 		k.fail(errors.New("no space"))
 		time.Sleep(25 * time.Second)
@@ -307,7 +312,8 @@ func writeUntilKilled(path string) {
 		must(err)
 		lease, err := m.Acquire(context.Background(), route, "Bot token")
 		must(err)
-		lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages", Limit: 5, Remaining: 4, ResetAfter: time.Hour})
+		lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages", Limit: 5, Remaining: 4,
+			ResetAfter: time.Hour})
 	}
 	for {
 		must(file.Write())

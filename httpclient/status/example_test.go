@@ -24,7 +24,8 @@ func ExampleHandler() {
 	defer admin.Close()
 
 	bot := &http.Client{Transport: transport}
-	sent, err := bot.Post("https://discord.com/api/v10/channels/1/messages", "application/json", strings.NewReader(`{"content": "hello"}`))
+	sent, err := bot.Post("https://discord.com/api/v10/channels/1/messages", "application/json",
+		strings.NewReader(`{"content": "hello"}`))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -140,7 +140,8 @@ func TestJSONSaysWhichDeclaredLimitRequestsWaitFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour),
-			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, 10*time.Minute, buckets.PerMajor(), buckets.Named("slow <b>")))
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, 10*time.Minute, buckets.PerMajor(),
+				buckets.Named("slow <b>")))
 		require.NoError(t, m.Start())
 		defer m.Close()
 		use(t, m, message(t, "1"), ratelimits.Response{Status: 200})
@@ -165,7 +166,8 @@ func TestPageExplainsAllReasons(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
 		page := body(t, get(h, http.MethodGet, "/"))
 		for _, reason := range []buckets.WaitsFor{
-			buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForDeclared, buckets.WaitsForGlobal,
+			buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForDeclared,
+			buckets.WaitsForGlobal,
 			buckets.WaitsForEdge, buckets.WaitsForProbe, buckets.WaitsForOrdered, buckets.WaitsForOutage,
 		} {
 			assert.Contains(t, page, "<dt>"+string(reason)+"</dt>")
@@ -265,7 +267,10 @@ func TestMarkupInWhatServersSayStaysText(t *testing.T) {
 
 		page := body(t, get(h, http.MethodGet, "/"))
 		assert.NotContains(t, page, "alert", "it is the same page for everybody")
-		for _, parser := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "setAttribute(\"on", "createContextualFragment", "DOMParser", "srcdoc"} {
+		for _, parser := range []string{
+			"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "setAttribute(\"on",
+			"createContextualFragment", "DOMParser", "srcdoc",
+		} {
 			assert.NotContains(t, page, parser, "it makes no markup of what it gets")
 		}
 	})
@@ -313,7 +318,8 @@ func TestHistoryHasTheSamplesOfTheLastFiveMinutes(t *testing.T) {
 		for n := range 400 {
 			if n == 395 {
 				queue(m, message(t, "1"), 1)
-				m.UpdateRateLimits(message(t, "1"), credential, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, HasRetryAfter: true, RetryAfter: time.Second})
+				m.UpdateRateLimits(message(t, "1"), credential,
+					ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, HasRetryAfter: true, RetryAfter: time.Second})
 			}
 			look(t, h)
 			time.Sleep(time.Second)
@@ -367,7 +373,8 @@ func TestManyViewersLookWhileRequestsComeAndGo(t *testing.T) {
 
 func TestHandlerWithoutAManagerPanicsAtOnce(t *testing.T) {
 	t.Parallel()
-	assert.PanicsWithValue(t, "status: the manager is nil: a transport with WithLimiter has none", func() { status.Handler(nil) })
+	assert.PanicsWithValue(t, "status: the manager is nil: a transport with WithLimiter has none",
+		func() { status.Handler(nil) })
 }
 
 // stopping is a transport with one stopped credential.

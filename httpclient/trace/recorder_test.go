@@ -54,8 +54,9 @@ func TestAReplayHasTheSameRoutes(t *testing.T) {
 		add(routes.DeleteYoungMessage)
 		add(routes.DeleteOldMessage)
 		for method, path := range map[string]string{
-			"POST": "/webhooks/1/aW50ZXJhY3Rpb246abc", "PATCH": "/channels/1/unheard-of/secret/more", "PROPFIND": "/unheard-of/77",
-			"GET": "/webhooks/1/aW50ZXJhY3Rpb246abc/messages/@original", "PUT": "/users/@me/unheard-of",
+			"POST": "/webhooks/1/aW50ZXJhY3Rpb246abc", "PATCH": "/channels/1/unheard-of/secret/more",
+			"PROPFIND": "/unheard-of/77",
+			"GET":      "/webhooks/1/aW50ZXJhY3Rpb246abc/messages/@original", "PUT": "/users/@me/unheard-of",
 		} {
 			compiled, err := routes.Match(method, path)
 			require.NoError(t, err)
@@ -108,7 +109,8 @@ func TestRecordedTimesAreThoseOfTheCallers(t *testing.T) {
 		begin := time.Now()
 		below := base(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(80 * time.Millisecond)
-			header := http.Header{"X-Ratelimit-Bucket": {"a"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"5"}}
+			header := http.Header{"X-Ratelimit-Bucket": {"a"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
+				"X-Ratelimit-Reset-After": {"5"}}
 			return &http.Response{StatusCode: 200, Header: header, Body: http.NoBody, Request: r}, nil
 		})
 		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithMaxRateLimit(8*time.Second))
@@ -116,7 +118,8 @@ func TestRecordedTimesAreThoseOfTheCallers(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://discord.com/api/v10/webhooks/900000000000000001/canary-5f0c2e", nil)
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+					"https://discord.com/api/v10/webhooks/900000000000000001/canary-5f0c2e", nil)
 				if !assert.NoError(t, err) {
 					return
 				}

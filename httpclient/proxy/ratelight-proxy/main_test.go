@@ -39,7 +39,9 @@ import (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	for _, name := range []string{"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES"} {
+	for _, name := range []string{
+		"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES",
+	} {
 		_ = os.Unsetenv(name)
 	}
 	goleak.VerifyTestMain(m)
@@ -70,7 +72,8 @@ func TestGoodConfigurations(t *testing.T) {
 		{"RATELIGHT_LISTEN=localhost:1 PORT=2", "--admin off", "localhost:1", ""},
 		{"RATELIGHT_LISTEN=localhost:1", "--listen [::1]:3", "[::1]:3", "127.0.0.1:8081"},
 		{"RATELIGHT_MAX_WAIT= LOG_LEVEL= REQUEST_TIMEOUT= RATELIGHT_SECRET_FILE= PORT=", "", "127.0.0.1:8080", "127.0.0.1:8081"},
-		{"", "--redis redis://127.0.0.1:1 --application bot", "127.0.0.1:8080", "127.0.0.1:8081"}, // no Redis server listens there, but the check does not connect
+		// No Redis server listens there, but the check does not connect.
+		{"", "--redis redis://127.0.0.1:1 --application bot", "127.0.0.1:8080", "127.0.0.1:8081"},
 	} {
 		t.Run(c.environment+" "+c.arguments, func(t *testing.T) {
 			status, text := check(t, c.environment, c.arguments)
@@ -165,8 +168,10 @@ func TestLimitsAreDeclared(t *testing.T) {
 		names     []string
 	}{
 		{nil, nil},
-		{[]string{"--limit", "PATCH /channels/{channel_id}=2/10m per major", "--limit", "all=100/1m per group across credentials"},
-			[]string{"PATCH /channels/{channel_id} 2 per 10m0s per major parameter", "all requests 100 per 1m0s per group across credentials"}},
+		{[]string{"--limit", "PATCH /channels/{channel_id}=2/10m per major", "--limit",
+			"all=100/1m per group across credentials"},
+			[]string{"PATCH /channels/{channel_id} 2 per 10m0s per major parameter",
+				"all requests 100 per 1m0s per group across credentials"}},
 		{[]string{"--limit", "/channels/*=9/1.5s"}, []string{"/channels/* 9 per 1.5s"}},
 		{[]string{"--known-limit", "reactions", "--known-limit", "invites,reactions"}, []string{"invites", "reactions"}},
 	} {
@@ -183,7 +188,9 @@ func TestLimitsAreDeclared(t *testing.T) {
 	require.NoError(t, err)
 	defer s.close()
 	assert.Len(t, s.handler.Transport().Manager().Stats().Declared, len(buckets.KnownLimits()))
-	for _, bad := range []string{"PATCH /channels/{channel_id}=2/10m per", "all=2/10m per user", "all=2/10m for all", "PATCH=2/10m"} {
+	for _, bad := range []string{
+		"PATCH /channels/{channel_id}=2/10m per", "all=2/10m per user", "all=2/10m for all", "PATCH=2/10m",
+	} {
 		_, err := parse([]string{"--limit", bad}, io.Discard, io.Discard)
 		require.ErrorContains(t, err, "--limit")
 	}
@@ -218,7 +225,8 @@ func start(t *testing.T, arguments ...string) *running {
 	reader, writer := io.Pipe()
 	r := &running{stop: stop, status: make(chan int, 1), log: make(chan string, 1)}
 	go func() {
-		r.status <- run(ctx, append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, arguments...), writer, writer)
+		r.status <- run(ctx, append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, arguments...), writer,
+			writer)
 		writer.Close()
 	}()
 	lines := bufio.NewReader(reader)
@@ -265,7 +273,10 @@ func TestTheCommandForwardsAndTellsHowItIs(t *testing.T) {
 	assert.Equal(t, 200, status)
 	assert.JSONEq(t, `{"id":"1"}`, text)
 	assert.Equal(t, "/api/v10/users/@me", discord.Requests()[0].Path)
-	for path, want := range map[string]string{"/live": "ok", "/ready": "ok", "/upstream": `"ok":true`, "/": "<html", "/metrics": "ratelight_requests_granted_total 1"} {
+	for path, want := range map[string]string{
+		"/live": "ok", "/ready": "ok", "/upstream": `"ok":true`, "/": "<html",
+		"/metrics": "ratelight_requests_granted_total 1",
+	} {
 		status, text := get(t, "http://"+r.admin+path)
 		assert.Equal(t, 200, status, path)
 		assert.Contains(t, text, want)
@@ -288,9 +299,13 @@ func TestAdminPagesAndTheLogShowNoToken(t *testing.T) {
 	const canary = "canary-canary-canary-canary-canary-canary-canary-canary-canary-canary"
 	discord := discordtest.NewServer(t,
 		discordtest.Answer("PATCH /webhooks/{id}/{token}", 404, map[string]any{"message": "Unknown Webhook", "code": 10015}),
-		discordtest.Answer("GET /users/{id}", 401, map[string]any{"message": "401: Unauthorized", "code": 0}), discordtest.Cut("GET /guilds/{id}"))
+		discordtest.Answer("GET /users/{id}", 401, map[string]any{"message": "401: Unauthorized", "code": 0}),
+		discordtest.Cut("GET /guilds/{id}"))
 	r := start(t, "--upstream", discord.URL, "--log-level", "debug")
-	for _, path := range []string{"PATCH /webhooks/1/" + canary, "PATCH /webhooks/1/" + canary, "GET /users/1", "GET /users/1", "GET /guilds/1", "GET /new/" + canary} {
+	for _, path := range []string{
+		"PATCH /webhooks/1/" + canary, "PATCH /webhooks/1/" + canary, "GET /users/1", "GET /users/1", "GET /guilds/1",
+		"GET /new/" + canary,
+	} {
 		method, path, _ := strings.Cut(path, " ")
 		r.ask(t, method, path, "Authorization", "Bot "+canary)
 	}
@@ -417,7 +432,8 @@ func TestAPortThatIsTakenIsAnErrorThatNamesTheFlag(t *testing.T) {
 	assert.Contains(t, out.String(), "--listen: ")
 	assert.Contains(t, out.String(), "in use")
 	out.Reset()
-	assert.Equal(t, 1, run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", listener.Addr().String()}, &out, &out))
+	assert.Equal(t, 1,
+		run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", listener.Addr().String()}, &out, &out))
 	assert.Contains(t, out.String(), "--admin: ")
 }
 
@@ -443,7 +459,8 @@ func TestAStateFileThatIsInUseIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	start(t, "--upstream", "http://127.0.0.1:1", "--state", path)
 	var out bytes.Buffer
-	assert.Equal(t, 1, run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", "off", "--state", path}, &out, &out))
+	assert.Equal(t, 1,
+		run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", "off", "--state", path}, &out, &out))
 	assert.Contains(t, out.String(), "in use")
 }
 
@@ -506,7 +523,8 @@ func TestOnlyClientsWithACertificateAreServed(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, authorities.AppendCertsFromPEM(text))
 	for _, own := range [][]tls.Certificate{nil, {pair}} {
-		base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, Certificates: own}, ForceAttemptHTTP2: true}
+		base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, Certificates: own},
+			ForceAttemptHTTP2: true}
 		response, err := (&http.Client{Transport: base}).Get("https://" + r.bots + "/gateway")
 		if own == nil {
 			assert.Error(t, err)

@@ -25,7 +25,9 @@ func TestTheREADMENamesEveryFlag(t *testing.T) {
 			assert.True(t, strings.Contains(string(text), "`"+flag[1]+"`"), flag[1])
 		}
 	}
-	for _, name := range []string{"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES"} {
+	for _, name := range []string{
+		"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES",
+	} {
 		assert.True(t, strings.Contains(string(text), "`"+name+"`"), name)
 	}
 }
