@@ -113,7 +113,7 @@ func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
 			ctx := r.Context()
 			_, can := parent.Deadline()
 			deadline, ok := ctx.Deadline()
-			assert.Equal(t, can, ok, "that of the attempt can be put off")
+			assert.Equal(t, can, ok, "the attempt's timeout can be extended, so it is no deadline")
 			if can {
 				assert.Equal(t, time.Hour, deadline.Sub(start))
 			}

@@ -41,7 +41,7 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 		"by default in time":  {nil, 14999 * time.Millisecond, 0},
 		"by default too late": {nil, 15001 * time.Millisecond, 15 * time.Second},
 		"no bound":            {[]httpclient.Option{httpclient.WithAttemptTimeout(0)}, 24 * time.Hour, 0},
-		"less than no bound":  {[]httpclient.Option{httpclient.WithAttemptTimeout(-time.Second)}, 24 * time.Hour, 0},
+		"negative, no bound":  {[]httpclient.Option{httpclient.WithAttemptTimeout(-time.Second)}, 24 * time.Hour, 0},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "done"))
@@ -56,7 +56,7 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 			}
 			assertAttemptTimeout(t, c.after, sent.err)
 			assert.Equal(t, c.after, sent.took)
-			assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "it may have been carried out")
+			assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "the server may have processed the request")
 
 			_, err := (&http.Client{Transport: transport}).Do(newMessage(t))
 			var outer *url.Error

@@ -73,7 +73,7 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		"refused, a longer wait than allowed":  {answers: answers(refuse("user", "4000"))},
 		"refused, past the deadline":           {answers: answers(refuse("user", "1")), prepare: tooLate},
 		"error below":                          {answers: answers(fail(errors.New("no network")))},
-		"cannot be read":                       {answers: answers(ok), prepare: unreadable, keep: 100},
+		"body cannot be read":                  {answers: answers(ok), prepare: unreadable, keep: 100},
 		"cancelled in the queue": {
 			answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: cancelled,
 		},
@@ -86,7 +86,7 @@ func TestAllBodiesAreClosed(t *testing.T) {
 			closed(t, transport, r)
 		}, keep: 100},
 		"not a path of Discord's": {answers: answers(ok), prepare: wrongPath},
-		"not of the API":          {answers: answers(ok), prepare: cdn, status: 200},
+		"another host's path":     {answers: answers(ok), prepare: cdn, status: 200},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			var requests, responses ledger

@@ -51,14 +51,14 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 		count   int
 		size    int
 	}{
-		"of known length":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, 3000, 200, 3000},
-		"of unknown length":  {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 200, 3000},
-		"large":              {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 20, 200_000},
-		"by default":         {nil, 64 << 20, -1, 70, 1 << 20},
-		"without a bound":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(math.MaxInt64)}, 600_000, -1, 200, 3000},
-		"none":               {[]httpclient.Option{httpclient.WithMaxBufferedTotal(0)}, 0, -1, 20, 3000},
-		"less than none":     {[]httpclient.Option{httpclient.WithMaxBufferedTotal(-5)}, 0, 3000, 20, 3000},
-		"none of any length": {[]httpclient.Option{httpclient.WithMaxBufferedBody(0)}, 0, -1, 20, 3000},
+		"of known length":   {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, 3000, 200, 3000},
+		"of unknown length": {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 200, 3000},
+		"large":             {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 20, 200_000},
+		"by default":        {nil, 64 << 20, -1, 70, 1 << 20},
+		"without a bound":   {[]httpclient.Option{httpclient.WithMaxBufferedTotal(math.MaxInt64)}, 600_000, -1, 200, 3000},
+		"none":              {[]httpclient.Option{httpclient.WithMaxBufferedTotal(0)}, 0, -1, 20, 3000},
+		"negative, none":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(-5)}, 0, 3000, 20, 3000},
+		"no body is kept":   {[]httpclient.Option{httpclient.WithMaxBufferedBody(0)}, 0, -1, 20, 3000},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(silence, answer(http.StatusOK, ""))
@@ -74,7 +74,7 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 			synctest.Wait()
 			const ahead = 1 // a body of unknown length is read one byte further, to see whether it has ended
 			assert.LessOrEqual(t, sum.Load(), c.bound+int64(c.count)*ahead)
-			assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "less than there is room for")
+			assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "fewer bytes are kept than there is room for")
 			assert.Error(t, first.wait().err)
 			assertStatus(t, http.StatusOK, calls...)
 			require.Len(t, below.requests(), 1+c.count)

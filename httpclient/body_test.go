@@ -48,7 +48,7 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 			r.Body = bodies.open(r.Body)
 			sent := send(transport, r).wait()
 			assertStatus(t, http.StatusTooManyRequests, sent)
-			assert.Zero(t, sent.took, "there is nothing to wait for")
+			assert.Zero(t, sent.took, "the 429 is returned at once")
 			assert.JSONEq(t, `{"message":"You are being rate limited.","retry_after":1,"global":false}`, sent.body)
 			bodies.assertClosed(t)
 			require.Len(t, below.requests(), 1)
@@ -71,7 +71,7 @@ func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
 			t.Parallel()
 			text := &counted{Reader: strings.NewReader("hello")}
 			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-				assert.Equal(t, 1, text.read, "which shows that its source gives something")
+				assert.Equal(t, 1, text.read, "one byte is read to see that the source gives any")
 				defer r.Body.Close()
 				content, err := io.ReadAll(r.Body)
 				assert.NoError(t, err)
@@ -101,11 +101,11 @@ func TestABodyThatCannotBeHadAgainIsAnErrorAndTheNextRequestGoes(t *testing.T) {
 		synctest.Wait()
 		second := send(transport, newMessage(t))
 		assert.ErrorIs(t, first.wait().err, broken)
-		assert.Zero(t, first.took, "it waited for what it cannot send")
+		assert.Zero(t, first.took, "the request waited although it cannot be sent")
 		assertStatus(t, http.StatusOK, second)
 		assertTook(t, time.Second, second.took)
 		assert.Len(t, below.requests(), 2)
-		assert.Zero(t, transport.Manager().Stats().Lost, "what was never sent is not lost")
+		assert.Zero(t, transport.Manager().Stats().Lost, "a request that was never sent does not count as lost")
 	})
 }
 

@@ -42,20 +42,20 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 		global int
 		ahead  int // number of requests before it
 	}{
-		"while the route is discovered":    {config: everything(discordsim.Fixed(5, time.Second), slow), ahead: 1},
-		"in its bucket's queue":            {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 1},
-		"deep in its bucket's queue":       {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 3},
-		"in line for the global limit":     {config: unlimited, global: 1, ahead: 4},
-		"refused, in its bucket's queue":   {config: taken(everything(discordsim.Fixed(2, 5*time.Second)))},
-		"refused, for the global limit":    {config: blocked},
-		"behind a global refusal":          {config: blocked, ahead: 1},
-		"refused by the edge":              {config: banned},
-		"behind a refusal of the edge":     {config: banned, ahead: 1},
-		"refused by a hidden limit":        {config: taken(channels(discordsim.Fixed(9, 5*time.Second)))},
-		"behind one that met such a limit": {config: taken(channels(discordsim.Fixed(9, 5*time.Second))), ahead: 1},
-		"in flight":                        {config: everything(discordsim.Fixed(5, time.Second), slow)},
-		"while its answer is read":         {config: everything(discordsim.Fixed(5, time.Second), slowBody)},
-		"while its refusal is read":        {config: taken(everything(discordsim.Fixed(2, 5*time.Second), slowBody))},
+		"while the route is discovered":            {config: everything(discordsim.Fixed(5, time.Second), slow), ahead: 1},
+		"in its bucket's queue":                    {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 1},
+		"deep in its bucket's queue":               {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 3},
+		"in line for the global limit":             {config: unlimited, global: 1, ahead: 4},
+		"refused, in its bucket's queue":           {config: taken(everything(discordsim.Fixed(2, 5*time.Second)))},
+		"refused, for the global limit":            {config: blocked},
+		"behind a global refusal":                  {config: blocked, ahead: 1},
+		"refused by the edge":                      {config: banned},
+		"behind a refusal of the edge":             {config: banned, ahead: 1},
+		"refused by a hidden limit":                {config: taken(channels(discordsim.Fixed(9, 5*time.Second)))},
+		"behind a request that met a hidden limit": {config: taken(channels(discordsim.Fixed(9, 5*time.Second))), ahead: 1},
+		"in flight":                 {config: everything(discordsim.Fixed(5, time.Second), slow)},
+		"while its answer is read":  {config: everything(discordsim.Fixed(5, time.Second), slowBody)},
+		"while its refusal is read": {config: taken(everything(discordsim.Fixed(2, 5*time.Second), slowBody))},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			server := newDiscord(t, c.config)
@@ -78,10 +78,10 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 				synctest.Wait()
 			}
 			time.Sleep(time.Second)
-			require.False(t, victim.over(), "it was not held up")
+			require.False(t, victim.over(), "the request should still wait")
 			cancel()
 			synctest.Wait()
-			require.True(t, victim.over(), "it does not return")
+			require.True(t, victim.over(), "RoundTrip does not return")
 			require.ErrorIs(t, victim.err, context.Canceled)
 
 			assertStatus(t, http.StatusOK, others...)

@@ -126,7 +126,7 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 				assert.Equal(t, c.class, tooLong.Class)
 				assert.Equal(t, c.global, tooLong.Global)
 				assert.InDelta(t, 4, (tooLong.Wait - tooLong.Waited).Seconds(), 0.01)
-				assert.Equal(t, time.Second, c2.took, "at once, when it is known")
+				assert.Equal(t, time.Second, c2.took, "both fail as soon as the 429 is known")
 			}
 			assert.Len(t, below.requests(), 1)
 			time.Sleep(4 * time.Second)
@@ -156,7 +156,7 @@ func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 				defer cancel()
 				r := newRequest(t, http.MethodPost, route, `{"content":"hello"}`).WithContext(ctx)
 				assert.Error(t, send(transport, r).wait().err)
-				assert.LessOrEqual(t, len(below.requests()), 30, "more often than once in a second")
+				assert.LessOrEqual(t, len(below.requests()), 30, "more than one request per second was sent")
 			})
 		}
 	}
@@ -183,7 +183,7 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 			var edge *ratelimits.EdgeError
 			require.ErrorAs(t, first.err, &edge)
 			assert.Equal(t, "POST /channels/{channel_id}/messages", edge.Route)
-			assert.Less(t, first.took, slack, "it was not repeated")
+			assert.Less(t, first.took, slack, "the request must not be repeated")
 			assert.InDelta(t, 2, edge.Hold.Seconds(), 1)
 			assert.Equal(t, edge.Hold, transport.Manager().EdgeWait(""))
 
@@ -212,12 +212,12 @@ func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 			if attempts++; c.err == nil {
 				break
 			}
-			require.Less(t, attempts, 100, "it spins")
+			require.Less(t, attempts, 100, "the hold does not grow")
 			var edge *ratelimits.EdgeError
 			require.ErrorAs(t, c.err, &edge)
 			last = edge.Hold
 		}
-		assert.Equal(t, attempts, server.Report().Requests, "each was sent once")
+		assert.Equal(t, attempts, server.Report().Requests, "each callback was sent once")
 		assert.Less(t, attempts, 20)
 		assert.Greater(t, last, 5*time.Minute, "the hold did not grow")
 		time.Sleep(10*time.Minute + time.Second)

@@ -38,7 +38,7 @@ func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
 			assert.ErrorIs(t, c.err, buckets.ErrClosed)
 			assertTook(t, time.Second, c.took)
 		}
-		assert.False(t, underWay.over(), "cut off")
+		assert.False(t, underWay.over(), "Close cut off a request in flight")
 		assertStatus(t, http.StatusOK, underWay)
 		assert.Equal(t, 1, server.Report().Requests)
 	})
@@ -49,7 +49,7 @@ func TestAClosedTransportRefusesRequests(t *testing.T) {
 	below := newScript(answer(http.StatusOK, "{}"))
 	transport := newTransport(t, below)
 	require.NoError(t, transport.Close())
-	require.NoError(t, transport.Close(), "a second time")
+	require.NoError(t, transport.Close(), "Close may be called twice")
 
 	var bodies ledger
 	r := newMessage(t)
@@ -75,7 +75,8 @@ func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
 		assertStatus(t, http.StatusOK, send(one, newMessage(t)))
 		second := send(other, newMessage(t))
 		assertStatus(t, http.StatusOK, second)
-		assert.GreaterOrEqual(t, second.took, time.Second, "it did not wait for what the other transport used up")
+		assert.GreaterOrEqual(t, second.took, time.Second,
+			"the request did not wait although the other transport had used up the limit")
 
 		require.NoError(t, one.Close())
 		assert.True(t, manager.IsAlive(), "closed by a transport that does not own it")
@@ -98,7 +99,7 @@ func TestCloseIdleConnectionsReachesTheTransportBelow(t *testing.T) {
 	below := &idler{}
 	(&http.Client{Transport: newTransport(t, below)}).CloseIdleConnections()
 	assert.Equal(t, 1, below.closed)
-	assert.NotPanics(t, newTransport(t, newScript()).CloseIdleConnections, "a transport that has none")
+	assert.NotPanics(t, newTransport(t, newScript()).CloseIdleConnections, "the base has no CloseIdleConnections")
 }
 
 type idler struct {

@@ -51,11 +51,11 @@ func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 			invented := webhookPost(t, c, i)
 			invented.answeredWith(http.StatusUnauthorized)
 			require.LessOrEqual(t, c.known.Size(), maxCredentials)
-			require.Error(t, invented.check(), "the latest is known")
+			require.Error(t, invented.check(), "the latest credential is known")
 		}
 		for i := range works {
 			s, ok := c.known.Load(c.idOf(CredentialAuthorization, fmt.Sprint("Bot ", i)))
-			require.True(t, ok, "those that work are forgotten last")
+			require.True(t, ok, "credentials that work are evicted last")
 			assert.EqualValues(t, time.Second, s.accepted.Load())
 		}
 	})
@@ -71,7 +71,7 @@ func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
 		}
 		for i := range maxPlaces + 500 {
 			in(i).answeredWith(http.StatusUnauthorized)
-			require.Error(t, in(i).check(), "the latest is known")
+			require.Error(t, in(i).check(), "the latest credential is known")
 		}
 		s := c.state(c.idOf(CredentialAuthorization, "Bot a"))
 		assert.Len(t, s.refused, maxPlaces)

@@ -166,21 +166,21 @@ func TestA404StopsAWebhookThatIsGone(t *testing.T) {
 		method, path, body string
 		stops              bool
 	}{
-		"post, unknown webhook":           {"POST", webhook, gone, true},
-		"post with a query":               {"POST", webhook + "?wait=true", gone, true},
-		"post to Slack's variant":         {"POST", webhook + "/slack", gone, true},
-		"edit, unknown webhook":           {"PATCH", webhook + "/messages/2", gone, true},
-		"a large answer":                  {"POST", webhook, gone + strings.Repeat(" ", 1<<20), true},
-		"get, another code":               {"GET", webhook, `{"code":10003}`, false},
-		"post, unknown channel":           {"POST", webhook, `{"code":10003}`, false},
-		"post without a code":             {"POST", webhook, unknown, false},
-		"post, no JSON":                   {"POST", webhook, "<html>10015", false},
-		"post, nothing":                   {"POST", webhook, "", false},
-		"post, the code too late to see":  {"POST", webhook, `{"message":"` + strings.Repeat("x", 1<<20) + `","code":10015}`, false},
-		"a message of it":                 {"PATCH", webhook + "/messages/2", `{"code":10008}`, false},
-		"a message of it, without a code": {"GET", webhook + "/messages/2", unknown, false},
-		"a thread of it":                  {"POST", webhook + "?thread_id=3", `{"code":10003}`, false},
-		"deleting a message of it":        {"DELETE", webhook + "/messages/2", "", false},
+		"post, unknown webhook":             {"POST", webhook, gone, true},
+		"post with a query":                 {"POST", webhook + "?wait=true", gone, true},
+		"post to Slack's variant":           {"POST", webhook + "/slack", gone, true},
+		"edit, unknown webhook":             {"PATCH", webhook + "/messages/2", gone, true},
+		"a large answer":                    {"POST", webhook, gone + strings.Repeat(" ", 1<<20), true},
+		"get, another code":                 {"GET", webhook, `{"code":10003}`, false},
+		"post, unknown channel":             {"POST", webhook, `{"code":10003}`, false},
+		"post without a code":               {"POST", webhook, unknown, false},
+		"post, no JSON":                     {"POST", webhook, "<html>10015", false},
+		"post, nothing":                     {"POST", webhook, "", false},
+		"post, the code too late to see":    {"POST", webhook, `{"message":"` + strings.Repeat("x", 1<<20) + `","code":10015}`, false},
+		"a message of the webhook":          {"PATCH", webhook + "/messages/2", `{"code":10008}`, false},
+		"a message of the webhook, no code": {"GET", webhook + "/messages/2", unknown, false},
+		"a thread of the webhook":           {"POST", webhook + "?thread_id=3", `{"code":10003}`, false},
+		"deleting a message of the webhook": {"DELETE", webhook + "/messages/2", "", false},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			var bodies ledger

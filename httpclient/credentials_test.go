@@ -67,7 +67,7 @@ func assertStopped(t *testing.T, transport *httpclient.Transport, below *script,
 	require.ErrorAs(t, c.err, &stopped)
 	assert.Equal(t, want, *stopped)
 	assert.Zero(t, c.took)
-	assert.Len(t, below.requests(), sent, "it was sent")
+	assert.Len(t, below.requests(), sent, "the stopped request was sent")
 	assert.Equal(t, before, transport.Manager().Stats())
 	assertNoSecretIn(t, stopped, stopped.Error())
 }
@@ -247,7 +247,7 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 		for range 2 {
 			c := send(transport, posting(t, 1))
 			assertStatus(t, http.StatusProxyAuthRequired, c)
-			assert.Zero(t, c.took, "nothing is known of its bucket")
+			assert.Zero(t, c.took, "the 407 says nothing about the bucket")
 		}
 		stats := transport.Manager().Stats()
 		assert.EqualValues(t, 1, stats.Responses[ratelimits.ClassOK], "answers")

@@ -102,7 +102,7 @@ func TestADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 			assertStatus(t, http.StatusOK, next)
 			assert.Less(t, next.took, time.Second)
 			assert.Equal(t, 2, n.dials())
-			assert.GreaterOrEqual(t, got, 3, "the caller's trace")
+			assert.GreaterOrEqual(t, got, 3, "the caller's trace is called, too")
 		}
 	})
 }
@@ -220,7 +220,7 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 		assertStatus(t, http.StatusOK, second)
 		assert.InDelta(t, 20.5, second.took.Seconds(), 0.5, "15 s until a ping, 5 s for its answer, and a pause")
 		assert.Equal(t, 2, n.dials())
-		assert.Nil(t, n.base.HTTP2, "the caller's own is left alone")
+		assert.Nil(t, n.base.HTTP2, "the caller's transport is not changed")
 	})
 }
 
@@ -290,7 +290,7 @@ func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 		select {
 		case <-over:
 		case <-time.After(16 * time.Second):
-			assert.Fail(t, "it does not end")
+			assert.Fail(t, "Close does not end")
 		}
 	})
 }

@@ -48,13 +48,13 @@ func TestADialectDecidesWhatIsARefusal(t *testing.T) {
 		body   string
 		waits  bool
 	}{
-		"by its headers":       {answer(http.StatusTeapot, "wait", "Busy: true"), http.StatusOK, "{}", true},
-		"a success":            {answer(http.StatusOK, "wait", "Busy: true"), http.StatusOK, "{}", true},
-		"a temporary error":    {answer(http.StatusBadGateway, "wait", "Busy: true"), http.StatusOK, "{}", true},
-		"by its body":          {answer(http.StatusForbidden, "busy"), http.StatusOK, "{}", true},
-		"another 403":          {answer(http.StatusForbidden, "no"), http.StatusForbidden, "no", false},
-		"a 429 that is none":   {answer(http.StatusTooManyRequests, "busy"), http.StatusTooManyRequests, "busy", false},
-		"by a body of another": {answer(http.StatusNotFound, "busy"), http.StatusNotFound, "busy", false},
+		"by its headers":               {answer(http.StatusTeapot, "wait", "Busy: true"), http.StatusOK, "{}", true},
+		"a success":                    {answer(http.StatusOK, "wait", "Busy: true"), http.StatusOK, "{}", true},
+		"a temporary error":            {answer(http.StatusBadGateway, "wait", "Busy: true"), http.StatusOK, "{}", true},
+		"by its body":                  {answer(http.StatusForbidden, "busy"), http.StatusOK, "{}", true},
+		"another 403":                  {answer(http.StatusForbidden, "no"), http.StatusForbidden, "no", false},
+		"a 429 that is no refusal":     {answer(http.StatusTooManyRequests, "busy"), http.StatusTooManyRequests, "busy", false},
+		"the body with another status": {answer(http.StatusNotFound, "busy"), http.StatusNotFound, "busy", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

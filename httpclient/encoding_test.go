@@ -67,7 +67,7 @@ func TestA401CountsWhenItsBodyIsEncoded(t *testing.T) {
 		transport := newTransport(t, below)
 		first := send(transport, getting(t, "/users/@me"))
 		assertStatus(t, http.StatusUnauthorized, first)
-		assert.Equal(t, raw, first.body, "the caller gets what came")
+		assert.Equal(t, raw, first.body, "the caller gets the encoded body")
 		assertStopped(t, transport, below, getting(t, "/users/@me"),
 			httpclient.CredentialError{Route: "GET /users/@me", Status: 401, RetryAfter: 10 * time.Minute})
 	})
@@ -99,7 +99,8 @@ func TestTheBodyOfA429CountsWhenItIsEncoded(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		second := send(transport, getting(t, "/guilds/1/roles")).wait()
 		assertStatus(t, http.StatusOK, first, second)
-		assert.Less(t, second.took, 100*time.Millisecond, "another route waited: the refusal was taken for one of the edge")
+		assert.Less(t, second.took, 100*time.Millisecond,
+			"another route waited, so the 429 was taken for a refusal by the edge")
 		assert.Less(t, first.took, 400*time.Millisecond, "the precise wait is in the body")
 	})
 }

@@ -67,7 +67,7 @@ func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 			"not at all": func(io.ReadCloser) {},
 			"a byte":     func(body io.ReadCloser) { _, _ = body.Read(make([]byte, 1)) },
 			"decoded":    func(body io.ReadCloser) { _ = json.NewDecoder(body).Decode(&struct{}{}) },
-			"two times closed": func(body io.ReadCloser) {
+			"closed twice": func(body io.ReadCloser) {
 				assert.NoError(t, body.Close())
 			},
 		} {

@@ -49,7 +49,7 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 		"no TLS, as http.Client says it":        http.ErrSchemeMismatch,
 		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: x509.UnknownAuthorityError{}},
 		"an address that is none":               badURL,
-		"a port that is none":                   &net.OpError{Op: "dial", Net: "tcp", Err: badPort},
+		"an invalid port":                       &net.OpError{Op: "dial", Net: "tcp", Err: badPort},
 		"an unknown network":                    &net.OpError{Op: "dial", Net: "tpc", Err: net.UnknownNetworkError("tpc")},
 		"an address that cannot be parsed":      &net.ParseError{Type: "IP address", Text: "1.2.3"},
 		"what is not supported":                 http.ErrNotSupported,
@@ -89,9 +89,9 @@ func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
 		"no such host": &net.OpError{
 			Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "discord.com", IsNotFound: true},
 		},
-		"a damaged record":    tls.RecordHeaderError{Msg: "oversized record"},
-		"an alert of a proxy": &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")},
-		"a timeout":           &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}},
+		"a damaged record": tls.RecordHeaderError{Msg: "oversized record"},
+		"a proxy's alert":  &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")},
+		"a timeout":        &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(fail(err), answer(http.StatusOK, "done"))
@@ -141,7 +141,7 @@ func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 				c.change(r)
 				send(transport, r).wait()
 			}
-			assert.Zero(t, transport.Manager().Stats().Lost, "they have taken permits")
+			assert.Zero(t, transport.Manager().Stats().Lost, "a request that cannot be sent must not take a permit")
 		})
 	}
 }
@@ -238,7 +238,7 @@ func TestABodyOfAnotherLengthThanItsRequestSaysIsNotSentAgain(t *testing.T) {
 			var opened atomic.Int32
 			c := send(newTransport(t, newServer(t, swallow)), misfit(t, content, &opened)).wait()
 			assert.ErrorContains(t, c.err, "http: ContentLength=10 with Body length")
-			assert.Zero(t, opened.Load(), "it was sent again so often")
+			assert.Zero(t, opened.Load(), "GetBody was called, so the body was sent again")
 			assert.Zero(t, c.took)
 		})
 	}
@@ -255,5 +255,5 @@ func TestABodyThatIsLongerThanItsRequestSaysIsNotSentAgainOverHTTP2(t *testing.T
 	r.URL.Scheme, r.URL.Host = "https", server.Listener.Addr().String()
 	c := send(newTransport(t, server.Client().Transport, anyHost...), r).wait()
 	assert.ErrorContains(t, c.err, "request body larger than specified content length")
-	assert.Zero(t, opened.Load(), "it was sent again so often")
+	assert.Zero(t, opened.Load(), "GetBody was called, so the body was sent again")
 }

@@ -36,7 +36,7 @@ func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 			r.Header.Set("Cookie", "a=b")
 			header := r.Header.Clone()
 			assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
-			assert.Equal(t, header, r.Header, "the caller's own")
+			assert.Equal(t, header, r.Header, "the caller's header must not change")
 			want := header.Clone()
 			if !c.needed {
 				want.Del("Authorization")
@@ -139,7 +139,7 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 				response, err := client.Do(r)
 				require.NoError(t, err)
 				require.NoError(t, response.Body.Close())
-				assert.Equal(t, header, redirected.Header, "the caller's own")
+				assert.Equal(t, header, redirected.Header, "the caller's header must not change")
 				require.Len(t, below.requests(), 2)
 				assert.Equal(t, header, below.requests()[0].request.Header)
 				if !carried {

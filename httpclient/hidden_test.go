@@ -46,7 +46,7 @@ func TestRenamesWaitForTheirHiddenLimitAndTopicsPass(t *testing.T) {
 		for range 3 {
 			topic := send(transport, newTopic(t))
 			assertStatus(t, http.StatusOK, topic)
-			assert.Less(t, topic.took, 6*time.Second, "longer than its own bucket wants")
+			assert.Less(t, topic.took, 6*time.Second, "the topic waited longer than its own bucket requires")
 		}
 
 		assertStatus(t, http.StatusOK, third, fourth)

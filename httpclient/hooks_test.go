@@ -47,8 +47,8 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 		assert.Equal(t, httpclient.RequestEvent{Route: route, Major: "1", Attempt: 1}, requests[0])
 		assert.Equal(t, 2, requests[1].Attempt)
 		assert.Equal(t, httpclient.RetryRateLimited, requests[1].Retry)
-		assert.InDelta(t, 1700*time.Millisecond, requests[1].Queued, float64(slack), "held by the 429, from its header on")
-		assert.Zero(t, requests[2].Queued, "a pause between attempts is none of the limiter's")
+		assert.InDelta(t, 1700*time.Millisecond, requests[1].Queued, float64(slack), "the 429's hold begins with its headers")
+		assert.Zero(t, requests[2].Queued, "a pause between attempts does not count as queued")
 		assert.Equal(t, []httpclient.ResponseEvent{
 			{Route: route, Major: "1", Attempt: 1, Took: 100 * time.Millisecond, Status: 429, Class: ratelimits.ClassShared},
 			{Route: route, Major: "1", Attempt: 2, Took: 100 * time.Millisecond, Err: broken, Retry: httpclient.RetryRateLimited},

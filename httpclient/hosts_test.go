@@ -206,7 +206,7 @@ func TestMethodsThatAreNotKnownAreLimitedLikeOthers(t *testing.T) {
 		}
 		assertStatus(t, http.StatusOK, calls...)
 		assert.Zero(t, calls[0].took)
-		assert.NotZero(t, calls[1].took, "it waits for the same limit, as far as is known")
+		assert.NotZero(t, calls[1].took, "both may share a limit, so the second waits")
 		for i, method := range []string{"QUERY", "PROPFIND"} {
 			assert.Equal(t, method, below.requests()[i].request.Method)
 		}
@@ -325,18 +325,18 @@ func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	assert.Equal(t, []string{"proxy:8080", "other", "third", "-", ""}, servers(t, addresses, options...))
 	options = append(options, httpclient.WithAPI(address(t, "http://proxy:8080"), ""),
 		httpclient.WithAPI(address(t, "https://other/x"), "Mine"), httpclient.WithAPI(address(t, "https://discord.com"), "y"))
-	assert.Equal(t, []string{"", "mine", "third", "-", ""}, servers(t, addresses, options...), "the latest counts")
+	assert.Equal(t, []string{"", "mine", "third", "-", ""}, servers(t, addresses, options...), "the last option counts")
 }
 
 // An ingress or a gateway may serve a proxy for Discord below a path.
 func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 	t.Parallel()
 	for name, bases := range map[string][]string{
-		"one":                  {"http://proxy/discord/"},
-		"the host, too":        {"http://proxy", "http://proxy/discord"},
-		"below another":        {"http://proxy/discord", "http://proxy/discord/canary"},
-		"above another":        {"http://proxy/discord/canary", "http://proxy/discord"},
-		"beside other servers": {"http://other", "http://proxy/discord", "http://other/discord/canary"},
+		"one":                   {"http://proxy/discord/"},
+		"below the host's root": {"http://proxy", "http://proxy/discord"},
+		"below another API":     {"http://proxy/discord", "http://proxy/discord/canary"},
+		"above another API":     {"http://proxy/discord/canary", "http://proxy/discord"},
+		"beside other servers":  {"http://other", "http://proxy/discord", "http://other/discord/canary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,7 +50,7 @@ func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 				}
 				assert.Equal(t, hidden && status == http.StatusTooManyRequests, response.Header.Get("Retry-After") == "")
 				assert.Equal(t, "else", response.Header.Get("Anything"))
-				assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "they are obeyed")
+				assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "hidden headers are obeyed all the same")
 			})
 		}
 	}
@@ -82,7 +82,7 @@ func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
 	_, err := transport.RoundTrip(newMessage(t))
 	var edge *ratelimits.EdgeError
 	require.ErrorAs(t, err, &edge)
-	assert.Zero(t, edge.Hold, "it does not know")
+	assert.Zero(t, edge.Hold, "the limiter does not know the hold")
 }
 
 // turnstile lets one request leave each second, and records what it is called with.
@@ -175,7 +175,7 @@ func TestTheManagerOfATransportIsTheLimiterIfThatIsOne(t *testing.T) {
 		assert.Same(t, manager, transport.Manager(), name)
 		require.NoError(t, transport.Close())
 		lease, err := manager.Acquire(t.Context(), mustMatch(t), "")
-		require.NoError(t, err, "it stays open")
+		require.NoError(t, err, "the caller's limiter stays open")
 		lease.Return()
 	}
 	own := newTransport(t, nil, httpclient.WithLimiter(nil))

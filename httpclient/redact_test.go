@@ -62,7 +62,7 @@ func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 			answer: fail(&net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}), want: isA[*net.OpError],
 			is: os.ErrDeadlineExceeded,
 		},
-		"a transport that tells": {answer: func(r *http.Request) (*http.Response, error) {
+		"a transport whose error has the URL": {answer: func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("sending %s: %w", r.URL, &url.Error{Op: "Dial", URL: r.URL.String(), Err: io.ErrClosedPipe})
 		}, is: io.ErrClosedPipe},
 		"a bad redirect": {answer: answer(http.StatusFound, "", "Location: https://discord.com:x/webhooks/1/"+webhookSecret)},
@@ -77,7 +77,7 @@ func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 				require.Error(t, err)
 				redacted := httpclient.Redact(err)
 				assertRedacted(t, redacted)
-				assert.Contains(t, redacted.Error(), "discord.com", "it says where")
+				assert.Contains(t, redacted.Error(), "discord.com", "the host may be shown")
 				if c.want != nil {
 					assert.True(t, c.want(redacted))
 				}

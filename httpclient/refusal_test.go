@@ -64,8 +64,8 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 			time.Second, io.MultiReader(strings.NewReader(precise[:9]), iotest.ErrReader(broken)), time.Minute, time.Second,
 			3 * time.Second,
 		},
-		"nothing but trouble":   {time.Second, iotest.ErrReader(broken), time.Minute, time.Second, 3 * time.Second},
-		"until it was too late": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
+		"broken off at once": {time.Second, iotest.ErrReader(broken), time.Minute, time.Second, 3 * time.Second},
+		"after the deadline": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.content) },
@@ -240,7 +240,7 @@ func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 		time.Sleep(time.Second)
 		transport.LiftHolds()
 		assertStatus(t, http.StatusOK, waiting)
-		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "what it is answered then counts again")
+		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "later 429s count again")
 	})
 }
 

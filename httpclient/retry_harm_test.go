@@ -59,14 +59,14 @@ func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 		post    bool // POST and PATCH are repeated
 		put     bool // PUT is repeated
 	}{
-		"nothing":            {plain, nil, false, true},
-		"by the context":     {with, nil, true, true},
-		"by the option":      {plain, unsafe, true, true},
-		"by both":            {with, unsafe, true, true},
-		"not by the context": {without, nil, false, false},
-		"not in spite of it": {without, unsafe, false, false},
-		"the last word":      {func(ctx context.Context) context.Context { return with(without(ctx)) }, nil, true, true},
-		"the last word, not": {func(ctx context.Context) context.Context { return without(with(ctx)) }, unsafe, false, false},
+		"nothing":                           {plain, nil, false, true},
+		"by the context":                    {with, nil, true, true},
+		"by the option":                     {plain, unsafe, true, true},
+		"by both":                           {with, unsafe, true, true},
+		"not by the context":                {without, nil, false, false},
+		"not by the context, by the option": {without, unsafe, false, false},
+		"the context's last option":         {func(ctx context.Context) context.Context { return with(without(ctx)) }, nil, true, true},
+		"the context's last option, not":    {func(ctx context.Context) context.Context { return without(with(ctx)) }, unsafe, false, false},
 		"with a max wait as well": {
 			func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(with(ctx), time.Minute) },
 			nil, true, true,
@@ -101,13 +101,13 @@ func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
 		"kept in memory":            {messages, nonce, func(r *http.Request) { r.GetBody = nil }, true},
 		"without a version":         {"/api/channels/1/messages", nonce, nil, true},
 		"not enforced":              {messages, `{"nonce":"abc","enforce_nonce":false}`, nil, false},
-		"not said to be enforced":   {messages, `{"nonce":"abc"}`, nil, false},
+		"no enforce_nonce":          {messages, `{"nonce":"abc"}`, nil, false},
 		"no nonce":                  {messages, `{"enforce_nonce":true}`, nil, false},
-		"an empty one":              {messages, `{"nonce":"","enforce_nonce":true}`, nil, false},
+		"an empty nonce":            {messages, `{"nonce":"","enforce_nonce":true}`, nil, false},
 		"null":                      {messages, `{"nonce":null,"enforce_nonce":true}`, nil, false},
-		"other names":               {messages, `{"Nonce":"abc","ENFORCE_NONCE":true}`, nil, false},
-		"enforced by a text":        {messages, `{"nonce":"abc","enforce_nonce":"true"}`, nil, false},
-		"inside of something":       {messages, `{"message":` + nonce + `}`, nil, false},
+		"other case of names":       {messages, `{"Nonce":"abc","ENFORCE_NONCE":true}`, nil, false},
+		"enforce_nonce as a string": {messages, `{"nonce":"abc","enforce_nonce":"true"}`, nil, false},
+		"inside an object":          {messages, `{"message":` + nonce + `}`, nil, false},
 		"in a list":                 {messages, `[` + nonce + `]`, nil, false},
 		"not JSON":                  {messages, `nonce=abc&enforce_nonce=true`, nil, false},
 		"no body":                   {messages, ``, nil, false},
@@ -117,7 +117,7 @@ func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
 		"a callback":                {callback, nonce, nil, false},
 		"another route":             {"/api/v10/channels/1/threads", nonce, nil, false},
 		"the edit of a message":     {messages + "/2", nonce, func(r *http.Request) { r.Method = http.MethodPatch }, false},
-		"a nonce and nothing of it": {messages + "/bulk-delete", nonce, nil, false},
+		"a route without nonces":    {messages + "/bulk-delete", nonce, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

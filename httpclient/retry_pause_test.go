@@ -92,14 +92,14 @@ func TestRetryAfterOfAFailureIsObeyedUpToTheLongestPause(t *testing.T) {
 		after, date string // Retry-After and Date
 		least, most time.Duration
 	}{
-		"some seconds":          {503, "5", "", 5 * time.Second, 5 * time.Second},
-		"of another status":     {502, "5", "", 5 * time.Second, 5 * time.Second},
-		"an hour":               {503, "3600", "", 16 * time.Second, 16 * time.Second},
-		"a billion":             {503, "1000000000", "", 16 * time.Second, 16 * time.Second},
-		"less than the pause":   {503, "0", "", 375 * time.Millisecond, 625 * time.Millisecond},
-		"negative":              {503, "-3", "", 375 * time.Millisecond, 625 * time.Millisecond},
-		"a date, but whose now": {503, "Wed, 21 Oct 2026 07:28:00 GMT", "", 375 * time.Millisecond, 625 * time.Millisecond},
-		"a date":                {503, "Tue, 02 Aug 2016 21:23:46 GMT", "Tue, 02 Aug 2016 21:23:43 GMT", 4 * time.Second, 4 * time.Second},
+		"some seconds":           {503, "5", "", 5 * time.Second, 5 * time.Second},
+		"another status":         {502, "5", "", 5 * time.Second, 5 * time.Second},
+		"an hour":                {503, "3600", "", 16 * time.Second, 16 * time.Second},
+		"a billion":              {503, "1000000000", "", 16 * time.Second, 16 * time.Second},
+		"less than the pause":    {503, "0", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"negative":               {503, "-3", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"a date, no Date header": {503, "Wed, 21 Oct 2026 07:28:00 GMT", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"a date":                 {503, "Tue, 02 Aug 2016 21:23:46 GMT", "Tue, 02 Aug 2016 21:23:43 GMT", 4 * time.Second, 4 * time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(answer(c.status, "", "Retry-After: "+c.after, "Date: "+c.date), answer(http.StatusOK, ""))
@@ -120,7 +120,7 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 	}{
 		"two minutes":               {nil, 0, 12},
 		"less than the first pause": {[]httpclient.Option{httpclient.WithBackoff(3*time.Minute, 0)}, 0, 1},
-		"attempts are a part of it": {
+		"attempts count": {
 			[]httpclient.Option{httpclient.WithBackoff(time.Second, time.Second)}, 13500 * time.Millisecond, 9,
 		},
 		"the last one may overshoot": {[]httpclient.Option{

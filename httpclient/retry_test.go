@@ -116,7 +116,7 @@ func TestARequestIsRepeatedSoManyTimes(t *testing.T) {
 	}{
 		"by default":           {nil, 4},
 		"never":                {[]httpclient.Option{httpclient.WithRetries(0)}, 1},
-		"less than never":      {[]httpclient.Option{httpclient.WithRetries(-7)}, 1},
+		"negative":             {[]httpclient.Option{httpclient.WithRetries(-7)}, 1},
 		"once":                 {[]httpclient.Option{httpclient.WithRetries(1)}, 2},
 		"more than by default": {[]httpclient.Option{httpclient.WithRetries(6)}, 7},
 	} {
@@ -132,7 +132,7 @@ func TestARequestIsRepeatedSoManyTimes(t *testing.T) {
 			assert.Len(t, below.requests(), c.sent)
 			var vain *httpclient.RetryError
 			if c.sent == 1 {
-				assert.False(t, errors.As(err, &vain), "there is nothing to tell")
+				assert.False(t, errors.As(err, &vain), "no RetryError, because nothing was repeated")
 				return
 			}
 			require.ErrorAs(t, err, &vain)
@@ -153,7 +153,7 @@ func TestTheLastResponseIsReturnedWhole(t *testing.T) {
 		require.Len(t, below.requests(), 4)
 		assert.Equal(t, http.StatusBadGateway, response.StatusCode)
 		assert.Equal(t, http.Header{"Anything": {"else"}, "Retry-After": {"1"}}, response.Header)
-		assert.EqualValues(t, 3, bodies.closed.Load(), "those before it are done with")
+		assert.EqualValues(t, 3, bodies.closed.Load(), "the earlier responses are closed")
 		content, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
 		assert.Equal(t, page, string(content))

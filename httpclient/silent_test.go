@@ -70,7 +70,7 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 		"a stream, at its deadline, without timeout": {2 << 20, -1, false, never, 5 * time.Second, never, 5 * time.Second},
 		"a stream, when it is cancelled":             {2 << 20, -1, false, 15 * time.Second, never, 5 * time.Second, 5 * time.Second},
 		"a stream, by the attempt's time":            {2 << 20, -1, false, 15 * time.Second, time.Hour, never, 15 * time.Second},
-		"a stream, without an end of its own":        {2 << 20, -1, false, 15 * time.Second, never, never, 15 * time.Second},
+		"a stream, context without an end":           {2 << 20, -1, false, 15 * time.Second, never, never, 15 * time.Second},
 		"a small body, at its deadline":              {0, 100, true, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
 		"a small body, by the attempt's time":        {0, 100, true, 15 * time.Second, time.Hour, never, 15 * time.Second},
 		"a large body that could be sent once":       {2 << 20, 3 << 20, false, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
@@ -207,11 +207,11 @@ func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
 		sources := newDeaf(t)
 		for name, change := range map[string]func(*http.Request){
-			"large":                     func(r *http.Request) { r.ContentLength = 2 << 20 },
-			"with GetBody":              func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return sources.after(0), nil } },
-			"longer than its length":    func(r *http.Request) { r.ContentLength = 5 },
-			"longer than what is kept":  func(r *http.Request) { r.Body = sources.after(2 << 20) },
-			"of a path that is not one": func(r *http.Request) { r.URL.Path = "/a/../b" },
+			"large":                  func(r *http.Request) { r.ContentLength = 2 << 20 },
+			"with GetBody":           func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return sources.after(0), nil } },
+			"longer than its length": func(r *http.Request) { r.ContentLength = 5 },
+			"longer than the bound":  func(r *http.Request) { r.Body = sources.after(2 << 20) },
+			"with an invalid path":   func(r *http.Request) { r.URL.Path = "/a/../b" },
 		} {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			r := unreplayable(newMessage(t), nil, -1).WithContext(ctx)

@@ -53,7 +53,7 @@ func TestStateOfATransportIsThatOfItsManagerToo(t *testing.T) {
 		waited := send(second, getChannel(t))
 		assertStatus(t, http.StatusOK, waited)
 		assert.InDelta(t, time.Minute, waited.took, float64(time.Second))
-		assert.Error(t, second.RestoreState(bytes.NewReader(state)), "it is in use")
+		assert.Error(t, second.RestoreState(bytes.NewReader(state)), "the manager is in use")
 	})
 }
 
@@ -87,5 +87,5 @@ func TestStateThatCannotBeWrittenIsAnError(t *testing.T) {
 
 	unasked := newTransport(t, newScript(unauthorized))
 	require.NoError(t, unasked.Close())
-	assert.ErrorIs(t, unasked.WriteState(io.Discard), buckets.ErrClosed, "nobody has said before that it is wanted")
+	assert.ErrorIs(t, unasked.WriteState(io.Discard), buckets.ErrClosed, "no state was written or restored before Close")
 }

@@ -43,7 +43,7 @@ func assertEcho(t *testing.T, response *http.Response, line string) {
 	t.Helper()
 	require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
 	both, ok := response.Body.(io.ReadWriteCloser)
-	require.True(t, ok, "it cannot be written to")
+	require.True(t, ok, "the body cannot be written to")
 	_, err := io.WriteString(both, line+"\n")
 	require.NoError(t, err)
 	got, err := bufio.NewReader(both).ReadString('\n')

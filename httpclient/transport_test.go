@@ -73,15 +73,15 @@ func TestTheRequestIsNotModified(t *testing.T) {
 		below  *script
 		change func(*http.Request)
 	}{
-		"success":              {newScript(ok), nil},
-		"refused and repeated": {newScript(refusal, refusal, ok), nil},
-		"body kept in memory":  {newScript(refusal, ok), func(r *http.Request) { r.GetBody = nil }},
-		"of unknown length":    {newScript(refusal, ok), func(r *http.Request) { r.GetBody, r.ContentLength = nil, -1 }},
-		"without a body":       {newScript(refusal, ok), func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }},
-		"no method":            {newScript(ok), func(r *http.Request) { r.Method = "" }},
-		"below it fails":       {newScript(fail(errors.New("no network"))), nil},
-		"too long a wait":      {newScript(refuse("user", "4000")), nil},
-		"not a path":           {newScript(ok), func(r *http.Request) { r.URL.Path = "/channels/../1" }},
+		"success":                   {newScript(ok), nil},
+		"refused and repeated":      {newScript(refusal, refusal, ok), nil},
+		"body kept in memory":       {newScript(refusal, ok), func(r *http.Request) { r.GetBody = nil }},
+		"of unknown length":         {newScript(refusal, ok), func(r *http.Request) { r.GetBody, r.ContentLength = nil, -1 }},
+		"without a body":            {newScript(refusal, ok), func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }},
+		"no method":                 {newScript(ok), func(r *http.Request) { r.Method = "" }},
+		"the transport below fails": {newScript(fail(errors.New("no network"))), nil},
+		"too long a wait":           {newScript(refuse("user", "4000")), nil},
+		"an invalid path":           {newScript(ok), func(r *http.Request) { r.URL.Path = "/channels/../1" }},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			transport := newTransport(t, c.below)
@@ -159,7 +159,7 @@ func TestNoMethodMeansGet(t *testing.T) {
 	r := newRequest(t, "", "/api/v10/gateway/bot", "")
 	r.Method = ""
 	assertStatus(t, http.StatusOK, send(transport, r))
-	assert.Empty(t, below.requests()[0].request.Method, "it is left to the transport below")
+	assert.Empty(t, below.requests()[0].request.Method, "the transport below chooses the method")
 	var known []string
 	for b := range transport.Manager().Buckets() {
 		known = append(known, b.Route)

@@ -88,11 +88,11 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 		age    time.Duration
 		proven bool
 	}{
-		"a bot's own":    {"/users/@me", 0, true},
-		"six days ago":   {"/users/@me", 6 * 24 * time.Hour, true},
-		"eight days ago": {"/users/@me", 8 * 24 * time.Hour, false},
-		"for everybody":  {"/gateway", 0, false},
-		"not documented": {"/something/new", 0, false},
+		"a bot's route, just now":       {"/users/@me", 0, true},
+		"a bot's route, six days ago":   {"/users/@me", 6 * 24 * time.Hour, true},
+		"a bot's route, eight days ago": {"/users/@me", 8 * 24 * time.Hour, false},
+		"a public route":                {"/gateway", 0, false},
+		"an undocumented route":         {"/something/new", 0, false},
 	} {
 		for _, restart := range []bool{false, true} {
 			inBubble(t, fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 				assert.False(t, transport.HasSucceeded(""))
 				assert.Equal(t, 50, invent(t, transport, inventions(t)["Authorizations"]))
 				own := send(transport, newMessage(t)).wait()
-				assert.Equal(t, c.proven, own.err == nil, "unproven ones have one share")
+				assert.Equal(t, c.proven, own.err == nil, "all unproven credentials share a part of the budget")
 			})
 		}
 	}
@@ -134,7 +134,7 @@ func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 		defer lent.Close()
 		second := newTransport(t, roundTripper(knowing), key, httpclient.WithLimiter(lent))
 		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
-		assert.Zero(t, lent.Stats().Buckets, "it is somebody else's")
+		assert.Zero(t, lent.Stats().Buckets, "the caller's manager restores nothing")
 		assert.Equal(t, 50, invent(t, second, inventions(t)["interactions"]))
 		assertStatus(t, http.StatusOK, send(second, newMessage(t)))
 	})

@@ -142,7 +142,7 @@ func TestAConfigurationKeepsWhatItSaysOfOtherErrors(t *testing.T) {
 	assert.False(t, config.IsFailure(snooze))
 	assert.True(t, config.IsFailure(errDisk))
 	assert.InDelta(t, time.Hour, config.RetryDelayFunc(0, snooze, task), float64(time.Minute))
-	assert.Greater(t, config.RetryDelayFunc(3, errDisk, task), 81*time.Second, "asynq's own")
+	assert.Greater(t, config.RetryDelayFunc(3, errDisk, task), 81*time.Second, "asynq's own delay")
 	assert.Equal(t, time.Second, config.RetryDelayFunc(3, asynq.ErrLeaseExpired, task))
 
 	config = limiter.Configure(asynq.Config{

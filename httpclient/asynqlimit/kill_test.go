@@ -54,7 +54,7 @@ func TestNoTaskIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 			created[m.Content]++
 		}
 	}
-	assert.Len(t, created, n, "none is lost")
+	assert.Len(t, created, n, "no message is lost")
 	twice := 0
 	for content, times := range sent {
 		assert.Equal(t, 1, created[content], "%s was posted twice", content)

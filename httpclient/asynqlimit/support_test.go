@@ -120,7 +120,7 @@ func enqueue(t *testing.T, client *asynq.Client, channel string, n int) {
 func eventually(t *testing.T, longest time.Duration, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); !so(); time.Sleep(50 * time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "it never comes to that")
+		require.True(t, time.Now().Before(deadline), "the condition does not become true in time")
 	}
 }
 

@@ -143,7 +143,7 @@ func TestGitHubWindowThatOthersHaveUsedUp(t *testing.T) {
 		getMany(t, other, 30, 1)
 		transport, start := newTransport(t, s, dialects.GitHub), time.Now()
 		getMany(t, transport, 30, 1)
-		assert.Equal(t, 1, s.refused, "the first request finds it out")
+		assert.Equal(t, 1, s.refused, "only the first request may be refused")
 		assert.Less(t, time.Since(start), 13*time.Second)
 	})
 }
@@ -200,7 +200,7 @@ func TestGitHubSecondaryLimitsHoldTheCredential(t *testing.T) {
 				go func() {
 					defer close(refused)
 					status, _ := get(t, transport, "/items")
-					assert.Equal(t, http.StatusOK, status, "it is sent again")
+					assert.Equal(t, http.StatusOK, status, "the refused request is sent again")
 				}()
 				time.Sleep(2 * trip)
 				status, _ := get(t, transport, "/search/issues")

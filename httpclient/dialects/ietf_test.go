@@ -86,7 +86,7 @@ func TestIETFWaitsAsA429Says(t *testing.T) {
 	}, r)
 	policy["Ratelimit"] = limit
 	r = dialects.IETF(http.StatusTooManyRequests, policy, nil)
-	assert.Equal(t, 13*time.Second, r.RetryAfter, "until the reset")
+	assert.Equal(t, 13*time.Second, r.RetryAfter, "the wait lasts until the reset")
 	assert.True(t, r.HasRetryAfter)
 	assert.Equal(t, ratelimits.ClassUser, r.Class)
 	policy["Retry-After"] = []string{"20"}

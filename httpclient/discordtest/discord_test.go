@@ -162,8 +162,9 @@ func TestWebhooksOfAChannelOfDiscord(t *testing.T) {
 			}
 		}
 		assert.Equal(t, append(slices.Repeat([]int{200}, 30), 429), statuses)
-		assert.Equal(t, 200, ask(t, server, "POST /webhooks/3/secret").status, "in another channel")
-		assert.Equal(t, 200, ask(t, server, "GET /webhooks/1/secret").status, "no message")
+		assert.Equal(t, 200, ask(t, server, "POST /webhooks/3/secret").status,
+			"a webhook of another channel has its own limit")
+		assert.Equal(t, 200, ask(t, server, "GET /webhooks/1/secret").status, "only messages count")
 		assert.Equal(t, 429, ask(t, server, "POST /webhooks/2/secret/slack").status)
 	}, discordtest.Discord().WebhooksIn("9", "1").WebhooksIn("9", "2"))
 }
@@ -218,7 +219,8 @@ func TestRulesReplaceThoseOfDiscord(t *testing.T) {
 		assert.Equal(t, 404, ask(t, server, "GET /users/@me").status)
 		n, refused := accepted(t, server, "GET /guilds/1/roles")
 		assert.Equal(t, 3, n)
-		assert.Equal(t, "1000", refused.header.Get("X-RateLimit-Limit"), "on top of its limit")
+		assert.Equal(t, "1000", refused.header.Get("X-RateLimit-Limit"),
+			"the shared limit applies in addition to the preset's")
 	}, discordtest.Window(create, 2, time.Second), discordtest.Discord(),
 		discordtest.Answer("GET /users/@me", 404, nil),
 		discordtest.Window("GET /guilds/{id}/roles", 3, time.Second).Shared())

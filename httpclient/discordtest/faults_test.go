@@ -20,7 +20,7 @@ func TestAnswers(t *testing.T) {
 		a := get(t, server.Client(), "/users/@me")
 		assert.Equal(t, 404, a.status)
 		assert.JSONEq(t, `{"code":10013}`, a.body)
-		assert.Equal(t, "4", a.header.Get("X-RateLimit-Remaining"), "it is counted like any other")
+		assert.Equal(t, "4", a.header.Get("X-RateLimit-Remaining"), "the request is counted like any other")
 		a = get(t, server.Client(), "/users/@me")
 		assert.Equal(t, 200, a.status)
 		assert.Equal(t, "plain", a.body)
@@ -190,7 +190,7 @@ func TestConnectionThatAHandlerCutsTeachesNothing(t *testing.T) {
 		assert.ErrorIs(t, err, io.EOF)
 		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
 		assert.Empty(t, server.Avoidable())
-		assert.Zero(t, server.Requests()[0].Status, "there was no answer")
+		assert.Zero(t, server.Requests()[0].Status, "the request got no response")
 	}, discordtest.Window(create, 1, time.Hour), discordtest.Handle(create, abort))
 }
 
@@ -202,7 +202,7 @@ func TestFirstRuleThatAppliesIsUsed(t *testing.T) {
 			[]any{a.status, a.body, a.header.Get("X-Second"), a.header.Get("X-First")})
 		a = get(t, server.Client(), "/users/@me")
 		assert.Equal(t, []any{429, ""}, []any{a.status, a.header.Get("X-First")},
-			"an answer's header is not one of a refusal")
+			"the headers of Answer are not in a 429")
 	},
 		discordtest.Window("*", 1, time.Minute),
 		discordtest.Answer("GET /users/@me", 200, "first").Header("X-First", "1"),

@@ -99,7 +99,7 @@ func TestLimitOfEverythingIsForTheRest(t *testing.T) {
 		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
 		assert.Equal(t, 200, get(t, server.Client(), "/guilds/1").status)
 		assert.Equal(t, 429, get(t, server.Client(), "/guilds/1").status)
-		assert.Equal(t, 200, get(t, server.Client(), messages).status, "each operation for itself")
+		assert.Equal(t, 200, get(t, server.Client(), messages).status, "each operation has its own limit")
 	}, discordtest.Window("*", 1, time.Minute), discordtest.Window(create, 2, time.Minute))
 }
 
@@ -116,7 +116,7 @@ func TestHiddenLimitIsInNoHeader(t *testing.T) {
 		}
 		assert.Equal(t, "60", second.header.Get("Retry-After"))
 		require.Len(t, server.Refused(), 2)
-		assert.Equal(t, server.Refused()[1:], server.Avoidable(), "nothing had told of the first")
+		assert.Equal(t, server.Refused()[1:], server.Avoidable(), "nothing could warn of the first refusal")
 	}, discordtest.Unlimited("GET /guilds/{id}"), discordtest.Window("GET /guilds/{id}", 1, time.Minute).Hidden())
 }
 
@@ -181,7 +181,7 @@ func TestLimitsOnTopOfAllOperations(t *testing.T) {
 		}
 		assert.Equal(t, discordtest.SubLimit, server.Refused()[0].Refused)
 		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3),
-			"two requests that were let through count here as well")
+			"the two accepted requests count here, too")
 		assert.Equal(t, discordtest.Shared, server.Refused()[1].Refused)
 	}, discordtest.Window("*", 4, time.Minute).Shared())
 }

@@ -64,8 +64,8 @@ func TestARefusedMessageWasNotCreated(t *testing.T) {
 		"by an answer": discordtest.Answer(create, 403, nil).Nth(1),
 		"by a handler": discordtest.Handle(create,
 			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }).Nth(1),
-		"by a limit":    discordtest.Refuse(create, discordtest.User, time.Second).Nth(1),
-		"on its way to": discordtest.Cut(create).Nth(1),
+		"by a limit":                    discordtest.Refuse(create, discordtest.User, time.Second).Nth(1),
+		"lost on the way to the server": discordtest.Cut(create).Nth(1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -35,7 +35,7 @@ func TestDiscordIsToldWhatItCountsBy(t *testing.T) {
 		d.set(message(3), discordsim.Quota{}, "")
 		assert.Equal(t, http.StatusOK, d.process(withFields(message(3), "embeds")).Status, "other fields")
 		assert.Equal(t, tally{arrived: 8, accepted: 5, refused: 2}, d.tally(),
-			"of those that were scripted, the first is not one of the limiter's")
+			"the first scripted 429 does not count, those during its hold do")
 	})
 }
 

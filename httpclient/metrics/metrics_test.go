@@ -205,7 +205,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 		}})
 		require.NoError(t, get(t, transport, messages))
 		require.NoError(t, get(t, transport, messages))
-		require.Error(t, get(t, transport, messages), "it would have to wait for 100 s")
+		require.Error(t, get(t, transport, messages), "the request would have to wait for 100 s")
 		all := series(t, registry)
 		const attempt = "http_client_request_duration_seconds{error_type=%s,http_request_method=GET,http_response_status_code=%s}"
 		for name, want := range map[string]float64{
@@ -299,7 +299,7 @@ func TestRefusalsThatNoManagerKnowsAreCounted(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		all := series(t, registry)
 		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=credential}"], 0)
-		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=cancelled}"], 0, "there is no manager that would count it")
+		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=cancelled}"], 0, "no manager counts the cancelled request")
 		assert.NotContains(t, all, "ratelight_buckets{}")
 		for name := range all {
 			assert.NotContains(t, name, "canary")
@@ -436,7 +436,7 @@ func TestHoldsAreThoseThatThereAreNow(t *testing.T) {
 		transport.LiftHolds()
 		require.NoError(t, <-ended)
 		all = series(t, registry)
-		assert.Zero(t, all["ratelight_holds{class=global}"], "it was lifted")
+		assert.Zero(t, all["ratelight_holds{class=global}"], "the hold was lifted")
 		assert.Zero(t, all["ratelight_longest_predicted_wait_seconds{}"])
 	})
 }

@@ -71,13 +71,13 @@ func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 			if i%(flood/40) == 0 { // few enough for the bot's global limit, because the flood takes no virtual time
 				got := w.as(token, "/users/@me")
 				assert.Equal(t, 200, got.StatusCode)
-				assert.Zero(t, got.took.Round(time.Millisecond), "the bot that is known")
+				assert.Zero(t, got.took.Round(time.Millisecond), "the known bot must not wait")
 			}
 		}
 		assert.Equal(t, map[string]int{"401": 1000, "429unverified": flood - 1000}, statuses)
 		stats := w.handler.Transport().Manager().Stats()
 		assert.LessOrEqual(t, stats.Authentications, 1002)
-		assert.LessOrEqual(t, stats.Invalid, stats.InvalidLimit/4, "what the address may still do wrong is left to others")
+		assert.LessOrEqual(t, stats.Invalid, stats.InvalidLimit/4, "most of the budget is left for others")
 		assert.Less(t, int64(heap())-int64(before), int64(16<<20))
 
 		time.Sleep(10 * time.Minute)

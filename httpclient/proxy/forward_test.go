@@ -278,7 +278,7 @@ func TestErrorsOfDiscordPassAsTheyCame(t *testing.T) {
 			})
 			got := w.send("GET", "/api/v10/users/1", "")
 			assert.Equal(t, status, got.StatusCode)
-			assert.Equal(t, 1, calls, "the library repeats it, if anybody does")
+			assert.Equal(t, 1, calls, "the proxy must not repeat the request")
 			assert.Empty(t, got.Header.Get("X-Ratelight-Proxy"))
 			if status != 304 {
 				assert.Equal(t, "as it came", got.text)

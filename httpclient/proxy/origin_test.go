@@ -25,18 +25,18 @@ func TestRequestsThatAWebPageMakesABrowserSendAreRefused(t *testing.T) {
 		site, origin string // Sec-Fetch-Site and Origin
 		want         int
 	}{
-		"a bot":                        {"", "", allowed},
-		"typed into a browser":         {"none", "", allowed},
-		"a page of the proxy's":        {"same-origin", own, allowed},
-		"the same, an older browser":   {"", own, allowed},
-		"a library that says Discord":  {"", discord.URL, allowed},
-		"another page":                 {"cross-site", other, refused},
-		"its image":                    {"cross-site", "", refused},
-		"another page, older browser":  {"", other, refused},
-		"a file":                       {"", "null", refused},
-		"another port of this machine": {"same-site", "http://127.0.0.1:3000", refused},
-		"another port, older browser":  {"", "http://127.0.0.1:3000", refused},
-		"an address, an older browser": {"", "http://203.0.113.5", refused},
+		"a bot":                                {"", "", allowed},
+		"typed into a browser":                 {"none", "", allowed},
+		"a page of the proxy's":                {"same-origin", own, allowed},
+		"a page of the proxy's, older browser": {"", own, allowed},
+		"a library that says Discord":          {"", discord.URL, allowed},
+		"another page":                         {"cross-site", other, refused},
+		"an image in another page":             {"cross-site", "", refused},
+		"another page, older browser":          {"", other, refused},
+		"a file":                               {"", "null", refused},
+		"another port of this machine":         {"same-site", "http://127.0.0.1:3000", refused},
+		"another port, older browser":          {"", "http://127.0.0.1:3000", refused},
+		"an address, an older browser":         {"", "http://203.0.113.5", refused},
 	} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "HEAD"} {
 			before := len(discord.Requests())

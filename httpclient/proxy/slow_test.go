@@ -98,10 +98,10 @@ func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testi
 			start := time.Now()
 			conn, got := w.raw(rawPost(strings.Repeat("x", sent), "Content-Length: 26214400"))
 			assert.Equal(t, 413, got.StatusCode)
-			assert.Less(t, time.Since(start), time.Second, "the answer")
+			assert.Less(t, time.Since(start), time.Second, "the response comes at once")
 			_, err := io.Copy(io.Discard, conn)
 			assert.NoError(t, err)
-			assert.LessOrEqual(t, time.Since(start), 6*time.Second, "the connection")
+			assert.LessOrEqual(t, time.Since(start), 6*time.Second, "the connection is closed soon")
 		})
 	}
 }

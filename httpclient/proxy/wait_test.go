@@ -67,7 +67,7 @@ func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
 		assert.InDelta(t, float64(time.Now().UnixMilli())/1000+57.5, reset, 0.01)
 
 		time.Sleep(time.Duration(*e.RetryAfter * float64(time.Second)))
-		assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode, "whoever comes back then is served")
+		assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode, "a request after the given wait is served")
 	})
 }
 
@@ -110,7 +110,7 @@ func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
 		}
 		other := <-of("b")
 		assert.Equal(t, 200, other.StatusCode)
-		assert.InDelta(t, 2, other.took.Seconds(), 0.1, "after one of the other group")
+		assert.InDelta(t, 2, other.took.Seconds(), 0.1, "the group waits for one request of the other group")
 		for _, done := range all {
 			assert.Equal(t, 200, (<-done).StatusCode)
 		}
@@ -245,10 +245,10 @@ func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
 				assert.Error(t, (<-waiting[i]).err)
 			}
 			synctest.Wait()
-			assert.Equal(t, 1, w.handler.Transport().Manager().Stats().Waiting, "their places are free at once")
+			assert.Equal(t, 1, w.handler.Transport().Manager().Stats().Waiting, "the places in the queue are free at once")
 			got := <-last
 			require.NoError(t, got.err)
-			assert.InDelta(t, 60, got.took.Seconds(), 0.1, "it moves up")
+			assert.InDelta(t, 60, got.took.Seconds(), 0.1, "the next request moves up")
 			time.Sleep(10 * time.Minute)
 			w.assertOnly(2)
 		})

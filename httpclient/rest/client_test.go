@@ -75,7 +75,7 @@ func TestClientRefusesAddressesThatLeadElsewhere(t *testing.T) {
 		"a space in the query":             {"GET", "/channels/1?a=" + secret + " ", rest.ErrPath},
 		"no scheme":                        {"GET", "//example.com/" + secret, rest.ErrPath},
 		"an empty parameter":               {"DELETE", "/webhooks//" + secret, rest.ErrPath},
-		"an empty last one":                {"DELETE", "/webhooks/" + secret + "/", rest.ErrPath},
+		"an empty last parameter":          {"DELETE", "/webhooks/" + secret + "/", rest.ErrPath},
 		"nothing":                          {"GET", "/", rest.ErrPath},
 		"a fragment":                       {"PUT", "/channels/1/messages/2/reactions/#/" + secret, rest.ErrPath},
 		"a bad port":                       {"GET", "https://discord.com:x/" + secret, rest.ErrPath},
@@ -166,16 +166,16 @@ func TestClientSendsItsCredentialWhereItIsNeeded(t *testing.T) {
 		options []rest.RequestOption
 		want    []string
 	}{
-		"bot":                       {clientMessages, nil, []string{"Bot " + clientToken}},
-		"nil option":                {clientMessages, []rest.RequestOption{nil}, []string{"Bot " + clientToken}},
-		"without":                   {clientMessages, []rest.RequestOption{rest.WithoutAuthorization()}, nil},
-		"its own":                   {clientMessages, []rest.RequestOption{own}, []string{"Bearer other"}},
-		"its own and without":       {clientMessages, []rest.RequestOption{own, rest.WithoutAuthorization()}, []string{"Bearer other"}},
-		"an empty one":              {clientMessages, []rest.RequestOption{rest.Header("authorization", "")}, nil},
-		"webhook":                   {webhook, nil, nil},
-		"webhook, of its own":       {webhook, []rest.RequestOption{own}, nil},
-		"interaction's callback":    {"/interactions/1/aW50ZXJhY3Rpb246abc/callback", nil, nil},
-		"webhook without the token": {"/webhooks/1", nil, []string{"Bot " + clientToken}},
+		"bot":                           {clientMessages, nil, []string{"Bot " + clientToken}},
+		"nil option":                    {clientMessages, []rest.RequestOption{nil}, []string{"Bot " + clientToken}},
+		"without":                       {clientMessages, []rest.RequestOption{rest.WithoutAuthorization()}, nil},
+		"own Authorization":             {clientMessages, []rest.RequestOption{own}, []string{"Bearer other"}},
+		"own Authorization and without": {clientMessages, []rest.RequestOption{own, rest.WithoutAuthorization()}, []string{"Bearer other"}},
+		"empty Authorization":           {clientMessages, []rest.RequestOption{rest.Header("authorization", "")}, nil},
+		"webhook":                       {webhook, nil, nil},
+		"webhook, own Authorization":    {webhook, []rest.RequestOption{own}, nil},
+		"interaction's callback":        {"/interactions/1/aW50ZXJhY3Rpb246abc/callback", nil, nil},
+		"webhook without the token":     {"/webhooks/1", nil, []string{"Bot " + clientToken}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

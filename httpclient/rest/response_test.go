@@ -66,13 +66,13 @@ func TestClientReportsSuccessesThatAreNotJSON(t *testing.T) {
 		contentType, body string
 		notJSON           bool
 	}{
-		"page":                      {"text/html", "<html>", true},
-		"number in a text":          {"text/plain", "1", true},
-		"garbage":                   {clientJSON, "{", false},
-		"nothing":                   {clientJSON, "", false},
-		"nothing, of no type":       {"", "", false},
-		"something else than asked": {clientJSON, `"text"`, false},
-		"garbage as type":           {";;", "{}", true},
+		"page":                       {"text/html", "<html>", true},
+		"number in a text":           {"text/plain", "1", true},
+		"garbage":                    {clientJSON, "{", false},
+		"nothing":                    {clientJSON, "", false},
+		"nothing, of no type":        {"", "", false},
+		"another type than expected": {clientJSON, `"text"`, false},
+		"garbage as type":            {";;", "{}", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -122,13 +122,13 @@ func TestClientBoundsTheResponse(t *testing.T) {
 		options []rest.Option
 		max     int64 // 0: the response is within the bound
 	}{
-		"as much as is allowed":    {10, []rest.Option{rest.WithMaxResponse(10)}, 0},
-		"one more":                 {11, []rest.Option{rest.WithMaxResponse(10)}, 10},
-		"as much as by default":    {rest.DefaultMaxResponse, nil, 0},
-		"one more than by default": {rest.DefaultMaxResponse + 1, nil, rest.DefaultMaxResponse},
-		"zero stands for default":  {11, []rest.Option{rest.WithMaxResponse(0)}, 0},
-		"a negative one does too":  {11, []rest.Option{rest.WithMaxResponse(-1)}, 0},
-		"more than there can be":   {11, []rest.Option{rest.WithMaxResponse(1<<63 - 1)}, 0},
+		"as much as is allowed":       {10, []rest.Option{rest.WithMaxResponse(10)}, 0},
+		"one more":                    {11, []rest.Option{rest.WithMaxResponse(10)}, 10},
+		"as much as by default":       {rest.DefaultMaxResponse, nil, 0},
+		"one more than by default":    {rest.DefaultMaxResponse + 1, nil, rest.DefaultMaxResponse},
+		"zero stands for default":     {11, []rest.Option{rest.WithMaxResponse(0)}, 0},
+		"negative stands for default": {11, []rest.Option{rest.WithMaxResponse(-1)}, 0},
+		"the largest bound":           {11, []rest.Option{rest.WithMaxResponse(1<<63 - 1)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -80,11 +80,11 @@ func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 		want    func(error) bool // nil: any
 		is      error            // nil: any
 	}{
-		"a transport that tells": {
+		"a transport whose error has the URL": {
 			below: roundTripperFunc(func(r *http.Request) (*http.Response, error) { return nil, leak(r) }),
 			is:    context.DeadlineExceeded,
 		},
-		"a wrapped one": {
+		"a wrapped error with the URL": {
 			below: roundTripperFunc(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("x: %w", leak(r)) }),
 			is:    context.DeadlineExceeded,
 		},

@@ -71,7 +71,7 @@ func TestClientSendsStreamsAgainThatTheTransportKeeps(t *testing.T) {
 				assert.Equal(t, 1, s.closed)
 			}
 			_, err = client.Do(t.Context(), "POST", clientMessages, body)
-			require.ErrorIs(t, err, rest.ErrBody, "another Do has nothing to send")
+			require.ErrorIs(t, err, rest.ErrBody, "the stream is used up, so a second Do has nothing to send")
 		})
 	}
 }
@@ -93,7 +93,7 @@ func TestClientLeavesAStreamThatBlocks(t *testing.T) {
 		_, err = writer.Write([]byte("end"))
 		require.ErrorIs(t, err, io.ErrClosedPipe)
 		_, err = client.Do(t.Context(), "POST", clientMessages, body)
-		require.ErrorIs(t, err, rest.ErrBody, "its beginning is lost")
+		require.ErrorIs(t, err, rest.ErrBody, "the beginning of the stream is lost")
 		assert.Empty(t, below.sent())
 
 		reader, writer = io.Pipe()

@@ -28,7 +28,7 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 
 	first := startProcess(t, database, server.URL)
 	for deadline := time.Now().Add(30 * time.Second); len(server.Requests()) < 400; time.Sleep(time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "no work is done")
+		require.True(t, time.Now().Before(deadline), "the first process completes no jobs")
 	}
 	require.NoError(t, first.Process.Kill())
 	_ = first.Wait() // its error says that the process was killed
@@ -61,7 +61,7 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 			created[message.Content]++
 		}
 	}
-	assert.Len(t, created, n, "none is lost")
+	assert.Len(t, created, n, "no message is lost")
 	twice := 0
 	for content, times := range sent {
 		assert.Equal(t, 1, created[content], "%s was posted twice", content)

@@ -212,7 +212,7 @@ func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	require.NoError(t, file.Close())
 	left, err := os.ReadDir(directory)
 	require.NoError(t, err)
-	assert.Len(t, left, len(others)+2, "the file, its lock and those of others")
+	assert.Len(t, left, len(others)+2, "only the file, its lock and the others' files are left")
 	for _, name := range others {
 		assert.FileExists(t, filepath.Join(directory, name))
 	}
@@ -259,7 +259,7 @@ func TestFileThatCannotBeWrittenAnyMoreIsSaid(t *testing.T) {
 		require.NoError(t, err)
 		k.fail(errors.New("no space"))
 		time.Sleep(25 * time.Second)
-		assert.Equal(t, 1, strings.Count(log.String(), "no space"), "not each time")
+		assert.Equal(t, 1, strings.Count(log.String(), "no space"), "the failure is logged once")
 		assert.ErrorContains(t, file.Close(), "no space")
 	})
 }
@@ -349,7 +349,7 @@ func TestKilledProcessLeavesAFileThatCanBeUsed(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, file.SetAside())
 		assert.Equal(t, 500, known(m))
-		assert.Zero(t, remaining(m), "more may have been sent since")
+		assert.Zero(t, remaining(m), "the killed process may have sent more since")
 		left, err := os.ReadDir(filepath.Dir(path))
 		require.NoError(t, err)
 		assert.Len(t, left, 2, "the file and its lock")

@@ -194,7 +194,7 @@ func TestPageIsServedBehindAnyPath(t *testing.T) {
 			require.Equal(t, http.StatusOK, r.StatusCode)
 			assert.Equal(t, "text/html; charset=utf-8", r.Header.Get("Content-Type"))
 			page := body(t, r)
-			assert.Contains(t, page, `fetch("?format=json"`, "at the same path")
+			assert.Contains(t, page, `fetch("?format=json"`, "the script requests the page's own path")
 			assert.Equal(t, http.StatusOK, get(h, http.MethodGet, strings.Split(target, "?")[0]+"?format=json").StatusCode)
 		}
 	})
@@ -260,18 +260,18 @@ func TestMarkupInWhatServersSayStaysText(t *testing.T) {
 			queue(m, path, 1)
 		}
 		text := body(t, get(h, http.MethodGet, "/?format=json"))
-		assert.NotRegexp(t, `[<>]`, text, "not even a browser that takes it for a page finds any")
+		assert.NotRegexp(t, `[<>]`, text, "the JSON has no markup even if a browser takes it for HTML")
 		assert.Contains(t, text, `\u003cscript\u003e`)
 		a := look(t, h)
-		assert.Equal(t, hostile, a.Status.Buckets[0]["hash"], "and a script gets what it is")
+		assert.Equal(t, hostile, a.Status.Buckets[0]["hash"], "a script gets the hash unchanged")
 
 		page := body(t, get(h, http.MethodGet, "/"))
-		assert.NotContains(t, page, "alert", "it is the same page for everybody")
+		assert.NotContains(t, page, "alert", "the page itself has no data")
 		for _, parser := range []string{
 			"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "setAttribute(\"on",
 			"createContextualFragment", "DOMParser", "srcdoc",
 		} {
-			assert.NotContains(t, page, parser, "it makes no markup of what it gets")
+			assert.NotContains(t, page, parser, "the page must not parse data as markup")
 		}
 	})
 }
@@ -302,7 +302,7 @@ func TestViewersShareASample(t *testing.T) {
 		second := look(t, h)
 		assert.Equal(t, first.Status, second.Status)
 		assert.Equal(t, first.History, second.History)
-		assert.InDelta(t, .5, second.AgeSeconds, .001, "so that a page counts down from the right moment")
+		assert.InDelta(t, .5, second.AgeSeconds, .001, "the page needs the sample's age for its countdowns")
 		time.Sleep(500 * time.Millisecond)
 		third := look(t, h)
 		assert.Zero(t, third.AgeSeconds)
@@ -335,7 +335,7 @@ func TestHistoryHasTheSamplesOfTheLastFiveMinutes(t *testing.T) {
 		assert.Len(t, history.InFlight, 301)
 		assert.Len(t, history.Refused, 5)
 		time.Sleep(10 * time.Minute)
-		assert.Len(t, look(t, h).History.Time, 1, "nobody looked")
+		assert.Len(t, look(t, h).History.Time, 1, "there are no samples while nobody looks")
 	})
 }
 
@@ -433,7 +433,7 @@ func TestCredentialsThatRestAreShownAndLifted(t *testing.T) {
 		assert.Empty(t, s.lifted)
 		assert.Equal(t, 404, post(h, "credential=ffff", ""))
 		assert.Equal(t, 200, post(h, "credential=%2312ab", "http://127.0.0.1:8081"))
-		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), `"credentials":[]`, "at once")
+		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), `"credentials":[]`, "the page shows the change at once")
 		assert.Equal(t, 404, post(h, "credential=12ab", ""))
 		assert.Equal(t, 200, post(h, "what=all", ""))
 		assert.Equal(t, []string{"#ffff", "#12ab", "#12ab", "all"}, s.lifted)

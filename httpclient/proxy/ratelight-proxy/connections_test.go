@@ -92,7 +92,7 @@ func TestConnectionsWithRequestsAreNotClosedForNewOnes(t *testing.T) {
 		close(done)
 	}()
 	<-arrived
-	assert.True(t, closed(dial(t, r.bots)), "the only other one has a request")
+	assert.True(t, closed(dial(t, r.bots)), "a new connection is closed, because the only other one has a request")
 	close(finish)
 	<-done
 }

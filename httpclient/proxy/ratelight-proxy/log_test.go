@@ -99,7 +99,7 @@ func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	}
 	assert.Equal(t, 400, r.ask(t, "GET", "/users/@me", "X-Ratelight-Max-Wait", "soon"))
 	assert.Equal(t, 502, r.ask(t, "GET", "/guilds/1"))
-	assert.Equal(t, 200, r.ask(t, "GET", "/gateway"), "which the upstream has marked as refused")
+	assert.Equal(t, 200, r.ask(t, "GET", "/gateway"), "an upstream's X-Ratelight-Proxy header does not count")
 	statuses := make(chan int)
 	for range 4 {
 		go func() { statuses <- r.ask(t, "PATCH", "/channels/1/messages/2", "X-Ratelight-Latest", "true") }()
@@ -119,8 +119,8 @@ func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	assert.Contains(t, log, "repeated=58")
 	assert.Contains(t, log, `route="GET /users/@me"`)
 	assert.Equal(t, 1, count("bad-request"), log)
-	assert.Equal(t, 0, count("unreachable"), "that is another warning")
-	assert.Equal(t, 0, count("superseded"), "its client has asked for that")
+	assert.Equal(t, 0, count("unreachable"), "unreachable upstreams have another warning")
+	assert.Equal(t, 0, count("superseded"), "the client has asked for superseding")
 	assert.Contains(t, lines[len(lines)-1], "level=INFO msg=stopped served=4 refused=63 failed=1 lost=0 "+
 		"refused_for.bad-request=1 refused_for.superseded=2 refused_for.too-long=60")
 }
@@ -141,7 +141,7 @@ func TestTheAccessLogHasNoQueryTokenOrSecret(t *testing.T) {
 		} {
 			r.ask(t, "POST", "/"+secret+path, "Authorization", "Bot "+canary, "X-Ratelight-Group", "80351110224678912")
 		}
-		assert.Equal(t, 400, r.ask(t, "GET", "/"+canary+"/users/@me"), "that is not the secret")
+		assert.Equal(t, 400, r.ask(t, "GET", "/"+canary+"/users/@me"), "the path does not begin with the secret")
 		assert.Equal(t, 400, r.ask(t, "CANARY", "/users/@me"))
 		log := r.end(t)
 		assert.NotContains(t, strings.ToLower(log), "canary")
@@ -165,5 +165,5 @@ func TestTheLogLeavesTheWriterAsItIs(t *testing.T) {
 	w := &statusRecorder{ResponseWriter: inner}
 	require.NoError(t, http.NewResponseController(w).Flush())
 	w.WriteHeader(http.StatusEarlyHints)
-	assert.Zero(t, w.status, "that is not the answer")
+	assert.Zero(t, w.status, "an early response is not the final one")
 }

@@ -584,8 +584,8 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 		assert.Equal(t, 401, as("/users/@me"))
 		assert.Equal(t, 429, as("/channels/1"))
 		mended.Store(true)
-		assert.Equal(t, 503, as("/users/@me"), "it rests")
-		assert.Equal(t, 429, as("/channels/1"), "it is held")
+		assert.Equal(t, 503, as("/users/@me"), "the credential is stopped")
+		assert.Equal(t, 429, as("/channels/1"), "the route is held")
 
 		form := url.Values{"what": {what}}
 		if what == "#" {
@@ -598,7 +598,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 			require.Len(t, page.Credentials, 1)
 			assert.Equal(t, "Authorization", page.Credentials[0].Kind)
 			assert.Equal(t, "GET /users/@me", page.Credentials[0].Route)
-			assert.Contains(t, text, `"authentication":"`+page.Credentials[0].Hash, "it has one name on the page")
+			assert.Contains(t, text, `"authentication":"`+page.Credentials[0].Hash, "the page names the credential by this hash")
 			form = url.Values{"credential": {page.Credentials[0].Hash}}
 		}
 		assert.Equal(t, 403, post(t, r.admin+"/lift", form, "Origin", "https://evil.example"))
@@ -608,7 +608,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 		assert.Equal(t, 405, post(t, r.admin+"/metrics", form))
 		assert.Equal(t, 503, as("/users/@me"), "nothing has changed")
 		assert.Equal(t, 200, post(t, r.admin+"/lift", form), what)
-		assert.Equal(t, 404, post(t, r.admin+"/lift", url.Values{"credential": {token}}), "that is no hash")
+		assert.Equal(t, 404, post(t, r.admin+"/lift", url.Values{"credential": {token}}), "a token is not a hash")
 		for _, path := range c.lifts {
 			assert.Equal(t, 200, as(path), "%s after lifting %s", path, what)
 		}
