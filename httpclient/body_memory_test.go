@@ -109,7 +109,7 @@ func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
 	more := &counted{Reader: strings.NewReader("a")}
 	second := send(transport, unreplayable(newMessage(t), more, 1).WithContext(ctx))
 	synctest.Wait()
-	assert.False(t, more.ended, "there is more room") // of a body that is not kept, only the first byte is read
+	assert.False(t, more.ended, "there is more room") // the transport reads only the first byte of a body that it does not keep
 	cancel()
 	assert.ErrorIs(t, first.wait().err, context.Canceled)
 	assert.ErrorIs(t, second.wait().err, context.Canceled)

@@ -118,7 +118,7 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 			transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
 			first := send(transport, newMessage(t))
 			synctest.Wait()
-			queued := send(transport, newMessage(t)) // it is queued while the refusal is not known yet
+			queued := send(transport, newMessage(t)) // sent into the queue before the refusal is known
 			for _, c2 := range []*call{first, queued} {
 				var tooLong *ratelimits.TooLongError
 				require.ErrorAs(t, c2.wait().err, &tooLong)
@@ -162,7 +162,7 @@ func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 	}
 }
 
-// newCallback returns a response to interaction i. Each i has a token of its own.
+// newCallback returns a response to interaction i, with a token that only i has.
 func newCallback(t *testing.T, i int) *http.Request {
 	t.Helper()
 	r := newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/interactions/%d/aW50ZXJhY3Rpb246MTp4%d/callback", i, i),

@@ -26,7 +26,7 @@ func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
 		underWay := send(transport, newMessage(t))
 		synctest.Wait()
 		var waiting []*call
-		for range 3 { // they wait for the discovery of the route
+		for range 3 { // these requests wait for the discovery of the route
 			waiting = append(waiting, send(transport, newMessage(t)))
 		}
 		time.Sleep(time.Second)

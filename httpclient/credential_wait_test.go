@@ -26,7 +26,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 	message := func(t *testing.T) *http.Request { return posting(t, 1) }
 	toSlack := func(t *testing.T) *http.Request {
 		return as(newRequest(t, http.MethodPost, webhook+"/slack", "{}"), "")
-	} // of another family
+	} // this route is of another family
 	type request = func(t *testing.T) *http.Request
 	for name, c := range map[string]struct {
 		request request
@@ -54,7 +54,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 			assertStatus(t, http.StatusOK, send(transport, c.request(t)))
 			time.Sleep(time.Millisecond)
 			if name == "in its place" {
-				time.Sleep(2 * time.Minute) // until the bucket has room again
+				time.Sleep(2 * time.Minute) // by then the bucket has room again
 			}
 			var early []*call
 			for _, refused := range c.refused {
@@ -93,7 +93,8 @@ func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 	})
 }
 
-// Outside the manager, too: in the pause after a failure, and in the pause after a 429 with another limiter.
+// The stop must also end waits outside the manager: the pause after a failure, and the pause after a 429 with another
+// limiter.
 func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]func(*http.Request) (*http.Response, error){

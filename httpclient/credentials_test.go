@@ -202,7 +202,7 @@ func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 	}{
 		"one after the other": {false, 10_000, nil, 2},
 		"together":            {true, 2000, nil, 4}, // one more request may leave after each 401 until its body has been read
-		// The most is what the global limit lets leave before the first response.
+		// 51 is what the global limit lets leave before the first response.
 		"together, in buckets": {true, 2000, []string{
 			"Content-Type: application/json", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 5",
 			"X-RateLimit-Remaining: 4", "X-RateLimit-Reset-After: 5",

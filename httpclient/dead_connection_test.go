@@ -139,7 +139,7 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 		after    time.Duration // messages are sent this long after the slow request
 		messages int           // number of them, one each second
 		takes    time.Duration // time that the server takes for a message
-		deadline time.Duration // of each message, 0: none
+		deadline time.Duration // deadline of each message's context, 0: none
 		own      time.Duration // attempt timeout of the slow request, 0: the default
 	}{
 		"others go on":           {messages: 20, takes: 2 * time.Second},

@@ -44,7 +44,7 @@ func TestADialectDecidesWhatIsARefusal(t *testing.T) {
 	success := answer(http.StatusOK, "{}")
 	for name, c := range map[string]struct {
 		answer func(*http.Request) (*http.Response, error)
-		status int // of the response that the caller gets
+		status int // status of the response that the caller gets
 		body   string
 		waits  bool
 	}{

@@ -59,7 +59,7 @@ func lookup(t *testing.T, transport *httpclient.Transport, method, path string) 
 	return stopped
 }
 
-// Many callers close an error's body unread, or read only a part. The transport must see the whole body all the same.
+// Many callers close an error's body unread, or read only a part. The transport must see the whole body even then.
 func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range lateErrors {

@@ -37,9 +37,9 @@ func TestRenamesWaitForTheirHiddenLimitAndTopicsPass(t *testing.T) {
 		transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour))
 		start := time.Now()
 		assertStatus(t, http.StatusOK, send(transport, rename(t)), send(transport, rename(t)))
-		third := send(transport, rename(t)) // it meets the hidden limit
+		third := send(transport, rename(t)) // the third rename meets the hidden limit
 		time.Sleep(20 * time.Millisecond)
-		fourth := send(transport, rename(t)) // now it waits without being sent
+		fourth := send(transport, rename(t)) // the fourth waits without being sent
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, 1, server.Report().Refused.SubLimit)
 		fifth := send(transport, rename(t))

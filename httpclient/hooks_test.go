@@ -241,7 +241,7 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 			for i := range 20 {
 				if i == 10 {
-					time.Sleep(100 * time.Millisecond) // by then the transport knows of the trouble
+					time.Sleep(100 * time.Millisecond) // by then the first callback's failure is known
 				}
 				other := send(transport, newCallback(t, i+1))
 				assertStatus(t, http.StatusOK, other)

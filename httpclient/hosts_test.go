@@ -160,7 +160,7 @@ func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 	const path = "/api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me"
 	for name, c := range map[string]struct {
 		url  url.URL
-		want string // of the route; empty: no route
+		want string // method and path of the route; empty: no route
 	}{
 		"path":            {url.URL{Path: "/api/v10/channels/1/messages"}, "PUT /channels/1/messages"},
 		"encoded":         {url.URL{Path: "/api/v10/invites/a/b", RawPath: "/api/v10/invites/a%2Fb"}, "PUT /invites/{code}"},

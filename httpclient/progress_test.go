@@ -208,7 +208,7 @@ func (f *fitful) Read(p []byte) (int, error) {
 	}
 	wait := f.waits[0]
 	f.waits = f.waits[1:]
-	if wait >= 10*time.Second { // so that the byte and the timeout never come at the same instant
+	if wait >= 10*time.Second { // otherwise the byte and the timeout could come at the same instant
 		wait += time.Second
 	}
 	select {

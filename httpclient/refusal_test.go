@@ -53,7 +53,7 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay   time.Duration
 		content io.Reader
-		life    time.Duration // of the request's context
+		life    time.Duration // time until the request's context ends
 		ended   time.Duration
 		wait    time.Duration
 	}{

@@ -250,7 +250,7 @@ func TestARetryWaitsNoLongerThanTheMaxRateLimit(t *testing.T) {
 		below := newScript(full, answer(http.StatusBadGateway, ""), full)
 		transport := newTransport(t, below, httpclient.WithMaxRateLimit(10*time.Second))
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		c := send(transport, getChannel(t)).wait() // it takes the last permit; the next one comes in a minute
+		c := send(transport, getChannel(t)).wait() // this request takes the last permit; the next permit comes in a minute
 		assert.ErrorAs(t, c.err, new(*ratelimits.TooLongError))
 		assert.Less(t, c.took, 2*time.Second)
 		assert.Len(t, below.requests(), 2)

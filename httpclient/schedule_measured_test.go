@@ -9,8 +9,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// measuredWorlds are worlds that measured sets. A play is set in one of them by chance only if drawn is true: in the
-// others the library does not pass all schedules yet. Choose those with -world.
+// measuredWorlds are the worlds that measured sets. Plays are drawn only from those with drawn true; in the others the
+// library does not pass all schedules yet. Choose such a world with -world.
 var measuredWorlds = []struct {
 	name  string
 	drawn bool

@@ -63,7 +63,7 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 		bytes, length      int
 		getBody            bool
 		timeout            time.Duration
-		deadline, cancelAt time.Duration // of the context
+		deadline, cancelAt time.Duration // when the context ends
 		ends               time.Duration
 	}{
 		"a stream, at its deadline":                  {2 << 20, -1, false, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
@@ -199,7 +199,7 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 	}
 }
 
-// The request waits, so its body is not read. Close of that body blocks, and the error must come all the same.
+// The request waits, so its body is not read. Close of that body blocks, but must not delay the error.
 func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limiter := new(gate)

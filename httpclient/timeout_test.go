@@ -22,8 +22,8 @@ func TestAnErrorForADeadlineIsATimeoutToAnHTTPClient(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers  []func(*http.Request) (*http.Response, error)
 		options  []httpclient.Option
-		deadline time.Duration // of the context, 0: none
-		timeout  time.Duration // of the client
+		deadline time.Duration // deadline of the context, 0: none
+		timeout  time.Duration // Timeout of the client
 		want     bool
 	}{
 		"a deadline before its turn":          {answers: answers(used), deadline: 10 * time.Second, want: true},

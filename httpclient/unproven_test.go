@@ -117,8 +117,8 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	}
 }
 
-// A manager that the caller passes restores nothing from the transport's state. The transport restores the credentials
-// that worked all the same.
+// The caller's own manager restores nothing from the transport's state. The transport still restores the credentials
+// that worked.
 func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -58,7 +58,7 @@ func TestAnUploadThatHasNotBegunAgainHoldsNobody(t *testing.T) {
 			source, writer := io.Pipe()
 			r := newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", "")
 			r = unreplayable(r, io.LimitReader(endless{}, 3<<20), 3<<20)
-			r.Header.Set("Content-Type", "multipart/form-data") // so that the transport does not look for a nonce in it
+			r.Header.Set("Content-Type", "multipart/form-data") // in a form, the transport does not look for a nonce
 			r.GetBody = func() (io.ReadCloser, error) { return source, nil }
 			upload := send(transport, r)
 			time.Sleep(5 * time.Second)

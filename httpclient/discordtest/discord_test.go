@@ -28,7 +28,7 @@ func accepted(t testing.TB, server *discordtest.Server, on string) (n int, refus
 	t.Helper()
 	for ; n < 100; n++ {
 		if n%40 == 39 {
-			time.Sleep(2 * time.Second) // for the global limit of 50 per second
+			time.Sleep(2 * time.Second) // otherwise the global limit of 50 per second would refuse requests
 		}
 		time.Sleep(time.Millisecond)
 		if a := ask(t, server, on); a.status == http.StatusTooManyRequests {
@@ -153,7 +153,7 @@ func TestWebhooksOfAChannelOfDiscord(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
 		var statuses []int
 		for n := range 31 {
-			time.Sleep(500 * time.Millisecond) // so that no webhook exceeds its own limit
+			time.Sleep(500 * time.Millisecond) // otherwise the webhooks would exceed their own limits
 			a := ask(t, server, fmt.Sprintf("POST /webhooks/%d/secret", 1+n%2))
 			statuses = append(statuses, a.status)
 			if a.status == 429 {
@@ -210,7 +210,7 @@ func TestBucketsOfDiscordAreLate(t *testing.T) {
 	}
 }
 
-// Rules of the caller replace those of the preset, and work as they do without it.
+// Rules of the caller replace those of the preset. Apart from that they work as without the preset.
 func TestRulesReplaceThoseOfDiscord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {

@@ -28,8 +28,8 @@ func Welcome(client *http.Client, channel, name string) error {
 	return nil
 }
 
-// A program's function gets the server's client, and the test looks at the requests that arrived. In a test, pass t
-// instead of nil; the server then closes itself.
+// The function under test gets the server's client. The example then looks at the requests that have arrived. In a
+// test, pass t instead of nil; the server then closes itself.
 func Example() {
 	server := discordtest.NewServer(nil)
 	defer server.Close()

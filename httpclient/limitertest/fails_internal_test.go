@@ -55,7 +55,7 @@ func record(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.L
 	var r recorder
 	s.inTime(t, func(t *testing.T) {
 		done := make(chan struct{})
-		go func() { // a goroutine of its own, which Fatalf can end
+		go func() { // Fatalf ends this goroutine, not the test's
 			defer close(done)
 			c.perform(t, &r, newLimiter, s)
 		}()

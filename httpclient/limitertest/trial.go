@@ -164,9 +164,9 @@ type call struct {
 type outcome struct {
 	done   bool      // AcquireRequest has returned, or the request has been answered
 	err    error     // why the call was not granted
-	at     time.Time // of the first grant, or of the error
+	at     time.Time // time of the first grant, or of the error
 	grants int
-	status int // of the latest response, 0: none
+	status int // status of the latest response, 0: none
 }
 
 func (c *call) now() outcome {
@@ -277,7 +277,7 @@ func (t *trial) waiter(route routes.CompiledRoute, because string) *call {
 	t.reporter.Helper()
 	c := t.ask(route)
 	waits := t.soon(func() bool {
-		if t.realTime && c.granted() { // by a part of the limiter that does not know of the limit yet
+		if t.realTime && c.granted() { // a part of the limiter does not know of the limit yet
 			c.giveBack(t)
 			c = t.ask(route)
 		}

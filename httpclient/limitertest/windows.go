@@ -155,7 +155,7 @@ func (s *suite) foreign() {
 		func(t *trial) {
 			w := limited(t, discordsim.Fixed(5, time.Second))
 			all := w.sends(40, message(1))
-			for range 100 { // at most a minute
+			for range 100 { // for a minute at most
 				if all[len(all)-1].now().done {
 					break
 				}

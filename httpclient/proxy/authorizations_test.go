@@ -61,7 +61,7 @@ func heap() uint64 {
 
 func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 	const flood = 100_000
-	synctest.Test(t, func(t *testing.T) { // not in parallel with other tests, whose heap it would measure
+	synctest.Test(t, func(t *testing.T) { // no parallel tests, whose memory the test would measure
 		w := discordThatAuthorizes(t)
 		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
 		before, statuses := heap(), make(map[string]int)

@@ -131,7 +131,7 @@ func cpuTime() time.Duration {
 }
 
 // BenchmarkThroughput sends as fast as it can from 32 goroutines. It reports the proxy's processor time for a request:
-// that of this way minus that of the direct way, which is the client's and the server's.
+// the time for this way minus the time for the direct way, which client and server take.
 func BenchmarkThroughput(b *testing.B) {
 	urls, client := ways(b), newClient(b)
 	cost := make(map[string]float64)

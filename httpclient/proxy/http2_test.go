@@ -100,7 +100,7 @@ func TestAnEarlyAnswerOverHTTP2DoesNotWaitForTheUpload(t *testing.T) {
 	defer handler.Close()
 	server, transport := http2Server(t, handler)
 	for range 10 {
-		source, writer := io.Pipe() // it gives only the first megabyte
+		source, writer := io.Pipe() // the body stops after its first megabyte
 		go func() { _, _ = writer.Write(make([]byte, megabyte)) }()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		r, err := http.NewRequestWithContext(ctx, "POST", server.URL+messages, source)

@@ -77,7 +77,7 @@ func newWorldOf(t *testing.T, upstream http.HandlerFunc, options ...proxy.Option
 	t.Cleanup(func() {
 		base.CloseIdleConnections()
 		_ = server.Close()
-		time.Sleep(time.Second) // for this long net/http keeps a connection whose request it has not read
+		time.Sleep(time.Second) // net/http keeps a connection this long if it has not read the request
 	})
 	return serve(t,
 		append([]proxy.Option{proxy.WithUpstream("http://discord.com"), proxy.WithTransport(httpclient.WithBase(base))},
@@ -117,7 +117,7 @@ func newNetwork() *network {
 
 func (n *network) serve(t *testing.T, handler http.Handler) *http.Server {
 	server := &http.Server{Handler: handler, ErrorLog: stdlog.New(io.Discard, "", 0)}
-	go func() { _ = server.Serve(n) }() // until the server is closed
+	go func() { _ = server.Serve(n) }() // Serve returns when the server is closed
 	synctest.Wait()
 	return server
 }

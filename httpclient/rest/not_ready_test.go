@@ -40,7 +40,7 @@ func TestClientWaitsUntilDiscordIsReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, path := range []string{clientSearch, "/interactions/1/abc/callback"} { // the second has no limit of its own
+			for _, path := range []string{clientSearch, "/interactions/1/abc/callback"} { // no limit applies to the second
 				synctest.Test(t, func(t *testing.T) {
 					below := replies(reply(http.StatusAccepted, clientJSON, c.body), reply(http.StatusAccepted, clientJSON, c.body),
 						reply(http.StatusOK, clientJSON, `{"total_results":7}`))

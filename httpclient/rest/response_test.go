@@ -188,7 +188,7 @@ func TestClientRefusesAnOutBeforeAnythingIsSent(t *testing.T) {
 	assert.Empty(t, below.sent())
 }
 
-// If the caller asks for an encoding, the client must decode errors all the same.
+// The client must decode errors even if the caller has asked for an encoding.
 func TestAClientReadsEncodedErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		encoded := func(status int, text string) func() *http.Response {
