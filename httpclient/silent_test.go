@@ -17,9 +17,9 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// deaf makes sources of bodies that stop giving bytes, and whose Close does not end a waiting Read. Package http gives
-// an io.Reader without a Close one that does nothing; Close of a server's request body waits for a Read. All waits end
-// with the test.
+// deaf makes sources of bodies that stop giving bytes, and whose Close does not end a waiting Read. There are two such
+// kinds: if an io.Reader has no Close, package http adds one that does nothing; and Close of a server's request body
+// waits for a Read. All waits end with the test.
 type deaf struct{ end chan struct{} }
 
 func newDeaf(t *testing.T) *deaf {

@@ -158,8 +158,8 @@ func TestRefusalWithoutAnyLimitIsToldOnce(t *testing.T) {
 	}, discordtest.Unlimited(create), discordtest.Refuse(create, discordtest.User, time.Minute).Nth(1))
 }
 
-// On a connection that was used before, net/http would repeat a request that is cut off. The client would then see no
-// error.
+// The server's client opens a connection for each request. On a reused connection, net/http would repeat a request that
+// is cut off, and the test would see no error.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {

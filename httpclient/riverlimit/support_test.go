@@ -134,7 +134,7 @@ func count(t *testing.T, pool *pgxpool.Pool, query string) (n int) {
 	return n
 }
 
-// waitFor waits until a query selects want. longest is no measure: it only ends a test that would never end.
+// waitFor waits until a query selects want. longest only ends a test that would otherwise never end.
 func waitFor(t *testing.T, pool *pgxpool.Pool, want int, query string, longest time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); ; time.Sleep(50 * time.Millisecond) {
