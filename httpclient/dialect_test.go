@@ -19,8 +19,8 @@ import (
 
 const other = "https://api.example"
 
-// speakBusy is a dialect in which every response with "Busy: true", and a 403 with the body "busy", refuses for 10 s. A
-// 429 does not.
+// speakBusy is a dialect. A response with "Busy: true" or a 403 with the body "busy" refuses for 10 s; a 429 does not
+// refuse.
 func speakBusy(status int, header http.Header, body []byte) ratelimits.Response {
 	r := ratelimits.Response{Status: status}
 	if header.Get("Busy") == "true" || status == http.StatusForbidden && string(body) == "busy" {
@@ -29,7 +29,7 @@ func speakBusy(status int, header http.Header, body []byte) ratelimits.Response 
 	return r
 }
 
-// withOther limits the server api.example, which speaks a dialect.
+// withOther limits the server api.example with this dialect, and discord.example without one.
 func withOther(dialect httpclient.Dialect) []httpclient.Option {
 	return []httpclient.Option{
 		httpclient.WithHosts(func(host string) (string, bool) {
@@ -44,17 +44,17 @@ func TestADialectDecidesWhatIsARefusal(t *testing.T) {
 	success := answer(http.StatusOK, "{}")
 	for name, c := range map[string]struct {
 		answer func(*http.Request) (*http.Response, error)
-		status int // of the response that the caller gets
+		status int // status of the response that the caller gets
 		body   string
 		waits  bool
 	}{
-		"by its headers":       {answer(http.StatusTeapot, "wait", "Busy: true"), http.StatusOK, "{}", true},
-		"a success":            {answer(http.StatusOK, "wait", "Busy: true"), http.StatusOK, "{}", true},
-		"a temporary error":    {answer(http.StatusBadGateway, "wait", "Busy: true"), http.StatusOK, "{}", true},
-		"by its body":          {answer(http.StatusForbidden, "busy"), http.StatusOK, "{}", true},
-		"another 403":          {answer(http.StatusForbidden, "no"), http.StatusForbidden, "no", false},
-		"a 429 that is none":   {answer(http.StatusTooManyRequests, "busy"), http.StatusTooManyRequests, "busy", false},
-		"by a body of another": {answer(http.StatusNotFound, "busy"), http.StatusNotFound, "busy", false},
+		"by its headers":               {answer(http.StatusTeapot, "wait", "Busy: true"), http.StatusOK, "{}", true},
+		"a success":                    {answer(http.StatusOK, "wait", "Busy: true"), http.StatusOK, "{}", true},
+		"a temporary error":            {answer(http.StatusBadGateway, "wait", "Busy: true"), http.StatusOK, "{}", true},
+		"by its body":                  {answer(http.StatusForbidden, "busy"), http.StatusOK, "{}", true},
+		"another 403":                  {answer(http.StatusForbidden, "no"), http.StatusForbidden, "no", false},
+		"a 429 that is no refusal":     {answer(http.StatusTooManyRequests, "busy"), http.StatusTooManyRequests, "busy", false},
+		"the body with another status": {answer(http.StatusNotFound, "busy"), http.StatusNotFound, "busy", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -26,10 +26,22 @@ func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 		options []httpclient.Option
 		want    []string
 	}{
-		"max rate limit and manager": {[]httpclient.Option{httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter(manager)}, []string{"WithMaxRateLimit", "WithLimiter"}},
-		"manager and buckets":        {[]httpclient.Option{httpclient.WithLimiter(manager), httpclient.WithBuckets(buckets.WithOrdered())}, []string{"WithBuckets", "WithLimiter"}},
-		"max rate limit and limiter": {[]httpclient.Option{httpclient.WithMaxRateLimit(0), httpclient.WithLimiter(buckets.Unlimited{})}, []string{"WithMaxRateLimit", "WithLimiter"}},
-		"buckets and limiter":        {[]httpclient.Option{httpclient.WithBuckets(nil), httpclient.WithLimiter(manager)}, []string{"WithBuckets", "WithLimiter"}},
+		"max rate limit and manager": {
+			[]httpclient.Option{httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter(manager)},
+			[]string{"WithMaxRateLimit", "WithLimiter"},
+		},
+		"manager and buckets": {
+			[]httpclient.Option{httpclient.WithLimiter(manager), httpclient.WithBuckets(buckets.WithOrdered())},
+			[]string{"WithBuckets", "WithLimiter"},
+		},
+		"max rate limit and limiter": {
+			[]httpclient.Option{httpclient.WithMaxRateLimit(0), httpclient.WithLimiter(buckets.Unlimited{})},
+			[]string{"WithMaxRateLimit", "WithLimiter"},
+		},
+		"buckets and limiter": {
+			[]httpclient.Option{httpclient.WithBuckets(nil), httpclient.WithLimiter(manager)},
+			[]string{"WithBuckets", "WithLimiter"},
+		},
 		"a limit of nothing": {
 			[]httpclient.Option{httpclient.WithBuckets(buckets.WithLimit(buckets.ForAll(), 0, time.Second))},
 			[]string{"WithLimit(all requests 0 per 1s): a limit of 0: expected 1"},
@@ -74,7 +86,8 @@ func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 	}
 }
 
-// With every option at every extreme a request whose first attempt fails ends, in time, with an answer or a reason.
+// Every option has an extreme value, and the first attempt of the request fails. The request must end in time, with a
+// response or an error that says why.
 func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	t.Parallel()
 	options := map[string]httpclient.Option{

@@ -90,7 +90,7 @@ func TestDialectsReadWhatHasNoHeader(t *testing.T) {
 	}
 }
 
-// gitHub is a server with GitHub's headers that counts the resources search and core.
+// gitHub is a server with GitHub's headers. It counts the resource search apart from the resource core.
 func gitHub(quota discordsim.Quota) *server {
 	return &server{
 		quotas: []discordsim.Quota{quota},
@@ -143,12 +143,12 @@ func TestGitHubWindowThatOthersHaveUsedUp(t *testing.T) {
 		getMany(t, other, 30, 1)
 		transport, start := newTransport(t, s, dialects.GitHub), time.Now()
 		getMany(t, transport, 30, 1)
-		assert.Equal(t, 1, s.refused, "the first request finds it out")
+		assert.Equal(t, 1, s.refused, "only the first request may be refused")
 		assert.Less(t, time.Since(start), 13*time.Second)
 	})
 }
 
-// intercept lets a function answer some requests in place of the server below.
+// intercept lets a function answer some requests instead of the server below.
 type intercept struct {
 	below    *server
 	answers  func(path string) (status int, body, retryAfter string)
@@ -200,7 +200,7 @@ func TestGitHubSecondaryLimitsHoldTheCredential(t *testing.T) {
 				go func() {
 					defer close(refused)
 					status, _ := get(t, transport, "/items")
-					assert.Equal(t, http.StatusOK, status, "it is sent again")
+					assert.Equal(t, http.StatusOK, status, "the refused request is sent again")
 				}()
 				time.Sleep(2 * trip)
 				status, _ := get(t, transport, "/search/issues")
@@ -220,7 +220,7 @@ func TestGitHubPermissionErrorsAreReturnedAtOnce(t *testing.T) {
 		i := &intercept{below: gitHub(discordsim.Fixed(3, time.Hour))}
 		i.answers = func(string) (int, string, string) { return http.StatusForbidden, forbidden, "" }
 		transport, start := newTransport(t, i, dialects.GitHub), time.Now()
-		for range 3 { // after the last one nothing remains
+		for range 3 { // the last one uses up the limit
 			status, body := get(t, transport, "/items")
 			assert.Equal(t, http.StatusForbidden, status)
 			assert.Equal(t, forbidden, body)

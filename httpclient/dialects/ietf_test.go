@@ -31,7 +31,7 @@ func TestIETFReadsAllVersionsOfTheDraft(t *testing.T) {
 	none := limit{}
 	for name, c := range map[string]struct {
 		policies, limits string
-		older            string // RateLimit-Limit; 3 remain, and the reset is in 2 s
+		older            string // the value of RateLimit-Limit; 3 requests remain, and the reset comes in 2 s
 		want             limit
 	}{
 		"one policy":               {one, `"a";r=20;t=12`, "", limit{`"a"`, 100, 20, 13, 2}},
@@ -86,7 +86,7 @@ func TestIETFWaitsAsA429Says(t *testing.T) {
 	}, r)
 	policy["Ratelimit"] = limit
 	r = dialects.IETF(http.StatusTooManyRequests, policy, nil)
-	assert.Equal(t, 13*time.Second, r.RetryAfter, "until the reset")
+	assert.Equal(t, 13*time.Second, r.RetryAfter, "the wait lasts until the reset")
 	assert.True(t, r.HasRetryAfter)
 	assert.Equal(t, ratelimits.ClassUser, r.Class)
 	policy["Retry-After"] = []string{"20"}
@@ -96,7 +96,7 @@ func TestIETFWaitsAsA429Says(t *testing.T) {
 	assert.Equal(t, 20*time.Second, r.RetryAfter)
 }
 
-// speakIETF is a server that speaks the present version of the draft. round rounds the seconds until a reset.
+// speakIETF returns a server that sends the headers of the current draft. round rounds the seconds until a reset.
 func speakIETF(round func(float64) float64, quotas ...discordsim.Quota) *server {
 	return &server{quotas: quotas, answer: func(states []discordsim.State, isFull bool, header http.Header) (int, string) {
 		wait := time.Duration(0)
@@ -113,7 +113,7 @@ func speakIETF(round func(float64) float64, quotas ...discordsim.Quota) *server 
 	}}
 }
 
-// share returns the ideal time for the requests as a share of the time that they take.
+// share sends the requests, and returns the ideal time for them divided by the time that they took.
 func share(t *testing.T, s *server, requests, paths int) float64 {
 	t.Helper()
 	ideal := s.ideal(requests)
@@ -134,7 +134,7 @@ func TestIETFServersRefuseNothing(t *testing.T) {
 						s := speakIETF(round, quota)
 						reached := share(t, s, 60, paths)
 						assert.Zero(t, s.refused, "refused")
-						least := 0.8 // a window may be lost until the kind of the limit is known
+						least := 0.8 // the client may waste a window before it knows the kind of the limit
 						if paths == 1 && quota.Kind != discordsim.KindLeaky {
 							least = 0.95
 						}
@@ -151,7 +151,7 @@ func TestIETFServersWithTwoPolicies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		longer discordsim.Quota
-		least  float64 // share of the ideal
+		least  float64 // least share of the ideal speed
 	}{
 		{discordsim.Fixed(25, 10*time.Second), 0.65}, {discordsim.Fixed(100, time.Minute), 0.9},
 		{discordsim.Fixed(1000, time.Hour), 0.95},
@@ -172,7 +172,7 @@ func TestIETFServersWithTwoPolicies(t *testing.T) {
 	}
 }
 
-// TestIETFServersWithRandomPolicies shows what the comment of dialects.IETF says of speed and refusals.
+// TestIETFServersWithRandomPolicies asserts what the comment of dialects.IETF says about speed and refusals.
 func TestIETFServersWithRandomPolicies(t *testing.T) {
 	t.Parallel()
 	const worlds = 100

@@ -19,12 +19,12 @@ import (
 
 const trip = 40 * time.Millisecond
 
-// server is an API that counts each request against all its quotas, and speaks a dialect.
+// server is an API that counts each request against all its quotas and answers in a dialect.
 type server struct {
 	quotas   []discordsim.Quota
 	answer   func(states []discordsim.State, isFull bool, header http.Header) (status int, body string)
 	undated  bool                     // responses have no Date
-	resource func(path string) string // names the counters of a path; nil: all paths have the same
+	resource func(path string) string // names the counters for a path; nil: one set of counters for all paths
 
 	mu      sync.Mutex
 	counted map[string][]discordsim.Counter
@@ -83,7 +83,7 @@ func (s *server) counters() (counters []discordsim.Counter) {
 	return counters
 }
 
-// take counts a request in all counters, or in none if one of them is full.
+// take counts a request in all counters, or in none if one of them is full. It reports whether it counted the request.
 func take(now time.Time, counters []discordsim.Counter) bool {
 	for _, c := range counters {
 		if c.State(now).Remaining == 0 {
@@ -96,7 +96,7 @@ func take(now time.Time, counters []discordsim.Counter) bool {
 	return true
 }
 
-// ideal returns how long n requests take a client that knows the state of the server.
+// ideal returns how long n requests take a client that knows all counters of the server.
 func (s *server) ideal(n int) time.Duration {
 	start := time.Now()
 	counters, now := s.counters(), start
@@ -114,7 +114,7 @@ func (s *server) ideal(n int) time.Duration {
 	return now.Sub(start) + trip
 }
 
-// newTransport returns a transport for requests to api.example.
+// newTransport returns a transport that limits api.example with this dialect.
 func newTransport(t *testing.T, base http.RoundTripper, dialect httpclient.Dialect) *httpclient.Transport {
 	t.Helper()
 	transport := httpclient.NewTransport(
@@ -126,7 +126,7 @@ func newTransport(t *testing.T, base http.RoundTripper, dialect httpclient.Diale
 	return transport
 }
 
-// get sends a request and returns the response, whose body has been read.
+// get sends a request, reads the response, and returns its status and body.
 func get(t *testing.T, transport http.RoundTripper, path string) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodGet, "https://api.example"+path, nil)
@@ -142,7 +142,7 @@ func get(t *testing.T, transport http.RoundTripper, path string) (status int, bo
 	return response.StatusCode, string(content)
 }
 
-// getMany sends n requests from 10 goroutines to several paths of different routes, and returns how long that takes.
+// getMany sends n requests from 10 goroutines to several paths, each of another route, and returns how long they take.
 func getMany(t *testing.T, transport http.RoundTripper, n, paths int) time.Duration {
 	t.Helper()
 	start, next := time.Now(), make(chan string)
