@@ -35,8 +35,8 @@ func (e *evidence) mayBeNext() bool {
 }
 
 // suspectedPeriods is for how many periods KindNext is preferred to KindFixed after an event that no other kind
-// explains. Another client or a mistake of the server may also have caused the event. The preference costs part of a
-// round trip each period.
+// explains. Another client or a mistake of the server may also have caused the event. While the window
+// prefers KindNext, each period takes part of a round trip longer.
 const suspectedPeriods = 64
 
 // suspect records an event that fits KindNext and seems to fit no other kind.

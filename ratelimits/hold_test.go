@@ -260,7 +260,7 @@ func TestWaitsGrowWhileALimitRefusesAgainAndAgain(t *testing.T) {
 	assert.Zero(t, r.Again(3*time.Hour, false))
 }
 
-// Another client uses up the limit for half of every second. The grown waits must not stay in step with it.
+// Another client uses up the limit for half of every second. The grown waits must not stay in step with that client.
 func TestGrownWaitsKeepNoStepWithOthers(t *testing.T) {
 	t.Parallel()
 	var r ratelimits.Refusals

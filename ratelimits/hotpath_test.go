@@ -62,7 +62,7 @@ var parsings = []struct {
 	{"without limits", http.StatusOK, headerWithoutLimits(), nil},
 }
 
-var parsed ratelimits.Response // prevents that the compiler removes the calls
+var parsed ratelimits.Response // keeps the compiler from removing the calls
 
 func BenchmarkParseResponse(b *testing.B) {
 	for _, c := range parsings {

@@ -106,7 +106,7 @@ func TestContradictedKindForgetsNothing(t *testing.T) {
 	b.Report(1050*ms, p, ok(5, 0, 300*ms)) // no sliding log can answer this
 	assert.Equal(t, ratelimits.KindUnproven, b.Kind())
 	b.left(1050*ms, 0)
-	b.closedUntil(1050*ms, 1350*ms+rounding) // resets before that of this answer have been lifted to it
+	b.closedUntil(1050*ms, 1350*ms+rounding) // earlier resets have been raised to that of this answer
 }
 
 func TestAfterARefusalASlidingBucketLetsOneGoAndThenReachesItsFullRate(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 )
 
 // The reset that a response names is the earliest time at which a bucket opens: some of Discord's buckets open up to
-// 0.4 s later (measured in autumn 2026). Only a 429 shows that. From such a 429 a Window measures how much later
+// 0.4 s later (measured in autumn 2026). Only a 429 shows how late. From such a 429 a Window measures how much later
 // requests have to leave, and keeps the largest measurement. After some periods it tries the announced reset again,
 // with one request alone. Each refused try doubles the number of periods until the next try.
 

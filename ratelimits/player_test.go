@@ -178,11 +178,11 @@ func (s *Stage) Wait() {
 	case len(s.flying) > 0 && (!can || s.flying[0].at <= at):
 		s.step()
 	case can:
-		require.Greater(s.T, at, s.Now, "the window said now, but gave nothing:\n%s", s.story())
-		require.Less(s.T, at, s.Now+25*time.Hour, "stopped for ever:\n%s", s.story())
+		require.Greater(s.T, at, s.Now, "Next named the present time, but Take failed:\n%s", s.story())
+		require.Less(s.T, at, s.Now+25*time.Hour, "the window does not open within 25 hours:\n%s", s.story())
 		s.Now = at
 	default:
-		require.Fail(s.T, "nothing is under way, and the window waits for ever", s.story())
+		require.Fail(s.T, "no request is in flight, and the window waits for an outcome", s.story())
 	}
 }
 

@@ -152,7 +152,7 @@ func TestResetIsWhenEverythingHasCertainlyComeBack(t *testing.T) {
 	b.Report(300*ms, b.send(100*ms), ok(5, 4, second))
 	assert.Equal(t, 1300*ms+rounding, b.Reset())
 	b.left(b.Reset(), 5)
-	assert.LessOrEqual(t, b.Reset(), 1300*ms+rounding, "in the past")
+	assert.LessOrEqual(t, b.Reset(), 1300*ms+rounding, "the reset may lie in the past")
 	b.Hold(2*second, 5*second)
 	assert.Equal(t, 7*second, b.Reset())
 

@@ -58,7 +58,7 @@ func TestStateWithoutLimitOrOfAWindowThatIsOverLetsGo(t *testing.T) {
 	b := newBucket(t)
 	b.Unlimit()
 	from(t, 0, b.State(0)).many(0, 2)
-	over := ratelimits.State{Limit: 1, Used: 1, Period: second} // the used place has become free since
+	over := ratelimits.State{Limit: 1, Used: 1, Period: second} // Reset is 0: the used place is free again
 	from(t, 0, over).burst(0, 1)
 }
 

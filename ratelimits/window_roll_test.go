@@ -113,7 +113,7 @@ func TestAnswerMayShowThatAWindowClosedEarlierThanWasCertain(t *testing.T) {
 	b := newBucket(t)
 	b.Report(400*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.4 s
 	b.Report(500*ms, b.send(400*ms), ok(5, 3, 650*ms))
-	require.Equal(t, ratelimits.KindFixed, b.Kind()) // between 1.05 and 1.15 s
+	require.Equal(t, ratelimits.KindFixed, b.Kind()) // closes between 1.05 and 1.15 s
 	b.exchange(1100*ms, ok(5, 4, second))            // this request was the first of a new window
 	assert.Equal(t, ratelimits.KindFixed, b.Kind())
 	b.left(1100*ms, 4)

@@ -245,5 +245,5 @@ func TestSlowAnswerDoesNotDelayTheEndThatIsKnown(t *testing.T) {
 	b.Report(300*ms, b.send(0), ok(2, 1, second)) // closes between 1.0 and 1.3 s
 	b.Report(310*ms, b.send(300*ms), ok(2, 0, 740*ms))
 	require.Equal(t, ratelimits.KindFixed, b.Kind())
-	b.closedUntil(310*ms, 1050*ms+rounding) // between 1.04 and 1.05 s
+	b.closedUntil(310*ms, 1050*ms+rounding) // it closes between 1.04 and 1.05 s
 }

@@ -12,9 +12,9 @@ type Rounding int
 const (
 	// RoundUp never names a time that is too early.
 	RoundUp Rounding = iota
-	// RoundNearest may be half a millisecond early.
+	// RoundNearest may name a time that is half a millisecond too early.
 	RoundNearest
-	// RoundDown may be a millisecond early.
+	// RoundDown may name a time that is a millisecond too early.
 	RoundDown
 )
 

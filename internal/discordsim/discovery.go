@@ -118,7 +118,7 @@ func (r reply) lose() {
 	}
 }
 
-// knows reports whether answers that the client had read by heard named the counters of a request.
+// knows reports whether answers that the client had read by the time heard named the counters of a request.
 func (d *discovery) knows(x *exchange, heard time.Time) bool {
 	n := d.named[x.counters]
 	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) && !d.elsewhere(x, heard)
@@ -146,7 +146,7 @@ func (d *discovery) refused(by *gate, heard time.Time) bool {
 }
 
 // foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted. The
-// client had read what was delivered by heard.
+// client had read what was delivered by the time heard.
 //
 // A client that could not know is still blamed for a request that no bucket allows. That is a second request before the
 // first of all has been answered, or one more than the limit that other answers have named. If all answers were errors

@@ -83,10 +83,10 @@
 // # A limit that opens later than announced
 //
 // Headers announce the earliest time at which a bucket with a [Lateness] opens. Nothing announces a lateness of the
-// global limit; its announced opening is a period after the client's own requests. A refusal is one by lateness if
-// three conditions hold. The client's own requests fill the limit. The request was sent after the announced opening, or
-// another own request was counted after it while the limit was still late. And a punctual limit would have had room for
-// the request and for all others that were refused at the same opening.
+// global limit; its announced opening is a period after the client's own requests. Lateness is the cause of a refusal
+// if three conditions hold. The client's own requests fill the limit. The request was sent after the announced opening,
+// or another own request was counted after it while the limit was still late. And a punctual limit would have had room
+// for the request and for all others that were refused at the same opening.
 //
 // If no answer has announced a time longer than the lateness, another client may have taken the place, so the refusal
 // is unavoidable. Otherwise it is excused in two cases:

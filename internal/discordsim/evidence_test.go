@@ -106,7 +106,7 @@ type windowBeliever struct {
 	over       time.Time   // end of that window
 	places     []time.Time // when the answers to accepted requests were read
 	hold       time.Time   // end of the wait after a 429
-	oneAtATime bool        // since the latest 429
+	oneAtATime bool        // after a 429, in the next batch
 }
 
 // room waits until at least one request may be sent, and returns how many to send.

@@ -36,7 +36,8 @@ type lesson struct {
 	gate    *gate
 	rule    *ruleState // the rule whose bucket is described; nil for the hold of a 429
 	honesty honesty
-	// left is how many more requests are possible until wait is over. taken is how many places were taken by then.
+	// left is how many more requests are possible until wait is over. taken counts the requests that had taken a place
+	// when the answer was made.
 	left, taken int
 	wait        time.Duration
 	ends        bool // wait is the time until a window ends, even if it is 0 because the window is late

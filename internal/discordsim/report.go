@@ -33,7 +33,8 @@ func (b *ByClass) add(class Class) {
 type Tally struct {
 	// Accepted counts requests that all limits accepted and that were answered as the rule says.
 	Accepted int
-	// Failed counts requests that all limits accepted and a fault answered with status 400 or more, or not at all.
+	// Failed counts requests that all limits accepted, but that a fault answered with status 400 or more, or did not
+	// answer.
 	Failed int
 	// Refused counts requests that a limit refused. Avoidable and Excused are parts of Refused; the rest was
 	// unavoidable.

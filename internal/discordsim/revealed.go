@@ -39,7 +39,7 @@ func (r *revealed) show(late time.Duration, at time.Time) {
 	}
 }
 
-// largest returns the largest lateness that the client had read by heard.
+// largest returns the largest lateness that the client had read by the time heard.
 func (r *revealed) largest(heard time.Time) (late time.Duration) {
 	for _, s := range r.shown {
 		if !s.at.After(heard) {

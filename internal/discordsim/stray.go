@@ -18,8 +18,8 @@ type stray struct {
 const maxStrays = 64
 
 // stray returns the stray that a counted request is. It returns nil if the client knew where the request would be
-// counted, or could not expect any bucket: until an answer to an operation names a bucket, its requests may belong to
-// any.
+// counted, or had no reason to expect any bucket: until an answer to an operation names a bucket, its requests may
+// belong to any.
 func (w *World) stray(x *exchange) *stray {
 	d, sent := x.discovery, x.call.Request.SentAt
 	if d.knows(x, sent) || !x.unpredictable && (d.heard.IsZero() || d.heard.After(sent)) {
