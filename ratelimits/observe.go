@@ -119,7 +119,7 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 	reset := c.reset
 	switch by, _ := w.Late(); {
 	case n == 0 || anew || w.evidence.others:
-	case by > 0 && !w.evidence.windows(): // our own, which seemed to have expired: the bucket opens even later
+	case by > 0 && !w.evidence.windows(): // our requests seemed to have expired: the bucket opens even later
 		reset = interval{w.openedFrom(), c.received}
 	default:
 		w.evidence.others = true
