@@ -56,7 +56,7 @@ func TestBackoffDoublesUpToItsMaximum(t *testing.T) {
 		break
 	}
 
-	steep := newBackoff(t, 1e300, time.Hour, 0) // its powers are infinite soon
+	steep := newBackoff(t, 1e300, time.Hour, 0) // its powers soon overflow
 	assert.Equal(t, time.Second, steep.Next())
 	for range 5 {
 		assert.Equal(t, time.Hour, steep.Next())
@@ -76,7 +76,7 @@ func TestJitterShiftsEachDelayByAtMostItself(t *testing.T) {
 	}
 	assert.True(t, different)
 
-	jittered.random = func() float64 { return 0 } // the greatest shift to the front
+	jittered.random = func() float64 { return 0 } // the largest negative shift
 	jittered.Reset()
 	jittered.jitter = time.Minute
 	assert.Equal(t, time.Duration(0), jittered.Next(), "never negative")

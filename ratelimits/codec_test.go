@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything is a window in which no field is zero, by a clock that started long ago.
+// everything is a window in which no field is zero, on a clock whose origin lies 50 years in the past.
 func everything() Window {
 	const origin = 50 * 365 * 24 * time.Hour
 	at := origin
@@ -52,7 +52,7 @@ func everything() Window {
 	return w
 }
 
-// plain is what a window consists of, whatever its lists are kept in.
+// plain returns a window that equals every window with the same content, however its lists are stored.
 func plain(w *Window) Window {
 	p := *w
 	p.ledger = p.ledger.plain()
@@ -64,7 +64,7 @@ func plain(w *Window) Window {
 	return p
 }
 
-// notInLists are the fields of a plain ledger that are not used.
+// notInLists matches fields of a plain ledger that are not used.
 var notInLists = regexp.MustCompile(`\.(ledger|passed)\.(first|many\.gone)\b`)
 
 func (l *ledger) plain() ledger {
@@ -89,7 +89,7 @@ func leaves(v reflect.Value, name string, f func(string, reflect.Value)) {
 	}
 }
 
-// A field that is forgotten here, or by Append, is found.
+// The test fails if everything or Append omits a field.
 func TestEveryFieldOfAWindowTravels(t *testing.T) {
 	t.Parallel()
 	w := everything()
@@ -129,7 +129,7 @@ func TestZeroWindowAndPermitAreFewBytes(t *testing.T) {
 	assert.Equal(t, Permit{}, permit)
 }
 
-// By the clock of a server, in nanoseconds since 1970, in the middle of a window of which two requests are charged.
+// A window with two charged requests, by the server's clock (nanoseconds since 1970), must be short when written.
 func TestWindowIsSmallOnTheServer(t *testing.T) {
 	t.Parallel()
 	var w Window
@@ -193,7 +193,7 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 		_, _, err := DecodeWindow(w.Append(nil))
 		assert.ErrorIs(t, err, ErrFormat, name)
 	}
-	more := new(Window).Append(nil) // it says that more follows than there is room for in a window
+	more := new(Window).Append(nil) // its last group will claim more values than a window has
 	more[len(more)-1] |= 1 << 7     // the last group has fewer than eight values
 	_, _, err := DecodeWindow(append(more, 1))
 	assert.ErrorIs(t, err, ErrFormat)
@@ -203,11 +203,11 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 	assert.ErrorIs(t, err, ErrFormat)
 }
 
-// A list that claims to be long does not take memory before it is there.
+// A list that claims to be long must not allocate memory before its elements are read.
 func TestLongListIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e := newWriter(nil, windowFormat, 0)
-	for range 20 { // what is before the ledger
+	for range 20 { // the values before the ledger
 		e.value(0)
 	}
 	e.value(1 << 40)
@@ -224,7 +224,7 @@ func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
 	assert.Equal(t, p, p.SentAt(time.Millisecond))
 }
 
-// A state that somebody else has written lets nothing wait for more than a day: neither may its lateness.
+// A window that another process has written may not wait for more than a day, whatever lateness it has.
 func TestResumedLatenessHoldsNothingForLongerThanADay(t *testing.T) {
 	t.Parallel()
 	var w Window
@@ -239,8 +239,8 @@ func TestResumedLatenessHoldsNothingForLongerThanADay(t *testing.T) {
 	assert.LessOrEqual(t, at-now, LongestTrust)
 }
 
-// FuzzDecodeWindow looks for data that makes a window which cannot be used, or which is another one after it was
-// written again.
+// FuzzDecodeWindow looks for data that is decoded to an unusable window, or to a window that changes when it is written
+// and read again.
 func FuzzDecodeWindow(f *testing.F) {
 	full, zero := everything(), Window{}
 	f.Add(full.Append(nil))

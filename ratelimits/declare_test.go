@@ -10,14 +10,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// declared is a new window of a declared limit. Responses say nothing of it.
+// declared is a new window of a declared limit. Responses say nothing about its state.
 func declared(t *testing.T, limit int, period time.Duration) *bucket {
 	b := &bucket{t: t}
 	b.Declare(limit, period)
 	return b
 }
 
-// overAt lets requests be over at those times.
+// overAt sends requests that are over at the given times.
 func (b *bucket) overAt(at ...time.Duration) {
 	b.t.Helper()
 	for _, now := range at {
@@ -45,7 +45,8 @@ func TestRefusedRequestDoesNotCountInADeclaredLimit(t *testing.T) {
 	b.burst(0, 2)
 }
 
-// Nothing is learnt by a request, so none goes first: neither after a hold, nor for what the window was before.
+// The outcome of a request teaches nothing about a declared limit. So no request is sent first, neither after a hold
+// nor because of the window's earlier state.
 func TestNothingGoesFirstAfterTheHoldOfADeclaredLimit(t *testing.T) {
 	t.Parallel()
 	b := declared(t, 3, time.Minute)
@@ -82,7 +83,7 @@ func TestWhatAnotherWindowKnowsOfADeclaredLimitIsCharged(t *testing.T) {
 				b.overAt(c.here...)
 				other.overAt(c.there...)
 				b.Remember(10*s, &other.Window, c.until)
-				b.Return(10*s, b.Adopt(10*s, 10*s)) // which forgets nothing
+				b.Return(10*s, b.Adopt(10*s, 10*s)) // must not remove a charge
 				b.burst(at, c.room[i])
 			}
 		})
@@ -97,7 +98,7 @@ func TestWhatAnotherWindowKnowsOfADeclaredLimitIsCharged(t *testing.T) {
 	})
 }
 
-// There is room for as many as were declared, at least one.
+// A declared limit and its period are bounded: the limit is at least one.
 func TestDeclaredLimitIsAtLeastOne(t *testing.T) {
 	t.Parallel()
 	b := declared(t, 0, 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// takeGlobal takes a slot that has to be there.
+// takeGlobal takes a slot. It fails if none is free.
 func takeGlobal(t *testing.T, g *ratelimits.Global, now time.Duration) ratelimits.Slot {
 	t.Helper()
 	slot, wait := g.Take(now)
@@ -21,23 +21,23 @@ func takeGlobal(t *testing.T, g *ratelimits.Global, now time.Duration) ratelimit
 	return slot
 }
 
-// globalWaits says that there is no slot now, and for how long.
+// globalWaits asserts that no slot is free now, and how long the wait is.
 func globalWaits(t *testing.T, g *ratelimits.Global, now, want time.Duration) {
 	t.Helper()
 	slot, wait := g.Take(now)
 	require.Equal(t, want, wait, "wait at %v", now)
-	require.Zero(t, slot, "a slot was taken all the same")
+	require.Zero(t, slot, "no slot may be taken")
 	require.Equal(t, want, g.Wait(now))
 }
 
-// The readable part of what TestGlobalDoesWhatTheSimpleVersionDoes says of every order of events.
+// This test shows in one readable sequence what TestGlobalDoesWhatTheSimpleVersionDoes checks for random sequences.
 func TestGlobalSlotComesBackASecondAfterItsAnswer(t *testing.T) {
 	t.Parallel()
 	g := ratelimits.NewGlobal(2)
 	assert.True(t, g.Idle(0), "new")
 	early, late := takeGlobal(t, g, 0), takeGlobal(t, g, 0)
 	assert.False(t, g.Idle(0), "in flight")
-	globalWaits(t, g, 0, 2*second) // for no longer than that, whatever becomes of them
+	globalWaits(t, g, 0, 2*second) // at most that long, whatever the outcomes are
 	g.Report(300*ms, late)
 	g.Report(100*ms, early)
 	globalWaits(t, g, 200*ms, 900*ms)
@@ -47,13 +47,12 @@ func TestGlobalSlotComesBackASecondAfterItsAnswer(t *testing.T) {
 	forced := g.Force(1100 * ms)
 	globalWaits(t, g, 1100*ms, 200*ms)
 	g.Lost(forced)
-	assert.Equal(t, 2*second, g.Busy(1100*ms), "it may still be on its way")
+	assert.Equal(t, 2*second, g.Busy(1100*ms), "the lost request may still be under way")
 	assert.Zero(t, g.Busy(3100*ms))
 	assert.True(t, g.Idle(3100*ms))
 }
 
-// simpleGlobal is ratelimits.Global as it would be, did its speed not matter: every slot by itself, looked at each
-// time.
+// simpleGlobal is a simple and slow version of ratelimits.Global: it looks at every slot each time.
 type simpleGlobal struct {
 	limit int
 	slots []*simpleSlot
@@ -65,7 +64,7 @@ type simpleSlot struct {
 	sent       time.Duration
 	over       bool // its outcome is known
 	answered   time.Duration
-	isAnswered bool // in time
+	isAnswered bool // the answer came early enough to decide when the slot is free
 }
 
 func (s *simpleGlobal) credit() time.Duration {
@@ -82,7 +81,7 @@ func (s *simpleGlobal) back(slot *simpleSlot) time.Duration {
 	return slot.sent + 2*second
 }
 
-// wait also forgets what has come back.
+// wait returns the wait for a slot. It also removes slots that are free again.
 func (s *simpleGlobal) wait(now time.Duration) time.Duration {
 	s.slots = slices.DeleteFunc(s.slots, func(slot *simpleSlot) bool { return s.back(slot) <= now })
 	if len(s.slots) < s.limit {
@@ -113,7 +112,7 @@ func TestGlobalDoesWhatTheSimpleVersionDoes(t *testing.T) {
 		limit := rapid.IntRange(1, 6).Draw(t, "limit")
 		g, simple := ratelimits.NewGlobal(limit), &simpleGlobal{limit: limit}
 		now := second
-		for range rapid.IntRange(0, 150).Draw(t, "trips") { // that it knows already
+		for range rapid.IntRange(0, 150).Draw(t, "trips") { // round trips that the limit has measured before
 			slot := g.Force(now)
 			simple.slots = append(simple.slots, &simpleSlot{slot: slot, sent: now})
 			trip := time.Duration(rapid.IntRange(20, 40).Draw(t, "trip")) * ms
@@ -146,8 +145,8 @@ func TestGlobalDoesWhatTheSimpleVersionDoes(t *testing.T) {
 				if len(all) == 0 {
 					continue
 				}
-				slot := rapid.SampledFrom(all).Draw(t, "slot") // it may be given back for the second time
-				g.Return(ratelimits.Slot{})                    // no slot
+				slot := rapid.SampledFrom(all).Draw(t, "slot") // it may be returned twice
+				g.Return(ratelimits.Slot{})                    // belongs to no request
 				simple.wait(now)
 				switch g.Wait(now); rapid.IntRange(0, 6).Draw(t, "outcome") {
 				case 0:
@@ -169,7 +168,7 @@ func TestGlobalDoesWhatTheSimpleVersionDoes(t *testing.T) {
 	})
 }
 
-// Whoever sets a limit that nobody reaches pays for what is used of it.
+// A very high limit must not cost memory: only used slots do.
 func TestGlobalLimitCanBeAsHighAsANumberIs(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1 << 30, 1 << 40, math.MaxInt} {
@@ -193,7 +192,7 @@ func TestGlobalHoldIsOnlyEverExtended(t *testing.T) {
 	g.Hold(1*second, 0)
 	g.Hold(1*second, -second)
 	globalWaits(t, g, 2*second, 8*second)
-	require.NotZero(t, g.Force(2*second), "what is sent in any case takes a slot through the hold")
+	require.NotZero(t, g.Force(2*second), "a forced request takes a slot during a hold")
 	g.Hold(2*second, 20*second)
 	assert.Equal(t, 20*second, g.HoldWait(2*second))
 	globalWaits(t, g, 21*second, 1*second)
@@ -204,7 +203,7 @@ func TestGlobalHoldIsOnlyEverExtended(t *testing.T) {
 	for _, hold := range []time.Duration{100 * 365 * 24 * time.Hour, math.MaxInt64} {
 		g := ratelimits.NewGlobal(1)
 		g.Hold(second, hold)
-		globalWaits(t, g, second, 24*time.Hour) // no longer than a day
+		globalWaits(t, g, second, 24*time.Hour) // a hold lasts at most a day
 		takeGlobal(t, g, 24*time.Hour+second)
 	}
 }
@@ -229,8 +228,8 @@ func TestGlobalWithoutALimitOnlyHolds(t *testing.T) {
 	}
 }
 
-// pace sends requests through a global limit, each as soon as it lets one leave, and returns when the server processed
-// them, in order.
+// pace sends requests through a global limit, each as soon as it allows one. It returns the times at which the server
+// processed them, in ascending order.
 func pace(g *ratelimits.Global, requests int, travel travel) []time.Duration {
 	type answer struct {
 		at   time.Duration
@@ -262,7 +261,7 @@ func pace(g *ratelimits.Global, requests int, travel travel) []time.Duration {
 	return processed
 }
 
-// neverMoreThan says that no second has seen more requests than the limit, wherever the server lets its seconds begin.
+// neverMoreThan asserts that no second, wherever it begins, contains more requests than the limit.
 func neverMoreThan(t require.TestingT, limit int, processed []time.Duration) {
 	for i := limit; i < len(processed); i++ {
 		first, last := processed[i-limit], processed[i]
@@ -270,7 +269,7 @@ func neverMoreThan(t require.TestingT, limit int, processed []time.Duration) {
 	}
 }
 
-// slowFirst is slow trips for the first requests, as while connections are opened, and then others.
+// slowFirst makes the first n trips slow, as while connections are opened.
 func slowFirst(n int, slow, then travel) travel {
 	return func() trip {
 		if n--; n >= 0 {
@@ -284,17 +283,17 @@ func TestNoServersSecondSeesMoreThanTheGlobalLimit(t *testing.T) {
 	t.Parallel()
 	oneWay := func(there, back time.Duration) travel { return func() trip { return trip{there, back} } }
 	for name, travelOf := range map[string]func(limit int) travel{
-		"no latency":            func(int) travel { return steady(0) },
-		"20 ms":                 func(int) travel { return steady(20 * ms) },
-		"100 ms":                func(int) travel { return steady(100 * ms) },
-		"a second":              func(int) travel { return steady(second) },
-		"slow way there":        func(int) travel { return oneWay(200*ms, 5*ms) },
-		"slow way back":         func(int) travel { return oneWay(5*ms, 200*ms) },
-		"answers after ages":    func(int) travel { return oneWay(10*ms, 5*second) },
-		"jitter":                func(int) travel { return between(1, 20*ms, 60*ms) },
-		"wild jitter":           func(int) travel { return between(2, 1*ms, 600*ms) },
-		"slow while it warms":   func(limit int) travel { return slowFirst(limit, oneWay(700*ms, 100*ms), steady(50*ms)) },
-		"answers late at first": func(limit int) travel { return slowFirst(limit, oneWay(10*ms, 900*ms), steady(20*ms)) },
+		"no latency":          func(int) travel { return steady(0) },
+		"20 ms":               func(int) travel { return steady(20 * ms) },
+		"100 ms":              func(int) travel { return steady(100 * ms) },
+		"a second":            func(int) travel { return steady(second) },
+		"slow way there":      func(int) travel { return oneWay(200*ms, 5*ms) },
+		"slow way back":       func(int) travel { return oneWay(5*ms, 200*ms) },
+		"very late answers":   func(int) travel { return oneWay(10*ms, 5*second) },
+		"jitter":              func(int) travel { return between(1, 20*ms, 60*ms) },
+		"wild jitter":         func(int) travel { return between(2, 1*ms, 600*ms) },
+		"slow first requests": func(limit int) travel { return slowFirst(limit, oneWay(700*ms, 100*ms), steady(50*ms)) },
+		"slow first answers":  func(limit int) travel { return slowFirst(limit, oneWay(10*ms, 900*ms), steady(20*ms)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -305,12 +304,12 @@ func TestNoServersSecondSeesMoreThanTheGlobalLimit(t *testing.T) {
 	}
 }
 
-// Before enough round trips are known, not even the worst luck with latencies makes the server see too many.
+// Before the limit knows enough round trips, even the worst sequence of latencies must not exceed it.
 func TestGlobalPromisesNothingBeforeItKnowsTheLatency(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 12).Draw(t, "limit")
-		there := rapid.IntRange(0, 1000) // ms; what is slower than that is what patience risks
+		there := rapid.IntRange(0, 1000) // ms; after a longer way the slot may be reused too early
 		back := rapid.IntRange(0, 3000)
 		processed := pace(ratelimits.NewGlobal(limit), 2*limit, func() trip {
 			return trip{time.Duration(there.Draw(t, "there")) * ms, time.Duration(back.Draw(t, "back")) * ms}

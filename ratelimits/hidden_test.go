@@ -17,7 +17,7 @@ func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
 	for _, p := range b.many(0, 2) {
 		b.Report(100*ms, p, ok(20, 17, time.Hour))
 	}
-	for _, p := range b.many(100*ms, 5) { // three have passed, and no more do
+	for _, p := range b.many(100*ms, 5) { // the probe and two of these pass, the others are refused
 		b.Report(200*ms, p, shared(second))
 	}
 	now := 1200*ms + rounding
@@ -34,15 +34,16 @@ func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
 		b.Report(now, p, ok(20, 16, time.Hour))
 	}
 	assert.Zero(t, b.HoldWait(now))
-	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(now), "what the next one waits for")
+	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(now), "the next request waits for the hidden limit")
 	first, eighth := b.Predict(now, 0), b.Predict(now, 7)
-	assert.Greater(t, eighth, 2*first, "three at a time")
+	assert.Greater(t, eighth, 2*first, "three requests at a time pass the hidden limit")
 	at := b.opens(now)
-	assert.Equal(t, at-now, first, "it was foreseen")
-	assert.Greater(t, at, now+second, "the same again, and none more is tried so soon")
+	assert.Equal(t, at-now, first, "the wait was predicted")
+	assert.Greater(t, at, now+second, "no fourth request is tried this soon")
 }
 
-// What was refused or let through beside the request that met a hidden limit says nothing of how much it lets through.
+// Several requests in flight meet a hidden limit. The outcomes that follow the first 429 say nothing about how many
+// requests the limit accepts.
 func TestRefusalsInFlightTogetherTellOfAHiddenLimitOnce(t *testing.T) {
 	t.Parallel()
 	b := known(t, 20, time.Hour)
@@ -55,7 +56,7 @@ func TestRefusalsInFlightTogetherTellOfAHiddenLimitOnce(t *testing.T) {
 	b.Report(202*ms, together[2], shared(second))
 	now := b.opens(202 * ms)
 	b.Report(now, b.burst(now, 1)[0], ok(20, 12, time.Hour)) // the probe
-	b.burst(now, 5)                                          // six had passed before
+	b.burst(now, 5)                                          // six requests had passed before
 }
 
 func TestHiddenLimitThatHasBecomeSmallerIsLearntAnew(t *testing.T) {
@@ -64,18 +65,18 @@ func TestHiddenLimitThatHasBecomeSmallerIsLearntAnew(t *testing.T) {
 	for _, p := range b.many(0, 10) {
 		b.Report(100*ms, p, ok(50, 39, time.Hour))
 	}
-	b.exchange(100*ms, shared(second)) // eleven have passed
+	b.exchange(100*ms, shared(second)) // eleven requests have passed
 	now := b.opens(100 * ms)
 	for range 3 {
 		b.exchange(now, ok(50, 36, time.Hour))
 	}
-	b.exchange(now, shared(second)) // three, and no more
+	b.exchange(now, shared(second)) // three requests have passed
 	now = b.opens(now)
 	b.exchange(now, ok(50, 35, time.Hour)) // the probe
 	b.burst(now, 2)
 }
 
-// A hidden limit that has shown again and again how much it lets through is asked for more less and less often.
+// If a hidden limit has refused one more request again and again, one more is tried more and more rarely.
 func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	for name, hidden := range map[string]discordsim.Quota{
@@ -91,13 +92,13 @@ func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 			s := serve(t, rule, steady(40*ms))
 			s.SendUntil(120 * second)
 			s.Finish()
-			assert.LessOrEqual(t, len(s.Refusals), 20, "eight of them at once at first")
-			assert.GreaterOrEqual(t, len(s.Accepted), 110, "of 120")
+			assert.LessOrEqual(t, len(s.Refusals), 20, "eight of them in the first burst")
+			assert.GreaterOrEqual(t, len(s.Accepted), 110, "of 120 possible requests")
 		})
 	}
 }
 
-// However often that was in vain, it is tried again within a time that is not out of proportion.
+// However often the tries were refused, one more request is tried again after a reasonable time.
 func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
 	t.Parallel()
 	rule := always(discordsim.Fixed(10, second))
@@ -109,24 +110,24 @@ func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
 	assert.GreaterOrEqual(t, last, 1_200*second)
 }
 
-// It is still there when nothing has met it for long, as they had to wait for it.
+// Requests that wait for a hidden limit do not meet it. It must not be forgotten because of that.
 func TestHiddenLimitIsNotForgottenWhileRequestsWaitForIt(t *testing.T) {
 	t.Parallel()
 	b := known(t, 50, time.Hour)
 	b.exchange(0, ok(50, 48, time.Hour))
-	b.exchange(100*ms, shared(second)) // two have passed
+	b.exchange(100*ms, shared(second)) // two requests have passed
 	now := b.opens(100 * ms)
 	for range 10 {
-		for range 3 { // one more than then
+		for range 3 { // one more than before
 			b.exchange(now, ok(50, 40, time.Hour))
 		}
-		b.Next(now) // somebody waits
+		b.Next(now) // a request waits
 		now += 1500 * ms
 	}
 	b.burst(now, 3)
 }
 
-// When the hold itself is over, the hidden limit that the 429 has shown cannot be lifted any more.
+// LiftHold must lift a hidden limit even if the hold of the 429 that showed it is over.
 func TestLiftHoldLiftsTheHiddenLimitAlsoAfterTheHold(t *testing.T) {
 	t.Parallel()
 	rule := always(discordsim.Fixed(50, second))
@@ -135,7 +136,7 @@ func TestLiftHoldLiftsTheHiddenLimitAlsoAfterTheHold(t *testing.T) {
 	s.Send(3)
 	s.Finish()
 	require.Len(t, s.Refusals, 1)
-	s.Send(3) // after the hold, two and one more in vain
+	s.Send(3) // after the hold two pass, and a third is refused
 	s.Finish()
 	require.Len(t, s.Refusals, 2)
 	s.Send(2)
@@ -158,13 +159,12 @@ func TestWaitForAHiddenLimitIsForTheRefusalUnlessTheWindowTakesLonger(t *testing
 		b.exchange(0, shared(10*second))
 		now := b.opens(0)
 		b.exchange(now, ok(limit, limit-2, time.Hour))
-		b.send(now) // to try whether it lets more through
+		b.send(now) // tries whether the limit accepts one more
 		assert.Equal(t, want, b.WaitClass(now), "limit %d", limit)
 	}
 }
 
-// When nothing is charged to a hidden limit, or one more may be tried, prediction says that a hundred may leave at
-// once.
+// Even if no request is charged to a hidden limit, a prediction must take the limit into account.
 func TestPredictionKnowsTheHiddenLimitWhenNothingIsCharged(t *testing.T) {
 	t.Parallel()
 	rule := always(discordsim.Fixed(50, second))
@@ -172,13 +172,13 @@ func TestPredictionKnowsTheHiddenLimitWhenNothingIsCharged(t *testing.T) {
 	s := serve(t, rule, steady(20*ms))
 	s.SendUntil(20 * second)
 	s.Finish()
-	s.Until(s.Now + 2100*ms) // all have come back
+	s.Until(s.Now + 2100*ms) // all places are free
 	start, predicted := s.Now, s.Predict(s.Now, 20)
 	s.Send(21)
-	assert.InEpsilon(t, s.Now-start, predicted, 0.5, "really %v", s.Now-start)
+	assert.InEpsilon(t, s.Now-start, predicted, 0.5, "the actual wait was %v", s.Now-start)
 }
 
-// Whoever can leave now, to try whether a hidden limit lets more through, has no wait.
+// A request that may leave now, to try whether a hidden limit accepts one more, has no wait.
 func TestNoWaitIsPredictedForWhoTriesAHiddenLimit(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -195,7 +195,7 @@ func TestNoWaitIsPredictedForWhoTriesAHiddenLimit(t *testing.T) {
 	assert.Equal(t, ratelimits.ClassOK, b.WaitClass(now))
 	b.send(now)
 	assert.True(t, b.AwaitsProbe(now))
-	assert.Positive(t, b.Predict(now, 0), "if it is refused")
+	assert.Positive(t, b.Predict(now, 0), "the try may be refused")
 }
 
 func TestHiddenLimitThatIsNotMetAgainGivesWay(t *testing.T) {
@@ -206,5 +206,5 @@ func TestHiddenLimitThatIsNotMetAgainGivesWay(t *testing.T) {
 		now := second + rounding
 		b.Report(now, b.burst(now, 1)[0], ok(20, n, time.Hour)) // one at a time
 	}
-	b.burst(10*second, 15) // all of them: it was long ago
+	b.burst(10*second, 15) // the limit was met long ago, so all may leave
 }

@@ -45,8 +45,8 @@ func TestProbeNeedNotBeASuccessOfTheCaller(t *testing.T) {
 	b.burst(second, 3)
 }
 
-// Answers to requests that were sent before the hold say nothing about the time after it, and a success of the one that
-// went first nothing of a refusal that has come since.
+// The answer to a request sent before the hold shows nothing about the time after it. The success of a probe shows
+// nothing about a 429 that has come since the probe was sent.
 func TestOnlyASuccessAfterTheHoldEndsTheProbing(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -71,7 +71,7 @@ func TestShorterHoldNeverShortensALongerOne(t *testing.T) {
 	b.closedUntil(second, 10*second)
 
 	b = known(t, 5, 60*second)
-	b.Hold(0, 0) // what is no hold asks for no probe
+	b.Hold(0, 0) // a hold without a duration needs no probe
 	assert.False(t, b.Probing())
 	b.burst(0, 4)
 }
@@ -85,10 +85,10 @@ func TestSharedRefusalBlocksTheBucketForItsWaitAndNoLonger(t *testing.T) {
 	b.exchange(second, shared(40*second))
 	b.closedUntil(second, 41*second+rounding)
 	b.Report(42*second, b.send(41*second+rounding), ok(5, 4, 10*second))
-	b.burst(42*second, 3) // as many as had passed before, with the first one
+	b.burst(42*second, 3) // as many as had passed before the 429, including the probe
 }
 
-// The headers of a shared 429 may show places left. They stay true: the bucket itself is not used up.
+// The headers of a shared 429 may show free places. These places remain: the bucket itself is not used up.
 func TestSharedRefusalDoesNotUseUpTheBucket(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -134,13 +134,13 @@ func TestHoldKnowsTheRefusalItComesFrom(t *testing.T) {
 	b.exchange(0, shared(10*second))
 	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(0))
 	b.exchangeInFlight(second, refused(5, 2*second))
-	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(second), "the shorter one changes nothing")
+	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(second), "a shorter hold changes nothing")
 	b.exchangeInFlight(second, refused(5, 20*second))
 	assert.Equal(t, ratelimits.ClassUser, b.HoldClass(second))
-	assert.Equal(t, ratelimits.ClassOK, b.HoldClass(time.Hour), "over")
+	assert.Equal(t, ratelimits.ClassOK, b.HoldClass(time.Hour), "the hold is over")
 }
 
-// Who waits for a window that is longer than the hold does not wait for the refusal.
+// If the window takes longer than the hold, a request waits for the window and not for the hold.
 func TestWaitIsForWhatTakesLongest(t *testing.T) {
 	t.Parallel()
 	b := known(t, 1, 60*second)
@@ -163,14 +163,14 @@ func TestHoldsAfterRefusalsInARowGrow(t *testing.T) {
 	assert.Greater(t, b.HoldWait(now), second)
 }
 
-// However often a limit refuses, it is asked again within a minute, and less and less often until then. What was
-// accepted ends that.
+// However often a limit refuses, requests try it again at least once a minute, but more and more rarely until then. An
+// accepted request ends that.
 func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]ratelimits.Response{
-		"shared": shared(10 * ms),
-		"user":   refused(5, second),
-		"unsaid": {Status: 429, Class: ratelimits.ClassUser},
+		"shared":  shared(10 * ms),
+		"user":    refused(5, second),
+		"no wait": {Status: 429, Class: ratelimits.ClassUser},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,7 +185,7 @@ func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 				assert.LessOrEqual(t, at-now, time.Minute)
 				now = at
 			}
-			assert.Greater(t, now, 30*time.Minute, "not ten thousand times in ten minutes")
+			assert.Greater(t, now, 30*time.Minute, "100 429s: Discord bans for 10,000 in ten minutes")
 			b.exchange(now, ok(5, 4, second))
 			now = b.opens(now + second)
 			b.exchange(now, refusal)
@@ -194,8 +194,8 @@ func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	}
 }
 
-// Nobody knows whether a request was let through whose outcome is lost, and a server that is in trouble has let nothing
-// through.
+// A request without an outcome may not have been accepted, and a server error shows that it was not. Neither ends a
+// series of 429s.
 func TestWhatWasNotAcceptedDoesNotEndARowOfRefusals(t *testing.T) {
 	t.Parallel()
 	for _, between := range []ratelimits.Response{{}, broken} {
@@ -224,7 +224,8 @@ func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
 	b.burst(3*second, 4)
 }
 
-// What a limit of the resource has refused says nothing of the requests that the bucket has counted.
+// A 429 of a shared limit says nothing about the requests that the bucket has counted: after LiftHold they stay
+// charged.
 func TestLiftHoldOfASharedRefusalFreesNoPlace(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -243,7 +244,7 @@ func TestWaitsGrowWhileALimitRefusesAgainAndAgain(t *testing.T) {
 		wait := r.Again(now, false)
 		assert.LessOrEqual(t, wait, most)
 		assert.GreaterOrEqual(t, wait, most-most/8)
-		assert.Equal(t, wait, r.Again(now, true), "of one moment")
+		assert.Equal(t, wait, r.Again(now, true), "requests refused while the limit is held count once")
 	}
 	for i, most := range []time.Duration{
 		0, 0, 250 * ms, 500 * ms, second, 2 * second, 4 * second, 8 * second, 16 * second, 32 * second,
@@ -259,7 +260,7 @@ func TestWaitsGrowWhileALimitRefusesAgainAndAgain(t *testing.T) {
 	assert.Zero(t, r.Again(3*time.Hour, false))
 }
 
-// Somebody else who uses up the limit for half of every second is not in step with the waits.
+// Another client uses up the limit for half of every second. The grown waits must not stay in step with that client.
 func TestGrownWaitsKeepNoStepWithOthers(t *testing.T) {
 	t.Parallel()
 	var r ratelimits.Refusals
@@ -273,7 +274,7 @@ func TestGrownWaitsKeepNoStepWithOthers(t *testing.T) {
 	assert.Greater(t, through, 20)
 }
 
-// What was under way when a limit refused another one proves nothing.
+// The success of a request that was sent before the latest 429 does not end the series of 429s.
 func TestSuccessOfARequestFromBeforeARefusalEndsNoRow(t *testing.T) {
 	t.Parallel()
 	var r ratelimits.Refusals

@@ -28,7 +28,7 @@ func TestInvalidResponsesComeBackAfterAPeriod(t *testing.T) {
 	assert.Zero(t, c.ComesBack(time.Hour))
 }
 
-// An invalid response counts for a period, and for a part of it more at most.
+// An invalid response is counted for a period, and at most a thirtieth of it longer.
 func TestInvalidResponsesAreCountedForAPeriod(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// reversal is a bucket that counts in one way for ten seconds and a little more, and then in another.
+// reversal plays on a bucket that changes the way in which it counts at the given time, after about ten seconds.
 func reversal(t *testing.T, limit int, from, to string, at time.Duration, travel travel) *served {
 	t.Helper()
 	rules := rulesOfEveryKind(limit, second)
@@ -23,7 +23,7 @@ func reversal(t *testing.T, limit int, from, to string, at time.Duration, travel
 	return s
 }
 
-// heals says that long after the change the bucket is about as fast as it can be with that latency.
+// heals asserts that some seconds after the change the bucket is used almost as fast as the latency allows.
 func (s *served) heals(limit int, slowestTrip time.Duration) {
 	late := 0
 	for _, at := range s.Accepted {
@@ -35,9 +35,9 @@ func (s *served) heals(limit int, slowestTrip time.Duration) {
 	require.GreaterOrEqual(s.T, late, windows*limit*9/10, "requests in twelve seconds")
 }
 
-// As Remaining may lag by one, one answer more is needed to see the change than Remaining alone would need: two
-// requests can be under way then. With jitter several of those that are under way together may meet it. No more leave
-// once the first refusal is known.
+// After a change of kind the client must draw few 429s. Because Remaining may lag by one request, the window needs one
+// answer more to notice the change, so up to two requests may be refused. With jitter, several requests in flight may
+// be refused. After the first 429 is known, no more requests may be sent.
 func TestWrongKindCostsOneRoundOfRefusalsAtMostAndHeals(t *testing.T) {
 	t.Parallel()
 	for from := range wantKind {
@@ -67,7 +67,7 @@ func TestWrongKindCostsOneRoundOfRefusalsAtMostAndHeals(t *testing.T) {
 
 func (s *served) sentNoneAfterTheFirstRefusal(limit int, at time.Duration) {
 	for _, event := range s.World.Refusals() {
-		require.LessOrEqual(s.T, event.SentAt.Sub(s.Start), s.Refusals[0], "limit %d, at %v: one more was sent", limit, at)
+		require.LessOrEqual(s.T, event.SentAt.Sub(s.Start), s.Refusals[0], "limit %d, at %v: sent after the first 429", limit, at)
 	}
 }
 
@@ -84,29 +84,29 @@ func TestKindIsFoundOutAnewAfterItHasChanged(t *testing.T) {
 	}
 }
 
-// Within one fixed window, whoever is counted later is told a shorter reset-after. A bucket that counts more and names
-// a longer one, for the same window, has certainly become a sliding one, however long the answers travelled.
+// In one fixed window, requests counted later get a shorter reset-after. If a response counts more requests and names a
+// longer reset-after for the same window, the bucket has become a sliding one, whatever the latency.
 func TestFixedVerdictFallsWithAnAnswerThatAFixedWindowCannotGive(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 3, second)
 	permits := b.burst(10*second, 3)                 // the server counts them at 10.01, 10.05 and 10.10 s
 	b.Report(10110*ms, permits[0], ok(3, 2, second)) // window until 11.01 s
-	b.Report(10120*ms, permits[1], ok(3, 1, 960*ms)) // the same
-	b.Report(10130*ms, permits[2], ok(3, 0, second)) // sliding by now: full again at 11.10 s
+	b.Report(10120*ms, permits[1], ok(3, 1, 960*ms)) // the same window
+	b.Report(10130*ms, permits[2], ok(3, 0, second)) // now the bucket slides: it is empty at 11.10 s
 	assert.NotEqual(t, ratelimits.KindFixed, b.Kind())
-	require.GreaterOrEqual(t, b.opens(10130*ms), 11100*ms, "the whole batch would be refused")
+	require.GreaterOrEqual(t, b.opens(10130*ms), 11100*ms, "a burst before that would be refused")
 }
 
-// A proven window that proves to be of another kind keeps all that it has charged.
+// When a proven kind is contradicted, all requests stay charged.
 func TestContradictedKindForgetsNothing(t *testing.T) {
 	t.Parallel()
 	b := log(t)
-	b.left(1050*ms, 1) // the first one is back
+	b.left(1050*ms, 1) // the first place is free
 	p := b.send(1050 * ms)
-	b.Report(1050*ms, p, ok(5, 0, 300*ms)) // no log answers so
+	b.Report(1050*ms, p, ok(5, 0, 300*ms)) // no sliding log can answer this
 	assert.Equal(t, ratelimits.KindUnproven, b.Kind())
 	b.left(1050*ms, 0)
-	b.closedUntil(1050*ms, 1350*ms+rounding) // the answer's reset, which the places of before are later than, or lifted to
+	b.closedUntil(1050*ms, 1350*ms+rounding) // earlier resets have been raised to that of this answer
 }
 
 func TestAfterARefusalASlidingBucketLetsOneGoAndThenReachesItsFullRate(t *testing.T) {
@@ -126,14 +126,14 @@ func TestAfterARefusalASlidingBucketLetsOneGoAndThenReachesItsFullRate(t *testin
 
 			s.Until(s.Now + s.HoldWait(s.Now))
 			s.Send(1)
-			require.False(t, s.SendNow(), "one, and no more")
+			require.False(t, s.SendNow(), "only one request may be sent first")
 			require.True(t, s.Probing())
 			refusals := len(s.Refusals)
 			s.SendUntil(15 * second)
 			before := len(s.Accepted)
 			s.SendUntil(25 * second)
-			assert.GreaterOrEqual(t, len(s.Accepted)-before, 47, "of 50")
-			assert.Len(t, s.Refusals, refusals, "no second round")
+			assert.GreaterOrEqual(t, len(s.Accepted)-before, 47, "of 50 possible requests")
+			assert.Len(t, s.Refusals, refusals, "no further 429")
 			assert.Zero(t, s.Avoidable())
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// wantKind is what a Window should find out about rulesOfEveryKind.
+// wantKind is the kind that a Window should find for each of rulesOfEveryKind.
 var wantKind = map[string]ratelimits.Kind{
 	"fixed": ratelimits.KindFixed, "aligned": ratelimits.KindFixed,
 	"sliding log": ratelimits.KindLog, "leaky": ratelimits.KindLeaky,
@@ -31,11 +31,11 @@ func TestKindIsNamedAsInLogs(t *testing.T) {
 func TestKindIsFoundOutFromAFewAnswers(t *testing.T) {
 	t.Parallel()
 	latencies := map[string]func() travel{
-		"20 ms":    func() travel { return steady(20 * ms) },
-		"100 ms":   func() travel { return steady(100 * ms) },
-		"jitter":   func() travel { return between(1, 10*ms, 120*ms) },
-		"one-way":  func() travel { return func() trip { return trip{ms, 80 * ms} } },
-		"on board": func() travel { return steady(0) },
+		"20 ms":      func() travel { return steady(20 * ms) },
+		"100 ms":     func() travel { return steady(100 * ms) },
+		"jitter":     func() travel { return between(1, 10*ms, 120*ms) },
+		"one-way":    func() travel { return func() trip { return trip{ms, 80 * ms} } },
+		"no latency": func() travel { return steady(0) },
 	}
 	for name, rule := range rulesOfEveryKind(10, second) {
 		for latency, travel := range latencies {
@@ -51,8 +51,8 @@ func TestKindIsFoundOutFromAFewAnswers(t *testing.T) {
 	}
 }
 
-// However answers travel, a bucket is never taken for what it is not: a fixed one under slow or jittery latency looks a
-// little like a sliding one.
+// A bucket must never be taken for one of another kind, whatever the latency: with slow or jittery answers, a fixed
+// window looks somewhat like a sliding bucket.
 func TestKindIsNeverMistaken(t *testing.T) {
 	t.Parallel()
 	latencies := []func() travel{
@@ -67,9 +67,9 @@ func TestKindIsNeverMistaken(t *testing.T) {
 		latencies = append(latencies, func() travel { return between(seed, 50*ms, 800*ms) })
 	}
 	rhythms := map[string]func(s *served){
-		"as fast as may be": func(s *served) { s.Send(60) },
-		"one each 50 ms":    func(s *served) { s.SendEvery(50*ms, 60) },
-		"one each 150 ms":   func(s *served) { s.SendEvery(150*ms, 60) },
+		"as fast as allowed": func(s *served) { s.Send(60) },
+		"one every 50 ms":    func(s *served) { s.SendEvery(50*ms, 60) },
+		"one every 150 ms":   func(s *served) { s.SendEvery(150*ms, 60) },
 		"one by one": func(s *served) {
 			s.SendOneByOne(60)
 		},
@@ -99,16 +99,17 @@ func TestKindIsNeverMistaken(t *testing.T) {
 func TestKindOfABucketOfOneIsNotProvenWhereAllLookTheSame(t *testing.T) {
 	t.Parallel()
 	rules := rulesOfEveryKind(1, second)
-	delete(rules, "aligned") // which names less than its period to a request that comes late
+	delete(rules, "aligned") // its reset-after is shorter for requests that come late in a window
 	for name, rule := range rules {
 		s := serve(t, rule, steady(20*ms))
 		s.Send(20)
 		s.Finish()
-		assert.Equal(t, ratelimits.KindUnproven, s.Kind(), "%s: they all look the same, and are", name)
+		assert.Equal(t, ratelimits.KindUnproven, s.Kind(), "%s: with a limit of one, all kinds look the same", name)
 	}
 }
 
-// log is a sliding log of five requests per second, proven by as many, 100 ms apart from 0 on and answered at once.
+// log is a sliding log of five requests per second, proven by five requests at 0, 100, … 400 ms that were answered at
+// once.
 func log(t *testing.T) *bucket {
 	t.Helper()
 	b := newBucket(t)
@@ -119,7 +120,7 @@ func log(t *testing.T) *bucket {
 	return b
 }
 
-// leaky is a leaky bucket of five requests per second, proven by three at 0, answered at once.
+// leaky is a leaky bucket of five requests per second, proven by three requests at 0 that were answered at once.
 func leaky(t *testing.T) *bucket {
 	t.Helper()
 	b := newBucket(t)
@@ -138,13 +139,13 @@ func TestSlidingLogHandsOutItsPlacesOneByOne(t *testing.T) {
 		back := second + time.Duration(i)*100*ms + rounding
 		b.closedUntil(now, back)
 		b.left(back, 1)
-		b.burst(back, 1) // not the whole batch
+		b.burst(back, 1) // only one place is free
 		now = back
 	}
 	b.waitsForAnOutcome(now)
 }
 
-// Where others use the bucket, what they have used shows no sliding bucket.
+// The use of other clients must not make a fixed window look like a sliding bucket.
 func TestFixedWindowOfManyUsersIsNotTakenForASlidingBucket(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -159,8 +160,8 @@ func TestFixedWindowOfManyUsersIsNotTakenForASlidingBucket(t *testing.T) {
 	}
 }
 
-// A header of 0 while ours says more proves that somebody else is there, and moves the time at which the bucket is full
-// again.
+// A Remaining of 0 while our own count leaves room shows that other clients use the bucket. It also moves the time at
+// which the bucket is empty.
 func TestUseByOthersIsAdoptedInASlidingBucketToo(t *testing.T) {
 	t.Parallel()
 	for _, b := range []*bucket{log(t), leaky(t)} {

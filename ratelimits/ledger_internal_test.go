@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The sums of a ledger are those of its charges, in their order, whatever has happened to them.
+// After any sequence of changes, the sums of a ledger must be those of its charges, and the charges must be in order.
 func TestLedgerKeepsItsSums(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -52,7 +52,7 @@ func TestLedgerKeepsItsSums(t *testing.T) {
 	}
 }
 
-// A server that contradicts itself, or a client that was stopped for some milliseconds, does not make a window grow
+// A server that contradicts itself, or a client that was stopped for some milliseconds, must not make the ledger grow
 // with each request.
 func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
 			now += time.Duration(random.Int64N(int64(40 * time.Microsecond)))
 			switch random.IntN(300) {
 			case 0:
-				now += time.Duration(random.Int64N(int64(30 * time.Millisecond))) // and the reset-after stays the same
+				now += time.Duration(random.Int64N(int64(30 * time.Millisecond))) // the client was stopped, but reset-after stays the same
 			case 1:
 				after = 24*time.Hour - now.Truncate(time.Millisecond)
 			}

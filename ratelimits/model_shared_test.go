@@ -8,25 +8,25 @@ import (
 	"pgregory.net/rapid"
 )
 
-// origin is how long before a play the origin of its clock lies, as that of a server's.
+// origin is how far in the past a clock's origin lies when a test begins. A server's clock has its origin in 1970.
 const origin = 20_000 * 24 * time.Hour
 
 // fleet is a window that several senders share. It is kept on a server, as bytes, by the server's clock, or on the
-// clock of a sender that has borrowed it. How far the senders' clocks are from the server's they know only roughly.
+// clock of a sender that has borrowed it. Each sender knows only roughly how far its clock is from the server's.
 type fleet struct {
 	t       *rapid.T
 	stage   *Stage
 	data    []byte
-	holder  int      // of senders
+	holder  int      // index in senders
 	senders []sender // the first is the server
 	held    map[Permit]*held
-	blurred time.Duration // by all that was not known of clocks when the window moved
+	blurred time.Duration // sum of the uncertainties of the clocks between which the window moved
 }
 
-// sender has a clock that is ahead of the server's, by something from early to late.
+// sender has a clock that is ahead of the server's. It knows that the difference is from early to late.
 type sender struct{ ahead, early, late time.Duration }
 
-// held is a permit of a sender, by the clock of the holder.
+// held is a sender's permit, by the clock of the window's holder.
 type held struct {
 	Permit
 	sender *sender
@@ -46,8 +46,8 @@ func (f *fleet) roughly() time.Duration {
 	return time.Duration(rapid.IntRange(0, 2000).Draw(f.t, "µs unsure")) * time.Microsecond
 }
 
-// shared makes the stage one on which the window is shared: some requests are sent later than their permit was taken,
-// and some answers are reported later than they were received.
+// shared lets senders share the window of a stage: some requests are sent later than their permit was taken, and some
+// answers are reported later than they were received.
 func (f *fleet) shared(s *Stage) {
 	f.stage = s
 	s.late = func() time.Duration { return f.delay("report") }
@@ -63,7 +63,7 @@ func (f *fleet) shared(s *Stage) {
 	}
 }
 
-// delay is often none, and 200 ms at most.
+// delay draws a delay of at most 200 ms. Two of three are 0.
 func (f *fleet) delay(of string) time.Duration {
 	if rapid.IntRange(0, 2).Draw(f.t, of+" late") > 0 {
 		return 0
@@ -71,7 +71,8 @@ func (f *fleet) delay(of string) time.Duration {
 	return time.Duration(rapid.IntRange(0, 200_000).Draw(f.t, "by µs")) * time.Microsecond
 }
 
-// use lets the window be used by the clock of its holder, which may have become another one.
+// use reads the window, perhaps lends it to another holder, calls do with the time by the holder's clock, and writes
+// the window.
 func (f *fleet) use(do func(w *Window, now time.Duration)) {
 	w, rest, err := DecodeWindow(f.data)
 	require.NoError(f.t, err)
@@ -118,8 +119,7 @@ func (f *fleet) Next(now time.Duration) (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// land ends a permit, and gives it and the time at which its sender's clock says that something was received to the
-// window.
+// land ends a permit. It gives report the time of the answer by the sender's clock, converted to the holder's clock.
 func (f *fleet) land(received time.Duration, p Permit, report func(w *Window, received time.Duration, p Permit)) {
 	h := f.held[p]
 	f.use(func(w *Window, now time.Duration) {
@@ -166,7 +166,7 @@ func TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal(t *testing.T) {
 	}
 }
 
-// What a move costs is what is not known of the clocks.
+// Each move may cost time, but no more than the clocks' uncertainty.
 func TestNoScheduleOfASharedWindowIsSlow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -177,17 +177,17 @@ func TestNoScheduleOfASharedWindowIsSlow(t *testing.T) {
 	})
 }
 
-// mirrored is a window with another one beside it that moves from clock to clock, at distances that are known exactly,
-// and is written and read.
+// mirrored is a window with a copy. The copy moves from clock to clock by known distances, and is written and read each
+// time. Both must do the same.
 type mirrored struct {
 	Window
 	t       *rapid.T
 	other   Window
 	ahead   time.Duration
-	permits map[Permit]Permit // of the other one
+	permits map[Permit]Permit // the copy's permits
 }
 
-// move moves the other one, and returns its time.
+// move moves the copy to another clock, writes it and reads it. It returns the time by the copy's clock.
 func (m *mirrored) move(now time.Duration) time.Duration {
 	if by := time.Duration(rapid.IntRange(-1, 2).Draw(m.t, "move")) * 1234567891; by != 0 {
 		m.ahead += by
@@ -237,7 +237,7 @@ func (m *mirrored) Report(now time.Duration, p Permit, r Response) {
 	now += origin
 	m.Window.Report(now, p, r)
 	m.other.Report(m.move(now), m.permits[p], r)
-	if m.rare != nil && m.rare.refusals.row > freeRefusals { // from then on holds depend on the time in a random way
+	if m.rare != nil && m.rare.refusals.row > freeRefusals { // further holds have a random part that depends on the time
 		m.t.Skip()
 	}
 }
@@ -248,7 +248,7 @@ func (m *mirrored) Lost(now time.Duration, p Permit) {
 	m.other.Lost(m.move(now), m.permits[p])
 }
 
-// A window goes on in the same way whatever clock it is on, and whether or not it is written and read in between.
+// A window does the same on every clock, and whether or not it is written and read in between.
 func TestWindowOnAnotherClockDoesTheSame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -256,7 +256,8 @@ func TestWindowOnAnotherClockDoesTheSame(t *testing.T) {
 	})
 }
 
-// handed is a window that goes on from its own State again and again, as one that processes lend to each other.
+// handed is a window that is replaced by a new one with its State again and again, as if processes lent it to each
+// other.
 type handed struct {
 	Window
 	now func() bool
@@ -278,8 +279,8 @@ func (h *handed) hand(now time.Duration) {
 	}
 }
 
-// TestNoScheduleOfHandoversDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with them. What shows that
-// a log names its next place is not in a State.
+// TestNoScheduleOfHandoversDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with a handed window. A log
+// that names its next place is not checked: a State does not say that a bucket is one.
 func TestNoScheduleOfHandoversDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,9 +12,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// check fails if the server refused something that could have been avoided. Of a log that names its next place the
-// judge remembers more answers than a Window, which looks like a fixed window for as long as none moves a reset: there
-// it may be one batch.
+// check fails if a 429 could have been avoided. One batch of 429s is allowed for a log that names its next place: the
+// judge remembers more answers than a Window, to which this log looks like a fixed window until a reset moves.
 func (s *Stage) check() {
 	most := 0
 	if s.quota.NamesNext {
@@ -42,7 +41,7 @@ func quotas(t *rapid.T) discordsim.Quota {
 	return discordsim.Leaky(limit, period)
 }
 
-// lateRule draws how much later than announced a bucket of a kind opens at first, and perhaps from a later moment on.
+// lateRule draws a bucket that opens later than announced, perhaps by another lateness from some moment on.
 func lateRule(kind func(limit int, period time.Duration) discordsim.Quota) func(*rapid.T) discordsim.Rule {
 	return func(t *rapid.T) discordsim.Rule {
 		drawn := quotas(t)
@@ -52,7 +51,7 @@ func lateRule(kind func(limit int, period time.Duration) discordsim.Quota) func(
 
 func lately(t *rapid.T, punctual discordsim.Quota) discordsim.Rule {
 	unit := punctual.Period / 100
-	if punctual.Kind == discordsim.KindLeaky { // a longer lateness than a slot may be the place of another client
+	if punctual.Kind == discordsim.KindLeaky { // if lateness exceeds a slot, another client may have taken the place
 		unit /= time.Duration(punctual.Limit)
 	}
 	late := func() discordsim.Quota {
@@ -98,18 +97,19 @@ func travel(t *rapid.T) func(*Flight) {
 	}
 }
 
-// TestNoScheduleDrawsAnAvoidableRefusal plays random loads over random latencies, faults and other users of the bucket.
-// To play more of them: go test ./ratelimits -run Schedule -rapid.checks=1000000
+// TestNoScheduleDrawsAnAvoidableRefusal plays random loads with random latencies, faults and other clients of the
+// bucket. For more schedules: go test ./ratelimits -run Schedule -rapid.checks=1000000
 func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { play(t, &Window{}).check() })
 }
 
-// Buckets open later than announced. Refusals that show more of that than the client knew are excused, and those from
-// which no client can tell lateness from another client's requests teach nothing. Of a fixed window others are left in
-// one of 100,000 schedules: the network is slower than its period, and no answer tells which window it speaks of. Where
-// places come back one by one, a 429 does not tell for which of those that are late it asks to wait, and may show too
-// little: of a log in one of 2,000 schedules (more than three in one of 100,000), of a leaky bucket in one of 18,000.
+// Buckets open later than announced. A 429 that shows more lateness than the client knew is excused. A 429 that may
+// come from lateness or from another client teaches nothing. The other 429s could have been avoided, and few are
+// allowed. A fixed window draws one in 100,000 schedules, if the network is slower than its period, so that no answer
+// tells which window it describes. Where places become free one at a time, a 429 does not say for which of several late
+// places it asks to wait, and may show too little lateness: a log draws one in 2,000 schedules (more than three in one
+// of 100,000), a leaky bucket in one of 18,000.
 func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]struct {
@@ -128,13 +128,13 @@ func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	}
 }
 
-// The bucket's Remaining lags behind its level.
+// The Remaining of a leaky bucket may lag behind its level.
 func TestNoScheduleOfALaggingBucketDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { playRule(t, lagRule, &Window{}).check() })
 }
 
-// play plays a random load on a window, on a stage that may be changed before.
+// play plays a random load on a window. The functions can change the stage before it starts.
 func play(t *rapid.T, window Player, change ...func(*Stage)) *Stage {
 	rule := func(t *rapid.T) discordsim.Rule { return discordsim.Rule{Path: "**", Quota: quotas(t)} }
 	return playRule(t, rule, window, change...)
@@ -145,9 +145,9 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 	roundings := []discordsim.Rounding{discordsim.RoundUp, discordsim.RoundNearest, discordsim.RoundDown}
 	config.Rounding = rapid.SampledFrom(roundings).Draw(t, "rounding")
 	quota := config.Rules[0].Quota
-	others := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "others every") // ms
+	others := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "others every") // ms between requests of other clients
 	lateness := quota.Lateness != (discordsim.Lateness{}) || len(config.Rules[0].Changes) > 0
-	if quota.NamesNext || lateness { // if others use it, no answer need ever tell the period of such a log, or lateness
+	if quota.NamesNext || lateness { // with other clients, no answer may ever show this log's period, or lateness
 		others = 0
 	}
 	if others > 0 {
@@ -157,7 +157,7 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 	}
 	draw := travel(t)
 	if others > 0 {
-		// Without headers one cannot tell the end of a window that somebody else has opened.
+		// Without headers a client cannot know when a window ends that another client has opened.
 		all := draw
 		draw = func(f *Flight) {
 			if all(f); f.fate == broken || f.fate == lostAfter || f.fate == noHeaders {
@@ -165,14 +165,14 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 			}
 		}
 	}
-	if lateness { // and what is slow meets openings of which it cannot know
+	if lateness { // slow requests would meet openings that the client cannot know
 		all := draw
 		draw = func(f *Flight) {
 			all(f)
 			f.There, f.Back = f.There%second, f.Back%second
 		}
 	}
-	// Nor, without all answers, what such a log counts, or how late it is.
+	// Without all answers a client cannot know what such a log or lagging bucket counts, or how late a bucket is.
 	if quota.NamesNext || lateness || quota.Lags {
 		all := draw
 		draw = func(f *Flight) {
@@ -181,7 +181,7 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 			}
 		}
 	}
-	pause := rapid.SampledFrom([]int{0, 0, 20, 200, 1000}).Draw(t, "pause") // ms, at most
+	pause := rapid.SampledFrom([]int{0, 0, 20, 200, 1000}).Draw(t, "pause") // longest pause in ms
 	s := NewStage(t, config, window, draw)
 	s.traced = true
 	for _, f := range change {
@@ -197,9 +197,8 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 	return s
 }
 
-// TestNoScheduleIsSlow sends bursts through latencies of all kinds, without faults, and wants each load to end within
-// the windows that it needs: two more than that for finding out how the bucket works, each at most two round trips
-// longer.
+// TestNoScheduleIsSlow sends bursts with various latencies and no faults. Each burst must end within the windows that
+// it needs and two more, in which the window learns how the bucket works. Each window may take two round trips longer.
 func TestNoScheduleIsSlow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -209,7 +208,7 @@ func TestNoScheduleIsSlow(t *testing.T) {
 	})
 }
 
-// burst plays one burst on a window, and returns how long it may take.
+// burst sends one burst through a window. bound is how long it may take.
 func burst(t *rapid.T, window Player, change ...func(*Stage)) (s *Stage, bound time.Duration) {
 	quota := quotas(t)
 	oneWay := time.Duration(rapid.SampledFrom([]int{1, 10, 50, 150}).Draw(t, "latency")) * ms
@@ -232,8 +231,8 @@ func burst(t *rapid.T, window Player, change ...func(*Stage)) (s *Stage, bound t
 	return s, time.Duration(windows) * (quota.Period + 2*trip + 2*tick)
 }
 
-// dropResetAfter makes a server say its resets by its own clock, whatever the phase of that, and in whole seconds or
-// not.
+// dropResetAfter makes a server name its resets by its own clock, which differs from the client's, perhaps in whole
+// seconds.
 func dropResetAfter(t *rapid.T) func(*Stage) {
 	skew := time.Duration(rapid.IntRange(0, 999).Draw(t, "skew")) * ms
 	whole := rapid.SampledFrom([]time.Duration{0, 0, 1, time.Second}).Draw(t, "whole seconds")
@@ -244,7 +243,7 @@ func dropResetAfter(t *rapid.T) func(*Stage) {
 			}
 			header.Set("Date", processed.Add(skew).UTC().Format(http.TimeFormat))
 			reset := time.UnixMilli(ParseStamp(header)).Add(skew)
-			if whole > 0 { // cut, or raised
+			if whole > 0 { // rounded down or up
 				reset = reset.Add(whole - 1).Truncate(time.Second)
 			}
 			header.Set("X-RateLimit-Reset", fmt.Sprintf("%.3f", float64(reset.UnixMilli())/1000))
@@ -253,7 +252,8 @@ func dropResetAfter(t *rapid.T) func(*Stage) {
 	}
 }
 
-// TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal plays random loads on a server that sends Reset and Date only.
+// TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal plays random loads on a server that sends X-RateLimit-Reset and
+// Date, but no X-RateLimit-Reset-After.
 func TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -13,8 +13,8 @@ import (
 )
 
 // Stage lets a window send requests to the simulated Discord, in virtual time. The window decides when a request
-// leaves, Draw decides how long it travels and what becomes of it, and the server judges. What is exported is for
-// tests that see of a window what a caller does.
+// leaves. Draw decides how long the request travels and what becomes of it. The server judges each 429. Exported names
+// are for tests in package ratelimits_test.
 type Stage struct {
 	T      require.TestingT
 	World  *discordsim.World
@@ -22,23 +22,23 @@ type Stage struct {
 	Now    time.Duration
 	Window Player
 	Draw   func(*Flight)
-	// Answered is called after each report; nil: nothing is.
+	// Answered is called after each report. It may be nil.
 	Answered func(Response)
 	Accepted []time.Duration // when the server processed the requests that it accepted
 	Refusals []time.Duration // when the 429s came back
 
-	flying []*Flight // by the time of their next event
+	flying []*Flight // in the order of their next events
 	sent   int
 	traced bool
 	trace  []string
 	quota  discordsim.Quota
-	// late returns how long after an answer was received it is reported; nil: at once.
+	// late returns the time from receiving an answer to reporting it. If late is nil, that time is 0.
 	late func() time.Duration
-	// spoil changes how an answer says what it says; nil: not at all.
+	// spoil changes the header of an answer. It may be nil.
 	spoil func(processed time.Time, header http.Header)
 }
 
-// Player is what a Stage needs of a window.
+// Player has the methods of Window that a Stage calls.
 type Player interface {
 	Take(now time.Duration) (Permit, bool)
 	Next(now time.Duration) (time.Duration, bool)
@@ -51,16 +51,16 @@ type Player interface {
 	String() string
 }
 
-// Flight is one request under way.
+// Flight is one request that has been sent and not reported yet.
 type Flight struct {
 	There, Back time.Duration // how long it travels to the server, and its response back
 
 	permit   Permit
 	sequence int64
-	late     time.Duration // from the time at which its response was received until that is reported
+	late     time.Duration // time from receiving the response to reporting it
 	fate     fate
 	arrived  bool
-	at       time.Duration // of its next event
+	at       time.Duration // time of its next event
 	response *discordsim.Response
 }
 
@@ -77,7 +77,7 @@ const (
 	noHeaders            // an answer without any limits
 )
 
-// NewStage returns the stage of a window. It leaves the global limit out, of which a window knows nothing.
+// NewStage returns a stage for a window. The server has no global limit, because a window does not know one.
 func NewStage(t require.TestingT, config discordsim.Config, window Player, draw func(*Flight)) *Stage {
 	s := &Stage{T: t, Start: time.Unix(1_700_000_000, 0), Window: window, Draw: draw, quota: config.Rules[0].Quota}
 	withFate := func(f discordsim.Fault, want fate) discordsim.Fault {
@@ -107,7 +107,7 @@ func (s *Stage) fateOf(sequence int64) fate {
 	return answered
 }
 
-// Send sends n requests, each as early as the window lets it leave.
+// Send sends n requests, each as soon as the window allows it.
 func (s *Stage) Send(n int) {
 	for range n {
 		for !s.SendNow() {
@@ -116,7 +116,7 @@ func (s *Stage) Send(n int) {
 	}
 }
 
-// SendUntil sends as many as the window lets leave before the given time, and waits until then.
+// SendUntil sends as many requests as the window allows before the given time, and waits until then.
 func (s *Stage) SendUntil(end time.Duration) {
 	for s.Now < end {
 		if !s.SendNow() {
@@ -125,7 +125,7 @@ func (s *Stage) SendUntil(end time.Duration) {
 	}
 }
 
-// SendEvery sends n requests at the given distance, or as soon as possible after it.
+// SendEvery sends n requests at the given distance, or later if the window does not allow that.
 func (s *Stage) SendEvery(distance time.Duration, n int) {
 	for range n {
 		s.Send(1)
@@ -133,7 +133,7 @@ func (s *Stage) SendEvery(distance time.Duration, n int) {
 	}
 }
 
-// SendOneByOne sends n requests, each when the one before has been answered.
+// SendOneByOne sends n requests, each after the previous one has been answered.
 func (s *Stage) SendOneByOne(n int) {
 	for range n {
 		s.Send(1)
@@ -141,7 +141,7 @@ func (s *Stage) SendOneByOne(n int) {
 	}
 }
 
-// SendNow sends one request if the window lets it, knowing all that is known by now.
+// SendNow sends one request if the window allows it, after all events up to now. It reports whether it has sent one.
 func (s *Stage) SendNow() bool {
 	s.Until(s.Now)
 	permit, ok := s.Window.Take(s.Now)
@@ -152,7 +152,7 @@ func (s *Stage) SendNow() bool {
 	f := &Flight{permit: permit, sequence: int64(s.sent)}
 	s.Draw(f)
 	if s.Window.Limit() == 0 || s.Window.Period() < s.quota.Period-tick {
-		f.fate = answered // before that is known, no client can tell what a request without an answer has used up
+		f.fate = answered // before limit and period are known, no client can tell what an unanswered request has used up
 	}
 	s.log("send %d fate %d there %v back %v", f.sequence, f.fate, f.There, f.Back)
 	if f.fate == unsent {
@@ -164,28 +164,29 @@ func (s *Stage) SendNow() bool {
 	return true
 }
 
-// launch puts a flight behind those of the same time.
+// launch inserts a flight in the order of events, behind flights with the same time.
 func (s *Stage) launch(f *Flight) {
 	i, _ := slices.BinarySearchFunc(s.flying, f, func(a, b *Flight) int { return cmp.Or(cmp.Compare(a.at, b.at), -1) })
 	s.flying = slices.Insert(s.flying, i, f)
 }
 
-// Wait lets time pass until the window may let a request leave or something happens, and fails if neither ever will.
+// Wait advances to the next event, or to the time at which the window may let a request leave. It fails if neither will
+// ever come.
 func (s *Stage) Wait() {
 	at, can := s.Window.Next(s.Now)
 	switch {
 	case len(s.flying) > 0 && (!can || s.flying[0].at <= at):
 		s.step()
 	case can:
-		require.Greater(s.T, at, s.Now, "the window said now, but gave nothing:\n%s", s.story())
-		require.Less(s.T, at, s.Now+25*time.Hour, "stopped for ever:\n%s", s.story())
+		require.Greater(s.T, at, s.Now, "Next named the present time, but Take failed:\n%s", s.story())
+		require.Less(s.T, at, s.Now+25*time.Hour, "the window does not open within 25 hours:\n%s", s.story())
 		s.Now = at
 	default:
-		require.Fail(s.T, "nothing is under way, and the window waits for ever", s.story())
+		require.Fail(s.T, "no request is in flight, and the window waits for an outcome", s.story())
 	}
 }
 
-// Until lets everything happen that happens up to that time.
+// Until processes all events up to the given time.
 func (s *Stage) Until(end time.Duration) {
 	for len(s.flying) > 0 && s.flying[0].at <= end {
 		s.step()
@@ -193,7 +194,7 @@ func (s *Stage) Until(end time.Duration) {
 	s.Now = max(s.Now, end)
 }
 
-// Finish lets everything that is under way end.
+// Finish processes all remaining events.
 func (s *Stage) Finish() {
 	for len(s.flying) > 0 {
 		s.step()
@@ -201,7 +202,7 @@ func (s *Stage) Finish() {
 	require.Zero(s.T, s.Window.InFlight(), s.story())
 }
 
-// step lets the next event happen.
+// step processes the next event.
 func (s *Stage) step() {
 	f := s.flying[0]
 	s.Now = max(s.Now, f.at)
@@ -270,7 +271,7 @@ func (s *Stage) story() string {
 // Avoidable returns how many refusals could have been avoided.
 func (s *Stage) Avoidable() int { return s.World.Report().Avoidable.Total() }
 
-// String is for the story of a failure.
+// String describes the window in the log of a failed test.
 func (w *Window) String() string {
 	text := fmt.Sprintf("late %v (%d of %d within %d, others %v), %d of %d, in flight %d, uncounted %d, %v, refuted %b, "+
 		"count %d until %v, longest %v, probing %v",

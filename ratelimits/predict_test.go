@@ -16,14 +16,14 @@ func TestNothingIsPredictedOfWhatIsNotKnown(t *testing.T) {
 	b := newBucket(t)
 	assert.Zero(t, b.Predict(0, 1000))
 	b.send(0)
-	assert.Zero(t, b.Predict(0, 1000), "one in flight")
+	assert.Zero(t, b.Predict(0, 1000), "with one request in flight")
 
 	unlimited := newBucket(t)
 	unlimited.Unlimit()
 	assert.Zero(t, unlimited.Predict(0, 1000))
 }
 
-// predicts says how long a request with so many ahead is predicted to wait.
+// predicts asserts how long a request is predicted to wait, by the number of requests ahead of it.
 func (b *bucket) predicts(now time.Duration, want map[int]time.Duration) {
 	b.t.Helper()
 	for ahead, wait := range want {
@@ -38,8 +38,8 @@ func TestPredictionCountsTheQueueAhead(t *testing.T) {
 	b.exchange(0, ok(5, 2, 10*second))
 	const end = 10*second + rounding
 	b.predicts(0, map[int]time.Duration{
-		-5: 0, 0: 0, 1: 0, // two are left
-		2: end, 6: end, // the next window
+		-5: 0, 0: 0, 1: 0, // two requests may leave at once
+		2: end, 6: end, // in the next window
 		7: end + 10*second, 11: end + 10*second,
 		12: end + 20*second, 502: end + 1000*second,
 	})
@@ -50,9 +50,9 @@ func TestPredictionKnowsTheHold(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
 	b.Hold(0, 3*second)
-	b.predicts(0, map[int]time.Duration{0: 3 * second, 4: 10*second + rounding}) // the window is the longer one
+	b.predicts(0, map[int]time.Duration{0: 3 * second, 4: 10*second + rounding}) // the window takes longer than the hold
 	b.predicts(2*second, map[int]time.Duration{0: second})
-	b.Hold(0, 20*second) // nothing leaves during a hold, so what those ahead need comes on top of it
+	b.Hold(0, 20*second) // nothing leaves during a hold, so the requests ahead take their time after it
 	assert.InEpsilon(t, 220*second, b.Predict(0, 100), 0.1)
 
 	unknown := newBucket(t)
@@ -66,7 +66,7 @@ func TestPredictionCountsRequestsInFlight(t *testing.T) {
 	b.send(5 * second)
 	b.predicts(5*second, map[int]time.Duration{0: 5*second + rounding, 1: 10 * second})
 
-	b = known(t, 2, 10*second) // those that may belong to other buckets are not all counted in this one
+	b = known(t, 2, 10*second) // not all requests that may belong to other buckets are counted in this one
 	for range 10 {
 		b.Adopt(20*second, 20*second)
 	}
@@ -74,13 +74,13 @@ func TestPredictionCountsRequestsInFlight(t *testing.T) {
 
 	recalled := newBucket(t)
 	recalled.Recall(5, 10*second)
-	for _, b := range []*bucket{recalled, fixed(t, 5, 10*second)} { // one in flight opens a window
+	for _, b := range []*bucket{recalled, fixed(t, 5, 10*second)} { // the request in flight opens a window
 		b.send(time.Hour)
 		b.predicts(time.Hour, map[int]time.Duration{3: 0, 4: 10 * second, 8: 10 * second, 9: 20 * second})
 	}
 }
 
-// What is predicted for the last of a queue is what it waits, when the server does what it has always done.
+// If the server behaves as before, the last request of a queue waits as long as predicted.
 func TestPredictionComesTrue(t *testing.T) {
 	t.Parallel()
 	const queued = 40
@@ -88,7 +88,7 @@ func TestPredictionComesTrue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, rule, steady(20*ms))
-			s.Send(30) // by then it is known what kind it is
+			s.Send(30) // enough to prove the kind
 			s.Until(s.Now + 10*second)
 			start, predicted := s.Now, s.Predict(s.Now, queued-1)
 			s.Send(queued)
@@ -97,7 +97,8 @@ func TestPredictionComesTrue(t *testing.T) {
 	}
 }
 
-// A window that has just been spoken of as full is full until then, also for who predicts.
+// A prediction must not be shorter than the time that Next names, also if a response has just said that the window is
+// full.
 func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 	t.Parallel()
 	for name, rule := range rulesOfEveryKind(5, second) {
@@ -117,10 +118,10 @@ func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 	}
 }
 
-// Of a leaky bucket no answer need have named a whole period.
+// The responses of a leaky bucket need not have named a whole period.
 func TestPredictionKnowsThePaceOfALeakyBucket(t *testing.T) {
 	t.Parallel()
-	b := leaky(t) // three of five, one comes back each 200 ms
+	b := leaky(t) // three of five are used; one place becomes free every 200 ms
 	assert.InEpsilon(t, 20*second, b.Predict(0, 102), 0.05)
 }
 
@@ -151,12 +152,12 @@ func TestResetIsWhenEverythingHasCertainlyComeBack(t *testing.T) {
 	b.Report(300*ms, b.send(100*ms), ok(5, 4, second))
 	assert.Equal(t, 1300*ms+rounding, b.Reset())
 	b.left(b.Reset(), 5)
-	assert.LessOrEqual(t, b.Reset(), 1300*ms+rounding, "in the past")
+	assert.LessOrEqual(t, b.Reset(), 1300*ms+rounding, "the reset may lie in the past")
 	b.Hold(2*second, 5*second)
 	assert.Equal(t, 7*second, b.Reset())
 
 	b = newBucket(t)
 	b.Unlimit()
 	b.exchange(time.Hour, bare)
-	assert.Equal(t, time.Hour, b.Reset(), "it is in use, although nothing is charged")
+	assert.Equal(t, time.Hour, b.Reset(), "the latest outcome counts as use, although nothing is charged")
 }

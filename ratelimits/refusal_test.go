@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Three responses that fit no bucket show a change if they come soon after each other. Hours apart they are three
-// mistakes.
+// Three responses that no kind can have given show a change if they come soon after each other. Hours apart they are
+// mistakes of the server.
 func TestMistakesFarApartAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -19,11 +19,12 @@ func TestMistakesFarApartAreNotBelieved(t *testing.T) {
 		now := time.Duration(hour) * time.Hour
 		b.exchange(now, ok(5, 4, 10*second))
 		b.exchange(now+second, ok(5, 3, 2*second)) // the reset has moved back
-		require.Equal(t, 10*second, b.Period(), "after %d", hour+1)
+		require.Equal(t, 10*second, b.Period(), "after %d mistakes", hour+1)
 	}
 }
 
-// A server error that names limits tells how full a bucket is, so the next one need not wait until it is empty.
+// A server error that names limits shows how full the bucket is. The next request need not wait until the bucket is
+// empty.
 func TestAfterAServerErrorWithLimitsNobodyHasToGoAlone(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -41,7 +42,7 @@ func TestUnexpectedRefusalLetsOneRequestGoFirst(t *testing.T) {
 	b := known(t, 5, 10*second)
 	permits := b.many(0, 3)
 	b.Report(100*ms, permits[0], ok(5, 3, 9900*ms))
-	b.Report(100*ms, permits[1], refused(5, 9900*ms)) // somebody else has been faster
+	b.Report(100*ms, permits[1], refused(5, 9900*ms)) // another client was faster
 	b.Report(100*ms, permits[2], refused(5, 9900*ms))
 	assert.Zero(t, b.InFlight())
 	b.left(100*ms, 0)
@@ -53,8 +54,8 @@ func TestUnexpectedRefusalLetsOneRequestGoFirst(t *testing.T) {
 	b.burst(at, 4)
 }
 
-// Somebody else empties the bucket all the time. Each of their windows costs one 429 at most, and ours still get
-// through.
+// Another client empties the bucket again and again. Each window that it empties costs at most one 429, and our
+// requests still get through.
 func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) {
 	t.Parallel()
 	config := discordsim.Config{
@@ -64,7 +65,7 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 	s := serveConfig(t, config, steady(40*ms))
 	s.SendUntil(60 * second)
 	s.Finish()
-	assert.LessOrEqual(t, len(s.Refusals), 9, "they came nine times")
+	assert.LessOrEqual(t, len(s.Refusals), 9, "the other client came nine times")
 	assert.Zero(t, s.Avoidable())
 	before, after := 0, 0
 	for _, at := range s.Accepted {
@@ -76,11 +77,11 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 		}
 	}
 	assert.Positive(t, before)
-	assert.GreaterOrEqual(t, after, 65, "of 75 when it is ours alone again")
+	assert.GreaterOrEqual(t, after, 65, "of 75 possible requests after the other client has left")
 }
 
-// What fills the place of a request that was taken back after a refusal is gone when the bucket is free again by what
-// that refusal said, or when the hold was lifted.
+// A 429 fills the window. If a request is returned afterwards, its place must be free when the wait of that 429 is
+// over, or when the hold has been lifted.
 func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.T) {
 	t.Parallel()
 	for _, lift := range []bool{false, true} {
@@ -100,8 +101,8 @@ func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.
 	}
 }
 
-// A 429 of another limit names the bucket's limit, but no period of the bucket's. A request that is lost before a
-// response has named that stays charged for as long as the 429 has spoken of, and not for no time at all.
+// A 429 of another limit names the bucket's limit, but not its period. A request that is lost before a response has
+// named the period stays charged for the time that the 429 named.
 func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -109,10 +110,10 @@ func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
 	refusal.Limited, refusal.Limit, refusal.Remaining, refusal.ResetAfter = true, 2, 1, 4*second
 	b.exchange(0, refusal)
 	b.Lost(second+rounding, b.send(second+rounding))
-	b.closedUntil(second+rounding, 4*second+rounding) // the 429 counts, too
+	b.closedUntil(second+rounding, 4*second+rounding) // the request of the 429 is charged, too
 }
 
-// There is room for so many charges, and of two that become one neither may be forgotten.
+// The ledger joins charges when it has very many. A lost request among them must still make the next request a probe.
 func TestLossAmongVeryManyRequestsIsFollowedByAProbe(t *testing.T) {
 	t.Parallel()
 	b := known(t, 200, 10*second)

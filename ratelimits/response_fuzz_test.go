@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// readSimply is fields.read as it would be, did its speed not matter.
+// readSimply is a simple and slow version of fields.read.
 func readSimply(header http.Header) fields {
 	lower := func(name string) string { return "" }
 	if header.Get(headerBucket) == "" && header.Get(headerLimit) == "" {
@@ -47,13 +47,13 @@ func readSimply(header http.Header) fields {
 func TestFieldsAreReadLikeTheSimpleVersionDoes(t *testing.T) {
 	t.Parallel()
 	names := []string{
-		headerBucket, headerLimit, headerRemaining, headerResetAfter, headerRetryAfter, headerGlobal, headerScope, headerVia, headerType,
-		headerReset, headerDate, "X-Ratelimit-Globes",
+		headerBucket, headerLimit, headerRemaining, headerResetAfter, headerRetryAfter, headerGlobal, headerScope,
+		headerVia, headerType, headerReset, headerDate, "X-Ratelimit-Globes",
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		header := http.Header{}
 		for _, name := range names {
-			switch rapid.IntRange(0, 3).Draw(t, name) { // in one case only, as the order of a map decides otherwise
+			switch rapid.IntRange(0, 3).Draw(t, name) { // only one spelling: the order of a map is random
 			case 1:
 				name = strings.ToLower(name)
 			case 2:
@@ -69,7 +69,7 @@ func TestFieldsAreReadLikeTheSimpleVersionDoes(t *testing.T) {
 		got = fields{}
 		got.read(header, http.StatusOK)
 		want := readSimply(header)
-		for _, f := range []*fields{&want, &got} { // they are not looked at then
+		for _, f := range []*fields{&want, &got} { // read does not fill these fields for a success
 			f.retryAfter, f.global, f.scope, f.via, f.contentType = "", "", "", "", ""
 			if f.reset == "" {
 				f.date = ""
@@ -91,8 +91,8 @@ func TestFixedPointSecondsAreThoseOfFloatingPoint(t *testing.T) {
 		}
 	})
 	for text, want := range map[string]time.Duration{
-		"0": 0, "1": time.Second, "0.994": 994 * time.Millisecond, "12.5": 12500 * time.Millisecond, "0.000000001": 1, "86400": 24 * time.Hour,
-		"999999999.999999999": 999999999*time.Second + 999999999,
+		"0": 0, "1": time.Second, "0.994": 994 * time.Millisecond, "12.5": 12500 * time.Millisecond, "0.000000001": 1,
+		"86400": 24 * time.Hour, "999999999.999999999": 999999999*time.Second + 999999999,
 	} {
 		d, ok := parseFixed(text)
 		require.True(t, ok, text)
@@ -130,8 +130,8 @@ func FuzzParseResponse(f *testing.F) {
 	})
 }
 
-// FuzzRefusalClass looks for a response that is sorted into a class it cannot be of, or whose numbers make no sense.
-// The header is lines of names and values, in any case and any number.
+// FuzzRefusalClass looks for a response with an impossible class or impossible numbers. The header is given as lines of
+// names and values.
 func FuzzRefusalClass(f *testing.F) {
 	for _, seed := range []struct{ header, body string }{
 		{"", ""},
@@ -203,7 +203,7 @@ func assertSensible(t *testing.T, r Response) {
 	}
 }
 
-// assertClass asserts what a scope, Discord's own word, leaves open.
+// assertClass asserts that the class does not contradict the scope.
 func assertClass(t *testing.T, r Response, header http.Header) {
 	t.Helper()
 	scope := strings.ToLower(strings.TrimSpace(header.Get("X-RateLimit-Scope")))
@@ -217,7 +217,7 @@ func assertClass(t *testing.T, r Response, header http.Header) {
 		t.Fatalf("shared with the scope %q", scope)
 	case r.Class == ClassEdge && (scope != "" || r.Bucket != ""):
 		t.Fatalf("edge with the scope %q and bucket %q", scope, r.Bucket)
-	case scope == "shared" && !flag && r.Class != ClassShared && r.Class != ClassGlobal: // the body may say that it is global
+	case scope == "shared" && !flag && r.Class != ClassShared && r.Class != ClassGlobal: // the body may say global
 		t.Fatalf("%v instead of shared", r.Class)
 	case r.Class == ClassSubLimit && (!r.Limited || r.Remaining == 0 && r.RetryAfter <= r.ResetAfter):
 		t.Fatalf("a sub-limit of a bucket without room: %+v", r)

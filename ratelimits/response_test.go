@@ -59,7 +59,7 @@ func TestNumbersThatMakeNoSenseAreAbsent(t *testing.T) {
 		"negative reset-after":      {limited("5", "3", "-1"), Response{}},
 		"negative remaining":        {limited("5", "-3", "1"), Response{}},
 		"limit of zero":             {limited("0", "0", "1"), Response{}},
-		"limit beyond all measure":  {limited("1e30", "0", "1"), Response{}},
+		"limit is much too large":   {limited("1e30", "0", "1"), Response{}},
 		"error text":                {limited("5", "3", "invalid precision"), Response{}},
 		"no remaining":              {withoutRemaining, Response{}},
 	} {
@@ -108,7 +108,7 @@ func TestRefusalWaitsForWhatHeaderAndBodySayTogether(t *testing.T) {
 		"in milliseconds, no scope":          {header: "0.91", body: `{"retry_after": 910}`, scopeless: true, want: 910 * ms},
 		"in milliseconds, header rounded up": {header: "1", body: `{"retry_after": 910}`, want: time.Second},
 		"many milliseconds":                  {header: "62", body: `{"retry_after": 61500}`, want: 62 * time.Second},
-		"header is when the bucket is full":  {header: "5", body: `{"retry_after": 0.5}`, want: 500 * ms}, // 4.2 s
+		"header is when the bucket is full":  {header: "5", body: `{"retry_after": 0.5}`, want: 500 * ms}, // reset: 4.2 s
 		"the same without a scope":           {header: "5", body: `{"retry_after": 0.5}`, scopeless: true, want: 500 * ms},
 		"header far beyond both":             {header: "30", body: `{"retry_after": 0.5}`, want: 30 * time.Second},
 		"header alone":                       {header: "7", body: `{}`, want: 7 * time.Second},
@@ -116,8 +116,8 @@ func TestRefusalWaitsForWhatHeaderAndBodySayTogether(t *testing.T) {
 		"body alone, no scope":               {body: `{"retry_after": 90}`, scopeless: true, want: 90 * time.Second},
 		"body as text":                       {header: "1", body: `{"retry_after": "0.002"}`, want: 2 * ms},
 		"a billion seconds":                  {header: "1000000000", body: `{"retry_after": 1e9}`, want: 1e9 * time.Second},
-		"body beyond all measure":            {header: "3", body: `{"retry_after": 1e9}`, want: 3 * time.Second},
-		"header beyond all measure":          {header: "1e9", body: `{"retry_after": 3}`, want: 3 * time.Second},
+		"body is much too large":             {header: "3", body: `{"retry_after": 1e9}`, want: 3 * time.Second},
+		"header is much too large":           {header: "1e9", body: `{"retry_after": 3}`, want: 3 * time.Second},
 		"body of the wrong type":             {header: "3", body: `{"retry_after": {}}`, want: 3 * time.Second},
 		"negative body":                      {header: "3", body: `{"retry_after": -1}`, want: 3 * time.Second},
 		"header more than rounded up":        {header: "12", body: `{"retry_after": 11}`, want: 12 * time.Second},
@@ -160,8 +160,8 @@ func TestRefusalsAreSortedIntoClasses(t *testing.T) {
 		"sub-limit: the bucket has room":     {limited("5", "4", "1", "X-RateLimit-Scope", "user"), api, ClassSubLimit},
 		"sub-limit: the wait is longer":      {scope("user", "Retry-After", "600"), long, ClassSubLimit},
 		"user: the header is rounded up":     {threeSeconds("2.001"), "{}", ClassUser},
-		"user: and reset-after down":         {threeSeconds("1.999"), "{}", ClassUser},
-		"sub-limit: more than rounding does": {threeSeconds("1.998"), "{}", ClassSubLimit},
+		"user: reset-after is rounded down":  {threeSeconds("1.999"), "{}", ClassUser},
+		"sub-limit: not due to rounding":     {threeSeconds("1.998"), "{}", ClassSubLimit},
 		"room without scope":                 {limited("5", "4", "1"), api, ClassUser},
 		"a longer wait without scope":        {limited("5", "0", "1", "Retry-After", "600"), long, ClassUser},
 		"global by header":                   {header("X-RateLimit-Global", "true"), api, ClassGlobal},
@@ -171,7 +171,7 @@ func TestRefusalsAreSortedIntoClasses(t *testing.T) {
 		"no headers, Discord's body":         {nil, api, ClassUser},
 		"no headers, no body":                {nil, "", ClassEdge},
 		"no body, through Discord's proxy":   {header("Via", "1.1 google", "Retry-After", "1"), "", ClassUser},
-		"no body, not through it":            {header("Retry-After", "1"), "", ClassEdge},
+		"no body, no proxy":                  {header("Retry-After", "1"), "", ClassEdge},
 		"page of HTML":                       {header("Content-Type", html), "<!DOCTYPE html>error 1015", ClassEdge},
 		"HTML with the wrong type and a Via": {header("Content-Type", "text/plain", "Via", "1.1 google"), " <html>", ClassEdge},
 		"static JSON":                        {header("Content-Type", "application/json"), `{"message": "blocked", "code": 0}`, ClassEdge},
@@ -213,12 +213,12 @@ func TestEveryClassHasAName(t *testing.T) {
 // The server's clock, and three seconds later.
 const date, soon = "Tue, 02 Aug 2016 21:23:43 GMT", "Tue, 02 Aug 2016 21:23:46 GMT"
 
-// retryDate is the header of a server that names the time of the next attempt by its own clock.
+// retryDate is a header whose Retry-After is a date by the server's clock.
 func retryDate(until string, more ...string) http.Header {
 	return header(append([]string{"Retry-After", until, "Date", date}, more...)...)
 }
 
-// Both dates are cut to whole seconds, so the wait that is meant may be up to a second longer than their difference.
+// Both dates are cut to whole seconds, so the wait may be up to a second longer than their difference.
 func TestRetryAfterAsADateIsComparedWithTheDateOfTheSameResponse(t *testing.T) {
 	t.Parallel()
 	const s, absent = time.Second, -1
@@ -260,13 +260,13 @@ func TestRetryAfterAsADateIsComparedWithTheDateOfTheSameResponse(t *testing.T) {
 	}
 }
 
-// resetAlone is the header of a server that sends no Reset-After.
+// resetAlone is a header with X-RateLimit-Reset but without X-RateLimit-Reset-After.
 func resetAlone(reset string, more ...string) http.Header {
 	limit := []string{"X-RateLimit-Limit", "5", "X-RateLimit-Remaining", "3", "X-RateLimit-Reset", reset}
 	return header(append(limit, more...)...)
 }
 
-// The date is 1470173023.
+// The constant date is 1470173023 in seconds since 1970.
 func TestResetAloneIsComparedWithTheDateOfTheSameResponse(t *testing.T) {
 	t.Parallel()
 	lower := http.Header{

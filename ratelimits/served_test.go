@@ -12,7 +12,7 @@ import (
 // trip is how long a request travels to the server, and its response back.
 type trip struct{ there, back time.Duration }
 
-// travel draws the trips of one story, one after the other.
+// travel draws trips, one for each request.
 type travel func() trip
 
 // steady is a round trip that always takes the same time, half of it each way.
@@ -20,14 +20,14 @@ func steady(roundTrip time.Duration) travel {
 	return func() trip { return trip{roundTrip / 2, roundTrip - roundTrip/2} }
 }
 
-// between draws each way by itself, always the same ones in the same order.
+// between draws each way separately, between shortest and longest. A seed always gives the same sequence.
 func between(seed uint64, shortest, longest time.Duration) travel {
 	chance := rand.New(rand.NewPCG(seed, 7))
 	way := func() time.Duration { return shortest + time.Duration(chance.Int64N(int64(longest-shortest))) }
 	return func() trip { return trip{way(), way()} }
 }
 
-// message is what all requests of these stories ask.
+// message is the request that these tests send.
 var message = discordsim.Request{Method: "POST", Path: "/channels/1/messages"}
 
 // served is a Window whose requests go to the simulated Discord, in virtual time.
@@ -55,7 +55,7 @@ func always(quota discordsim.Quota) discordsim.Rule {
 	return discordsim.Rule{Path: "**", Quota: quota}
 }
 
-// rulesOfEveryKind are the same limit, counted in every way there is.
+// rulesOfEveryKind returns rules with the same limit, each counted in another way.
 func rulesOfEveryKind(limit int, period time.Duration) map[string]discordsim.Rule {
 	return map[string]discordsim.Rule{
 		"fixed":       always(discordsim.Fixed(limit, period)),

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Each lower bound moves by the one, every other instant by the other, and nothing else moves.
+// Shift must move each lower bound by early and every other instant by late, and must not change anything else.
 func TestShiftMovesInstantsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	const early, late = -3 * time.Hour, -2 * time.Hour
@@ -38,7 +38,7 @@ func TestShiftMovesInstantsAndNothingElse(t *testing.T) {
 		before = before[1:]
 	})
 	assert.Empty(t, before)
-	assert.EqualValues(t, math.MaxUint16, w.ledger.list()[0].trip, "the first may have been sent an hour before")
+	assert.EqualValues(t, math.MaxUint16, w.ledger.list()[0].trip, "a trip grows by the hour between early and late")
 }
 
 func TestWhatIsNotIsNotOnAnotherClockEither(t *testing.T) {
@@ -48,5 +48,5 @@ func TestWhatIsNotIsNotOnAnotherClockEither(t *testing.T) {
 	assert.Equal(t, Window{}, w)
 	w.Hold(5*time.Hour, time.Hour)
 	w.Shift(-7*time.Hour, -6*time.Hour)
-	assert.NotZero(t, w.Reset(), "a hold that ends at the origin is one still")
+	assert.NotZero(t, w.Reset(), "a hold that ends at the new clock's origin remains a hold")
 }

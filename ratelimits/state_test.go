@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Stories about windows that go on elsewhere: from a State, or as another process finds them written.
+// These tests continue a window elsewhere: from a State, or in another process from its written form.
 
 func TestWindowGoesOnFromAState(t *testing.T) {
 	t.Parallel()
@@ -19,18 +19,18 @@ func TestWindowGoesOnFromAState(t *testing.T) {
 	b.send(2 * second)
 	state := b.State(2 * second)
 	assert.Equal(t, 3, state.Limit)
-	assert.Equal(t, 1, state.Used, "the one in flight is not in it")
+	assert.Equal(t, 1, state.Used, "a request in flight is not included")
 	assert.InDelta(t, 4*second, state.Reset, float64(2*ms))
 	assert.Equal(t, 5*second, state.Period)
 
 	other := from(t, 100*second, state)
 	other.Adopt(100*second, 100*second)
 	other.send(100 * second)
-	other.closedUntil(100*second, 100*second+state.Reset) // three are charged
-	assert.Zero(t, b.State(10*second).Used, "all have come back")
+	other.closedUntil(100*second, 100*second+state.Reset) // three requests are charged
+	assert.Zero(t, b.State(10*second).Used, "all places are free")
 }
 
-// from is a bucket that goes on from a state.
+// from is a bucket that continues from a state.
 func from(t *testing.T, now time.Duration, s ratelimits.State) *bucket {
 	return &bucket{ratelimits.NewWindow(now, s), t}
 }
@@ -58,12 +58,12 @@ func TestStateWithoutLimitOrOfAWindowThatIsOverLetsGo(t *testing.T) {
 	b := newBucket(t)
 	b.Unlimit()
 	from(t, 0, b.State(0)).many(0, 2)
-	over := ratelimits.State{Limit: 1, Used: 1, Period: second} // whatever was used of it
+	over := ratelimits.State{Limit: 1, Used: 1, Period: second} // Reset is 0: the used place is free again
 	from(t, 0, over).burst(0, 1)
 }
 
-// The place of a request whose response says nothing may come back later than is thought: then one goes first, wherever
-// that is.
+// If a response named no limits, its place may become free later than expected. So the next window, too, must send one
+// request first.
 func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testing.T) {
 	t.Parallel()
 	b := known(t, 3, second)
@@ -72,7 +72,8 @@ func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testi
 	assert.True(t, b.State(time.Minute).Probing)
 }
 
-// What was answered elsewhere may have been counted after a request whose answer comes here, and counts a few only.
+// A response counts some requests. It says nothing about requests that were answered elsewhere, which the server may
+// have counted later.
 func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	b := from(t, second, ratelimits.State{Limit: 5, Used: 3, Reset: 10 * second, Period: 10 * second})
@@ -84,10 +85,10 @@ func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
 	left.Lost(10*ms, left.Adopt(0, 0))
 	b = newBucket(t)
 	b.Report(20*ms, b.AdoptFrom(10*ms, &left, sent), ok(5, 4, 10*second))
-	b.left(20*ms, 3) // the lost one may have come later
+	b.left(20*ms, 3) // the server may have counted the lost request later
 }
 
-// A guess stays a guess when it is handed on.
+// A recalled limit remains a guess when a State hands it on.
 func TestRecalledLimitIsStillAGuessInAState(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -96,10 +97,10 @@ func TestRecalledLimitIsStillAGuessInAState(t *testing.T) {
 	other := from(t, 0, b.State(0))
 	assert.False(t, other.Known())
 	other.exchange(10*ms, ok(50, 49, second))
-	assert.Equal(t, 50, other.Limit(), "the first answer replaces a guess")
+	assert.Equal(t, 50, other.Limit(), "the first answer replaces a recalled limit")
 }
 
-// written returns what a process finds that another one has left: a window as it was written.
+// written returns the bucket as another process reads it.
 func (b *bucket) written() *bucket {
 	b.t.Helper()
 	found, rest, err := ratelimits.DecodeWindow(b.Append(nil))
@@ -108,8 +109,8 @@ func (b *bucket) written() *bucket {
 	return &bucket{found, b.t}
 }
 
-// used is a bucket of 5 per 10 s of which a number of places were used within some milliseconds from an hour on, and
-// more are in flight.
+// used is a bucket of five requests per 10 s. n requests were sent and answered an hour after the origin, one each
+// millisecond, and further requests are in flight.
 func used(t *testing.T, n, inFlight int) (b *bucket, now time.Duration) {
 	b, now = newBucket(t), time.Hour
 	for i := range n {
@@ -138,7 +139,7 @@ func TestRequestsInFlightAtTheEndOfAProcessAreLost(t *testing.T) {
 	b.Resume(now, true)
 	assert.Zero(t, b.InFlight())
 	b.left(now, 1)
-	b.left(now+9500*ms, 2) // the first is forgotten, the others may have arrived at the last moment
+	b.left(now+9500*ms, 2) // the first charge has expired; the other requests may have arrived at the last moment
 	b.left(now+10500*ms, 5)
 }
 
@@ -157,7 +158,7 @@ func TestWindowThatMayHaveBeenUsedSinceItWasWrittenIsFullForAPeriod(t *testing.T
 				b.left(at, 5)
 				if n > 1 && inFlight == 0 {
 					b.burst(at, 5)
-				} else { // it may be a leaky bucket that is not empty yet, unless responses have ruled that out
+				} else { // it may be a leaky bucket that is not empty yet; two responses rule that out
 					b.burst(at, 1)
 				}
 			}
@@ -165,11 +166,11 @@ func TestWindowThatMayHaveBeenUsedSinceItWasWrittenIsFullForAPeriod(t *testing.T
 	}
 }
 
-// A log that names its next place names its period only to a request that finds it empty, which may have been long ago.
+// A log that names its next place names its period only to a request that finds it empty. That may have been long ago.
 func TestWindowThatMayBeALogIsFullForThePeriodThatItOnceNamed(t *testing.T) {
 	t.Parallel()
 	before, now := known(t, 5, second), time.Duration(0)
-	for range 4 { // somebody else comes first
+	for range 4 { // each time another client comes first
 		now += 1600 * ms
 		before.exchange(now, ok(5, 3, 500*ms))
 	}
@@ -197,26 +198,26 @@ func TestWindowThatKnowsNothingIsResumedAsOneThatKnowsNothing(t *testing.T) {
 	}
 }
 
-// What has passed a hidden limit may have passed it again when the other process came to its end.
+// Requests that passed a hidden limit before may have been sent again just before the other process ended.
 func TestHiddenLimitIsUsedUpForTheNextProcess(t *testing.T) {
 	t.Parallel()
 	before := known(t, 20, second)
 	for i := range 4 {
 		before.exchange(0, ok(20, 18-i, second))
 	}
-	before.exchange(0, shared(10*second)) // five have passed
+	before.exchange(0, shared(10*second)) // five requests have passed
 	now := 10*second + rounding
 	for i := range 4 {
 		before.exchange(now, ok(20, 19-i, second))
 	}
 	b := before.written()
 	b.Resume(18*second, false)
-	now = 23 * second // the four would have come back
+	now = 23 * second // the places of the four requests would be free
 	b.exchange(now, ok(20, 19, second))
 	b.burst(now, 1)
 }
 
-// A response that fits no bucket may be right all the same.
+// A reset that fits no kind may still be right.
 func TestResetThatNothingExplainsIsLeftToTheNextProcess(t *testing.T) {
 	t.Parallel()
 	before := known(t, 5, 10*second)
@@ -230,7 +231,7 @@ func TestResetThatNothingExplainsIsLeftToTheNextProcess(t *testing.T) {
 func TestRequestThatIsNotSentAfterARestartSaysNothingOfThoseThatAreLost(t *testing.T) {
 	t.Parallel()
 	before := known(t, 5, 10*second)
-	before.exchange(second, ok(5, 3, 10*second)) // of a sliding log
+	before.exchange(second, ok(5, 3, 10*second)) // a sliding log may have given this answer
 	before.many(2*second, 2)
 	b := before.written()
 	b.Resume(2*second, true)

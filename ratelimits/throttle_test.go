@@ -52,7 +52,7 @@ func TestTooLongErrorSaysWhatWouldHaveToWaitForHowLong(t *testing.T) {
 	cause := errors.New("the server does not answer")
 	err = &TooLongError{Max: time.Second, Deadline: true, Cause: cause}
 	assert.ErrorIs(t, err, cause)
-	assert.ErrorIs(t, err, context.DeadlineExceeded, "both are the reason")
+	assert.ErrorIs(t, err, context.DeadlineExceeded, "the error has both reasons")
 	assert.ErrorContains(t, err, "the server does not answer")
 }
 

@@ -31,14 +31,14 @@ func TestLostRequestStaysChargedAsLongAsTheServerMayRememberIt(t *testing.T) {
 	b.left(500*ms, 2)
 	b.burst(500*ms, 2)
 	b.closedUntil(500*ms, firstEnd)
-	b.left(firstEnd, 3) // the two that are still in flight
+	b.left(firstEnd, 3) // two requests are still in flight
 }
 
-// Where the lost request may have been processed after all that is known, a leaky bucket takes longer to forget it, and
-// those that are in flight come on top. One that goes alone will tell.
+// A lost request may have been the last that a leaky bucket counted. Such a bucket forgets it later than other kinds
+// do, and later still if requests are in flight. So the next request is sent alone: its response names the count.
 func TestAfterALostRequestThatALeakyBucketMayHaveCountedOneGoesAlone(t *testing.T) {
 	t.Parallel()
-	b := newBucket(t) // 2 per 2 s
+	b := newBucket(t) // it may be a leaky bucket of 2 requests per 2 s
 	b.Report(400*ms, b.send(0), ok(2, 1, second))
 	b.Lost(650*ms, b.send(400*ms))
 	p := b.burst(1402*ms, 1)[0]
@@ -59,7 +59,7 @@ func TestAnswerWithoutLimitsChangesNothingThatIsKnown(t *testing.T) {
 			assert.Equal(t, second, b.Period())
 			assert.Equal(t, ratelimits.KindFixed, b.Kind())
 			assert.Equal(t, reset, b.Reset())
-			b.left(500*ms, 2) // its own place: the server may have counted it
+			b.left(500*ms, 2) // the request itself is charged: the server may have counted it
 			b.left(firstEnd, 5)
 		})
 	}
@@ -78,7 +78,7 @@ func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
 				}
 				b.left(now, 0)
 				at := b.opens(now)
-				assert.InDelta(t, second, at-now, float64(10*ms), "a period after the last of them")
+				assert.InDelta(t, second, at-now, float64(10*ms), "a period after the last outcome")
 				b.Report(at, b.burst(at, 1)[0], ok(5, 4, second))
 				b.burst(at, 4)
 			})
@@ -86,7 +86,7 @@ func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
 	}
 }
 
-// One late outcome of a window that has long passed is no reason to wait for anything.
+// The outcome of a request comes long after its window closed: it must not delay any other request.
 func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 	t.Parallel()
 	outcomes := maps.Clone(withoutLimits)
@@ -100,15 +100,14 @@ func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 			outcome(b, time.Hour, p)
 			assert.Zero(t, b.InFlight())
 			assert.Equal(t, time.Hour, b.opens(time.Hour))
-			b.exchange(time.Hour+2*second, ok(5, 4, second)) // the window after it at the latest is an ordinary one
+			b.exchange(time.Hour+2*second, ok(5, 4, second)) // from the next window on, everything is as usual
 			b.left(time.Hour+4*second, 5)
 			b.burst(time.Hour+4*second, 5)
 		})
 	}
 }
 
-// A server that was broken for a while may have counted what it could not answer, until an answer tells how many it
-// counts.
+// A broken server may count requests that it does not answer. They stay charged until a response names a lower count.
 func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -120,43 +119,43 @@ func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	b.left(200*ms, 3)
 }
 
-// What a server has counted once is charged, whatever it says later of fewer.
+// A count that the server has named stays charged, even if a later response names a lower count.
 func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
-	b.exchange(100*ms, ok(5, 2, 9900*ms)) // others are there
+	b.exchange(100*ms, ok(5, 2, 9900*ms)) // other clients use the bucket
 	b.exchange(200*ms, ok(5, 4, 9800*ms))
 	b.left(200*ms, 1)
 }
 
-// A request of which no answer has told anything comes back last of a leaky bucket that has counted it, however short
-// the reset-after was that has been named so far.
+// A leaky bucket may have counted a request that was answered without limits. That request stays charged for longest,
+// even if every reset-after so far was shorter.
 func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {
 	t.Parallel()
-	b := leaky(t) // three, which come back at 200, 400 and 600 ms
+	b := leaky(t) // three requests, whose places become free at 200, 400 and 600 ms
 	b.exchange(ms, bare)
 	require.Equal(t, 600*ms, b.Period())
 	b.left(700*ms, 4)
 
-	b.exchange(10*second, bare) // of an empty one a slot later, as one request cannot have filled more of it
+	b.exchange(10*second, bare) // the bucket was empty: the request fills one slot, which is free 200 ms later
 	b.left(10*second, 4)
 	b.left(10*second+210*ms, 5)
 
 	b = leaky(t)
-	for _, p := range b.burst(10*second, 5) { // however many are lost, it is empty after a period
+	for _, p := range b.burst(10*second, 5) { // however many requests are lost, the bucket is empty after a period
 		b.Lost(10*second, p)
 	}
 	b.left(11*second+10*ms, 5)
 }
 
-// What was answered without limits before any limit was known is no reason to wait.
+// Errors that came before any response named a limit must not delay requests.
 func TestErrorsBeforeTheFirstLimitsCostNothing(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	for range 100 {
 		b.exchange(0, broken)
 	}
-	for i := range 3 { // a bucket of five that gives one back each second
+	for i := range 3 { // a leaky bucket of five: one place becomes free each second
 		b.exchange(0, ok(5, 4-i, time.Duration(i+1)*second))
 	}
 	b.left(0, 2)
@@ -168,13 +167,13 @@ func TestAnswerSaysNothingOfWhatWasNotAnsweredAfterItWasSent(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
 	permits := b.many(100*ms, 2)
-	b.Report(150*ms, permits[0], broken) // may have been counted after the other one
+	b.Report(150*ms, permits[0], broken) // the server may have counted it after the other request
 	b.Report(200*ms, permits[1], ok(5, 3, 9900*ms))
 	b.left(200*ms, 2)
 }
 
-// What a refused request has found counted stays known, whichever of the requests that nobody has heard of are taken
-// off for it.
+// The 429 of a sub-limit names the bucket's count. That count stays charged, whichever of the lost requests are removed
+// because the bucket has not counted them.
 func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
 	t.Parallel()
 	for lost := range 4 {
@@ -191,37 +190,38 @@ func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
 	}
 }
 
-// A count that earlier requests seemed to explain may have had somebody else's in it. What is lost is not taken off it
-// before a response shows that it was not counted.
+// A count that our earlier requests seem to explain may include another client's request. A lost request stays charged
+// until a response shows that the server did not count it.
 func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	for i := range 3 {
 		b.exchange(0, ok(5, 4-i, second))
 	}
-	b.Report(second, b.send(900*ms), ok(5, 3, second)) // in the next window: one of the two is somebody else's
+	b.Report(second, b.send(900*ms), ok(5, 3, second)) // in the next window: another client has sent one of the two requests
 	now := second + 10*ms
 	p := b.burst(now, 3)
 	b.Lost(now+ms, p[0])
 	b.left(now+ms, 0)
 }
 
-// What a slow response has counted beyond what was still charged when it came may be a request of ours that nobody has
-// answered, and not somebody else's. So the next such request does not make room for it.
+// A slow response may count an unanswered request of ours whose charge has expired meanwhile. The window then guesses
+// that another client has sent it. A later response with a lower count must end this guess, not the charge of a newer
+// unanswered request.
 func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *testing.T) {
 	t.Parallel()
 	b := log(t)
-	b.Report(2002*ms, b.send(2000*ms), broken) // counted at 2001 ms
-	slow := b.send(3000 * ms)                  // counted a moment later, when the first one still is
+	b.Report(2002*ms, b.send(2000*ms), broken) // the server counts it at 2001 ms
+	slow := b.send(3000 * ms)                  // counted a moment later, while the server still counts the first one
 	b.Report(3500*ms, slow, ok(5, 3, second))
 	b.exchange(3600*ms, broken)
-	b.exchange(3600*ms, ok(5, 2, second)) // the slow one, and both of these
+	b.exchange(3600*ms, ok(5, 2, second)) // the server counts the slow request and these two
 	b.left(4550*ms, 3)
 }
 
-// A leaky bucket is fuller by everything that it has counted, also by what an error without limits has answered. So one
-// goes when nothing else is charged. A success without limits has been counted once at most, and the ledger has it: one
-// goes first, but not alone.
+// A leaky bucket is fuller by every request that it has counted, also by one that was answered with an error without
+// limits. After such errors the next request is sent when nothing else is charged. A success without limits was counted
+// at most once, and is charged: after it one request is sent first, while others may be charged.
 func TestAfterAnErrorWithoutLimitsOneGoesAloneAndAfterASuccessFirst(t *testing.T) {
 	t.Parallel()
 	b := known(t, 2, 125*ms)
@@ -233,6 +233,6 @@ func TestAfterAnErrorWithoutLimitsOneGoesAloneAndAfterASuccessFirst(t *testing.T
 
 	b = known(t, 5, 200*ms)
 	b.exchange(100*ms, bare)
-	b.exchange(150*ms, ok(5, 2, 450*ms)) // of a leaky bucket, perhaps
-	b.burst(560*ms, 1)                   // only the last is charged
+	b.exchange(150*ms, ok(5, 2, 450*ms)) // perhaps from a leaky bucket
+	b.burst(560*ms, 1)                   // only the last request is still charged
 }

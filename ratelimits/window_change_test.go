@@ -69,36 +69,37 @@ func TestUseByOthersIsAdopted(t *testing.T) {
 	}
 }
 
-// Nobody knows whether those in flight were processed before the one that is answered or after it.
+// It is unknown whether the server processed the requests in flight before or after the answered one.
 func TestUseByOthersLeavesRoomForWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	b := known(t, 10, 10*second)
 	permits := b.many(second, 3)
-	b.Report(second+10*ms, permits[0], ok(10, 4, 9*second)) // two of ours, and four others
+	b.Report(second+10*ms, permits[0], ok(10, 4, 9*second)) // counts at least two of our requests, and four of other clients
 	b.left(second+10*ms, 2)
 }
 
-// One answer says that the window is a day long, and the ones after it know nothing of that.
+// One answer says that the window is a day long. The following answers contradict it.
 func TestResetThatTwoLaterAnswersDenyIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, second)
 	b.exchange(100*ms, ok(5, 3, 24*time.Hour))
 	b.exchange(200*ms, ok(5, 2, 800*ms))
-	assert.Greater(t, b.Reset(), 24*time.Hour, "one alone may be the one that is wrong")
+	assert.Greater(t, b.Reset(), 24*time.Hour, "one contradicting answer may itself be wrong")
 	b.exchange(300*ms, ok(5, 1, 700*ms))
 	b.exchange(400*ms, ok(5, 0, 600*ms))
 	assert.InDelta(t, second, b.opens(400*ms), float64(5*ms))
 }
 
-// raisedAt is a limit that becomes another one 5 s after the beginning.
+// raisedAt is a limit that changes 5 s after the beginning.
 func raisedAt(before, after discordsim.Quota) discordsim.Rule {
 	rule := always(before)
 	rule.Changes = []discordsim.Change{{At: 5 * second, Quota: after}}
 	return rule
 }
 
-// A bucket of one request per period never has two answers while anything is charged, so that a raised limit is never
-// "named twice". Where answers keep coming, the moment from which on a period is waited keeps moving, too.
+// A raised limit applies a period after two answers in a row have named it. A bucket of one request per period never
+// has two answers while a request is charged. In a bucket in constant use, each answer names the limit again. Both must
+// still believe the raised limit.
 func TestRaisedLimitIsBelievedByABucketOfOneRequestAndByOneThatIsAlwaysInUse(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]func(int, time.Duration) discordsim.Quota{
@@ -119,19 +120,19 @@ func TestRaisedLimitIsBelievedByABucketOfOneRequestAndByOneThatIsAlwaysInUse(t *
 	}
 }
 
-// Answers to requests that were sent before the limit went down name the old one. They are not news.
+// Answers to requests that were sent before the limit was lowered name the old limit. They must not raise it again.
 func TestAnswersFromBeforeALowerLimitDoNotRaiseIt(t *testing.T) {
 	t.Parallel()
 	b := known(t, 10, second)
 	early := b.many(100*ms, 2)
-	b.exchange(200*ms, ok(5, 1, 800*ms)) // the limit has gone down
+	b.exchange(200*ms, ok(5, 1, 800*ms)) // the limit has been lowered
 	b.Report(300*ms, early[0], ok(10, 8, 900*ms))
 	b.Report(300*ms, early[1], ok(10, 7, 900*ms))
 	b.left(2*second, 5)
 	b.burst(2*second, 5)
 }
 
-// Sums of numbers that are allowed one by one overflow.
+// The sums of the largest allowed numbers must not overflow.
 func TestLargestLimitDoesNotOverflow(t *testing.T) {
 	t.Parallel()
 	const limit, left = 1_000_000_000, 100_000_000
@@ -144,7 +145,7 @@ func TestLargestLimitDoesNotOverflow(t *testing.T) {
 	}
 	b.Report(6500*ms, early, ok(limit, limit-1, second))
 	state := b.State(6500 * ms)
-	assert.GreaterOrEqual(t, state.Used, left, "more than so many are not counted")
+	assert.GreaterOrEqual(t, state.Used, left, "counts are bounded")
 	assert.LessOrEqual(t, b.Remaining(6500*ms), left)
 	at, certain := b.Next(6500 * ms)
 	assert.True(t, certain, "nothing is in flight")

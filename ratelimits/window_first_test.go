@@ -34,24 +34,24 @@ func TestFirstAnswerSaysHowManyFollow(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer ratelimits.Response
 		limit  int
-		follow int // at once
+		follow int // requests that may be sent at once
 	}{
-		"some remaining":              {ok(5, 4, 10*second), 5, 4},
-		"others were there":           {ok(5, 2, 10*second), 5, 2},
-		"none remaining":              {ok(5, 0, 10*second), 5, 0},
-		"all remaining":               {ok(5, 5, 10*second), 5, 4}, // its own request was counted, whatever the header says
-		"more than all remaining":     {ok(5, 9, 10*second), 5, 4},
-		"limit of one":                {ok(1, 0, 10*second), 1, 0},
-		"full again at once":          {ok(5, 4, 0), 5, 4},
-		"client error with limits":    {missing, 5, 4},
-		"no limits":                   {bare, 0, 1},
-		"broken":                      {broken, 0, 1},
-		"global 429":                  {global, 0, 1}, // the hold is not the bucket's
-		"429 of the bucket":           {refused(5, second), 5, 0},
-		"429 that says nothing":       {unsaid, 0, 0},
-		"429 of the resource":         {shared(second), 0, 0},
-		"429 of the edge":             {ratelimits.Response{Status: 429, Class: ratelimits.ClassEdge}, 0, 1},
-		"429 of the body's sub-limit": {subLimit, 5, 3},
+		"some remaining":           {ok(5, 4, 10*second), 5, 4},
+		"used by other clients":    {ok(5, 2, 10*second), 5, 2},
+		"none remaining":           {ok(5, 0, 10*second), 5, 0},
+		"all remaining":            {ok(5, 5, 10*second), 5, 4}, // its own request was counted, whatever the header says
+		"more than all remaining":  {ok(5, 9, 10*second), 5, 4},
+		"limit of one":             {ok(1, 0, 10*second), 1, 0},
+		"full again at once":       {ok(5, 4, 0), 5, 4},
+		"client error with limits": {missing, 5, 4},
+		"no limits":                {bare, 0, 1},
+		"broken":                   {broken, 0, 1},
+		"global 429":               {global, 0, 1}, // such a 429 does not hold the bucket
+		"429 of the bucket":        {refused(5, second), 5, 0},
+		"429 without a wait":       {unsaid, 0, 0},
+		"shared 429":               {shared(second), 0, 0},
+		"429 of the edge":          {ratelimits.Response{Status: 429, Class: ratelimits.ClassEdge}, 0, 1},
+		"429 of a sub-limit":       {subLimit, 5, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -63,8 +63,8 @@ func TestFirstAnswerSaysHowManyFollow(t *testing.T) {
 	}
 }
 
-// Whatever the first answer was, and were it none, more requests follow some day, but never in an endless loop: not
-// even a 429 that asks for no wait at all is repeated at once.
+// Whatever the first outcome was, more requests follow within seconds, but not at once after a 429, even if it asks for
+// no wait.
 func TestNoFirstOutcomeStopsTheBucket(t *testing.T) {
 	t.Parallel()
 	follow := func(t *testing.T, b *bucket, atLeast time.Duration) {
@@ -87,11 +87,11 @@ func TestNoFirstOutcomeStopsTheBucket(t *testing.T) {
 		answer  ratelimits.Response
 		atLeast time.Duration
 	}{
-		"reset-after of 0":  {ok(5, 0, 0), 0},
-		"429, unsaid":       {ratelimits.Response{Status: 429, Class: ratelimits.ClassUser}, rounding},
-		"429, wait of 0":    {refused(5, 0), rounding},
-		"shared, unsaid":    {ratelimits.Response{Status: 429, Class: ratelimits.ClassShared}, rounding},
-		"shared, wait of 0": {shared(0), rounding},
+		"reset-after of 0":       {ok(5, 0, 0), 0},
+		"429 without a wait":     {ratelimits.Response{Status: 429, Class: ratelimits.ClassUser}, rounding},
+		"429, wait of 0":         {refused(5, 0), rounding},
+		"shared, without a wait": {ratelimits.Response{Status: 429, Class: ratelimits.ClassShared}, rounding},
+		"shared, wait of 0":      {shared(0), rounding},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,7 +116,7 @@ func TestUnlimitedWindowLetsEverythingGoUntilAnAnswerCarriesALimit(t *testing.T)
 	b.Report(2100*ms, permits[0], ok(10, 9, 10*second))
 	assert.False(t, b.Unlimited())
 	assert.Equal(t, 10, b.Limit())
-	b.burst(2100*ms, 6) // three are on their way and may have been processed later
+	b.burst(2100*ms, 6) // three requests are in flight and may be processed later
 }
 
 func TestOnlyAWindowWhoseLimitIsNotKnownIsUnlimited(t *testing.T) {
@@ -126,7 +126,7 @@ func TestOnlyAWindowWhoseLimitIsNotKnownIsUnlimited(t *testing.T) {
 	assert.False(t, b.Unlimited())
 	b.burst(0, 4)
 
-	recalled := newBucket(t) // what is only recalled is not known
+	recalled := newBucket(t) // a recalled limit counts as unknown
 	recalled.Recall(2, 10*second)
 	recalled.exchange(0, bare)
 	recalled.Unlimit()
@@ -146,8 +146,9 @@ func TestRecalledWindowIsReplacedByWhatTheFirstResponseSays(t *testing.T) {
 	}
 }
 
-// Two routes of one bucket, both in use when the first response names it: the other request is charged here as it may
-// belong here, and once more before that charge is taken off, when it does. The first response has counted both.
+// Two routes share a bucket, and both have a request in flight when the first response names it and has counted both.
+// The second request is charged here because it may belong here. When it turns out to belong here, it is adopted again
+// before the first charge is returned.
 func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -161,8 +162,8 @@ func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.
 	b.left(130*ms, 1)
 }
 
-// An answer without limits that came before other requests were sent is in their count, if it was counted, also where
-// it is told later.
+// If an answer without limits came before other requests were sent, and its request was counted, then the responses to
+// those requests include it in their counts. That holds also if the answer is reported later.
 func TestAnswerWithoutLimitsIsInTheCountOfWhatWasSentLater(t *testing.T) {
 	t.Parallel()
 	for _, left := range []int{3, 4} {

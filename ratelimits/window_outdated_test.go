@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// outdated is what a compatible server answers to the first request of a window: it still shows the one before.
+// outdated is what a compatible server answers to the first request of a window: it describes the previous window.
 var outdated = ok(10, 0, 0)
 
 func TestFirstResponseThatShowsTheWindowBeforeSaysNothing(t *testing.T) {
@@ -30,10 +30,10 @@ func TestResponseThatShowsTheWindowBeforeIsOfTheWindowOfTheNextOne(t *testing.T)
 		}
 	}
 	b.closedUntil(6*second+100*ms, 11*second+rounding)
-	b.burst(11*second+rounding, 10) // and none has to go first
+	b.burst(11*second+rounding, 10) // no request has to be sent first
 }
 
-// A refusal may extend its window. What it asks for is not how long a window lasts.
+// A 429 may ask for a longer wait than the window's length. That wait must not be taken for the period.
 func TestExtendedBlockIsNotThePeriod(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 10, 5*second)

@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Every request of a log that names its next place is charged for a period: that somebody else fills it refutes
-// nothing. What may never have reached the server need not be what comes back next.
+// The kind of a log that names its next place must stay known. If another client fills the log, that refutes nothing. A
+// lost request may never have reached the server, so its place need not be the next.
 func TestLogThatNamesItsNextPlaceIsStillKnown(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(s *served){
@@ -43,7 +43,7 @@ func TestLogThatNamesItsNextPlaceIsStillKnown(t *testing.T) {
 	}
 }
 
-// A period that something has shown once, and nothing since, does not slow the bucket down for ever.
+// A period that was shown once and never again must not slow the bucket down for ever.
 func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -51,8 +51,8 @@ func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 		before time.Duration // the period in the first five seconds
 		faults []discordsim.Fault
 	}{
-		"it has become shorter": {limit: 5, before: 60 * second},
-		"a 429 of the resource says how long that is used up": {5, second, []discordsim.Fault{{
+		"the period has become shorter": {limit: 5, before: 60 * second},
+		"a 429 of a shared limit names that limit's reset": {5, second, []discordsim.Fault{{
 			Nth: []int{8}, Edit: func(_ discordsim.Call, r *discordsim.Response) {
 				r.Status = 429 // as in Discord's documentation: Remaining 9 of 10, Reset-After 64.57, scope shared
 				r.Header.Set("X-RateLimit-Scope", "shared")
@@ -83,8 +83,8 @@ func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 	}
 }
 
-// After one 429 that somebody else has caused, a fixed window is taken for a log that names its next place, and never
-// seen to be none.
+// After one 429 that another client caused, the window takes a fixed window for a log that names its next place, and no
+// response refutes that. Requests must still leave soon after each window has closed.
 func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.Fixed(5, 10*second)), steady(20*ms))
@@ -100,17 +100,18 @@ func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 		begin := s.Now
 		s.Send(1) // opens the window
 		s.Until(begin + 9*second)
-		s.Send(4) // late in it
+		s.Send(4) // shortly before the window closes
 		s.Until(begin + 10*second + 50*ms)
 		asked := s.Now
-		s.Send(4) // in the next one
+		s.Send(4) // in the next window
 		waits = max(waits, s.Now-asked)
 		s.Until(s.Now + 15*second)
 	}
 	assert.Less(t, waits, second)
 }
 
-// A log of many places in smooth use: those that are taken together come back together, as late as the latest of them.
+// The ledger of a log with many places joins charges, which expire at the end of the latest of them. A client that
+// sends at an even pace below the limit must not wait for that.
 func TestLogOfManyPlacesDoesNotMakeASmoothUserWait(t *testing.T) {
 	t.Parallel()
 	const limit, period = 1000, 10 * second
@@ -124,5 +125,5 @@ func TestLogOfManyPlacesDoesNotMakeASmoothUserWait(t *testing.T) {
 		longest = max(longest, s.Now-asked)
 		s.Until(asked + period/limit*21/20) // 5% slower than what is allowed
 	}
-	assert.Less(t, longest, period/10, "a request that could have left at once")
+	assert.Less(t, longest, period/10, "wait of a request that the limit allows at once")
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Stories about the end of a window, told of a proven fixed bucket of five requests per second. Its first window closes
-// at 1 s, which is certain at this time:
+// The buckets of these tests have proven fixed windows of five requests per second. The first window closes at 1 s, and
+// has certainly closed at firstEnd.
 const firstEnd = second + rounding
 
-// rolled is such a bucket whose second window has begun while some requests are still in flight, sent at 950 ms.
+// rolled is such a bucket at the end of its first window, with some requests in flight that were sent at 950 ms.
 func rolled(t *testing.T, inFlight int) (b *bucket, carried []ratelimits.Permit) {
 	t.Helper()
 	b = fixed(t, 5, second)
@@ -35,10 +35,10 @@ func TestChargeCarriedOverIsGivenBackUnlessItFellIntoTheNewWindow(t *testing.T) 
 		answer ratelimits.Response
 		left   int
 	}{
-		"old":                       {ok(5, 2, 40*ms), 4}, // processed at 960 ms
-		"old, used up to the last":  {ok(5, 0, 40*ms), 4},
-		"new, processed at 1110 ms": {ok(5, 3, 990*ms), 3},
-		"of either window":          {ok(5, 3, second), 3},
+		"in the old window":             {ok(5, 2, 40*ms), 4}, // processed at 960 ms
+		"in the old window, the last":   {ok(5, 0, 40*ms), 4},
+		"in the new window, at 1110 ms": {ok(5, 3, 990*ms), 3},
+		"in either window":              {ok(5, 3, second), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,20 +67,20 @@ func TestMovedRequestIsChargedWhereItMovedTo(t *testing.T) {
 	b.left(60*ms, 3)
 }
 
-// Requests of several routes meet in one bucket, one after the other: the first answer is that of a request that came
-// here from elsewhere, and those answered before it count as well.
+// Requests of several routes turn out to share a bucket. The first answer is that of a request that moved here. The
+// requests answered before it count, too.
 func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	early, late := b.Adopt(100*ms, 0), b.Adopt(100*ms, 10*ms)
-	b.waitsForAnOutcome(100 * ms) // of an unknown bucket one request in flight is enough
+	b.waitsForAnOutcome(100 * ms) // in an unknown bucket one request is sent at a time
 	b.Report(110*ms, late, ok(5, 3, 10*second))
-	b.left(110*ms, 2) // the other one may have come later
+	b.left(110*ms, 2) // the server may have counted the other request later
 	b.Report(120*ms, early, ok(5, 4, 10*second))
-	b.left(120*ms, 3) // now both have said how many there were
+	b.left(120*ms, 3) // both answers have named their counts
 }
 
-// A report may come after that of a later answer.
+// Reports may come in another order than the answers.
 func TestLateReportTurnsNothingBack(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -90,7 +90,7 @@ func TestLateReportTurnsNothingBack(t *testing.T) {
 	b.Report(4*second, first, bare)
 	assert.Equal(t, 5*second, b.Reset())
 
-	b = known(t, 10, second) // a limit that was lowered is not raised by the answers to requests of before
+	b = known(t, 10, second) // answers to requests sent before a limit was lowered do not raise it
 	older, between, latest := b.send(100*ms), b.send(250*ms), b.send(290*ms)
 	b.Report(400*ms, latest, ok(5, 1, second))
 	b.Report(200*ms, older, ok(4, 1, second))
@@ -104,7 +104,7 @@ func TestRequestThatIsNotInFlightIsNotWaitedFor(t *testing.T) {
 	b := newBucket(t)
 	b.Hold(0, second)
 	b.send(second)
-	b.Return(second, ratelimits.Permit{}) // whatever it is
+	b.Return(second, ratelimits.Permit{}) // this permit belongs to no request
 	b.send(second)
 }
 
@@ -113,8 +113,8 @@ func TestAnswerMayShowThatAWindowClosedEarlierThanWasCertain(t *testing.T) {
 	b := newBucket(t)
 	b.Report(400*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.4 s
 	b.Report(500*ms, b.send(400*ms), ok(5, 3, 650*ms))
-	require.Equal(t, ratelimits.KindFixed, b.Kind()) // between 1.05 and 1.15 s
-	b.exchange(1100*ms, ok(5, 4, second))            // it was the first of a new one
+	require.Equal(t, ratelimits.KindFixed, b.Kind()) // closes between 1.05 and 1.15 s
+	b.exchange(1100*ms, ok(5, 4, second))            // this request was the first of a new window
 	assert.Equal(t, ratelimits.KindFixed, b.Kind())
 	b.left(1100*ms, 4)
 	b.burst(1100*ms, 4)
@@ -124,13 +124,13 @@ func TestAnswerMayShowThatAWindowClosedEarlierThanWasCertain(t *testing.T) {
 func TestRequestOfAnUnknownWindowIsForgottenWhenItsOwnResetHasPassed(t *testing.T) {
 	t.Parallel()
 	b, carried := rolled(t, 1)
-	b.Report(2*second, carried[0], ok(5, 4, 50*ms)) // some window that closed between 1.00 and 2.05 s
+	b.Report(2*second, carried[0], ok(5, 4, 50*ms)) // it was counted in a window that closed between 1.00 and 2.05 s
 	b.left(2*second, 4)
 	b.left(2050*ms, 4)
 	b.left(2050*ms+rounding, 5)
 }
 
-// Nor is a window that has certainly closed extended by a request that may have been the last of it.
+// A request that may have been the last of a window must not extend that window once it has certainly closed.
 func TestRequestOfAnUnknownWindowDoesNotBringBackWhatTheOneBeforeHadCounted(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)
@@ -146,7 +146,7 @@ func TestRequestThatMayBelongToTheWindowAfterStaysChargedInIt(t *testing.T) {
 	b := fixed(t, 5, second)
 	slow := b.Adopt(100*ms, 0)
 	b.exchange(1100*ms, ok(5, 4, second))
-	b.Report(2100*ms, slow, ok(5, 4, second)) // it opened some window, the first one or the one that begins now
+	b.Report(2100*ms, slow, ok(5, 4, second)) // it opened a window: the first one, or the one that begins now
 	b.left(2100*ms, 3)
 	b.left(2100*ms+rounding, 4)
 	b.left(3100*ms+rounding, 5)

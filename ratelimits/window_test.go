@@ -29,8 +29,8 @@ func TestWindowTakesOnePlaceForEachRequest(t *testing.T) {
 func TestWindowThatIsClosedForAnotherReasonTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	for name, close := range map[string]func(b *bucket){
-		"held":             func(b *bucket) { b.Hold(0, second) },
-		"its probe is out": func(b *bucket) { b.Hold(0, second); b.send(second) },
+		"held":            func(b *bucket) { b.Hold(0, second) },
+		"probe in flight": func(b *bucket) { b.Hold(0, second); b.send(second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +52,7 @@ func TestUsedUpWindowOpensWhenItHasCertainlyClosedAndNotBefore(t *testing.T) {
 	for name, c := range map[string]struct {
 		sent, received, after, opens time.Duration
 	}{
-		// The server may have answered when it was received, and the header may be a rounding too early.
+		// The server may have processed the request as late as received, and reset-after may be one rounding too short.
 		"no latency":     {0, 0, second, second + rounding},
 		"latency":        {0, 200 * ms, second, 1200*ms + rounding},
 		"350.6 s to go":  {60 * second, 60 * second, 360*second + 399*ms, 420*second + 400*ms},
@@ -92,7 +92,7 @@ func TestOnlyARequestThatIsLeftMayLeave(t *testing.T) {
 	}{
 		"one left":  {func(b *bucket) { b.exchange(0, ok(3, 1, 70*second)) }, 1},
 		"none left": {func(b *bucket) { b.exchange(0, ok(3, 0, 70*second)) }, 0},
-		"one more charged than there are, as the limit was lowered": {
+		"more are charged than a lowered limit allows": {
 			func(b *bucket) { b.exchange(0, ok(3, 1, 70*second)); b.exchange(0, ok(2, 0, 70*second)) }, 0,
 		},
 	} {
@@ -136,7 +136,7 @@ func TestQueueLeavesInBurstsOfOneWindowEach(t *testing.T) {
 			assert.Equal(t, c.windows, windows)
 			at, certain := b.Next(now)
 			assert.True(t, certain)
-			assert.Equal(t, now, at, "the next one finds an open window")
+			assert.Equal(t, now, at, "the window is open for the next request")
 		})
 	}
 }
@@ -151,10 +151,8 @@ func TestWholeBatchFollowsTheResetOfAFixedWindow(t *testing.T) {
 	b.burst(second+rounding, 5)
 }
 
-// A server's fixed window, whose answers arrive in any order.
-//
-// All requests of one burst leave together; the server processes them in one order and answers in another, and while
-// the window is open nothing that the answers say lets more than the limit leave, or makes Remaining rise.
+// The server answers the requests of a burst in another order than it processes them. While its fixed window is open,
+// no answer may let more requests leave than the limit, or increase Remaining.
 func TestAnswersInAnyOrderNeverGrantTooMuch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -188,14 +186,14 @@ func TestAnswersInAnyOrderNeverGrantTooMuch(t *testing.T) {
 			}
 			require.LessOrEqual(t, sent, limit, "requests in one window")
 			require.LessOrEqual(t, w.Remaining(now), left, "Remaining must not rise")
-			require.LessOrEqual(t, sent+w.Remaining(now), limit, "Remaining is more than there is")
+			require.LessOrEqual(t, sent+w.Remaining(now), limit, "sent requests and Remaining exceed the limit")
 			left = w.Remaining(now)
 		}
-		require.Equal(t, limit-sent, left, "none of them is lost, either")
+		require.Equal(t, limit-sent, left, "no place is lost")
 	})
 }
 
-// A request takes so long that the next one goes without its outcome.
+// A request takes too long: after StopWaiting the next request may leave without its outcome.
 func TestStopWaiting(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(b *bucket){
@@ -208,8 +206,8 @@ func TestStopWaiting(t *testing.T) {
 			b := newBucket(t)
 			prepare(b)
 			slow := b.burst(second, 1)[0]
-			slow = b.StopWaiting(b.StopWaiting(slow)) // twice is once
-			next := b.burst(second, 1)[0]             // now that one goes first
+			slow = b.StopWaiting(b.StopWaiting(slow)) // a second call has no effect
+			next := b.burst(second, 1)[0]             // the next request is sent first
 			assert.Equal(t, 2, b.InFlight())
 			b.Lost(second, slow)
 			b.waitsForAnOutcome(second)
@@ -219,7 +217,7 @@ func TestStopWaiting(t *testing.T) {
 			b.send(second)
 		})
 	}
-	t.Run("alone after a lost one", func(t *testing.T) { // in what may be a leaky bucket
+	t.Run("alone after a lost one", func(t *testing.T) { // the bucket may be leaky
 		t.Parallel()
 		b := known(t, 5, second)
 		both := b.many(0, 2)
@@ -234,11 +232,11 @@ func TestStopWaiting(t *testing.T) {
 
 func TestAnswersOfOneWindowNarrowItsEnd(t *testing.T) {
 	t.Parallel()
-	b := fixed(t, 5, second) // closes at 1 s, between the ways of each answer
+	b := fixed(t, 5, second) // closes at 1 s, which lies in the interval of each response
 	b.Report(500*ms, b.send(200*ms), ok(5, 2, 760*ms))
 	b.Report(560*ms, b.send(510*ms), ok(5, 1, 455*ms))
 	b.send(600 * ms)
-	b.closedUntil(600*ms, second+rounding) // the first two, without latency, know it best
+	b.closedUntil(600*ms, second+rounding) // the two requests of fixed, answered without latency, name the end most precisely
 }
 
 func TestSlowAnswerDoesNotDelayTheEndThatIsKnown(t *testing.T) {
@@ -247,5 +245,5 @@ func TestSlowAnswerDoesNotDelayTheEndThatIsKnown(t *testing.T) {
 	b.Report(300*ms, b.send(0), ok(2, 1, second)) // closes between 1.0 and 1.3 s
 	b.Report(310*ms, b.send(300*ms), ok(2, 0, 740*ms))
 	require.Equal(t, ratelimits.KindFixed, b.Kind())
-	b.closedUntil(310*ms, 1050*ms+rounding) // between 1.04 and 1.05 s
+	b.closedUntil(310*ms, 1050*ms+rounding) // it closes between 1.04 and 1.05 s
 }

@@ -45,13 +45,13 @@ func TestCatalogueHasTheDocumentedOperationsAndNoOthers(t *testing.T) {
 	seen := make(map[routes.Route]bool)
 	for route := range routes.All() {
 		catalogue = append(catalogue, row{route.Method(), route.Template(), route.Name()})
-		assert.False(t, seen[route], "%s is there twice", route)
+		assert.False(t, seen[route], "the catalogue lists %s twice", route)
 		seen[route] = true
 	}
 	assert.ElementsMatch(t, rows, catalogue)
 }
 
-// A variable under the wrong name, or one missing in the list behind All, would not show at run time.
+// A variable with a wrong name, or one that All does not list, would not show at run time.
 func TestVariablesAreNamedAfterTheirOperations(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "catalogue.go", nil, 0)
@@ -100,7 +100,7 @@ func TestMajorParametersOfTheCatalogue(t *testing.T) {
 	}
 	assert.Equal(t, routes.MajorNone, routes.GetStageInstance.MajorKind(), "the channel id is not after /channels")
 	assert.Equal(t, routes.MajorNone, routes.ListGuildApplicationCommands.MajorKind(), "the guild id is not after /guilds")
-	assert.Equal(t, routes.MajorNone, routes.GetGuildTemplate.MajorKind(), "templates is no guild")
+	assert.Equal(t, routes.MajorNone, routes.GetGuildTemplate.MajorKind(), "\"templates\" is not a guild id")
 }
 
 func TestOnlyTheCallbackIsExemptAndOneShotInTheCatalogue(t *testing.T) {
@@ -160,7 +160,7 @@ func TestZeroValuesAreHarmless(t *testing.T) {
 	assert.Zero(t, compiled.Major())
 }
 
-// Everything that is a Route is told apart by its hash, which another process computes as well.
+// Different routes must have different hashes. Other processes compute the same hashes.
 func TestHashTellsRoutesApart(t *testing.T) {
 	t.Parallel()
 	flagged, err := routes.New("GET", "/new-thing/{id}", routes.OneShot)

@@ -20,7 +20,7 @@ func TestFaultsStrikeWhenTheyShould(t *testing.T) {
 		{"first and fourth", Fault{Status: 404, Nth: []int{1, 4}}, []int{404, 200, 200, 404, 200, 200}},
 		{"when", Fault{Status: 401, When: func(call Call) bool { return call.N > 4 }}, []int{200, 200, 200, 200, 401, 401}},
 		{"for a while", Fault{Status: 503, From: time.Second, Until: 3 * time.Second}, []int{200, 503, 503, 200, 200, 200}},
-		{"both", Fault{Status: 503, From: time.Second, Every: 2}, []int{200, 503, 200, 503, 200, 503}},
+		{"two conditions", Fault{Status: 503, From: time.Second, Every: 2}, []int{200, 503, 200, 503, 200, 503}},
 	}
 	for _, test := range tests {
 		for _, world := range []*World{
@@ -81,28 +81,34 @@ func TestSpoiltAnswers(t *testing.T) {
 	tests := []struct {
 		name  string
 		fault Fault
-		n     int // the answer to look at
+		n     int // number of the answer that is checked
 		want  map[string]string
 	}{
 		{"dropped", NoHeaders(), 1, map[string]string{}},
 		{"garbage", Garbage("NaN"), 1, map[string]string{
-			"X-RateLimit-Limit": "NaN", "X-RateLimit-Remaining": "NaN", "X-RateLimit-Reset": "NaN", "X-RateLimit-Reset-After": "NaN", "X-RateLimit-Bucket": "h",
+			"X-RateLimit-Limit": "NaN", "X-RateLimit-Remaining": "NaN", "X-RateLimit-Reset": "NaN",
+			"X-RateLimit-Reset-After": "NaN", "X-RateLimit-Bucket": "h",
 		}},
 		{"blank", set("x-ratelimit-remaining", ""), 1, map[string]string{
-			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "", "X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
+			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "", "X-RateLimit-Reset": "1893456001.000",
+			"X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
 		}},
 		{"lie", Fault{State: func(s State) State { s.Limit, s.Remaining = 50_000, 49_999; return s }}, 1, map[string]string{
-			"X-RateLimit-Limit": "50000", "X-RateLimit-Remaining": "49999", "X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
+			"X-RateLimit-Limit": "50000", "X-RateLimit-Remaining": "49999", "X-RateLimit-Reset": "1893456001.000",
+			"X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
 		}},
 		{"stale", StaleFirst(), 1, map[string]string{
-			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456000.000", "X-RateLimit-Reset-After": "0.000", "X-RateLimit-Bucket": "h",
+			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456000.000",
+			"X-RateLimit-Reset-After": "0.000", "X-RateLimit-Bucket": "h",
 		}},
 		{"stale, but not a refusal", StaleFirst(), 2, map[string]string{
-			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
+			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001.000",
+			"X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
 			"Retry-After": "1",
 		}},
 		{"without reset-after", ResetAlone(), 1, map[string]string{
-			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Bucket": "h",
+			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001.000",
+			"X-RateLimit-Bucket": "h",
 		}},
 		{"reset in whole seconds", WholeReset(true), 1, map[string]string{
 			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001", "X-RateLimit-Bucket": "h",

@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Discord and a server that is not Discord's, to which a redirect leads, in one client.
+// One client follows a redirect from Discord to another server.
 func TestOneClientReachesSeveralHosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		discord, err := New(Config{Rules: []Rule{{
-			Path: "/channels/**", Status: 307, Faults: []Fault{{Set: map[string]string{"Location": "http://cdn.test:8080/file"}}},
+			Path: "/channels/**", Status: 307,
+			Faults: []Fault{{Set: map[string]string{"Location": "http://cdn.test:8080/file"}}},
 		}}})
 		require.NoError(t, err)
 		defer discord.Close()
@@ -28,7 +29,7 @@ func TestOneClientReachesSeveralHosts(t *testing.T) {
 		status, content, err := get(client, messagesURL)
 		require.NoError(t, err)
 		assert.Equal(t, 401, status)
-		assert.Equal(t, "file", content, "the redirect has been followed")
+		assert.Equal(t, "file", content, "the answer of the other server")
 		assert.Equal(t, 1, discord.Report().Requests)
 		assert.Equal(t, 1, foreign.Report().Invalid)
 

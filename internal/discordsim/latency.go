@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// Latency is the time that requests and answers travel. The zero value is no time at all.
+// Latency is how long requests and answers travel. The zero value means no time at all.
 type Latency struct {
 	// RoundTrip is the mean; each way takes half of it.
 	RoundTrip time.Duration
-	// Jitter is the largest difference from the mean. Each way is drawn on its own, evenly. Times below zero become zero.
+	// Jitter is the largest difference from the mean. Each way is drawn separately and evenly. Times below zero become
+	// zero.
 	Jitter time.Duration
-	// Draw replaces all of this: it returns the time of each way. It is called under a lock.
+	// Draw replaces RoundTrip and Jitter: it returns the time of each way. It is called under a lock.
 	Draw func(*rand.Rand) (in, out time.Duration)
 }
 
 // RoundTrip returns a fixed latency, half of it each way.
 func RoundTrip(d time.Duration) Latency { return Latency{RoundTrip: d} }
 
-// Smallest returns the smallest round trip that can occur, for [Conditions]. It is not known if Draw is set.
+// Smallest returns the smallest round trip that can occur, for [Conditions]. ok is false if Draw is set.
 func (l Latency) Smallest() time.Duration { return max(l.RoundTrip-l.Jitter, 0) }
 
 func (l Latency) draw(rng *rand.Rand) (in, out time.Duration) {
