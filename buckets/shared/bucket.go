@@ -70,6 +70,7 @@ type bucket struct {
 	timer    clockwork.Timer
 
 	knownUntil time.Duration // end of the known window, by our clock
+	toldPeriod time.Duration // longest period that the states of lent and returned loans have had
 
 	mates   int // largest recent number of sessions that use the bucket, including this one
 	matesAt time.Duration
@@ -223,16 +224,16 @@ func (b *bucket) Report(now time.Duration, p Permit, r ratelimits.Response) {
 	if !ok {
 		return
 	}
-	limit, left, period := b.window.Limit(), b.window.Remaining(now), b.window.Period()
+	limit, left := b.window.Limit(), b.window.Remaining(now)
 	b.window.Report(now, landed.window, b.loan.seen(r))
 	switch {
 	case landed.number > 0:
 		b.end(&landed, outcome{at: now, response: r})
 	case b.loan == nil || b.loan.alone:
 	case b.window.Declared(): // responses say nothing about a declared limit
-	case b.window.Limit() != limit, b.window.Remaining(now) < left, grown(b.window.Period(), period),
+	case b.window.Limit() != limit, b.window.Remaining(now) < left, b.window.Period() > b.toldPeriod+b.toldPeriod/8,
 		r.Class == ratelimits.ClassUser:
-		// The other processes need a changed limit if this one dies. A 429, or fewer remaining requests than expected,
+		// The other processes need a changed limit or a longer period if this one dies. A 429, or fewer remaining requests than expected,
 		// may mean that the bucket was lent twice, because the server lost the loan. The next permit brings a new loan.
 		b.endLoan(now)
 	}
