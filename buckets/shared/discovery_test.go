@@ -349,32 +349,3 @@ func TestAHashIsToldWhenItsBucketIsKnown(t *testing.T) {
 		assert.False(t, b.served(1), "the only request that is allowed was sent")
 	})
 }
-
-// The one that starts after a loss need not find out again, with a request into a bucket that is used up.
-func TestAHashThatTheServerLosesIsToldAgain(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.finder(), f.finder()
-		defer a.session.Close()
-		defer b.session.Close()
-		a.ask()
-		time.Sleep(time.Millisecond)
-		require.True(t, a.may())
-		a.found("abcd1234")
-		b.ask()
-		time.Sleep(100 * time.Millisecond)
-		a.Close()
-		b.Close()
-		f.memory.Flush()
-		for _, session := range []shared.Session{a.session, b.session} {
-			other := session.Discovery("bot", "GET /users/@me", func() {})
-			other.Ask(f.now())
-			time.Sleep(100 * time.Millisecond)
-			other.Close()
-		}
-		c := f.finder()
-		defer c.session.Close()
-		c.ask()
-		time.Sleep(100 * time.Millisecond)
-		assert.Equal(t, "abcd1234", c.Hash())
-	})
-}
