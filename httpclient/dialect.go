@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/ratelight/ratelight/ratelimits"
@@ -29,7 +30,7 @@ func WithDialect(server string, dialect Dialect) Option {
 		if s.dialects == nil {
 			s.dialects = make(map[string]Dialect)
 		}
-		s.dialects[strings.ToLower(server)] = dialect
+		s.dialects[serverName(server)] = dialect
 	}
 }
 
@@ -38,7 +39,12 @@ func (t *Transport) dialectOf(server string) Dialect {
 	if len(t.dialects) == 0 {
 		return nil
 	}
-	return t.dialects[strings.ToLower(server)]
+	return t.dialects[serverName(server)]
+}
+
+// serverName returns the name of a server without what hosts leave out: a trailing dot and the usual ports.
+func serverName(server string) string {
+	return hostOf(&url.URL{Scheme: "https", Host: strings.TrimSuffix(server, ":80")})
 }
 
 // mayRefuse reports whether only the body of a response shows if a limit refused the request.
@@ -49,7 +55,7 @@ func (x *roundTrip) mayRefuse(status int) bool {
 // parse reads what a response says about limits. The body is nil until it has been read.
 func (x *roundTrip) parse(response *http.Response, body []byte) ratelimits.Response {
 	if read := x.dialectOf(x.ask.Server); read != nil {
-		return read(response.StatusCode, response.Header, body)
+		return read(response.StatusCode, response.Header, body).Clip()
 	}
 	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, body)
 	if x.manager == nil || x.manager.Shares() { // other limiters and processes need it

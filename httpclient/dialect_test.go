@@ -198,3 +198,43 @@ func TestADialectThatPanicsKeepsNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestTheCredentialOfAnotherAPIIsSentAlsoWithPathsLikeDiscords(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/webhooks/42/deliveries", "/interactions/5/abc/callback"} {
+		synctest.Test(t, func(t *testing.T) {
+			below := newScript(answer(http.StatusOK, "{}"))
+			transport := newTransport(t, below, withOther(speakBusy)...)
+			r := to(t, other, newRequest(t, http.MethodPost, path, "{}"))
+			r.Header.Set("Authorization", "Bearer secret")
+			assertStatus(t, http.StatusOK, send(transport, r))
+			assert.Equal(t, "Bearer secret", below.requests()[0].request.Header.Get("Authorization"), path)
+		})
+	}
+}
+
+func TestADialectIsFoundHoweverTheHostOfItsAPIIsSpelled(t *testing.T) {
+	t.Parallel()
+	for _, base := range []string{"https://API.example:443/v3", "https://api.example./v3", "http://api.example:80/v3"} {
+		synctest.Test(t, func(t *testing.T) {
+			u := address(t, base)
+			below := newScript(answer(http.StatusForbidden, "busy"), answer(http.StatusOK, "{}"))
+			transport := newTransport(t, below, httpclient.WithAPI(u, u.Host), httpclient.WithDialect(u.Host, speakBusy))
+			r := to(t, u.Scheme+"://"+u.Host, newRequest(t, http.MethodGet, "/v3/channels/1", ""))
+			assertStatus(t, http.StatusOK, send(transport, r))
+		})
+	}
+}
+
+func TestLimitHeadersOfEveryDialectAreHidden(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		below := newScript(answer(http.StatusForbidden, "no", `RateLimit: "a";r=0;t=60`, `RateLimit-Policy: "a";q=10;w=60`,
+			"RateLimit-Remaining: 0", "X-RateLimit-Used: 10", "X-RateLimit-Resource: core", "Retry-After: 10", "X-Other: 1"))
+		transport := newTransport(t, below, append(withOther(speakBusy), httpclient.WithoutRateLimitHeaders())...)
+		response, err := transport.RoundTrip(to(t, other, getChannel(t)))
+		require.NoError(t, err)
+		response.Body.Close()
+		assert.Equal(t, http.Header{"X-Other": {"1"}}, response.Header)
+	})
+}

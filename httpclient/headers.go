@@ -25,6 +25,7 @@ func (x *roundTrip) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):
 		return secretHeaders
+	case x.dialectOf(x.ask.Server) != nil: // what looks like a token in a path of another API is none
 	case route.Route().TokenInPath() && isToken(message.HeaderValue(x.request.Header, "Authorization")):
 		return secretHeaders[:1]
 	}
@@ -78,18 +79,15 @@ func (t *Transport) withoutSecrets(request *http.Request) *http.Request {
 	return &clean
 }
 
-// limitHeaders are the headers that a limiter in the library above would read.
-var limitHeaders = []string{
-	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Reset-After", "X-Ratelimit-Bucket",
-	"X-Ratelimit-Global", "X-Ratelimit-Scope",
-}
-
-// hide removes the headers that a limiter in the library above would read.
+// hide removes the headers that a limiter in the library above would read: all about limits, in any dialect, and the
+// wait of a refusal.
 func hide(response *http.Response) {
-	for _, name := range limitHeaders {
-		response.Header.Del(name)
-	}
-	if response.StatusCode == http.StatusTooManyRequests {
+	maps.DeleteFunc(response.Header, func(name string, _ []string) bool {
+		name = strings.TrimPrefix(http.CanonicalHeaderKey(name), "X-")
+		return name == "Ratelimit" || strings.HasPrefix(name, "Ratelimit-")
+	})
+	switch response.StatusCode {
+	case http.StatusTooManyRequests, http.StatusForbidden:
 		response.Header.Del("Retry-After")
 	}
 }

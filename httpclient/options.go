@@ -108,8 +108,8 @@ func WithLimiter(limiter Limiter) Option {
 }
 
 // WithoutRateLimitHeaders removes the rate limit headers from the responses that the transport returns, so that a
-// limiter in the library above the transport does not act on them: X-RateLimit-*, and the Retry-After of a 429 that
-// could not be repeated.
+// limiter in the library above the transport does not act on them: X-RateLimit-*, RateLimit and RateLimit-*, and
+// the Retry-After of a 403 or 429.
 func WithoutRateLimitHeaders() Option {
 	return func(s *settings) { s.withoutLimitHeaders = true }
 }

@@ -6,9 +6,10 @@
 //		httpclient.WithDialect("api.github.com", dialects.GitHub),
 //	)
 //
-// Two things stay Discord's on every server. A credential sends at most 50 requests a second, unless
-// [github.com/ratelight/ratelight/buckets.WithGlobalLimit] says otherwise. And paths that look like Discord's, such as
-// /channels/1 or /webhooks/1/token, have limits for each of those ids.
+// Three things stay Discord's on every server. A credential sends at most 50 requests a second, unless
+// [github.com/ratelight/ratelight/buckets.WithGlobalLimit] says otherwise. 401s and 403s use up a budget, see
+// [github.com/ratelight/ratelight/buckets.WithInvalidBudget]. And paths that look like Discord's, such as /channels/1 or
+// /webhooks/1/token, have limits for each of those ids.
 //
 // Limits that a server enforces but does not tell can be declared: [github.com/ratelight/ratelight/buckets.WithLimit].
 package dialects

@@ -13,7 +13,7 @@ import (
 const secondaryWait = time.Minute
 
 // GitHub is the dialect of GitHub's REST API. X-RateLimit-Resource names the bucket of a credential. Date is subtracted
-// from X-RateLimit-Reset, so that the clock of this computer matters only if a response has no Date.
+// from X-RateLimit-Reset, so that the clock of this computer matters only if a response has no valid Date.
 //
 // A 403 or a 429 refuses in three cases. With nothing in X-RateLimit-Remaining it holds its bucket until the reset,
 // unless its message is about something else. With a Retry-After it comes from a secondary limit, which holds all
@@ -21,9 +21,10 @@ const secondaryWait = time.Minute
 // for a minute, and longer if there are several in a row. Any other 403 is a response like all others.
 //
 // Secondary limits are not announced, so that the first refusal of one cannot be avoided. GraphQL refuses with status
-// 200, and that is not recognized.
+// 200, and that is not recognized. A 304 to a conditional request counts here like any response, although GitHub does
+// not count it: a client that sends thousands of them an hour waits for the reset.
 func GitHub(status int, header http.Header, body []byte) ratelimits.Response {
-	if header.Get("Date") == "" && len(header) > 0 {
+	if _, err := http.ParseTime(header.Get("Date")); err != nil && len(header) > 0 {
 		header = header.Clone()
 		header.Set("Date", time.Now().UTC().Format(http.TimeFormat)) // as RFC 9110 requires of a recipient
 	}

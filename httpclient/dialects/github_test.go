@@ -228,3 +228,13 @@ func TestGitHubPermissionErrorsAreReturnedAtOnce(t *testing.T) {
 		assert.Equal(t, 3*trip, time.Since(start))
 	})
 }
+
+func TestADateThatIsNoneCountsAsAbsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := dialects.GitHub(http.StatusOK, http.Header{
+			"X-Ratelimit-Limit": {"60"}, "X-Ratelimit-Remaining": {"0"}, "Date": {"garbage"},
+			"X-Ratelimit-Reset": {strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10)},
+		}, nil)
+		assert.True(t, r.Limited)
+	})
+}

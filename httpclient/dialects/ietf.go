@@ -33,6 +33,9 @@ func IETF(status int, header http.Header, _ []byte) ratelimits.Response {
 	return r
 }
 
+// longestReset is the longest time until a reset, in seconds: a week, as in a ratelimits.Response.
+const longestReset = 7 * 24 * 60 * 60
+
 // limit is what a response says about one policy.
 type limit struct {
 	quota, remaining int           // requests
@@ -85,8 +88,8 @@ func limitsOf(header http.Header) (bucket string, limits []limit) {
 		l := limit{}
 		l.quota, _ = integer(s.value) // in older versions
 		for _, p := range policies {
-			if p.value != s.value || p.parameter("pk") != s.parameter("pk") {
-				continue
+			if key := s.parameter("pk"); p.value != s.value || key != "" && p.parameter("pk") != key {
+				continue // a RateLimit needs no pk
 			}
 			if quota, ok := integer(p.parameter("q")); ok {
 				l.quota = quota
@@ -100,6 +103,11 @@ func limitsOf(header http.Header) (bucket string, limits []limit) {
 		}
 		remaining, ok := integer(s.parameter("r"))
 		reset, timed := integer(s.parameter("t"))
+		if timed && reset > longestReset { // it is a time since 1970
+			date, err := http.ParseTime(header.Get("Date"))
+			reset -= int(date.Unix())
+			timed = err == nil && 0 <= reset && reset <= longestReset
+		}
 		l.remaining, l.reset = min(remaining, l.quota), time.Duration(reset)*time.Second
 		if !timed {
 			l.reset = l.window // it resets within that
@@ -132,9 +140,15 @@ type item struct {
 	parameters []string // such as "q=10"
 }
 
+// mostItems bounds how many items of a field are read.
+const mostItems = 100
+
 // list parses a field. Inner lists are not used in these fields, and are not understood.
 func list(values []string) (items []item) {
 	for _, text := range split(strings.Join(values, ","), ',') {
+		if len(items) == mostItems {
+			break
+		}
 		if parts := split(text, ';'); parts[0] != "" {
 			items = append(items, item{parts[0], parts[1:]})
 		}

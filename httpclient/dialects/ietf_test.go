@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,4 +206,50 @@ func TestIETFServersWithRandomPolicies(t *testing.T) {
 	assert.Greater(t, 2*sum[0]/worlds, 0.93, "one policy")
 	assert.Less(t, refused[1], sent[1]/100, "several policies")
 	assert.Greater(t, 2*sum[1]/worlds, 0.68, "several policies")
+}
+
+// express-rate-limit sends the partition key only with the policy.
+func TestALimitWithoutPartitionKeyIsThatOfThePolicyOfItsName(t *testing.T) {
+	header := http.Header{}
+	header.Set("RateLimit-Policy", `"100-in-15min"; q=100; w=900; pk=:ZTNiMGM0NDI5OGZj:`)
+	header.Set("RateLimit", `"100-in-15min"; r=99; t=900`)
+	r := dialects.IETF(http.StatusOK, header, nil)
+	assert.True(t, r.Limited)
+	assert.Equal(t, 100, r.Limit)
+	assert.Equal(t, 99, r.Remaining)
+}
+
+// GitLab sends the time of the reset since 1970.
+func TestAResetMayBeATimeSince1970(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, c := range map[string]struct {
+		reset time.Time
+		date  string
+		want  time.Duration
+	}{
+		"with a Date":    {now.Add(time.Minute), now.Format(http.TimeFormat), 61 * time.Second},
+		"without a Date": {now.Add(time.Minute), "", 0},
+		"in the past":    {now.Add(-time.Minute), now.Format(http.TimeFormat), 0},
+		"in a month":     {now.AddDate(0, 1, 0), now.Format(http.TimeFormat), 0},
+	} {
+		header := http.Header{}
+		header.Set("Date", c.date)
+		header.Set("RateLimit-Limit", "60")
+		header.Set("RateLimit-Remaining", "0")
+		header.Set("RateLimit-Reset", strconv.FormatInt(c.reset.Unix(), 10))
+		r := dialects.IETF(http.StatusOK, header, nil)
+		assert.Equal(t, c.want, r.ResetAfter, name)
+		assert.Equal(t, c.want > 0, r.Limited, name)
+	}
+}
+
+func TestOnlyAHundredPoliciesAreRead(t *testing.T) {
+	header := http.Header{}
+	for n := range 200 {
+		header.Add("RateLimit-Policy", fmt.Sprintf(`"%03d";q=100;w=60`, n))
+		header.Add("RateLimit", fmt.Sprintf(`"%03d";r=100;t=60`, n))
+	}
+	bucket := dialects.IETF(http.StatusOK, header, nil).Bucket
+	assert.Contains(t, bucket, `"099"`)
+	assert.NotContains(t, bucket, `"100"`)
 }
