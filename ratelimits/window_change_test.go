@@ -90,13 +90,6 @@ func TestResetThatTwoLaterAnswersDenyIsNotBelieved(t *testing.T) {
 	assert.InDelta(t, second, b.opens(400*ms), float64(5*ms))
 }
 
-// raisedAt is a limit that changes 5 s after the beginning.
-func raisedAt(before, after discordsim.Quota) discordsim.Rule {
-	rule := always(before)
-	rule.Changes = []discordsim.Change{{At: 5 * second, Quota: after}}
-	return rule
-}
-
 // A raised limit applies a period after two answers in a row have named it. A bucket of one request per period never
 // has two answers while a request is charged. In a bucket in constant use, each answer names the limit again. Both must
 // still believe the raised limit.
