@@ -204,7 +204,7 @@ func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 		{"success", update(used), false},
 		{"not found", update(notFound), false},
 		{"refused", update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second)), true},
-		{"server error", update(plain(502)), true},
+		{"server error", update(plain(500)), true},
 		{"lost", buckets.Lease.Release, true},
 		{"not sent", buckets.Lease.Return, true},
 	} {
