@@ -335,6 +335,7 @@ func (w *randomWorld) ended(r *randomRequest, counts bool) {
 // answer ends a request, which the server counts at this moment. Unless good is true, the response may also be a random
 // 429 or error.
 func (w *randomWorld) answer(r *randomRequest, good bool) {
+	synctest.Wait() // time has passed: calls may have ended
 	b, hash := w.buckets[r.hash], r.hash[:2]
 	if w.renamed[hash] {
 		hash += "x"
