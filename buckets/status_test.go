@@ -179,7 +179,7 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 // is sent.
 func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t)
+		m := started(t, buckets.WithPollPeriod(5*time.Second))
 		for n := range 50 {
 			as(m, fmt.Sprint("Bot ", n), message(1)).update(limited("h", 5, 4, time.Second))
 		}
@@ -192,7 +192,7 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 		assert.True(t, s.Globals[0].Probing)
 		assert.Equal(t, 51, s.GlobalsTotal)
 
-		wait(buckets.DefaultPollPeriod) // the garbage collector runs meanwhile
+		wait(20 * time.Second) // the garbage collector runs meanwhile
 		assert.InDelta(t, 10, m.Status(1).Globals[0].HoldAfter.Seconds(), .1)
 	})
 }

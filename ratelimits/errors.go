@@ -67,7 +67,7 @@ func (e *TooLongError) Error() string {
 	case e.Max <= 0:
 		b.WriteString(", and no wait is allowed")
 	default:
-		fmt.Fprintf(&b, ", longer than its max rate limit of %v", e.Max.Round(time.Millisecond))
+		fmt.Fprintf(&b, ", longer than the %v that it may wait", e.Max.Round(time.Millisecond))
 	}
 	if e.Cause != nil {
 		b.WriteString(": ")

@@ -71,5 +71,5 @@ func ExampleTooLongError() {
 	fmt.Println(err)
 	// Output:
 	// again in 20s
-	// rate limit too long: POST /channels/{channel.id}/messages would wait 20s (5 requests per 5s), longer than its max rate limit of 10s
+	// rate limit too long: POST /channels/{channel.id}/messages would wait 20s (5 requests per 5s), longer than the 10s that it may wait
 }
