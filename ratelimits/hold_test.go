@@ -224,6 +224,19 @@ func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
 	b.burst(3*second, 4)
 }
 
+// A permit from before the 429 is returned after LiftHold. It must not count as used by another client.
+func TestAPermitThatIsReturnedAfterLiftHoldIsFree(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, 10*second)
+	early := b.many(2*second, 1)[0]
+	b.exchangeInFlight(3*second, refused(5, 7*second))
+	b.LiftHold(3 * second)
+	probe := b.burst(3*second, 1)[0]
+	b.Report(3*second, probe, ok(5, 4, 10*second))
+	b.Return(3*second, early)
+	b.left(3*second, 4)
+}
+
 // A 429 of a shared limit says nothing about the requests that the bucket has counted: after LiftHold they stay
 // charged.
 func TestLiftHoldOfASharedRefusalFreesNoPlace(t *testing.T) {
