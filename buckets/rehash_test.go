@@ -79,6 +79,24 @@ func TestRoutesThatContradictEachOtherPart(t *testing.T) {
 	})
 }
 
+// Nothing is left of such routes when they are no longer used.
+func TestRoutesThatHavePartedAreForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		for range 5 {
+			discover(t, m, message(1), limited("same", 5, 4, time.Second))
+			discover(t, m, list(1), limited("same", 50, 49, time.Second))
+			wait(2 * time.Second)
+		}
+		require.Equal(t, 1, m.Stats().Authentications)
+		wait(49 * time.Hour)
+		s := m.Stats()
+		assert.Zero(t, s.Buckets)
+		assert.Zero(t, s.Routes)
+		assert.Zero(t, s.Authentications)
+	})
+}
+
 func TestRoutesThatAgreeStayTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
