@@ -12,9 +12,20 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A bucket goes from process to process. What they have needed of each other is forgotten: it neither makes calls
-// longer and longer, nor is it asked about.
-func TestLoansThatWereReturnedAreNeededNoMore(t *testing.T) {
+// lends returns users of n buckets that are lent to a process, and users in the processes that will need the buckets.
+func lends(p *process, n int, to func() *process) (lent, needs []*user) {
+	for i := range n {
+		key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
+		u := p.use(key)
+		u.join(1)
+		lent, needs = append(lent, u), append(needs, to().use(key))
+	}
+	return lent, needs
+}
+
+// A bucket moves between processes many times. Requests for loans that were returned are forgotten: calls do not become
+// longer, and there are no further calls about them.
+func TestRequestsForReturnedLoansAreForgotten(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
 		a.join(1)
@@ -28,27 +39,43 @@ func TestLoansThatWereReturnedAreNeededNoMore(t *testing.T) {
 			pass(1500 * ms)
 			a, b = b, a
 		}
-		assert.Less(t, max(a.link.most, b.link.most), 500, "bytes of the values of a call")
-		b.process.use(elsewhere).join(1) // the process goes on
+		assert.Less(t, max(a.link.largest(), b.link.largest()), 500, "bytes of the values of a call")
+		b.process.use(elsewhere).join(1) // keeps the session alive
 		swaps := w.server.Calls()["swap"]
 		pass(10 * time.Second)
 		assert.LessOrEqual(t, w.server.Calls()["swap"]-swaps, 1)
 	})
 }
 
-// lends returns the users of so many buckets that are lent to a process, and those of the processes that will need them.
-func lends(p *process, n int, to func() *process) (lent, needs []*user) {
-	for i := range n {
-		key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
-		u := p.use(key)
-		u.join(1)
-		lent, needs = append(lent, u), append(needs, to().use(key))
-	}
-	return lent, needs
+func TestRequestsForLoansAreForgottenAfterTheClockIsSetBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p, q := w.process(), w.process()
+		lent, needs := lends(p, 40, func() *process { return q })
+		pass(5 * time.Second)
+		for _, u := range needs {
+			u.join(1)
+		}
+		pass(300 * ms)
+		for _, u := range lent {
+			u.giveBack(ratelimits.State{})
+		}
+		pass(200 * ms)
+		w.server.StepClock(-time.Hour)
+		pass(20 * time.Second)
+		a, b := p.use(someKey), q.use(someKey)
+		a.join(1)
+		pass(1500 * ms)
+		require.True(t, a.lent)
+		q.link.largest()
+		b.join(1)
+		pass(100 * ms)
+		assert.Less(t, q.link.largest(), 500, "bytes of the values of a call")
+	})
 }
 
-// One process needs many buckets of another, which gets no messages. All that is needed is known with its next beat.
-func TestAllLoansThatAreNeededAreKnownAtOnce(t *testing.T) {
+// A process needs many buckets of another process, which gets no messages. The reply to the holder's next beat names all
+// of them.
+func TestBeatNamesAllLoansThatAreNeeded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)
 		p, q := w.process(), w.process()
@@ -65,8 +92,8 @@ func TestAllLoansThatAreNeededAreKnownAtOnce(t *testing.T) {
 	})
 }
 
-// Several processes each need another bucket of one that gets no messages.
-func TestNeedsOfManyProcessesAreAllHeard(t *testing.T) {
+// 30 processes need a bucket each of one process, which gets no messages.
+func TestBeatNamesLoansThatManyProcessesNeed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)
 		p := w.process()
@@ -90,8 +117,8 @@ func TestNeedsOfManyProcessesAreAllHeard(t *testing.T) {
 	})
 }
 
-// One process needs new loans of another all the time. A third one needs one loan of it.
-func TestProcessThatNeedsMuchDoesNotDrownOutAnother(t *testing.T) {
+// Process q needs new loans of process p all the time. Process r needs one loan of p.
+func TestProcessThatNeedsManyLoansDoesNotDelayAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)
 		p, q, r := w.process(), w.process(), w.process()
@@ -111,41 +138,11 @@ func TestProcessThatNeedsMuchDoesNotDrownOutAnother(t *testing.T) {
 				}
 			}
 		}
-		assert.True(t, some.wanted(), "not heard in 3 s")
+		assert.True(t, some.wanted(), "process p must hear it within 3 s")
 	})
 }
 
-func TestNeedsAreForgottenAfterTheClockIsSetBack(t *testing.T) {
-	inWorld(t, func(w *world) {
-		p, q := w.process(), w.process()
-		lent, needs := lends(p, 40, func() *process { return q })
-		pass(5 * time.Second)
-		for _, u := range needs {
-			u.join(1)
-		}
-		pass(300 * ms)
-		for _, u := range lent {
-			u.giveBack(ratelimits.State{})
-		}
-		pass(200 * ms)
-		w.server.StepClock(-time.Hour)
-		pass(20 * time.Second)
-		a, b := p.use(someKey), q.use(someKey)
-		a.join(1)
-		pass(1500 * ms)
-		require.True(t, a.lent)
-		q.link.mu.Lock()
-		q.link.most = 0
-		q.link.mu.Unlock()
-		b.join(1)
-		pass(100 * ms)
-		q.link.mu.Lock()
-		defer q.link.mu.Unlock()
-		assert.Less(t, q.link.most, 500, "bytes of the values of a call")
-	})
-}
-
-func TestLoanOfALimitWhoseNameHasTwoLinesIsAskedFor(t *testing.T) {
+func TestLoanOfALimitWhoseNameHasTwoLinesIsRequested(t *testing.T) {
 	inWorld(t, func(w *world) {
 		key := shared.Key{Credential: someKey.Credential, Hash: "declared:two\nlines 5/1s"}
 		a, b := w.process().use(key), w.process().use(key)
