@@ -190,8 +190,8 @@ func TestPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
 	})
 }
 
-// A bucket of five has one request of process a in it. A call of process a is lost or late. Then process b sends as many
-// requests as it can.
+// A bucket of five has one request of process a in it. A call of process a is lost or late. Then process b sends as
+// many requests as it can.
 func TestLostAndLateCallsChangeNoCharge(t *testing.T) {
 	for name, c := range map[string]struct {
 		fate memoryengine.Fate

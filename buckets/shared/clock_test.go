@@ -51,8 +51,8 @@ func TestNewProcessLearnsThatTheClockWasSet(t *testing.T) {
 	})
 }
 
-// All processes die, the server's clock is set back, and a new process starts. For a moment it knows states with times by
-// the earlier clock.
+// All processes die, the server's clock is set back, and a new process starts. For a moment it knows states with times
+// by the earlier clock.
 func TestNewProcessAfterTheClockWasSetBackPredictsNoLongWait(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -193,8 +193,8 @@ func TestLoanThatIsReturnedAfterASuspensionKeepsItsCharges(t *testing.T) {
 	})
 }
 
-// A process reads a response after a suspension, before it knows the server's clock again. The window must not end early
-// because of that.
+// A process reads a response after a suspension, before it knows the server's clock again. The window must not end
+// early because of that.
 func TestLoanThatASuspensionEndsReportsNoTimes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		asleep := time.Duration(0)

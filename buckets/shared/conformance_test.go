@@ -71,7 +71,8 @@ func TestSeveralManagersConformTogether(t *testing.T) {
 		limitertest.WithGlobalLimit(0),
 		// Requests that wait for a route's discovery join the queue of its bucket manager by manager.
 		limitertest.Without(limitertest.Order),
-		// Managers do not share limits on fields and refusals of the edge. Requests are ordered within one manager only.
+		// Managers do not share limits on fields and refusals of the edge. Requests are ordered within one manager
+		// only.
 		limitertest.Without(limitertest.SubLimits, limitertest.Edge, limitertest.OneAtATime),
 		// The shared state distinguishes the two kinds only by responses that arrive in time.
 		limitertest.Without(limitertest.SlowRefill),

@@ -211,8 +211,8 @@ func (w *world) holderIsCutOff() (holder, other *user) {
 	return holder, other
 }
 
-// Process b finds that process a is dead, and stops needing its loan. When b needs the bucket again, a has come back and
-// has a new loan.
+// Process b finds that process a is dead, and stops needing its loan. When b needs the bucket again, a has come back
+// and has a new loan.
 func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.holderIsCutOff()

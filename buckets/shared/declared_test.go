@@ -40,8 +40,8 @@ func gone(all ...*user) {
 	pass(10 * ms)
 }
 
-// A declared limit is known from the first request on: all processes together send as many requests as it allows at once,
-// and no more in any period.
+// A declared limit is known from the first request on: all processes together send as many requests as it allows at
+// once, and no more in any period.
 func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
 	t.Parallel()
 	for _, period := range []time.Duration{20 * time.Second, 10 * time.Minute, 24 * time.Hour} {

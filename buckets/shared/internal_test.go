@@ -69,8 +69,8 @@ func TestSessionThatComesBackKeepsItsRequests(t *testing.T) {
 	}
 }
 
-// A dead session may have used a permit at the end of its life, because the request may have waited for the global limit
-// until then.
+// A dead session may have used a permit at the end of its life, because the request may have waited for the global
+// limit until then.
 func TestPermitOfADeadSessionIsChargedAtTheEndOfItsLife(t *testing.T) {
 	granted, period := time.Hour, 10*time.Second
 	s := state{window: ratelimits.NewWindow(granted, ratelimits.State{Limit: 1, Period: period})}
@@ -92,8 +92,8 @@ func TestStateWithTheLargestCountsCanBeRead(t *testing.T) {
 	assert.Equal(t, most, read.members[0].waiting)
 }
 
-// A session knows the server's clock only roughly, because its first reply took long. Later times in a state do not mean
-// that the clock was set back.
+// A session knows the server's clock only roughly, because its first reply took long. Later times in a state do not
+// mean that the clock was set back.
 func TestRoughlyKnownClockWasNotSetBack(t *testing.T) {
 	s := newTestSession(t, clockwork.NewFakeClock())
 	now := time.Hour
@@ -148,8 +148,8 @@ func TestLateReplyDoesNotBringTheEraBack(t *testing.T) {
 	require.EqualValues(t, 1, s.eraNumber())
 }
 
-// An era ends while a state of it is read. The state's times are not read by the new era's clock; the state only says how
-// long to hold the bucket.
+// An era ends while a state of it is read. The state's times are not read by the new era's clock; the state only says
+// how long to hold the bucket.
 func TestStateOfTheEarlierEraIsNotReadByTheNewClock(t *testing.T) {
 	s := inEras(t)
 	b := s.testBucket()

@@ -73,8 +73,8 @@ func TestRequestsForLoansAreForgottenAfterTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// A process needs many buckets of another process, which gets no messages. The reply to the holder's next beat names all
-// of them.
+// A process needs many buckets of another process, which gets no messages. The reply to the holder's next beat names
+// all of them.
 func TestBeatNamesAllLoansThatAreNeeded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)

@@ -437,8 +437,8 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// contested returns users of a bucket in two processes that both have just used it, so that it is not lent. Its limit is
-// not known yet. The first user has a request in flight whose response will name the limit.
+// contested returns users of a bucket in two processes that both have just used it, so that it is not lent. Its limit
+// is not known yet. The first user has a request in flight whose response will name the limit.
 func (w *world) contested(options ...shared.Option) (a, b *user) {
 	w.t.Helper()
 	a, b = w.process(options...).use(someKey), w.process(options...).use(someKey)

@@ -18,15 +18,15 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// declares is the limits that a play declares for messages: one for each group, one for each channel.
+// declares has the limits that a play declares for messages: one for each group and one for each channel.
 type declares struct {
-	groups             int // a channel's number tells its group
+	groups             int // number of groups; a channel's number determines its group
 	perGroup, perMajor int
 	inGroup, inMajor   time.Duration
-	memory             time.Duration // for how long a loss of state makes a difference, beyond a period
+	memory             time.Duration // how long before a period a loss of state may cost permits in it
 }
 
-// declare draws them.
+// declare draws the declared limits.
 func (s *scene) declare() {
 	chance := rand.New(rand.NewPCG(s.seed, 7))
 	pick := func(values ...int) int { return values[chance.IntN(len(values))] }
@@ -57,7 +57,7 @@ func (d *declares) group(path string) string {
 	return fmt.Sprint("guild ", (channel-1)%d.groups)
 }
 
-// patience is how long requests wait for them at most.
+// patience returns the longest wait for declared limits.
 func (d *declares) patience() time.Duration {
 	if d == nil {
 		return 0
@@ -74,8 +74,9 @@ func (d *declares) String() string {
 	return fmt.Sprintf("%d in %v for each of %d groups, %d in %v for each channel", d.perGroup, d.inGroup, d.groups, d.perMajor, d.inMajor)
 }
 
-// judge returns where more was processed in some period than was declared, or, for each time that the engine lost its
-// state meanwhile, more than that again.
+// judge looks for a period in which more requests were processed than a limit allows. Each loss of state meanwhile
+// allows the limit once more. It returns a path of the limit, the end of the period, and a description; "" if there is
+// none.
 func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, until time.Duration, problem string) {
 	groups, channels, someOf := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string]string{}
 	for path, at := range f.Processed {
@@ -112,8 +113,7 @@ func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, unt
 	return "", 0, ""
 }
 
-// TestWorldsWithDeclaredLimits plays the worlds with limits that responses do not tell, as often as -fleet.plays says,
-// or once.
+// TestWorldsWithDeclaredLimits plays the worlds with declared limits, as often as -fleet.plays says, or once.
 func TestWorldsWithDeclaredLimits(t *testing.T) {
 	plays := max(*playCount, 1)
 	for _, w := range worlds {
@@ -137,8 +137,8 @@ func TestWorldsWithDeclaredLimits(t *testing.T) {
 	}
 }
 
-// A judge has to be able to find out that something is wrong.
-func TestWorldsBlameDeclaredLimitsThatAreNotShared(t *testing.T) {
+// A world fails if the processes do not share declared limits.
+func TestWorldsFailIfDeclaredLimitsAreNotShared(t *testing.T) {
 	t.Parallel()
 	w := world{name: "nothing is shared", apart: true, declares: true, scenery: func(s *scene, _ func(...int) int) {
 		s.strangers, s.channels, s.length, s.quota = 70, 4, 40*time.Second, discordsim.Fixed(100, time.Second)
