@@ -39,7 +39,7 @@ func listen(t testing.TB, store *redis.Store, channel string, received func(stri
 	})
 }
 
-func TestScriptRunsAlsoWhenTheEngineForgotIt(t *testing.T) {
+func TestScriptRunsAfterTheEngineHasForgottenIt(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
@@ -54,11 +54,11 @@ func TestScriptRunsAlsoWhenTheEngineForgotIt(t *testing.T) {
 	}
 	calls, err := ask("INFO", "commandstats").ToString()
 	require.NoError(t, err)
-	assert.Contains(t, calls, "cmdstat_evalsha:calls=5,", "four of them, and one of Open")
-	assert.Contains(t, calls, "cmdstat_eval:calls=3,", "two that were not known, and one of Open")
+	assert.Contains(t, calls, "cmdstat_evalsha:calls=5,", "four calls, and one of Open")
+	assert.Contains(t, calls, "cmdstat_eval:calls=3,", "two calls with an unknown script, and one of Open")
 }
 
-func TestScriptErrorsArePassedOn(t *testing.T) {
+func TestScriptErrorsAreReturned(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
@@ -77,7 +77,7 @@ func TestScriptErrorsArePassedOn(t *testing.T) {
 	assert.ErrorIs(t, err, redis.ErrForeignKey)
 }
 
-func TestCallsEndWithTheirContextWhileTheEngineStandsStill(t *testing.T) {
+func TestCallsEndWithTheirContextWhileTheEngineIsPaused(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
@@ -85,7 +85,7 @@ func TestCallsEndWithTheirContextWhileTheEngineStandsStill(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, e.Pause())
-	const calls = 3000 // more than the client has room for
+	const calls = 3000 // more than the client's buffers hold
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	var running sync.WaitGroup
@@ -130,11 +130,11 @@ func TestScriptWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 		p.onReply(nil)
 		got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
 		require.NoError(t, err)
-		assert.Equal(t, []int64{want + 1}, got, "the lost one ran once")
+		assert.Equal(t, []int64{want + 1}, got, "the script whose reply was lost ran once")
 	}
 }
 
-func TestKilledEngineIsFoundAgain(t *testing.T) {
+func TestClientReconnectsAfterARestart(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	var dialed atomic.Int64
@@ -146,14 +146,9 @@ func TestKilledEngineIsFoundAgain(t *testing.T) {
 	}))
 	heard := make(chan string, 100)
 	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
-	publish := &shared.Script{Name: "publish", Source: "return {redis.call('PUBLISH', ARGV[1], ARGV[2])}"}
 	hears := func(message string) {
 		t.Helper()
-		require.Eventually(t, func() bool {
-			got, err := store.Runner().Run(within(t, 500*time.Millisecond), publish, nil, "rl2:{test-bot}:o:x", message)
-			return err == nil && got[0] == 1
-		}, 10*time.Second, 10*time.Millisecond)
-		assert.Equal(t, message, <-heard)
+		hears(t, store, heard, message)
 	}
 	hears("one")
 
@@ -161,8 +156,8 @@ func TestKilledEngineIsFoundAgain(t *testing.T) {
 	before := dialed.Load()
 	_, err := store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
 	assert.Error(t, err)
-	assert.NotErrorIs(t, err, context.DeadlineExceeded, "it says at once that nobody is there")
-	assert.Never(t, func() bool { return dialed.Load()-before > 15 }, time.Second, 10*time.Millisecond, "it does not dial all the time")
+	assert.NotErrorIs(t, err, context.DeadlineExceeded, "the call must fail at once")
+	assert.Never(t, func() bool { return dialed.Load()-before > 15 }, time.Second, 10*time.Millisecond, "connections dialed in a second")
 
 	require.NoError(t, e.Restart(t.Context()))
 	hears("two")
@@ -191,7 +186,7 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 		case err := <-ended:
 			assert.ErrorIs(t, err, want)
 		case <-time.After(500 * time.Millisecond):
-			t.Error("it goes on")
+			t.Error("Subscribe has not returned")
 		}
 	}
 	ask := administrator(t, e.URL())
@@ -218,20 +213,20 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 	require.NoError(t, e.Pause())
 	cancel()
 	promptly(ended, context.Canceled)
-	cancel, ended = subscribe() // does not get anywhere
+	cancel, ended = subscribe() // gets no reply
 	time.AfterFunc(50*time.Millisecond, cancel)
 	promptly(ended, context.Canceled)
 	cancel()
 	_, ended = subscribe()
 	start := time.Now()
 	store.Close()
-	assert.Less(t, time.Since(start), 700*time.Millisecond, "Close waits for no answer")
+	assert.Less(t, time.Since(start), 700*time.Millisecond, "Close must not wait for a reply")
 	promptly(ended, redis.ErrClosed)
 	require.NoError(t, e.Resume())
 	listeners(0)
 }
 
-func TestSlowReceiverHoldsNobodyUp(t *testing.T) {
+func TestSlowReceiverDelaysNoCall(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
@@ -245,9 +240,8 @@ func TestSlowReceiverHoldsNobodyUp(t *testing.T) {
 		close(release)
 		assert.Eventually(t, func() bool { return heard.Load() >= 100 }, 5*time.Second, 5*time.Millisecond)
 	}()
-	publish := &shared.Script{Name: "publish", Source: "return {redis.call('PUBLISH', ARGV[1], '')}"}
 	for sent := 0; sent < 100; {
-		got, err := store.Runner().Run(within(t, time.Second), publish, nil, "rl2:{test-bot}:o:x")
+		got, err := store.Runner().Run(within(t, time.Second), publish, nil, "rl2:{test-bot}:o:x", "")
 		require.NoError(t, err)
 		sent += int(got[0])
 	}
@@ -277,5 +271,5 @@ func TestNothingRunsAfterClose(t *testing.T) {
 	assert.Eventually(t, func() bool {
 		clients, err := ask("CLIENT", "LIST").ToString()
 		return err == nil && strings.Count(clients, "\n") == 1
-	}, 5*time.Second, 5*time.Millisecond, "its connections are closed")
+	}, 5*time.Second, 5*time.Millisecond, "all connections must be closed")
 }

@@ -16,7 +16,7 @@ import (
 
 var publish = &shared.Script{Name: "publish", Source: "return {redis.call('PUBLISH', ARGV[1], ARGV[2])}"}
 
-// runs waits until scripts run again, and returns how long that took.
+// runs waits until scripts run again. It returns how long that took.
 func runs(t testing.TB, store *redis.Store, limit time.Duration) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -27,7 +27,7 @@ func runs(t testing.TB, store *redis.Store, limit time.Duration) time.Duration {
 	return time.Since(start)
 }
 
-// hears waits until messages come through.
+// hears sends a message until it is received.
 func hears(t testing.TB, store *redis.Store, heard <-chan string, message string) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)
@@ -40,7 +40,7 @@ func hears(t testing.TB, store *redis.Store, heard <-chan string, message string
 			}
 		case <-time.After(20 * time.Millisecond):
 		case <-deadline:
-			require.Fail(t, "no message comes through")
+			require.Fail(t, "no message was received")
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestCluster(t *testing.T) {
 	nodes := redistest.NewCluster(t, 3, 1)
 	store := open(t, nodes[1].URL()+"?addr="+nodes[2].Address())
 	assert.Equal(t, rueidis.ClientModeCluster, store.Runner().Mode())
-	for i := range 20 { // of different applications, that is, in different slots
+	for i := range 20 { // keys of different applications are in different slots
 		got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{"rl2:{" + strconv.Itoa(i) + "}:test"})
 		require.NoError(t, err)
 		assert.Equal(t, []int64{1}, got)
@@ -58,7 +58,7 @@ func TestCluster(t *testing.T) {
 	heard := make(chan string, 1000)
 	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
 	hears(t, store, heard, "one")
-	open(t, nodes[4].URL()) // a replica knows the others too
+	open(t, nodes[4].URL()) // a replica, which knows the primaries
 
 	t.Run("permissions", func(t *testing.T) {
 		all := append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules(t, "test-bot")...)
