@@ -54,17 +54,15 @@ func TestOneRequestFindsTheLimit(t *testing.T) {
 		"no response":  {ratelimits.Response{}, 1},
 		"server error": {ratelimits.Response{Status: 502}, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				a, b := w.contested()
-				a.join(5)
-				b.join(20)
-				pass(2 * time.Second)
-				require.Equal(t, 1, a.leaves()+b.leaves())
-				a.answer(c.response)
-				pass(100 * ms)
-				assert.Equal(t, 1+c.follow, a.leaves()+b.leaves())
-			})
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			a, b := w.contested()
+			a.join(5)
+			b.join(20)
+			pass(2 * time.Second)
+			require.Equal(t, 1, a.leaves()+b.leaves())
+			a.answer(c.response)
+			pass(100 * ms)
+			assert.Equal(t, 1+c.follow, a.leaves()+b.leaves())
 		})
 	}
 }
@@ -212,17 +210,15 @@ func TestLostAndLateCallsChangeNoCharge(t *testing.T) {
 		}, 1, 5}, // the window is over
 		"lost call of an adopted request": {memoryengine.Fate{Lost: true}, (*user).adopt, 1, 3},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				a, b := w.limited()
-				w.fates("swap", c.fate)
-				c.do(a)
-				pass(600 * ms)
-				assert.Equal(t, c.a, a.leaves())
-				b.join(5)
-				pass(10 * ms)
-				assert.Equal(t, c.b, b.leaves())
-			})
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			a, b := w.limited()
+			w.fates("swap", c.fate)
+			c.do(a)
+			pass(600 * ms)
+			assert.Equal(t, c.a, a.leaves())
+			b.join(5)
+			pass(10 * ms)
+			assert.Equal(t, c.b, b.leaves())
 		})
 	}
 }
@@ -294,46 +290,42 @@ func TestAfterA429OneRequestGoesFirst(t *testing.T) {
 	for class, follow := range map[ratelimits.Class]int{
 		ratelimits.ClassUser: 4, ratelimits.ClassShared: 1, // shared: as many as were sent before
 	} {
-		t.Run(class.String(), func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				a, b := w.limited()
-				a.join(1)
-				pass(10 * ms)
-				a.answer(refusal(class, 3*time.Second))
-				pass(10 * ms)
-				b.join(5)
-				pass(10 * ms)
-				a.join(1) // so that the bucket is not lent
-				pass(10 * ms)
-				f := b.forecast(0)
-				assert.Equal(t, class, f.Class)
-				assert.InDelta(t, 3*time.Second, f.Wait, float64(50*ms))
-				pass(2930 * ms)
-				assert.Zero(t, b.leaves())
-				pass(100 * ms)
-				assert.Equal(t, 1, b.leaves())
-				pass(500 * ms)
-				assert.Equal(t, 1, b.leaves())
-				b.answer(headers(5, 4, time.Second, 5000))
-				pass(50 * ms)
-				assert.Equal(t, 1+follow, b.leaves())
-			})
+		eachWorld(t, class.String(), func(t *testing.T, w *world) {
+			a, b := w.limited()
+			a.join(1)
+			pass(10 * ms)
+			a.answer(refusal(class, 3*time.Second))
+			pass(10 * ms)
+			b.join(5)
+			pass(10 * ms)
+			a.join(1) // so that the bucket is not lent
+			pass(10 * ms)
+			f := b.forecast(0)
+			assert.Equal(t, class, f.Class)
+			assert.InDelta(t, 3*time.Second, f.Wait, float64(50*ms))
+			pass(2930 * ms)
+			assert.Zero(t, b.leaves())
+			pass(100 * ms)
+			assert.Equal(t, 1, b.leaves())
+			pass(500 * ms)
+			assert.Equal(t, 1, b.leaves())
+			b.answer(headers(5, 4, time.Second, 5000))
+			pass(50 * ms)
+			assert.Equal(t, 1+follow, b.leaves())
 		})
 	}
 }
 
 func Test429OfAnotherLimitReturnsThePermit(t *testing.T) {
 	for _, class := range []ratelimits.Class{ratelimits.ClassGlobal, ratelimits.ClassEdge} {
-		t.Run(class.String(), func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				a, b := w.limited()
-				a.join(1)
-				pass(10 * ms)
-				a.answer(refusal(class, 3*time.Second))
-				b.join(5)
-				pass(10 * ms)
-				assert.Equal(t, 4, b.leaves())
-			})
+		eachWorld(t, class.String(), func(t *testing.T, w *world) {
+			a, b := w.limited()
+			a.join(1)
+			pass(10 * ms)
+			a.answer(refusal(class, 3*time.Second))
+			b.join(5)
+			pass(10 * ms)
+			assert.Equal(t, 4, b.leaves())
 		})
 	}
 }
@@ -391,17 +383,15 @@ func TestNoHoldLastsLongerThanADay(t *testing.T) {
 		"shared": respond(refusal(ratelimits.ClassShared, 1000*time.Hour)),
 		"window": respond(headers(5, 0, 1000*time.Hour, 2000)),
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				a, b := w.limited()
-				hold(a)
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			a, b := w.limited()
+			hold(a)
+			pass(10 * ms)
+			for _, u := range []*user{b, a} {
+				u.join(1)
 				pass(10 * ms)
-				for _, u := range []*user{b, a} {
-					u.join(1)
-					pass(10 * ms)
-					assert.InDelta(t, ratelimits.LongestTrust.Hours(), u.forecast(0).Wait.Hours(), 1)
-				}
-			})
+				assert.InDelta(t, ratelimits.LongestTrust.Hours(), u.forecast(0).Wait.Hours(), 1)
+			}
 		})
 	}
 }

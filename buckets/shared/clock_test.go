@@ -128,24 +128,22 @@ func TestLoanAndPartAreVoidAfterASuspension(t *testing.T) {
 		"the wall clock went on":           time.Minute,
 		"the wall clock was set meanwhile": -time.Minute,
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				asleep := time.Duration(0)
-				p := w.sleepy(&asleep)
-				a, global := p.use(someKey), p.session.Global("bot", 50, func() {})
-				a.join(1)
-				global.Need(w.now(), 1, 0)
-				pass(100 * ms)
-				require.True(t, a.lent)
-				require.Greater(t, a.until(), w.now())
-				part, until := global.Part(w.now())
-				require.Positive(t, part)
-				require.Greater(t, until, w.now())
-				asleep = ahead
-				assert.Less(t, a.until(), w.now())
-				part, until = global.Part(w.now())
-				assert.True(t, part == 0 || until <= w.now())
-			})
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			asleep := time.Duration(0)
+			p := w.sleepy(&asleep)
+			a, global := p.use(someKey), p.session.Global("bot", 50, func() {})
+			a.join(1)
+			global.Need(w.now(), 1, 0)
+			pass(100 * ms)
+			require.True(t, a.lent)
+			require.Greater(t, a.until(), w.now())
+			part, until := global.Part(w.now())
+			require.Positive(t, part)
+			require.Greater(t, until, w.now())
+			asleep = ahead
+			assert.Less(t, a.until(), w.now())
+			part, until = global.Part(w.now())
+			assert.True(t, part == 0 || until <= w.now())
 		})
 	}
 }

@@ -71,19 +71,17 @@ func TestCloseTakesASecondAtMost(t *testing.T) {
 			w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 400 * ms, After: 400 * ms} })
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				p := w.process(shared.WithCallTimeout(5 * time.Second))
-				for i := range 2000 {
-					p.use(shared.Key{Hash: strconv.Itoa(i)}).join(1)
-				}
-				pass(100 * ms)
-				breaks(w)
-				start := w.now()
-				p.session.Close()
-				assert.LessOrEqual(t, w.now()-start, time.Second)
-				w.server.SetFrozen(false)
-			})
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			p := w.process(shared.WithCallTimeout(5 * time.Second))
+			for i := range 2000 {
+				p.use(shared.Key{Hash: strconv.Itoa(i)}).join(1)
+			}
+			pass(100 * ms)
+			breaks(w)
+			start := w.now()
+			p.session.Close()
+			assert.LessOrEqual(t, w.now()-start, time.Second)
+			w.server.SetFrozen(false)
 		})
 	}
 }

@@ -85,19 +85,17 @@ func TestNextProcessDiscoversIfTheFirstFoundNothing(t *testing.T) {
 		"session ends":  func(d *finder) { d.session.Close() },
 	} {
 		for _, used := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
-				atOnce(t, func(w *world) {
-					a, b := w.finder(), w.finder()
-					a.askNow()
-					b.askNow()
-					if used {
-						require.True(t, a.may())
-					}
-					ends(a)
-					time.Sleep(ms)
-					assert.True(t, b.may())
-					assert.False(t, a.may())
-				})
+			eachAtOnce(t, name, func(t *testing.T, w *world) {
+				a, b := w.finder(), w.finder()
+				a.askNow()
+				b.askNow()
+				if used {
+					require.True(t, a.may())
+				}
+				ends(a)
+				time.Sleep(ms)
+				assert.True(t, b.may())
+				assert.False(t, a.may())
 			})
 		}
 	}
@@ -135,28 +133,26 @@ func TestPermissionThatTheServerHasGoneBackToEnds(t *testing.T) {
 // A permission lasts ten seconds. A hash that is found later is still reported.
 func TestPermissionLastsTenSeconds(t *testing.T) {
 	for name, askers := range map[string]int{"one process asks": 0, "new processes ask, too": 6} {
-		t.Run(name, func(t *testing.T) {
-			atOnce(t, func(w *world) {
-				a, b := w.probing()
-				a.process.sender(50).send(1)
-				go a.senders[0].sendEvenly(40*time.Second, 500*ms) // keeps the session alive
-				b.ask()
-				go func() {
-					for range askers {
-						time.Sleep(2 * time.Second)
-						w.finder().ask()
-					}
-				}()
-				took := w.until(time.Minute, b.may)
-				assert.Greater(t, took, 10*time.Second)
-				assert.Less(t, took, 14*time.Second)
-				a.found(found)
-				time.Sleep(time.Second)
-				c := w.finder()
-				c.askNow()
-				assert.Equal(t, found, c.Hash())
-				time.Sleep(40 * time.Second) // until the other goroutines have ended
-			})
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			a, b := w.probing()
+			a.process.sender(50).send(1)
+			go a.senders[0].sendEvenly(40*time.Second, 500*ms) // keeps the session alive
+			b.ask()
+			go func() {
+				for range askers {
+					time.Sleep(2 * time.Second)
+					w.finder().ask()
+				}
+			}()
+			took := w.until(time.Minute, b.may)
+			assert.Greater(t, took, 10*time.Second)
+			assert.Less(t, took, 14*time.Second)
+			a.found(found)
+			time.Sleep(time.Second)
+			c := w.finder()
+			c.askNow()
+			assert.Equal(t, found, c.Hash())
+			time.Sleep(40 * time.Second) // until the other goroutines have ended
 		})
 	}
 }
@@ -165,62 +161,58 @@ func TestDiscoverySurvivesLostCalls(t *testing.T) {
 	for name, fate := range map[string]memoryengine.Fate{
 		"call lost": {Lost: true}, "reply lost": {LostReply: true}, "late": {Before: 2 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			atOnce(t, func(w *world) {
-				a, b := w.finder(), w.finder()
-				n := 0
-				w.server.Decide(func(string) memoryengine.Fate {
-					if n++; n%2 == 1 {
-						return fate
-					}
-					return memoryengine.Fate{}
-				})
-				a.ask()
-				w.until(time.Second, a.may)
-				time.Sleep(100 * ms)
-				n = 0
-				a.found(found)
-				time.Sleep(time.Second)
-				w.server.Decide(nil)
-				b.askNow()
-				assert.Equal(t, found, b.Hash())
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			a, b := w.finder(), w.finder()
+			n := 0
+			w.server.Decide(func(string) memoryengine.Fate {
+				if n++; n%2 == 1 {
+					return fate
+				}
+				return memoryengine.Fate{}
 			})
+			a.ask()
+			w.until(time.Second, a.may)
+			time.Sleep(100 * ms)
+			n = 0
+			a.found(found)
+			time.Sleep(time.Second)
+			w.server.Decide(nil)
+			b.askNow()
+			assert.Equal(t, found, b.Hash())
 		})
 	}
 }
 
 func TestDiscoveryDuringAnOutage(t *testing.T) {
 	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageFail, shared.OutageShare, shared.OutageFull} {
-		t.Run(policy.String(), func(t *testing.T) {
-			atOnce(t, func(w *world) {
-				a := w.finder()
-				w.server.SetDown(true)
-				a.ask()
-				time.Sleep(time.Second)
-				assert.Equal(t, policy >= shared.OutageShare, a.may())
-				if policy == shared.OutageFail {
-					assert.ErrorIs(t, a.Err(), shared.ErrOutage)
-				} else {
-					assert.NoError(t, a.Err())
-				}
-				changed := a.changed.Load()
-				time.Sleep(5 * time.Second)
-				if policy < shared.OutageShare {
-					assert.GreaterOrEqual(t, a.changed.Load()-changed, int64(4), "requests may have waited too long")
-				}
-				a.found(found)
-				w.server.SetDown(false)
-				time.Sleep(2 * time.Second)
+		eachAtOnce(t, policy.String(), func(t *testing.T, w *world) {
+			a := w.finder()
+			w.server.SetDown(true)
+			a.ask()
+			time.Sleep(time.Second)
+			assert.Equal(t, policy >= shared.OutageShare, a.may())
+			if policy == shared.OutageFail {
+				assert.ErrorIs(t, a.Err(), shared.ErrOutage)
+			} else {
 				assert.NoError(t, a.Err())
-				b := w.finder()
-				b.askNow()
-				if policy >= shared.OutageShare {
-					assert.Equal(t, found, b.Hash())
-				} else {
-					assert.True(t, a.may())
-				}
-			}, shared.WithOutage(policy))
-		})
+			}
+			changed := a.changed.Load()
+			time.Sleep(5 * time.Second)
+			if policy < shared.OutageShare {
+				assert.GreaterOrEqual(t, a.changed.Load()-changed, int64(4), "requests may have waited too long")
+			}
+			a.found(found)
+			w.server.SetDown(false)
+			time.Sleep(2 * time.Second)
+			assert.NoError(t, a.Err())
+			b := w.finder()
+			b.askNow()
+			if policy >= shared.OutageShare {
+				assert.Equal(t, found, b.Hash())
+			} else {
+				assert.True(t, a.may())
+			}
+		}, shared.WithOutage(policy))
 	}
 }
 

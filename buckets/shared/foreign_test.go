@@ -45,33 +45,31 @@ func TestForeignValues(t *testing.T) {
 			values = append(values, `1.1 {"users":{"x":{"part":-1}}}`)
 		}
 		for _, value := range values {
-			t.Run(key+" "+value, func(t *testing.T) {
-				atOnce(t, func(w *world) {
-					key := "rl2:{default}:" + key
-					if value == foreignType {
-						w.server.SetForeign(key)
-					} else {
-						w.server.Set(key, value)
-					}
-					p := w.process()
-					err, served := use(p)
-					pass(5 * time.Second)
-					assert.False(t, served())
-					assert.Equal(t, value, w.server.Value(key))
-					if err != nil {
-						var wrong *shared.KeyError
-						require.ErrorAs(t, err(), &wrong)
-						assert.Equal(t, key, wrong.Key)
-						assert.NotEmpty(t, wrong.Problem)
-						assert.NotErrorIs(t, err(), shared.ErrOutage)
-					}
-					w.server.Flush()
-					pass(1100 * ms)
-					if err != nil {
-						assert.NoError(t, err())
-					}
-					assert.True(t, served())
-				})
+			eachAtOnce(t, key+" "+value, func(t *testing.T, w *world) {
+				key := "rl2:{default}:" + key
+				if value == foreignType {
+					w.server.SetForeign(key)
+				} else {
+					w.server.Set(key, value)
+				}
+				p := w.process()
+				err, served := use(p)
+				pass(5 * time.Second)
+				assert.False(t, served())
+				assert.Equal(t, value, w.server.Value(key))
+				if err != nil {
+					var wrong *shared.KeyError
+					require.ErrorAs(t, err(), &wrong)
+					assert.Equal(t, key, wrong.Key)
+					assert.NotEmpty(t, wrong.Problem)
+					assert.NotErrorIs(t, err(), shared.ErrOutage)
+				}
+				w.server.Flush()
+				pass(1100 * ms)
+				if err != nil {
+					assert.NoError(t, err())
+				}
+				assert.True(t, served())
 			})
 		}
 	}
@@ -96,35 +94,33 @@ func useBucket(p *process) (err func() error, served func() bool) {
 func TestDamagedStateStopsNoOtherBucket(t *testing.T) {
 	for _, wrong := range []byte{0, '7', 0xff} {
 		for place := range 40 {
-			t.Run(fmt.Sprint(wrong, " ", place), func(t *testing.T) {
-				inWorld(t, func(w *world) {
-					a, _ := w.limited(shared.WithOutage(shared.OutageFail))
-					value := w.server.Value(bucketKey)
-					require.NotEmpty(t, value)
-					changed := []byte(value)
-					if at := place * len(value) / 20; place < 20 {
-						changed[at] = wrong
-					} else {
-						changed = append(changed[:at-len(value)], wrong) // and without the rest
+			eachWorld(t, fmt.Sprint(wrong, " ", place), func(t *testing.T, w *world) {
+				a, _ := w.limited(shared.WithOutage(shared.OutageFail))
+				value := w.server.Value(bucketKey)
+				require.NotEmpty(t, value)
+				changed := []byte(value)
+				if at := place * len(value) / 20; place < 20 {
+					changed[at] = wrong
+				} else {
+					changed = append(changed[:at-len(value)], wrong) // and without the rest
+				}
+				w.server.Set(bucketKey, string(changed))
+				a.join(1)
+				other := a.process.use(elsewhere)
+				other.join(1)
+				for range 15 {
+					pass(time.Second)
+					for a.inFlight() > 0 {
+						a.answer(headers(5, 1, 500*ms, int64(w.now()/time.Second)*1000))
 					}
-					w.server.Set(bucketKey, string(changed))
-					a.join(1)
-					other := a.process.use(elsewhere)
-					other.join(1)
-					for range 15 {
-						pass(time.Second)
-						for a.inFlight() > 0 {
-							a.answer(headers(5, 1, 500*ms, int64(w.now()/time.Second)*1000))
-						}
-					}
-					a.mu.Lock()
-					defer a.mu.Unlock()
-					for _, err := range append(a.errs, other.errs...) {
-						assert.ErrorAs(t, err, new(*shared.KeyError))
-					}
-					assert.True(t, other.lent)
-					other.giveBack(other.window.State(w.now()))
-				})
+				}
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				for _, err := range append(a.errs, other.errs...) {
+					assert.ErrorAs(t, err, new(*shared.KeyError))
+				}
+				assert.True(t, other.lent)
+				other.giveBack(other.window.State(w.now()))
 			})
 		}
 	}

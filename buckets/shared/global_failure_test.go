@@ -88,33 +88,31 @@ func TestGlobalLimitDuringAnOutage(t *testing.T) {
 	for policy, part := range map[shared.Outage]int{
 		shared.OutageWait: 0, shared.OutageFail: 0, shared.OutageShare: 25, shared.OutageFull: 50,
 	} {
-		t.Run(policy.String(), func(t *testing.T) {
-			atOnce(t, func(w *world) {
-				a, b := w.halved()
-				w.server.SetDown(true)
-				time.Sleep(1500 * ms)
-				assert.Equal(t, 25, a.part(), "a part is valid until its end")
+		eachAtOnce(t, policy.String(), func(t *testing.T, w *world) {
+			a, b := w.halved()
+			w.server.SetDown(true)
+			time.Sleep(1500 * ms)
+			assert.Equal(t, 25, a.part(), "a part is valid until its end")
+			assert.NoError(t, a.global.Err())
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, part, a.part())
+			if policy == shared.OutageFail {
+				assert.ErrorIs(t, a.global.Err(), shared.ErrOutage)
+			} else {
 				assert.NoError(t, a.global.Err())
-				time.Sleep(2 * time.Second)
-				assert.Equal(t, part, a.part())
-				if policy == shared.OutageFail {
-					assert.ErrorIs(t, a.global.Err(), shared.ErrOutage)
-				} else {
-					assert.NoError(t, a.global.Err())
-				}
-				time.Sleep(5 * time.Second)
-				w.server.SetDown(false)
-				w.until(3*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
-				assert.NoError(t, a.global.Err())
-				if policy != shared.OutageFull {
-					assert.LessOrEqual(t, most(time.Second, a, b), 50)
-				}
-				time.Sleep(2 * time.Second)
-				before := a.waiting()
-				time.Sleep(4 * time.Second)
-				assert.InDelta(t, 100, before-a.waiting(), 5, "requests sent in 4 s")
-			}, shared.WithOutage(policy))
-		})
+			}
+			time.Sleep(5 * time.Second)
+			w.server.SetDown(false)
+			w.until(3*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
+			assert.NoError(t, a.global.Err())
+			if policy != shared.OutageFull {
+				assert.LessOrEqual(t, most(time.Second, a, b), 50)
+			}
+			time.Sleep(2 * time.Second)
+			before := a.waiting()
+			time.Sleep(4 * time.Second)
+			assert.InDelta(t, 100, before-a.waiting(), 5, "requests sent in 4 s")
+		}, shared.WithOutage(policy))
 	}
 }
 
@@ -149,20 +147,18 @@ func TestStepOfTheServersClockChangesNoPart(t *testing.T) {
 		"back": -time.Hour, "forward": 5 * time.Minute, "two seconds forward": 2 * time.Second,
 		"beyond the expiry of all keys": time.Hour,
 	} {
-		t.Run(name, func(t *testing.T) {
-			atOnce(t, func(w *world) {
-				a, b := w.halved()
-				b.link.block(true)
-				w.server.StepClock(step)
-				start := w.now()
-				for w.now() < start+3*time.Second {
-					time.Sleep(10 * ms)
-					require.LessOrEqual(t, a.part()+b.part(), 50)
-					require.Equal(t, 25, a.part())
-				}
-				time.Sleep(6 * time.Second)
-				assert.Equal(t, 50, a.part(), "the dead process's part is free after seconds, not after an hour")
-			})
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			a, b := w.halved()
+			b.link.block(true)
+			w.server.StepClock(step)
+			start := w.now()
+			for w.now() < start+3*time.Second {
+				time.Sleep(10 * ms)
+				require.LessOrEqual(t, a.part()+b.part(), 50)
+				require.Equal(t, 25, a.part())
+			}
+			time.Sleep(6 * time.Second)
+			assert.Equal(t, 50, a.part(), "the dead process's part is free after seconds, not after an hour")
 		})
 	}
 }

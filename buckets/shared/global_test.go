@@ -39,19 +39,17 @@ func TestNewProcessGetsItsFairPart(t *testing.T) {
 		{"told by a message", false, 10 * ms, 1300 * ms},
 		{"without messages", true, 1010 * ms, 1600 * ms},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			atOnce(t, func(w *world) {
-				w.server.SetQuiet(test.quiet)
-				old, young := w.twoSenders(50)
-				old.send(2000)
-				time.Sleep(10 * time.Second)
-				require.Equal(t, 50, old.part())
-				young.send(2000)
-				assert.LessOrEqual(t, w.until(time.Minute, func() bool { return old.part() == 25 }), test.lowers)
-				assert.LessOrEqual(t, w.until(time.Minute, func() bool { return young.part() == 25 }), test.longer)
-				time.Sleep(5 * time.Second)
-				assert.LessOrEqual(t, most(time.Second, old, young), 50)
-			})
+		eachAtOnce(t, test.name, func(t *testing.T, w *world) {
+			w.server.SetQuiet(test.quiet)
+			old, young := w.twoSenders(50)
+			old.send(2000)
+			time.Sleep(10 * time.Second)
+			require.Equal(t, 50, old.part())
+			young.send(2000)
+			assert.LessOrEqual(t, w.until(time.Minute, func() bool { return old.part() == 25 }), test.lowers)
+			assert.LessOrEqual(t, w.until(time.Minute, func() bool { return young.part() == 25 }), test.longer)
+			time.Sleep(5 * time.Second)
+			assert.LessOrEqual(t, most(time.Second, old, young), 50)
 		})
 	}
 }
@@ -158,11 +156,9 @@ func TestFirstRequestsOfAProcessDoNotWait(t *testing.T) {
 			return a, 15
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			atOnce(t, func(w *world) {
-				s, requests := start(w)
-				s.sendAll(t, requests)
-			})
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			s, requests := start(w)
+			s.sendAll(t, requests)
 		})
 	}
 }
@@ -325,31 +321,29 @@ func TestHoldAppliesToAllProcesses(t *testing.T) {
 
 func TestHoldReachesProcessesWithoutALimit(t *testing.T) {
 	for name, deaf := range map[string]bool{"by message": false, "without messages": true} {
-		t.Run(name, func(t *testing.T) {
-			atOnce(t, func(w *world) {
-				join := (*world).deaf
-				if !deaf {
-					join = func(w *world) *process { return w.process() }
-				}
-				var all []*sender
-				for range 2 {
-					all = append(all, join(w).sender(0))
-					time.Sleep(7 * ms) // two calls at the same moment would come in either order
-				}
-				before := w.server.Calls()["part"]
-				time.Sleep(time.Hour - 3*time.Second)
-				if calls := w.server.Calls()["part"] - before; deaf {
-					assert.GreaterOrEqual(t, calls, 7100)
-				} else {
-					assert.LessOrEqual(t, calls, 730)
-				}
-				all[0].global.Hold(w.now(), 5*time.Second)
-				late := 10 * ms
-				if deaf {
-					late = 1010 * ms
-				}
-				w.until(late, func() bool { return all[1].global.HoldWait(w.now()) > 0 })
-			})
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			join := (*world).deaf
+			if !deaf {
+				join = func(w *world) *process { return w.process() }
+			}
+			var all []*sender
+			for range 2 {
+				all = append(all, join(w).sender(0))
+				time.Sleep(7 * ms) // two calls at the same moment would come in either order
+			}
+			before := w.server.Calls()["part"]
+			time.Sleep(time.Hour - 3*time.Second)
+			if calls := w.server.Calls()["part"] - before; deaf {
+				assert.GreaterOrEqual(t, calls, 7100)
+			} else {
+				assert.LessOrEqual(t, calls, 730)
+			}
+			all[0].global.Hold(w.now(), 5*time.Second)
+			late := 10 * ms
+			if deaf {
+				late = 1010 * ms
+			}
+			w.until(late, func() bool { return all[1].global.HoldWait(w.now()) > 0 })
 		})
 	}
 }

@@ -64,26 +64,24 @@ func TestInvalidResponsesAreCountedOnceAlthoughCallsAreLost(t *testing.T) {
 	for name, fate := range map[string]memoryengine.Fate{
 		"call": {Lost: true}, "reply": {LostReply: true}, "late": {Before: 3 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			atOnce(t, func(w *world) {
-				a, b := w.process().session, w.process().session
-				n := 0
-				w.server.Decide(func(string) memoryengine.Fate {
-					if n++; n%2 == 1 {
-						return fate
-					}
-					return memoryengine.Fate{}
-				})
-				for range 10 {
-					count(a, 7)
-					time.Sleep(700 * ms)
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			a, b := w.process().session, w.process().session
+			n := 0
+			w.server.Decide(func(string) memoryengine.Fate {
+				if n++; n%2 == 1 {
+					return fate
 				}
-				time.Sleep(5 * time.Second)
-				w.server.Decide(nil)
-				b.Others()
-				time.Sleep(time.Second)
-				assert.Equal(t, 70, b.Others())
+				return memoryengine.Fate{}
 			})
+			for range 10 {
+				count(a, 7)
+				time.Sleep(700 * ms)
+			}
+			time.Sleep(5 * time.Second)
+			w.server.Decide(nil)
+			b.Others()
+			time.Sleep(time.Second)
+			assert.Equal(t, 70, b.Others())
 		})
 	}
 }

@@ -286,37 +286,35 @@ func TestHolderHearsWhatAnotherProcessLearnsOfTheBucket(t *testing.T) {
 			"bucket is closed": {end: func(_ *world, b *user) { b.bucket.Close() }},
 			"session closes":   {end: func(_ *world, b *user) { go b.session.Close() }},
 		} {
-			t.Run(name+", "+way, func(t *testing.T) {
-				inWorld(t, func(w *world) {
-					a, b := w.limited()
-					pass(5 * time.Second)
-					a.join(1)
-					pass(10 * ms)
-					require.True(t, a.lent)
-					if how.begin != nil {
-						how.begin(w, b)
-					}
-					start := w.now()
-					learn(b)
-					if how.end != nil {
-						how.end(w, b)
-					}
-					for !a.wanted() {
-						require.Less(t, w.now()-start, 2*time.Second)
-						pass(50 * ms)
-					}
-					a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: ms, Period: time.Second})
-					pass(1500 * ms)
-					before := a.leaves()
-					a.join(1)
-					for w.now()-start < wait-50*ms {
-						require.False(t, a.mayOrOwns(), "request may be sent after %v", w.now()-start)
-						require.Equal(t, before, a.leaves(), "sent after %v", w.now()-start)
-						pass(50 * ms)
-					}
-					pass(3 * time.Second)
-					assert.True(t, a.leaves() > before || a.lent)
-				})
+			eachWorld(t, name+", "+way, func(t *testing.T, w *world) {
+				a, b := w.limited()
+				pass(5 * time.Second)
+				a.join(1)
+				pass(10 * ms)
+				require.True(t, a.lent)
+				if how.begin != nil {
+					how.begin(w, b)
+				}
+				start := w.now()
+				learn(b)
+				if how.end != nil {
+					how.end(w, b)
+				}
+				for !a.wanted() {
+					require.Less(t, w.now()-start, 2*time.Second)
+					pass(50 * ms)
+				}
+				a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: ms, Period: time.Second})
+				pass(1500 * ms)
+				before := a.leaves()
+				a.join(1)
+				for w.now()-start < wait-50*ms {
+					require.False(t, a.mayOrOwns(), "request may be sent after %v", w.now()-start)
+					require.Equal(t, before, a.leaves(), "sent after %v", w.now()-start)
+					pass(50 * ms)
+				}
+				pass(3 * time.Second)
+				assert.True(t, a.leaves() > before || a.lent)
 			})
 		}
 	}

@@ -84,26 +84,24 @@ func TestProcessThatWaitsRemembersALoanAfterALoss(t *testing.T) {
 // alive, so only it can end that loan.
 func TestLoanThatTheServerHasGoneBackToEnds(t *testing.T) {
 	for name, closes := range map[string]bool{"returned": false, "closed": true} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				a := w.process().use(someKey)
-				a.process.use(elsewhere).join(1) // keeps the session alive
-				a.join(1)
-				pass(10 * ms)
-				require.True(t, a.lent)
-				before := w.server.Value(bucketKey)
-				a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
-				pass(5 * time.Second)
-				if closes {
-					a.bucket.Close()
-				}
-				pass(5 * time.Second)
-				w.server.Set(bucketKey, before)
-				b := w.process().use(someKey)
-				b.join(1)
-				pass(15 * time.Second)
-				assert.True(t, b.lent || b.leaves() == 1)
-			})
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			a := w.process().use(someKey)
+			a.process.use(elsewhere).join(1) // keeps the session alive
+			a.join(1)
+			pass(10 * ms)
+			require.True(t, a.lent)
+			before := w.server.Value(bucketKey)
+			a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
+			pass(5 * time.Second)
+			if closes {
+				a.bucket.Close()
+			}
+			pass(5 * time.Second)
+			w.server.Set(bucketKey, before)
+			b := w.process().use(someKey)
+			b.join(1)
+			pass(15 * time.Second)
+			assert.True(t, b.lent || b.leaves() == 1)
 		})
 	}
 }

@@ -15,62 +15,56 @@ import (
 )
 
 func TestBucketDuringAnOutage(t *testing.T) {
-	t.Run("wait", func(t *testing.T) {
-		inWorld(t, func(w *world) {
-			a, b := w.limited()
-			w.server.SetDown(true)
-			a.join(1)
-			b.join(1)
-			pass(20 * time.Second)
-			assert.Equal(t, 1, a.leaves()+b.leaves())
-			assert.Empty(t, a.errs)
-			assert.Zero(t, a.forecast(0).Wait, "the rest of the outage is not known")
-			w.server.SetDown(false)
-			pass(1100 * ms)
-			assert.True(t, a.served(2) || b.served(1))
-		})
+	eachWorld(t, "wait", func(t *testing.T, w *world) {
+		a, b := w.limited()
+		w.server.SetDown(true)
+		a.join(1)
+		b.join(1)
+		pass(20 * time.Second)
+		assert.Equal(t, 1, a.leaves()+b.leaves())
+		assert.Empty(t, a.errs)
+		assert.Zero(t, a.forecast(0).Wait, "the rest of the outage is not known")
+		w.server.SetDown(false)
+		pass(1100 * ms)
+		assert.True(t, a.served(2) || b.served(1))
 	})
-	t.Run("fail", func(t *testing.T) {
-		inWorld(t, func(w *world) {
-			a, _ := w.limited(shared.WithOutage(shared.OutageFail))
-			w.server.SetDown(true)
-			a.join(1)
-			pass(100 * ms)
-			require.NotEmpty(t, a.errs)
-			require.ErrorIs(t, a.errs[0], shared.ErrOutage)
-			require.ErrorIs(t, a.errs[0], memoryengine.ErrDown)
-			var outage *shared.OutageError
-			require.True(t, errors.As(a.errs[0], &outage))
-			assert.Equal(t, shared.OutageFail, outage.Policy)
-			w.server.SetDown(false)
-			pass(1100 * ms)
-			assert.NoError(t, a.bucket.Err())
-			assert.Equal(t, 2, a.leaves())
-		})
+	eachWorld(t, "fail", func(t *testing.T, w *world) {
+		a, _ := w.limited(shared.WithOutage(shared.OutageFail))
+		w.server.SetDown(true)
+		a.join(1)
+		pass(100 * ms)
+		require.NotEmpty(t, a.errs)
+		require.ErrorIs(t, a.errs[0], shared.ErrOutage)
+		require.ErrorIs(t, a.errs[0], memoryengine.ErrDown)
+		var outage *shared.OutageError
+		require.True(t, errors.As(a.errs[0], &outage))
+		assert.Equal(t, shared.OutageFail, outage.Policy)
+		w.server.SetDown(false)
+		pass(1100 * ms)
+		assert.NoError(t, a.bucket.Err())
+		assert.Equal(t, 2, a.leaves())
 	})
 	for policy, share := range map[shared.Outage]int{shared.OutageShare: 2, shared.OutageFull: 1} {
-		t.Run(policy.String(), func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				a, b := w.limited(shared.WithOutage(policy))
-				w.server.SetDown(true)
-				a.join(3)
-				pass(100 * ms)
-				require.True(t, a.lent)
-				assert.Equal(t, 5/share, a.window.Limit())
-				pass(time.Minute)
-				assert.Greater(t, a.until(), w.now())
-				assert.False(t, a.wanted())
-				w.server.SetDown(false)
-				pass(1100 * ms)
-				require.True(t, a.wanted())
-				a.giveBack(ratelimits.State{Limit: 5, Used: 3, Reset: 2 * time.Second, Period: 2 * time.Second}, w.now())
-				pass(10 * ms)
-				b.join(5)
-				pass(1900 * ms)
-				assert.Zero(t, b.leaves(), "requests sent during the outage count")
-				pass(200 * ms)
-				assert.Equal(t, 1, b.leaves(), "then one request goes first")
-			})
+		eachWorld(t, policy.String(), func(t *testing.T, w *world) {
+			a, b := w.limited(shared.WithOutage(policy))
+			w.server.SetDown(true)
+			a.join(3)
+			pass(100 * ms)
+			require.True(t, a.lent)
+			assert.Equal(t, 5/share, a.window.Limit())
+			pass(time.Minute)
+			assert.Greater(t, a.until(), w.now())
+			assert.False(t, a.wanted())
+			w.server.SetDown(false)
+			pass(1100 * ms)
+			require.True(t, a.wanted())
+			a.giveBack(ratelimits.State{Limit: 5, Used: 3, Reset: 2 * time.Second, Period: 2 * time.Second}, w.now())
+			pass(10 * ms)
+			b.join(5)
+			pass(1900 * ms)
+			assert.Zero(t, b.leaves(), "requests sent during the outage count")
+			pass(200 * ms)
+			assert.Equal(t, 1, b.leaves(), "then one request goes first")
 		})
 	}
 }
@@ -137,38 +131,36 @@ func TestReturnedLoanIsKnownDuringAnOutage(t *testing.T) {
 // called.
 func TestOutageThatIsOverBeforeAllBucketsNoticeIt(t *testing.T) {
 	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageFull} {
-		t.Run(policy.String(), func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				p, q := w.process(shared.WithOutage(policy)), w.process()
-				var mine []*user
-				for i := range 4 {
-					key := shared.Key{Hash: strconv.Itoa(i)}
-					u, other := slow(p, key), q.use(key)
-					other.join(1)
-					pass(10 * ms)
-					u.join(1)
-					pass(10 * ms)
-					other.giveBack(ratelimits.State{Limit: 1, Used: 1, Reset: 10 * time.Second, Period: 10 * time.Second})
-					mine = append(mine, u)
+		eachWorld(t, policy.String(), func(t *testing.T, w *world) {
+			p, q := w.process(shared.WithOutage(policy)), w.process()
+			var mine []*user
+			for i := range 4 {
+				key := shared.Key{Hash: strconv.Itoa(i)}
+				u, other := slow(p, key), q.use(key)
+				other.join(1)
+				pass(10 * ms)
+				u.join(1)
+				pass(10 * ms)
+				other.giveBack(ratelimits.State{Limit: 1, Used: 1, Reset: 10 * time.Second, Period: 10 * time.Second})
+				mine = append(mine, u)
+			}
+			pass(100 * ms)
+			p.link.kill(true)
+			mine[0].join(1)
+			pass(50 * ms)
+			p.link.kill(false)
+			pass(5 * time.Second)
+			for _, u := range mine {
+				u.mu.Lock()
+				if u.lent {
+					assert.True(t, u.wanted(), "a bucket taken in the outage must be returned")
 				}
-				pass(100 * ms)
-				p.link.kill(true)
-				mine[0].join(1)
-				pass(50 * ms)
-				p.link.kill(false)
-				pass(5 * time.Second)
-				for _, u := range mine {
-					u.mu.Lock()
-					if u.lent {
-						assert.True(t, u.wanted(), "a bucket taken in the outage must be returned")
-					}
-					u.mu.Unlock()
-				}
-				pass(20 * time.Second)
-				for _, u := range mine {
-					assert.True(t, u.served(1))
-				}
-			})
+				u.mu.Unlock()
+			}
+			pass(20 * time.Second)
+			for _, u := range mine {
+				assert.True(t, u.served(1))
+			}
 		})
 	}
 }

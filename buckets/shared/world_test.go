@@ -53,6 +53,18 @@ func atOnce(t *testing.T, test func(w *world), options ...shared.Option) {
 	})
 }
 
+// eachWorld runs inWorld as a subtest.
+func eachWorld(t *testing.T, name string, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inWorld(t, func(w *world) { test(t, w) }) })
+}
+
+// eachAtOnce runs atOnce as a subtest.
+func eachAtOnce(t *testing.T, name string, test func(t *testing.T, w *world), options ...shared.Option) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { atOnce(t, func(w *world) { test(t, w) }, options...) })
+}
+
 func (w *world) close() {
 	for _, p := range w.processes {
 		for _, s := range p.senders {

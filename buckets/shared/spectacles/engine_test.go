@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// engine runs scripts on a real one.
+// engine runs scripts on a real engine.
 type engine struct{ rueidis.Client }
 
 func (e engine) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
@@ -26,8 +26,8 @@ func (e engine) Run(ctx context.Context, script *shared.Script, keys []string, a
 	return e.Do(ctx, command).AsIntSlice()
 }
 
-// The scripts do on a real engine what they do in memory. Nothing is waited for but answers.
-func TestARealEngineUnderstandsTheScripts(t *testing.T) {
+// The scripts work on a real engine as they do in memory.
+func TestScriptsWorkOnARealEngine(t *testing.T) {
 	t.Parallel()
 	server := redistest.NewEngine(t)
 	option, err := rueidis.ParseURL(server.URL())
@@ -63,7 +63,7 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 			select {
 			case <-changed:
 			case <-limit:
-				require.Fail(t, "nothing happens")
+				require.Fail(t, "timeout")
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 
 	demand(bucket)
 	until(granted)
-	assert.Equal(t, int64(-1), number("PTTL", route+":remaining"), "nobody knows when it ends")
+	assert.Equal(t, int64(-1), number("PTTL", route+":remaining"), "the end of the window is not known")
 	first := take()
 	bucket.Report(now(), first, headers(4, time.Minute, time.Now().Add(time.Minute).UnixMilli()))
 	demand(bucket)
@@ -81,7 +81,7 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 	assert.InDelta(t, 60_000, number("PTTL", route+":remaining"), 20_000)
 	assert.Equal(t, int64(1), number("ZCARD", route+":f"))
 
-	// A client of Spectacles takes the next one.
+	// A client of the specification takes the next permit.
 	reply, err := e.Run(t.Context(), (&world{t: t}).seed(false).claim, []string{route + ":remaining", route + ":limit", "global"}, "1000")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0}, reply)
