@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/buckets/shared/redis"
-	"github.com/ratelight/ratelight/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
@@ -81,82 +80,6 @@ func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-// proxy passes connections on to an engine. A test can inspect and cut them.
-type proxy struct {
-	listener net.Listener
-	to       string
-	running  sync.WaitGroup
-
-	mu     sync.Mutex
-	dialed int
-	reply  func(p []byte, connection net.Conn) bool // false: the reply is lost, and the connection ends
-}
-
-// newProxy starts a proxy on a listener, or on a free port if the listener is nil.
-func newProxy(t testing.TB, e *redistest.Engine, listener net.Listener) *proxy {
-	t.Helper()
-	if listener == nil {
-		var err error
-		listener, err = net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-	}
-	p := &proxy{listener: listener, to: e.Address()}
-	p.running.Go(func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			p.mu.Lock()
-			p.dialed++
-			p.mu.Unlock()
-			p.running.Go(func() { p.serve(connection) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		p.running.Wait()
-	})
-	return p
-}
-
-func (p *proxy) address() string { return p.listener.Addr().String() }
-
-func (p *proxy) onReply(f func(p []byte, connection net.Conn) bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reply = f
-}
-
-func (p *proxy) serve(connection net.Conn) {
-	defer connection.Close()
-	engine, err := net.Dial("tcp", p.to)
-	if err != nil {
-		return
-	}
-	defer engine.Close()
-	p.running.Go(func() {
-		_, _ = io.Copy(engine, connection)
-		engine.Close()
-	})
-	buffer := make([]byte, 1<<16)
-	for {
-		n, err := engine.Read(buffer)
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		reply := p.reply
-		p.mu.Unlock()
-		if reply != nil && !reply(buffer[:n], connection) {
-			return
-		}
-		if _, err := connection.Write(buffer[:n]); err != nil {
-			return
-		}
-	}
 }
 
 // pretend starts a server that sends a greeting and hangs up, or, without a greeting, replies to each command with the

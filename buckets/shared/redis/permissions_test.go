@@ -16,6 +16,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/internal/enginetest"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
@@ -27,9 +28,7 @@ func TestDocumentedPermissionsSuffice(t *testing.T) {
 	url := "redis://bot:secret@" + e.Address()
 
 	store := open(t, url)
-	heard := make(chan string, 1)
-	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
-	hears(t, store, heard, "hello")
+	enginetest.Listen(t, store.Runner())("hello")
 
 	denied, err := ask("ACL", "LOG").ToArray()
 	require.NoError(t, err)

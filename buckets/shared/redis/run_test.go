@@ -2,7 +2,6 @@ package redis_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -18,120 +17,43 @@ import (
 
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/internal/enginetest"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
 // count is a script that shows how often it ran.
 var count = &shared.Script{Name: "count", Source: "return {redis.call('INCR', KEYS[1])}"}
 
-// listen subscribes until the test ends.
-func listen(t testing.TB, store *redis.Store, channel string, received func(string)) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		err := store.Runner().Subscribe(ctx, channel, received)
-		assert.True(t, errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed), "%v", err)
-	})
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
+func TestClientConforms(t *testing.T) {
+	t.Parallel()
+	enginetest.RunRunner(t, func(t *testing.T, address string) enginetest.Runner {
+		return open(t, "redis://"+address).Runner()
 	})
 }
 
-func TestScriptRunsAfterTheEngineHasForgottenIt(t *testing.T) {
+func TestScriptIsSentOnce(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
-	ask := administrator(t, e.URL())
-	for want := range int64(4) {
-		if want == 2 {
-			require.NoError(t, ask("SCRIPT", "FLUSH").Error())
-		}
-		got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
+	for range 4 {
+		_, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
 		require.NoError(t, err)
-		assert.Equal(t, []int64{want + 1}, got)
 	}
-	calls, err := ask("INFO", "commandstats").ToString()
+	calls, err := administrator(t, e.URL())("INFO", "commandstats").ToString()
 	require.NoError(t, err)
 	assert.Contains(t, calls, "cmdstat_evalsha:calls=5,", "four calls, and one of Open")
-	assert.Contains(t, calls, "cmdstat_eval:calls=3,", "two calls with an unknown script, and one of Open")
+	assert.Contains(t, calls, "cmdstat_eval:calls=2,", "one call with an unknown script, and one of Open")
 }
 
-func TestScriptErrorsAreReturned(t *testing.T) {
+func TestErrorsOfScripts(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
-	for name, c := range map[string]struct{ source, says string }{
-		"own":         {"return redis.error_reply('RLKEY 1 is a list where a hash belongs;')", "RLKEY 1 is a list where a hash belongs;"},
-		"not numbers": {"return {'a'}", "not a list of integers"},
-		"not a list":  {"return 'a'", "not a list of integers"},
-		"not Lua":     {"return (", "compiling"},
-	} {
-		_, err := store.Runner().Run(within(t, 5*time.Second), &shared.Script{Name: name, Source: c.source}, []string{key})
-		assert.ErrorContains(t, err, c.says)
-		assert.ErrorContains(t, err, "script "+name)
-	}
+	_, err := store.Runner().Run(within(t, 5*time.Second), &shared.Script{Name: "text", Source: "return 'a'"}, []string{key})
+	assert.ErrorContains(t, err, "not a list of integers")
 	wrong := &shared.Script{Name: "wrong", Source: "redis.call('SET', KEYS[1], 'x') return {redis.call('HLEN', KEYS[1])}"}
-	_, err := store.Runner().Run(within(t, 5*time.Second), wrong, []string{key})
+	_, err = store.Runner().Run(within(t, 5*time.Second), wrong, []string{key})
 	assert.ErrorIs(t, err, redis.ErrForeignKey)
-}
-
-func TestCallsEndWithTheirContextWhileTheEngineIsPaused(t *testing.T) {
-	t.Parallel()
-	e := redistest.NewEngine(t)
-	store := open(t, e.URL())
-	_, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
-	require.NoError(t, err)
-
-	require.NoError(t, e.Pause())
-	const calls = 3000 // more than the client's buffers hold
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	var running sync.WaitGroup
-	start := time.Now()
-	for range calls {
-		running.Go(func() {
-			_, err := store.Runner().Run(ctx, count, []string{key})
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
-		})
-	}
-	running.Wait()
-	assert.Less(t, time.Since(start), 2*time.Second)
-
-	ctx, cancel = context.WithCancel(t.Context())
-	time.AfterFunc(20*time.Millisecond, cancel)
-	_, err = store.Runner().Run(ctx, count, []string{key})
-	assert.ErrorIs(t, err, context.Canceled)
-
-	require.NoError(t, e.Resume())
-	require.Eventually(t, func() bool {
-		_, err := store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
-		return err == nil
-	}, 5*time.Second, 10*time.Millisecond)
-}
-
-func TestScriptWhoseReplyIsLostIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	e := redistest.NewEngine(t)
-	p := newProxy(t, e, nil)
-	store := open(t, "redis://"+p.address())
-	got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
-	require.NoError(t, err)
-	require.Equal(t, []int64{1}, got)
-	for want := int64(2); want < 12; want += 2 {
-		var lost atomic.Bool
-		p.onReply(func(reply []byte, _ net.Conn) bool {
-			return !strings.HasPrefix(string(reply), "*1\r\n:") || lost.Swap(true)
-		})
-		_, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
-		require.Error(t, err)
-		require.True(t, lost.Load())
-		p.onReply(nil)
-		got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
-		require.NoError(t, err)
-		assert.Equal(t, []int64{want + 1}, got, "the script whose reply was lost ran once")
-	}
 }
 
 func TestClientReconnectsAfterARestart(t *testing.T) {
@@ -144,12 +66,7 @@ func TestClientReconnectsAfterARestart(t *testing.T) {
 			return d.DialContext(ctx, "tcp", address)
 		}
 	}))
-	heard := make(chan string, 100)
-	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
-	hears := func(message string) {
-		t.Helper()
-		hears(t, store, heard, message)
-	}
+	hears := enginetest.Listen(t, store.Runner())
 	hears("one")
 
 	e.Kill()
@@ -232,10 +149,12 @@ func TestSlowReceiverDelaysNoCall(t *testing.T) {
 	store := open(t, e.URL())
 	release := make(chan struct{})
 	var heard atomic.Int64
-	listen(t, store, "rl2:{test-bot}:o:x", func(string) {
-		<-release
-		heard.Add(1)
-	})
+	go func() {
+		_ = store.Runner().Subscribe(t.Context(), "rl2:{test-bot}:o:x", func(string) {
+			<-release
+			heard.Add(1)
+		})
+	}()
 	defer func() {
 		close(release)
 		assert.Eventually(t, func() bool { return heard.Load() >= 100 }, 5*time.Second, 5*time.Millisecond)

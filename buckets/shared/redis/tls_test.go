@@ -41,7 +41,7 @@ func TestTLS(t *testing.T) {
 	e := redistest.NewEngine(t)
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	newProxy(t, e, tls.NewListener(plain, &tls.Config{Certificates: []tls.Certificate{own}}))
+	redistest.NewProxy(t, e, tls.NewListener(plain, &tls.Config{Certificates: []tls.Certificate{own}}))
 	_, port, _ := net.SplitHostPort(plain.Addr().String())
 	_, others := certificate(t, "localhost")
 
