@@ -141,7 +141,9 @@ func TestPermissionLastsTenSeconds(t *testing.T) {
 			go func() {
 				for range askers {
 					time.Sleep(2 * time.Second)
-					w.finder().ask()
+					c := w.finder()
+					c.askNow()
+					defer c.session.Close() // after the last one has asked
 				}
 			}()
 			took := w.until(time.Minute, b.may)
