@@ -141,12 +141,7 @@ func TestPermitThatIsNotUsedReturns(t *testing.T) {
 // The place in the queue depends on the arrival, however long the call takes that reports it.
 func TestSlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.limited()
-		a.join(4)
-		pass(10 * ms)
-		for range 5 - 1 {
-			a.answer(headers(5, 0, 900*ms, 1000))
-		}
+		a, b := w.usedUp(900 * ms)
 		pass(10 * ms)
 		before := a.leaves()
 		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 30 * ms} })
@@ -350,9 +345,7 @@ func TestHoldAppliesToAllProcessesAndIsOnlyExtended(t *testing.T) {
 
 func TestLoanBringsAndReturnsAHold(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
+		a, b := w.lent()
 		b.join(1)
 		pass(10 * ms)
 		a.giveBack(ratelimits.State{Limit: 5, Period: time.Second, Hold: 2 * time.Second, HoldClass: ratelimits.ClassShared})

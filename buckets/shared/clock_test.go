@@ -13,12 +13,7 @@ import (
 
 func TestWindowKeepsItsLengthWhenTheClockIsSetBack(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.limited()
-		a.join(4)
-		pass(10 * ms)
-		for range 4 {
-			a.answer(headers(5, 0, 990*ms, 1000))
-		}
+		_, b := w.usedUp(990 * ms)
 		pass(10 * ms)
 		w.step(-time.Hour)
 		b.join(3)
@@ -33,12 +28,7 @@ func TestWindowKeepsItsLengthWhenTheClockIsSetBack(t *testing.T) {
 // ended the era.
 func TestNewProcessLearnsThatTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.limited()
-		a.join(4)
-		pass(10 * ms)
-		for range 4 {
-			a.answer(headers(5, 0, 8*time.Second, 1000))
-		}
+		_, b := w.usedUp(8 * time.Second)
 		pass(2 * time.Second)
 		w.step(time.Minute)
 		b.process.use(elsewhere).join(1)
@@ -74,10 +64,7 @@ func TestNewProcessAfterTheClockWasSetBackPredictsNoLongWait(t *testing.T) {
 // would look like another step.
 func TestLoanThatIsReturnedAfterTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(100 * ms)
-		require.True(t, a.lent)
+		a, b := w.lent()
 		w.step(-time.Hour)
 		b.process.use(elsewhere).join(1)
 		pass(3 * time.Second)

@@ -62,10 +62,7 @@ func TestPermitIsVoidWhenItsProcessCountsAsDead(t *testing.T) {
 
 func TestLoanOfADeadProcessEnds(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
-		require.True(t, a.lent)
+		a, b := w.lent()
 		a.link.kill(true)
 		b.join(1)
 		pass(2900 * ms)
@@ -299,9 +296,7 @@ func TestDeadHolderIsFoundWhileTheServerComesAndGoes(t *testing.T) {
 // knows the limit waits for one period of it, not for the longest period.
 func TestTakenOverLoanIsWaitedOutForTheKnownPeriod(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(100 * ms)
+		a, b := w.lent()
 		lent := w.server.Value(bucketKey)
 		require.NotEmpty(t, lent)
 		b.join(1)

@@ -27,9 +27,7 @@ func lends(p *process, n int, to func() *process) (lent, needs []*user) {
 // longer, and there are no further calls about them.
 func TestRequestsForReturnedLoansAreForgotten(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(100 * ms)
+		a, b := w.lent()
 		for range 20 {
 			require.True(t, a.lent)
 			b.join(1)

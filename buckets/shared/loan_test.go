@@ -81,9 +81,7 @@ func TestLoanIsReturnedWhenAnotherProcessNeedsTheBucket(t *testing.T) {
 
 func TestRequestsOfALoansHolderKeepTheirPlaces(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
+		a, b := w.lent()
 		b.join(3)
 		pass(10 * ms)
 		a.mu.Lock()
@@ -147,9 +145,7 @@ func TestBucketThatIsOpenedAgainReturnsItsLoanFirst(t *testing.T) {
 
 func TestReturnThatWaitsForTheBeatIsMadeAtOnceIfABucketIsNeeded(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
+		a, b := w.lent()
 		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: time.Second, Period: time.Second})
 		b.join(1)
 		pass(10 * ms)
@@ -159,10 +155,7 @@ func TestReturnThatWaitsForTheBeatIsMadeAtOnceIfABucketIsNeeded(t *testing.T) {
 
 func TestReturnOfAUsedUpBucketWakesAProcessThatWaits(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
-		require.True(t, a.lent)
+		a, b := w.lent()
 		b.join(1)
 		pass(2 * time.Second) // by now process b asks seldom
 		a.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 80 * ms, Period: time.Second})
@@ -225,9 +218,7 @@ func TestResponseDuringTheCallForALoanCountsInTheLoan(t *testing.T) {
 // place.
 func TestResponsesOfALoanThatComeInAnotherOrder(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
+		a, b := w.lent()
 		b.join(20)
 		pass(10 * ms)
 		require.True(t, a.wanted())
@@ -246,10 +237,7 @@ func TestResponsesOfALoanThatComeInAnotherOrder(t *testing.T) {
 // A response in another process names the limit of a lent bucket. The holder returns the loan without a limit.
 func TestLimitThatAnotherProcessLearnsOfALentBucketIsKept(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
-		require.True(t, a.lent)
+		a, b := w.lent()
 		b.adopt()
 		b.answer(headers(5, 4, time.Second, 1000))
 		b.join(5)
@@ -334,9 +322,7 @@ func TestLostReplyWithALoanIsRepeated(t *testing.T) {
 
 func TestLostReplyToTheReturnOfALoanChangesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
+		a, b := w.lent()
 		b.join(2)
 		pass(10 * ms)
 		require.True(t, a.wanted())

@@ -40,9 +40,7 @@ func TestProcessesReportALostStateAgain(t *testing.T) {
 
 func TestLoanOfALostStateIsReturned(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
+		a, _ := w.lent()
 		w.server.Flush()
 		pass(1100 * ms)
 		require.True(t, a.wanted())
@@ -62,10 +60,7 @@ func TestLoanOfALostStateIsReturned(t *testing.T) {
 // knows of the loan.
 func TestProcessThatWaitsRemembersALoanAfterALoss(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
-		require.True(t, a.lent)
+		a, b := w.lent()
 		a.link.kill(true)
 		b.join(1)
 		pass(100 * ms)

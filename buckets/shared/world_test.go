@@ -449,6 +449,16 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
+// lent returns users of a bucket in two processes. It is lent to the first process.
+func (w *world) lent() (a, b *user) {
+	w.t.Helper()
+	a, b = w.process().use(someKey), w.process().use(someKey)
+	a.join(1)
+	pass(10 * ms)
+	require.True(w.t, a.lent)
+	return a, b
+}
+
 // contested returns users of a bucket in two processes that both have just used it, so that it is not lent. Its limit
 // is not known yet. The first user has a request in flight whose response will name the limit.
 func (w *world) contested(options ...shared.Option) (a, b *user) {
@@ -471,6 +481,18 @@ func (w *world) limited(options ...shared.Option) (a, b *user) {
 	a, b = w.contested(options...)
 	a.answer(headers(5, 4, time.Second, 1000))
 	pass(10 * ms)
+	return a, b
+}
+
+// usedUp returns the users of limited after process a has used up the window, which ends after the given time.
+func (w *world) usedUp(after time.Duration) (a, b *user) {
+	w.t.Helper()
+	a, b = w.limited()
+	a.join(4)
+	pass(10 * ms)
+	for range 4 {
+		a.answer(headers(5, 0, after, 1000))
+	}
 	return a, b
 }
 
