@@ -2,6 +2,7 @@ package shared_test
 
 import (
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -276,6 +277,19 @@ func TestCallHasABoundedSize(t *testing.T) {
 	})
 }
 
+// A key contains the id of a major parameter, but no token and no authorization.
+func TestKeysContainNoSecrets(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		p.use(shared.Key{Credential: p.session.Credential("Bot secret"), Hash: "h", Major: "7:secret"}).join(1)
+		p.use(shared.Key{Hash: "h", Major: "1"}).join(1)
+		pass(10 * ms)
+		keys := strings.Join(w.server.Keys(), " ")
+		assert.NotContains(t, keys, "secret")
+		assert.Contains(t, keys, "/h/1")
+	})
+}
+
 // refusal returns a 429 of a class.
 func refusal(class ratelimits.Class, wait time.Duration) ratelimits.Response {
 	return ratelimits.Response{Status: 429, Class: class, HasRetryAfter: true, RetryAfter: wait}
@@ -329,6 +343,7 @@ func TestHoldAppliesToAllProcessesAndIsOnlyExtended(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.bucket.Hold(w.now(), 2*time.Second, ratelimits.ClassSubLimit)
+		a.bucket.Hold(w.now(), 300*ms, ratelimits.ClassUser)
 		b.bucket.Hold(w.now(), 500*ms, ratelimits.ClassUser)
 		pass(10 * ms)
 		b.join(3)

@@ -200,10 +200,7 @@ func TestProcessThatWaitsForADeadHolderMakesFewCalls(t *testing.T) {
 // holderIsCutOff returns users of one bucket in two processes. It is lent to the first process, which has just lost its
 // connection.
 func (w *world) holderIsCutOff() (holder, other *user) {
-	holder, other = w.process().use(someKey), w.process().use(someKey)
-	holder.join(1)
-	pass(100 * ms)
-	require.True(w.t, holder.lent)
+	holder, other = w.lent()
 	holder.link.kill(true)
 	return holder, other
 }

@@ -71,48 +71,36 @@ func TestRequestsForLoansAreForgottenAfterTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// A process needs many buckets of another process, which gets no messages. The reply to the holder's next beat names
-// all of them.
-func TestBeatNamesAllLoansThatAreNeeded(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.server.SetQuiet(true)
-		p, q := w.process(), w.process()
-		lent, needs := lends(p, 40, func() *process { return q })
-		pass(5 * time.Second)
-		for _, u := range needs {
-			u.join(1)
-		}
-		pass(1500 * ms)
-		for i, u := range lent {
-			require.True(t, u.lent)
-			assert.True(t, u.wanted(), "bucket %d", i)
-		}
-	})
-}
-
-// 30 processes need a bucket each of one process, which gets no messages.
-func TestBeatNamesLoansThatManyProcessesNeed(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.server.SetQuiet(true)
-		p := w.process()
-		lent, needs := lends(p, 30, func() *process { return w.process() })
-		pass(5 * time.Second)
-		for i, u := range needs {
-			u.join(1)
-			pass(time.Duration(i*7%60) * ms)
-		}
-		heard := 0
-		for range 25 {
-			pass(100 * ms)
-			for _, u := range lent {
-				if u.lent && u.wanted() {
-					heard++
-					u.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 1200 * ms, Period: 2 * time.Second})
+// Other processes need many buckets of one process, which gets no messages. The replies to its beats name all of them.
+func TestBeatsNameAllLoansThatAreNeeded(t *testing.T) {
+	for name, several := range map[string]bool{"one process": false, "one process each": true} {
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			w.server.SetQuiet(true)
+			p, q := w.process(), w.process()
+			lent, needs := lends(p, 40, func() *process {
+				if several {
+					return w.process()
+				}
+				return q
+			})
+			pass(5 * time.Second)
+			for i, u := range needs {
+				u.join(1)
+				pass(time.Duration(i*7%60) * ms)
+			}
+			named := 0
+			for range 25 {
+				pass(100 * ms)
+				for _, u := range lent {
+					if u.lent && u.wanted() {
+						named++
+						u.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 1200 * ms, Period: 2 * time.Second})
+					}
 				}
 			}
-		}
-		assert.Equal(t, 30, heard)
-	})
+			assert.Equal(t, 40, named)
+		})
+	}
 }
 
 // Process q needs new loans of process p all the time. Process r needs one loan of p.

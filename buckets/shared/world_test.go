@@ -450,9 +450,9 @@ func pass(d time.Duration) {
 }
 
 // lent returns users of a bucket in two processes. It is lent to the first process.
-func (w *world) lent() (a, b *user) {
+func (w *world) lent(options ...shared.Option) (a, b *user) {
 	w.t.Helper()
-	a, b = w.process().use(someKey), w.process().use(someKey)
+	a, b = w.process(options...).use(someKey), w.process(options...).use(someKey)
 	a.join(1)
 	pass(10 * ms)
 	require.True(w.t, a.lent)
@@ -463,10 +463,7 @@ func (w *world) lent() (a, b *user) {
 // is not known yet. The first user has a request in flight whose response will name the limit.
 func (w *world) contested(options ...shared.Option) (a, b *user) {
 	w.t.Helper()
-	a, b = w.process(options...).use(someKey), w.process(options...).use(someKey)
-	a.join(1)
-	pass(10 * ms)
-	require.True(w.t, a.lent)
+	a, b = w.lent(options...)
 	b.join(1)
 	pass(10 * ms)
 	require.True(w.t, a.wanted())
