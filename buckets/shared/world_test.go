@@ -434,7 +434,7 @@ func headers(limit, remaining int, after time.Duration, stamp int64) ratelimits.
 	return ratelimits.Response{Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after, Stamp: stamp}
 }
 
-// look orders what a test has read while nothing ran before what runs later, for the race detector.
+// look tells the race detector that the test's earlier reads of a user happened before its later changes.
 func look() {
 	looked.Lock()
 	defer looked.Unlock()

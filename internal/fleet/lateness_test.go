@@ -15,8 +15,8 @@ import (
 // late is the quota of a bucket that opens 0.3 s later than its responses say.
 var late = discordsim.Fixed(5, 5*time.Second).Late(300*time.Millisecond, 0)
 
-// What one process has learnt about lateness applies to the next process that uses the bucket, and to other buckets
-// with the same hash.
+// The lateness that one process has learnt is known to the next process that uses the bucket, and in other buckets with
+// the same hash.
 func TestLatenessIsKnownToOtherProcesses(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: late, Hash: "messages"})
