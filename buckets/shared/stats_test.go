@@ -52,83 +52,68 @@ func TestStatsCountCallsByPurpose(t *testing.T) {
 	})
 }
 
+// loanCounts are the counts of loans in Stats.
+type loanCounts struct{ now, taken, returned, expired, recalled int }
+
+func (p *process) loanCounts() loanCounts {
+	s := p.stats()
+	return loanCounts{s.Loans, int(s.LoansTaken), int(s.LoansReturned), int(s.LoansExpired), int(s.LoansRecalled)}
+}
+
 func TestStatsCountLoans(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()
-		other := someKey
-		other.Major = "2"
-		a, b := p.use(someKey), p.use(other)
+		a, b := p.use(someKey), p.use(elsewhere)
 		a.join(1)
 		b.join(1)
 		pass(10 * ms)
 		require.True(t, a.lent && b.lent)
-		s := p.stats()
-		assert.Equal(t, 2, s.Loans)
-		assert.EqualValues(t, 2, s.LoansTaken)
-		assert.Zero(t, s.LoansReturned+s.LoansExpired+s.LoansRecalled)
+		assert.Equal(t, loanCounts{now: 2, taken: 2}, p.loanCounts())
 
 		q.use(someKey).join(1)
 		pass(10 * ms)
-		s = p.stats()
-		assert.Equal(t, 2, s.Loans)
-		assert.EqualValues(t, 1, s.LoansRecalled)
+		assert.Equal(t, loanCounts{now: 2, taken: 2, recalled: 1}, p.loanCounts())
 		a.giveBack(w.five())
 		pass(10 * ms)
-		s = p.stats()
-		assert.Equal(t, 1, s.Loans)
-		assert.EqualValues(t, 1, s.LoansReturned)
+		assert.Equal(t, loanCounts{now: 1, taken: 2, recalled: 1, returned: 1}, p.loanCounts())
 
 		p.link.kill(true)
 		pass(5 * time.Second)
 		require.Less(t, b.until(), w.now())
 		b.giveBack(w.five())
-		s = p.stats()
-		assert.Zero(t, s.Loans)
-		assert.EqualValues(t, 2, s.LoansTaken)
-		assert.EqualValues(t, 1, s.LoansReturned)
-		assert.EqualValues(t, 1, s.LoansExpired)
-		assert.EqualValues(t, 1, s.LoansRecalled)
+		assert.Equal(t, loanCounts{now: 0, taken: 2, recalled: 1, returned: 1, expired: 1}, p.loanCounts())
 	})
 }
 
-func TestStatsCountLoansThatALossHasEnded(t *testing.T) {
+func TestStatsCountALoanThatALossHasEnded(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.process().use(someKey)
-		a.join(1)
+		a, _ := w.lent()
 		pass(1500 * ms)
-		require.True(t, a.lent)
 		require.Zero(t, a.stats().Losses)
 		w.server.Flush()
 		pass(1500 * ms)
 		require.True(t, a.wanted())
 		a.giveBack(w.five())
 		pass(10 * ms)
-		s := a.stats()
-		assert.Zero(t, s.Loans)
-		assert.EqualValues(t, 1, s.LoansExpired)
-		assert.Zero(t, s.LoansReturned)
-		assert.Zero(t, s.LoansRecalled, "no other process needed the bucket")
-		assert.Positive(t, s.Losses)
+		assert.Equal(t, loanCounts{taken: 1, expired: 1}, a.loanCounts())
+		assert.Positive(t, a.stats().Losses)
 	})
 }
 
-func TestLoansOfAnOutageAreNotCounted(t *testing.T) {
+func TestStatsDoNotCountLoansOfAnOutage(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p := w.process(shared.WithOutage(shared.OutageFull))
-		a := p.use(someKey)
-		p.link.kill(true)
+		a := w.process(shared.WithOutage(shared.OutageFull)).use(someKey)
+		a.link.kill(true)
 		a.join(1)
 		pass(2 * time.Second)
 		require.True(t, a.lent)
-		assert.Zero(t, p.stats().Loans)
-		p.link.kill(false)
+		assert.Zero(t, a.loanCounts())
+		a.link.kill(false)
 		pass(2 * time.Second)
 		require.True(t, a.wanted())
 		a.giveBack(w.five())
 		pass(10 * ms)
-		s := p.stats()
-		assert.Zero(t, s.Loans)
-		assert.Zero(t, s.LoansTaken+s.LoansReturned+s.LoansExpired+s.LoansRecalled)
+		assert.Zero(t, a.loanCounts())
 	})
 }
 
