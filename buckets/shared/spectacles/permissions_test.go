@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -69,33 +68,14 @@ func TestPermissionsOfTheReadmeSuffice(t *testing.T) {
 		require.NoError(t, err)
 		defer runner.Close()
 
-		origin := time.Now()
-		now := func() time.Duration { return time.Since(origin) }
-		session := spectacles.New(runner, spectacles.WithPrefix(prefixes[i])).Join(clockwork.NewRealClock(), origin)
-		changed := make(chan struct{}, 100)
-		bucket := session.Bucket(key, &ratelimits.Window{}, func() { changed <- struct{}{} })
-		limit := time.After(20 * time.Second)
+		p := (&world{t: t, context: t.Context()}).processOn(runner, spectacles.WithPrefix(prefixes[i]))
 		for _, outcome := range []ratelimits.Response{
 			headers(4, time.Minute, time.Now().Add(time.Minute).UnixMilli()), {},
 			{Status: 429, Class: ratelimits.ClassGlobal, RetryAfter: time.Millisecond, HasRetryAfter: true},
 		} {
-			bucket.Demand(now(), 1, slices.Values([]time.Duration{now()}))
-			for {
-				if at, ok := bucket.Next(now()); ok && at <= now() {
-					break
-				}
-				require.NoError(t, bucket.Err())
-				select {
-				case <-changed:
-				case <-limit:
-					require.Fail(t, "timeout")
-				}
-			}
-			permit, ok := bucket.Take(now())
-			require.True(t, ok)
-			bucket.Report(now(), permit, outcome)
+			p.report(p.mustAcquire(), outcome)
 		}
-		session.Close()
+		p.session.Close()
 		assert.Empty(t, denied(t, e), "with the prefix %q", prefixes[i])
 	}
 }
