@@ -45,11 +45,16 @@ func TestSharingManagerConforms(t *testing.T) {
 		suite   []limitertest.Option
 	}{
 		{"default", nil, []limitertest.Option{limitertest.WithMaxWait(buckets.DefaultMaxRateLimit)}},
-		{"no global limit", []buckets.Option{buckets.WithGlobalLimit(0)}, []limitertest.Option{limitertest.WithGlobalLimit(0)}},
+		{
+			"no global limit", []buckets.Option{buckets.WithGlobalLimit(0)},
+			[]limitertest.Option{limitertest.WithGlobalLimit(0)},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			limitertest.Strict(t, func(t *testing.T) httpclient.Limiter { return managerOn(t, memory(t), c.manager...) }, c.suite...)
+			limitertest.Strict(t, func(t *testing.T) httpclient.Limiter {
+				return managerOn(t, memory(t), c.manager...)
+			}, c.suite...)
 		})
 	}
 }

@@ -160,7 +160,8 @@ func TestDeclaredLimitDuringAnOutage(t *testing.T) {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, func(w *world) {
-				a, b := w.process(shared.WithOutage(policy)).declares(4, time.Minute), w.process(shared.WithOutage(policy)).declares(4, time.Minute)
+				declares := func() *user { return w.process(shared.WithOutage(policy)).declares(4, time.Minute) }
+				a, b := declares(), declares()
 				a.join(1)
 				b.join(1)
 				pass(50 * ms)

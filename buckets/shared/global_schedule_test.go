@@ -64,7 +64,8 @@ func drawSteps(t *rapid.T) []step {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{
 			What: rapid.SampledFrom([]string{
-				"need", "need", "need", "need", "join", "listen", "die", "close", "again", "cut", "quiet", "flush", "clock", "hold", "rest", "wait", "wait",
+				"need", "need", "need", "need", "join", "listen", "die", "close", "again",
+				"cut", "quiet", "flush", "clock", "hold", "wait", "wait", "wait",
 			}).Draw(t, "what"),
 			Who:   rapid.IntRange(0, 7).Draw(t, "who"),
 			Count: rapid.IntRange(1, 100).Draw(t, "count"),
@@ -264,7 +265,8 @@ func (s *schedule) watch(d time.Duration) error {
 			total += u.use(now, s.i)
 		}
 		if total > s.limit {
-			return fmt.Errorf("at %v up to %d of %d may be sent in a second, by %v; before: %v", now, total, s.limit, s.state(), s.log)
+			return fmt.Errorf("at %v up to %d of %d may be sent in a second, by %v; before: %v",
+				now, total, s.limit, s.state(), s.log)
 		}
 		time.Sleep(moment)
 	}

@@ -47,7 +47,8 @@ func TestSessionThatComesBackKeepsItsRequests(t *testing.T) {
 			b := s.testBucket()
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			known := state{version: version{1, 1}, window: ratelimits.NewWindow(now, ratelimits.State{Limit: 1, Period: time.Second})}
+			window := ratelimits.NewWindow(now, ratelimits.State{Limit: 1, Period: time.Second})
+			known := state{version: version{1, 1}, window: window}
 			known.enqueue(other, []place{{session: other, number: 1, arrived: now}})
 			require.Len(t, known.serve(now), 1)
 			known.touch(now-sessionTime-time.Second, other, 1, 0)
@@ -156,7 +157,8 @@ func TestStateOfTheEarlierEraIsNotReadByTheNewClock(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, engine := 11*time.Second, 2*time.Hour+11*time.Second
-	known := state{version: version{1, 1}, era: 1, window: ratelimits.NewWindow(engine, ratelimits.State{Limit: 1, Period: 5 * time.Second})}
+	window := ratelimits.NewWindow(engine, ratelimits.State{Limit: 1, Period: 5 * time.Second})
+	known := state{version: version{1, 1}, era: 1, window: window}
 	known.window.HoldFor(engine, time.Second, ratelimits.ClassUser)
 	b.learn(&known, known.encode(), now)
 	require.LessOrEqual(t, b.knownUntil, now+5*time.Second)

@@ -431,7 +431,9 @@ func (u *user) inFlight() int {
 
 // headers returns a response with limits.
 func headers(limit, remaining int, after time.Duration, stamp int64) ratelimits.Response {
-	return ratelimits.Response{Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after, Stamp: stamp}
+	return ratelimits.Response{
+		Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after, Stamp: stamp,
+	}
 }
 
 // look tells the race detector that the test's earlier reads of a user happened before its later changes.

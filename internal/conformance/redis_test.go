@@ -28,7 +28,10 @@ func TestMain(m *testing.M) {
 }
 
 // conform runs a suite with managers that share a server. Each case has its own keys.
-func conform(t *testing.T, suite func(*testing.T, func(*testing.T) httpclient.Limiter, ...limitertest.Option), managers int, manager []buckets.Option, options ...limitertest.Option) {
+func conform(
+	t *testing.T, suite func(*testing.T, func(*testing.T) httpclient.Limiter, ...limitertest.Option),
+	managers int, manager []buckets.Option, options ...limitertest.Option,
+) {
 	t.Parallel()
 	engine := redistest.NewEngine(t)
 	var applications atomic.Int32

@@ -19,7 +19,8 @@ func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
 	}, func(t *testing.T, f *fleet.Fleet) {
 		start := time.Now()
 		requests := []fleet.Request{
-			fleet.Message(1), fleet.History(1), {Method: "GET", Path: "/channels/1"}, {Method: "PATCH", Path: "/channels/1", Body: "{}"},
+			fleet.Message(1), fleet.History(1),
+			{Method: "GET", Path: "/channels/1"}, {Method: "PATCH", Path: "/channels/1", Body: "{}"},
 		}
 		for i, p := range f.Processes {
 			callers(t, f, p, 10, 10, requests[i])
@@ -27,7 +28,8 @@ func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
 		took := finish(t, f, time.Hour)
 		report := f.Discord.Report()
 		efficiency := float64(certain(t, quota, 400)) / float64(took)
-		t.Logf("efficiency %.3f, refused %+v of %d, %.2f calls per request", efficiency, report.Refused, report.Requests, f.CallsPerRequest())
+		t.Logf("efficiency %.3f, refused %+v of %d, %.2f calls per request",
+			efficiency, report.Refused, report.Requests, f.CallsPerRequest())
 		assert.LessOrEqual(t, report.Refused.Total(), 3, "at most one for each route before its hash is known")
 		for _, e := range f.Discord.Refusals() {
 			assert.Less(t, e.SentAt.Sub(start), 100*time.Millisecond, "only before the hash is known: %+v", e)

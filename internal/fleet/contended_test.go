@@ -66,8 +66,10 @@ func TestBucketOfAllProcessesIsUsedUpAndNotOverrun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := bucket(discordsim.Rule{Quota: c.quota, Hash: "messages"})
-			inBubble(t, fleet.Config{Processes: c.processes, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+			config := fleet.Config{
+				Processes: c.processes, Discord: bucket(discordsim.Rule{Quota: c.quota, Hash: "messages"}), Buckets: unlimited,
+			}
+			inBubble(t, config, func(t *testing.T, f *fleet.Fleet) {
 				if c.fate != (memoryengine.Fate{}) {
 					sometimes(f.Engine, c.fate)
 				}

@@ -31,8 +31,10 @@ func (s *scene) declare() {
 	chance := rand.New(rand.NewPCG(s.seed, 7))
 	pick := func(values ...int) int { return values[chance.IntN(len(values))] }
 	s.declares = &declares{
-		groups: pick(s.places, s.places, 1, 2), perGroup: pick(3, 10, 30), inGroup: time.Duration(pick(2, 5, 10, 60)) * time.Second,
-		memory: 5 * time.Second, perMajor: pick(2, 5, 10), inMajor: time.Duration(pick(3, 5, 10, 90)) * time.Second,
+		groups:   pick(s.places, s.places, 1, 2),
+		perGroup: pick(3, 10, 30), inGroup: time.Duration(pick(2, 5, 10, 60)) * time.Second,
+		perMajor: pick(2, 5, 10), inMajor: time.Duration(pick(3, 5, 10, 90)) * time.Second,
+		memory: 5 * time.Second,
 	}
 	s.length = max(s.length, 40*time.Second)
 }
@@ -71,7 +73,8 @@ func (d *declares) String() string {
 	if d == nil {
 		return "nothing"
 	}
-	return fmt.Sprintf("%d in %v for each of %d groups, %d in %v for each channel", d.perGroup, d.inGroup, d.groups, d.perMajor, d.inMajor)
+	return fmt.Sprintf("%d in %v for each of %d groups, %d in %v for each channel",
+		d.perGroup, d.inGroup, d.groups, d.perMajor, d.inMajor)
 }
 
 // judge looks for a period in which more requests were processed than a limit allows. Each loss of state meanwhile

@@ -72,7 +72,8 @@ func (w *world) scene(seed uint64) scene {
 	pick := func(values ...int) int { return values[chance.IntN(len(values))] }
 	period := time.Duration(pick(1000, 1000, 2000, 2000, 5000, 10000, 30000, 60000)) * time.Millisecond
 	s := scene{
-		seed: seed, places: 2 + chance.IntN(3), strangers: pick(0, 0, 2, 2, 20, 20, 70), quota: discordsim.Fixed(pick(1, 2, 5, 5, 10), period),
+		seed: seed, places: 2 + chance.IntN(3), strangers: pick(0, 0, 2, 2, 20, 20, 70),
+		quota:  discordsim.Fixed(pick(1, 2, 5, 5, 10), period),
 		global: pick(0, 0, 0, 50), latency: time.Duration(pick(20, 100, 300)) * time.Millisecond,
 		away: time.Duration(pick(1, 1, 10)) * time.Millisecond, deaf: chance.IntN(5) == 0, covered: chance.IntN(2) == 0,
 		length: min(max(4*period, 12*time.Second), 150*time.Second),
@@ -88,14 +89,18 @@ func (w *world) scene(seed uint64) scene {
 }
 
 func (s scene) String() string {
-	return fmt.Sprintf("seed %d: %d processes, %d channels of %d in %v, %d %% strangers, global limit %d, %v to Discord and back, up to %v to the engine, "+
-		"%d %% of calls lost, deaf %v, covered %v, policy %v, %v long, %d %% give up, %d %% fail, ordered %v, declares %v", s.seed, s.places, s.channels, s.quota.Limit, s.quota.Period, s.strangers, s.global,
-		s.latency, s.away, s.lossy, s.deaf, s.covered, s.policy, s.length, s.leaving, s.faulty, s.ordered, s.declares)
+	return fmt.Sprintf("seed %d: %d processes, %d channels of %d in %v, %d %% strangers, global limit %d, "+
+		"%v to Discord and back, up to %v to the engine, %d %% of calls lost, deaf %v, covered %v, policy %v, %v long, "+
+		"%d %% give up, %d %% fail, ordered %v, declares %v",
+		s.seed, s.places, s.channels, s.quota.Limit, s.quota.Period, s.strangers, s.global,
+		s.latency, s.away, s.lossy, s.deaf, s.covered, s.policy, s.length,
+		s.leaving, s.faulty, s.ordered, s.declares)
 }
 
 // play plays a world once. It must be called in a bubble.
 func (w *world) play(seed uint64) (tally, error) {
-	s := &stage{scene: w.scene(seed), world: w, trouble: rand.New(rand.NewPCG(seed, w.number()+1)), cutOff: map[string]int{}}
+	trouble := rand.New(rand.NewPCG(seed, w.number()+1))
+	s := &stage{scene: w.scene(seed), world: w, trouble: trouble, cutOff: map[string]int{}}
 	config := bucket(discordsim.Rule{Quota: s.quota, Hash: "messages"})
 	config.Seed, config.Latency = seed, discordsim.Latency{RoundTrip: s.latency, Jitter: s.latency / 4}
 	if s.global > 0 {
@@ -339,7 +344,8 @@ func (s *stage) verdict(w *world) (tally, error) {
 		return c, s.slow(w)
 	}
 	c.excess = len(excess)
-	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d more than one for each of %d lost states, and of the first requests that Close has cut off, in their buckets\n%s",
+	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d more than one for each of %d lost states, "+
+		"and of the first requests that Close has cut off, in their buckets\n%s",
 		s.scene, c.avoidable, len(excess), c.lost, s.story(excess[0].Path, excess[0].At+s.latency))
 }
 

@@ -19,7 +19,8 @@ func TestNothingLeavesASuspendedProcess(t *testing.T) {
 			var start time.Time
 			config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
 			config.Observe = func(e discordsim.Event) { sent = append(sent, e.SentAt.Sub(start)) }
-			inBubble(t, fleet.Config{Processes: 1, Discord: config, Buckets: unlimited, Clocks: true}, func(t *testing.T, f *fleet.Fleet) {
+			set := fleet.Config{Processes: 1, Discord: config, Buckets: unlimited, Clocks: true}
+			inBubble(t, set, func(t *testing.T, f *fleet.Fleet) {
 				start = time.Now()
 				p := f.Processes[0]
 				callers(t, f, p, 3, 20, fleet.Message(1))
@@ -54,7 +55,8 @@ func TestNothingLeavesASuspendedProcess(t *testing.T) {
 func TestShortSuspensionDoesNotAffectOtherProcesses(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
-	inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited, Clocks: true}, func(t *testing.T, f *fleet.Fleet) {
+	set := fleet.Config{Processes: 2, Discord: config, Buckets: unlimited, Clocks: true}
+	inBubble(t, set, func(t *testing.T, f *fleet.Fleet) {
 		first, other := f.Processes[0], f.Processes[1]
 		callers(t, f, first, 2, 20, fleet.Message(1))
 		callers(t, f, other, 2, 20, fleet.Message(2))

@@ -164,7 +164,8 @@ func (s *stage) cuts() {
 // steps makes the engine's clock step, as in a fail-over to another machine. That counts as a loss of state.
 func (s *stage) steps(sign time.Duration) {
 	s.times(2, func(at time.Duration) {
-		d := sign * []time.Duration{300 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Minute, time.Hour}[s.trouble.IntN(5)]
+		all := []time.Duration{300 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Minute, time.Hour}
+		d := sign * all[s.trouble.IntN(len(all))]
 		s.at(at, func() {
 			s.loses("steps its clock by %v", d)
 			s.Engine.StepClock(d)

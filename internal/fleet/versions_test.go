@@ -66,7 +66,8 @@ func versions(from int) func(int, shared.Engine) (shared.Source, error) {
 func TestVersionsOfTheProtocolAreIndependent(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
-	inBubble(t, fleet.Config{Processes: 4, Discord: config, Buckets: unlimited, Share: versions(2)}, func(t *testing.T, f *fleet.Fleet) {
+	set := fleet.Config{Processes: 4, Discord: config, Buckets: unlimited, Share: versions(2)}
+	inBubble(t, set, func(t *testing.T, f *fleet.Fleet) {
 		for _, p := range f.Processes {
 			callers(t, f, p, 2, 20, fleet.Message(1))
 			callers(t, f, p, 2, 20, fleet.Message(10+p.Number))

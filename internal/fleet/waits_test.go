@@ -16,11 +16,10 @@ import (
 )
 
 // queued makes requests of three processes wait for a bucket of one a second. The fourth process has none.
-func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave context.CancelFunc)) {
+func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave func())) {
 	t.Helper()
-	inBubble(t, fleet.Config{
-		Processes: 4, Discord: bucket(discordsim.Rule{Quota: discordsim.Fixed(1, time.Second), Hash: "messages"}), Buckets: unlimited,
-	}, func(t *testing.T, f *fleet.Fleet) {
+	rule := discordsim.Rule{Quota: discordsim.Fixed(1, time.Second), Hash: "messages"}
+	inBubble(t, fleet.Config{Processes: 4, Discord: bucket(rule), Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
 		last := f.Processes[3]
 		require.NoError(t, f.Processes[0].Do(t.Context(), fleet.Message(1)).Err)
 		ctx, leave := context.WithCancel(t.Context())
@@ -42,7 +41,7 @@ func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last
 // be too long.
 func TestMaxWaitCountsRequestsOfOtherProcesses(t *testing.T) {
 	t.Parallel()
-	queued(t, 10, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, _ context.CancelFunc) {
+	queued(t, 10, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, _ func()) {
 		for _, ctx := range []context.Context{
 			buckets.ContextWithMaxWait(t.Context(), 10*time.Second), buckets.ContextWithMaxWait(t.Context(), 0),
 		} {
@@ -67,7 +66,7 @@ func TestMaxWaitCountsRequestsOfOtherProcesses(t *testing.T) {
 // A request moves up in the queue when requests of other processes leave it.
 func TestRequestsOfOtherProcessesLeaveTheQueue(t *testing.T) {
 	t.Parallel()
-	queued(t, 30, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave context.CancelFunc) {
+	queued(t, 30, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave func()) {
 		time.AfterFunc(2*time.Second, leave)
 		o := last.Do(t.Context(), fleet.Message(1))
 		require.NoError(t, o.Err)

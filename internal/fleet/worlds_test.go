@@ -20,7 +20,8 @@ import (
 var (
 	playSeed     = flag.Uint64("fleet.seed", 1, "seed of the first play of each world")
 	playCount    = flag.Uint64("fleet.plays", 0, "how many plays of each world; 0: one or two that do not take long")
-	playRequests = flag.Int("fleet.requests", 0, "how many requests all worlds together send at least, each as many; 0: see -fleet.plays")
+	playRequests = flag.Int("fleet.requests", 0,
+		"how many requests all worlds together send at least, each as many; 0: see -fleet.plays")
 )
 
 // world is a kind of play.
@@ -77,20 +78,23 @@ var worlds = []world{
 	{name: "responses are lost or late", scenery: func(s *scene, pick func(...int) int) { s.faulty = pick(10, 50) }},
 	{name: "channels have a limit of all clients", discord: limitOfAll},
 	{name: "another client sends as well", discord: anotherClient},
-	{name: "Discord blocks the credential", discord: globalBlock, scenery: func(s *scene, _ func(...int) int) { s.global = 50 }},
+	{name: "Discord blocks the credential", discord: globalBlock,
+		scenery: func(s *scene, _ func(...int) int) { s.global = 50 }},
 	{name: "the edge refuses", discord: edgeBan, costs: "processes do not share the edge"},
-	{name: "two routes have one bucket", discord: twoRoutes, request: alternately, costs: "the bucket of a route's first request is not known"},
+	{name: "two routes have one bucket", discord: twoRoutes, request: alternately,
+		costs: "the bucket of a route's first request is not known"},
 	{name: "the hash changes", discord: changingHash, costs: "processes cannot know when a hash changes"},
 	{name: "the limit changes", discord: changingLimit, costs: "permits from before a limit changes stay valid"},
-	{name: "fields have limits", discord: limitOfFields, request: changesOfName, costs: "processes do not share limits on fields"},
+	{name: "fields have limits", discord: limitOfFields, request: changesOfName,
+		costs: "processes do not share limits on fields"},
 	{name: "everything",
 		scenery: func(s *scene, pick func(...int) int) {
 			strict(s, pick)
 			s.lossy = pick(0, 2)
 		}, trouble: func(s *stage) {
 			all := []func(*stage){
-				(*stage).outages, (*stage).cuts, (*stage).flushes, (*stage).rollbacks, (*stage).evictions, (*stage).deaths, (*stage).deathsAfterBursts,
-				(*stage).rolling, (*stage).wallClocks, func(s *stage) { s.suspensions(true) },
+				(*stage).outages, (*stage).cuts, (*stage).flushes, (*stage).rollbacks, (*stage).evictions,
+				(*stage).deaths, (*stage).deathsAfterBursts, (*stage).rolling, (*stage).wallClocks, func(s *stage) { s.suspensions(true) },
 			}
 			for _, trouble := range all {
 				if s.trouble.IntN(3) == 0 {
@@ -120,9 +124,11 @@ type tally struct {
 }
 
 func (t *tally) add(o tally) {
-	t.plays, t.requests, t.calls, t.refused, t.avoidable = t.plays+o.plays, t.requests+o.requests, t.calls+o.calls, t.refused+o.refused, t.avoidable+o.avoidable
+	t.plays, t.requests, t.calls = t.plays+o.plays, t.requests+o.requests, t.calls+o.calls
+	t.refused, t.avoidable = t.refused+o.refused, t.avoidable+o.avoidable
 	t.excess, t.failed = t.excess+o.excess, t.failed+o.failed
-	t.lost, t.late, t.dead, t.closed, t.suspended = t.lost+o.lost, t.late+o.late, t.dead+o.dead, t.closed+o.closed, t.suspended+o.suspended
+	t.lost, t.late = t.lost+o.lost, t.late+o.late
+	t.dead, t.closed, t.suspended = t.dead+o.dead, t.closed+o.closed, t.suspended+o.suspended
 }
 
 // TestWorlds plays each world as often as -fleet.plays says, or once or twice. A million requests take about half an hour
@@ -204,7 +210,8 @@ func summary(results map[string]*tally) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%d requests, %d calls, %d 429s, %d of them avoidable:\n", all.requests, all.calls, all.refused, all.avoidable)
+	fmt.Fprintf(&b, "\n%d requests, %d calls, %d 429s, %d of them avoidable:\n",
+		all.requests, all.calls, all.refused, all.avoidable)
 	fmt.Fprintf(&b, "%6d too many, in %d of %d plays\n", all.excess, all.failed, all.plays)
 	told := map[string]bool{}
 	for i := range worlds {
@@ -214,7 +221,8 @@ func summary(results map[string]*tally) string {
 			fmt.Fprintf(&b, "%6d allowed: %s, in %d requests with %d losses\n", of.avoidable, excuse, of.requests, of.lost)
 		}
 	}
-	fmt.Fprintf(&b, "%d losses of state, %d calls lost or late, %d deaths, %d processes closed, %d suspended\n", all.lost, all.late, all.dead, all.closed, all.suspended)
+	fmt.Fprintf(&b, "%d losses of state, %d calls lost or late, %d deaths, %d processes closed, %d suspended\n",
+		all.lost, all.late, all.dead, all.closed, all.suspended)
 	return b.String()
 }
 
@@ -226,11 +234,11 @@ func table(results map[string]*tally) string {
 		if t == nil {
 			return
 		}
-		fmt.Fprintf(&b, "%-38s %6d %9d %9d %6d %9d %7d %6d %6d %6d %6d %6d %9d\n", name, t.plays, t.requests, t.calls, t.refused, t.avoidable, t.excess,
-			t.failed, t.lost, t.late, t.dead, t.closed, t.suspended)
+		fmt.Fprintf(&b, "%-38s %6d %9d %9d %6d %9d %7d %6d %6d %6d %6d %6d %9d\n",
+			name, t.plays, t.requests, t.calls, t.refused, t.avoidable, t.excess, t.failed, t.lost, t.late, t.dead, t.closed, t.suspended)
 	}
-	fmt.Fprintf(&b, "\n%-38s %6s %9s %9s %6s %9s %7s %6s %6s %6s %6s %6s %9s\n", "world", "plays", "requests", "calls", "429s", "avoidable", "excess",
-		"failed", "losses", "late", "dead", "closed", "suspended")
+	fmt.Fprintf(&b, "\n%-38s %6s %9s %9s %6s %9s %7s %6s %6s %6s %6s %6s %9s\n",
+		"world", "plays", "requests", "calls", "429s", "avoidable", "excess", "failed", "losses", "late", "dead", "closed", "suspended")
 	for _, w := range worlds {
 		line(w.name)
 	}

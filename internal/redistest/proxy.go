@@ -5,8 +5,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // Proxy passes connections on to an engine. A test can inspect and cut them.
@@ -25,7 +23,9 @@ func NewProxy(t testing.TB, e *Engine, listener net.Listener) *Proxy {
 	if listener == nil {
 		var err error
 		listener, err = net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	p := &Proxy{listener: listener, to: e.Address()}
 	p.running.Go(func() {
