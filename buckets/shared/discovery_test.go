@@ -138,14 +138,11 @@ func TestPermissionLastsTenSeconds(t *testing.T) {
 			a.process.sender(50).send(1)
 			go a.senders[0].sendEvenly(40*time.Second, 500*ms) // keeps the session alive
 			b.ask()
-			go func() {
-				for range askers {
-					time.Sleep(2 * time.Second)
-					c := w.finder()
-					c.askNow()
-					defer c.session.Close() // after the last one has asked
-				}
-			}()
+			for i := range askers {
+				c := w.finder()
+				time.AfterFunc(time.Duration(2+2*i)*time.Second, c.ask)
+				time.AfterFunc(12*time.Second+ms, c.session.Close)
+			}
 			took := w.until(time.Minute, b.may)
 			assert.Greater(t, took, 10*time.Second)
 			assert.Less(t, took, 14*time.Second)
