@@ -2,6 +2,7 @@ package shared_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -37,7 +38,7 @@ type closable struct {
 
 func (c *closable) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
 	if c.closed.Load() {
-		return nil, errShut
+		return nil, fmt.Errorf("link: %w", shared.ErrClosed)
 	}
 	return c.Engine.Exchange(ctx, call)
 }

@@ -3,7 +3,6 @@ package shared_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -175,16 +174,12 @@ type link struct {
 
 	mu      sync.Mutex
 	cut     bool
-	shut    bool          // closed for good
 	blocked chan struct{} // calls wait until it is closed; nil: they do not
 	most    int           // largest call: bytes of its values
 	calls   int
 }
 
-var (
-	errCut  = errors.New("connection cut")
-	errShut = fmt.Errorf("link: %w", shared.ErrClosed)
-)
+var errCut = errors.New("connection cut")
 
 func (l *link) called() int {
 	l.mu.Lock()
@@ -199,13 +194,6 @@ func (l *link) largest() int {
 	most := l.most
 	l.most = 0
 	return most
-}
-
-// close closes the connection for good, as its client does.
-func (l *link) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.shut = true
 }
 
 // kill makes all calls fail at once, as if the process were dead or had no network.
@@ -235,12 +223,10 @@ func (l *link) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, 
 	}
 	l.mu.Lock()
 	l.calls++
-	cut, shut, blocked := l.cut, l.shut, l.blocked
+	cut, blocked := l.cut, l.blocked
 	l.most = max(l.most, size)
 	l.mu.Unlock()
 	switch {
-	case shut:
-		return nil, errShut
 	case cut:
 		return nil, errCut
 	case blocked != nil:
