@@ -216,26 +216,6 @@ func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 	}
 }
 
-// A loan begins and ends while a request is in flight that may belong to the bucket.
-func TestLoanDuringADiscovery(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h, a, b := lending(t, 3)
-		probe := ask(a, list(1))
-		mine := ask(a, message(1))
-		require.True(t, mine.granted())
-		require.Equal(t, 1, h.lent())
-		theirs := ask(b, message(1))
-		require.Equal(t, 0, h.lent())
-		require.True(t, theirs.granted())
-		probe.update(limited("list", 5, 4, time.Second))
-		mine.update(limited("messages", 3, 1, time.Second))
-		theirs.update(limited("messages", 3, 2, time.Second))
-		drained(t, a)
-		drained(t, b)
-	})
-}
-
 func TestUpdateRateLimitsReachesAllManagers(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
