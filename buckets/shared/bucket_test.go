@@ -139,6 +139,22 @@ func TestPermitThatIsNotUsedReturns(t *testing.T) {
 	})
 }
 
+func TestForecastCountsRequestsOfOtherProcesses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		b.join(12)
+		pass(10 * ms)
+		a.join(1)
+		pass(10 * ms)
+		for ahead := range 2 { // 12 or 13 requests are ahead: they need the rest of this window, and two more windows
+			assert.InDelta(t, 2960*ms, a.forecast(ahead).Wait, float64(50*ms))
+		}
+		assert.InDelta(t, 960*ms, b.forecast(0).Wait, float64(60*ms))
+	})
+}
+
 // The place in the queue depends on the arrival, however long the call takes that reports it.
 func TestSlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 	inWorld(t, func(w *world) {
