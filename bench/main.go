@@ -1,7 +1,6 @@
-// Command bench measures Ratelight. It sends a load through the transport to a simulated or a real server, or judges
-// the limiter by scenarios. It also runs a soak, and searches for the max rate limit to set. Run it with -h for its
-// flags, and `go test -bench . ./bench` for the cost of a request. Command share, beside it, judges processes that
-// share limits.
+// Command bench measures Ratelight. It sends a load through the transport to a simulated Discord, judges the
+// limiter by scenarios, and finds the max rate limit to set. Run it with -h for its flags, and `go test -bench . ./bench`
+// for the cost of a request. Command share, beside it, judges processes that share limits.
 package main
 
 import (
@@ -11,29 +10,21 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/ratelight/ratelight/bench/internal/command"
-	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
 func main() { bench().Main() }
 
 // commands declares the command line. There is no shell completion, because shells do not complete `go run ./bench`.
 type commands struct {
-	Load     loadCommand     `cmd:"" default:"withargs" set:"latency=20ms" help:"Send a burst of requests to a simulated or a real server (the default)."`
+	Load     loadCommand     `cmd:"" default:"withargs" set:"latency=20ms" help:"Send a load to a simulated Discord (the default)."`
 	Scenario scenarioCommand `cmd:"" help:"Judge the limiter in difficult situations."`
 	Tune     tuneCommand     `cmd:"" set:"latency=100ms" help:"Find the max rate limit to set."`
-	Soak     soakCommand     `cmd:"" form:"soak -length DURATION" help:"Send requests for a long time, with all kinds of failures, and look for leaks."`
 }
 
 func bench() command.Program {
 	return command.Program{
 		Name: "bench", Grammar: new(commands), Kong: []kong.Option{kong.Description(introduction), kong.Help(help)},
 	}
-}
-
-// judged is an output with flags for what the caller demands of a run.
-type judged struct {
-	report.Demand  `embed:""`
-	command.Output `embed:""`
 }
 
 const introduction = "Measures Ratelight. Without a command, it sends a burst of requests through Ratelight's transport to a simulated Discord " +

@@ -10,74 +10,51 @@ import (
 	"github.com/ratelight/ratelight/bench/internal/command"
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
 // scenarioCommand judges the limiter by scenarios.
 type scenarioCommand struct {
-	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them at once without a name (about 20 s), or list for their names."`
+	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them at once without a name (about 20 s)."`
 	Seed  uint64   `group:"Simulated Discord" default:"1" help:"Seed of the random numbers."`
 
-	judged `embed:""`
+	command.Output `embed:""`
 }
 
-func (c *scenarioCommand) Check(map[string]bool) error { return c.CheckList(c.Names) }
-
-// find returns the named scenarios, each once and in their usual order. Without names it returns all.
-func find(names []string) (found []load.Scenario, err error) {
-	all, known := load.Scenarios(), []string{"all", "list"}
-	for _, s := range all {
+// Check returns an error if there is no scenario of a name.
+func (c *scenarioCommand) Check(map[string]bool) error {
+	var known []string
+	for _, s := range load.Scenarios() {
 		known = append(known, s.Name)
-		if len(names) == 0 || slices.Contains(names, "all") || slices.Contains(names, s.Name) {
-			found = append(found, s)
-		}
 	}
-	for _, name := range names {
+	for _, name := range c.Names {
 		if !slices.Contains(known, name) {
-			return nil, command.Misuse(fmt.Errorf("there is no scenario %q: choose from %s", name, strings.Join(known, ", ")))
+			return fmt.Errorf("there is no scenario %q: choose from %s", name, strings.Join(known, ", "))
 		}
 	}
-	return found, nil
+	return nil
 }
 
-// Run runs scenarios, or lists them.
+// Run runs scenarios.
 func (c *scenarioCommand) Run(p *command.Program) error {
-	if slices.Contains(c.Names, "list") {
-		return c.Show(p, load.List(load.Scenarios()))
-	}
-	scenarios, err := find(c.Names)
+	scenarios := slices.DeleteFunc(load.Scenarios(), func(s load.Scenario) bool { return len(c.Names) > 0 && !slices.Contains(c.Names, s.Name) })
+	c.Begin(p, report.Counted(len(scenarios), "scenario")+", about 20 s")
+	parts, err := runAll(p, load.Settings{Seed: c.Seed}, scenarios...)
 	if err != nil {
 		return err
 	}
-	parts, err := c.runAll(p, c.Seed, scenarios...)
-	if err != nil {
-		return err
-	}
-	title := report.Counted(len(parts), "scenario")
-	if len(parts) == 1 {
-		title = parts[0].Title
-	}
-	return c.Show(p, &report.Report{Title: title, Parts: parts, Verdict: report.Together(parts)})
+	return c.Show(p, &report.Report{Parts: parts, Verdict: report.Together(parts)}, command.Page{})
 }
 
 // runAll runs scenarios concurrently in real time. They make so few requests per second that they hardly compete.
-func (j *judged) runAll(p *command.Program, seed uint64, scenarios ...load.Scenario) ([]*report.Report, error) {
-	requests := 0
-	for i := range scenarios {
-		requests += scenarios[i].Requests()
-	}
-	if ideal, err := scenarios[0].Ideal(discordsim.Report{}); err == nil && ideal.Missing != "" && len(scenarios) == 1 && j.MinEfficiency > 0 {
-		return nil, command.Misuse(fmt.Errorf("-min-efficiency is given: expected requests with an ideal to compare with; %s", ideal.Missing))
-	}
-	progress := j.Progress(p, requests)
-	defer progress.End()
+func runAll(p *command.Program, settings load.Settings, scenarios ...load.Scenario) ([]*report.Report, error) {
+	settings.RealTime = true
 	parts, errs := make([]*report.Report, len(scenarios)), make([]error, len(scenarios))
 	var group sync.WaitGroup
 	for i := range scenarios {
 		group.Go(func() {
-			result, err := scenarios[i].Run(p.Context, load.Settings{Seed: seed, RealTime: true, Done: progress.Step, Record: j.Report != ""})
+			result, err := scenarios[i].Run(p.Context, settings)
 			if errs[i] = err; err == nil {
-				parts[i] = result.Report(j.Demand)
+				parts[i] = result.Report()
 			}
 		})
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// AcquireFunc is AcquireRequest that does not block, for tests in which many wait: the request stands in its queue when
-// it returns. It calls done when the request may be sent, or is rejected: one call after the other for each manager, in
-// the order in which the requests left.
+// AcquireFunc is AcquireRequest without blocking, for tests with many waiting requests. When it returns, the request is
+// in its queue. AcquireFunc calls done when the request may be sent or is rejected. Calls of done for one manager do
+// not overlap; their order is that in which the requests left.
 func AcquireFunc(ctx context.Context, m *RESTBucketManager, r *Request, done func(Lease, error)) {
 	c := asyncCallsOf(m)
 	call := c.begin(done)
@@ -28,6 +28,14 @@ func AcquireFunc(ctx context.Context, m *RESTBucketManager, r *Request, done fun
 	}()
 }
 
+// AsyncUnderway reports whether requests of AcquireFunc still wait.
+func AsyncUnderway(m *RESTBucketManager) bool {
+	c := asyncCallsOf(m)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.underway > 0
+}
+
 // asyncCall is one call of AcquireFunc.
 type asyncCall struct {
 	number int
@@ -36,13 +44,13 @@ type asyncCall struct {
 	err    error
 }
 
-// asyncCalls are those of one manager.
+// asyncCalls are the calls of AcquireFunc on one manager.
 type asyncCalls struct {
 	manager *RESTBucketManager
 
 	mu       sync.Mutex
 	begun    int
-	underway int // begun, and their answer has not been put in order
+	underway int // calls whose answers are not yet in inOrder
 	answered []*asyncCall
 	inOrder  []*asyncCall
 	running  bool
@@ -70,7 +78,7 @@ func (c *asyncCalls) end(call *asyncCall) {
 	c.flush()
 }
 
-// flush puts the answers in order when all are there: every request either has one or waits.
+// flush sorts the answers and hands them to run, once every call has an answer or its request still waits.
 func (c *asyncCalls) flush() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +100,7 @@ func (c *asyncCalls) flush() {
 	}
 }
 
-// places returns the places of the answers' leases in the order in which all requests in flight have left.
+// places returns where each answered lease stands among all requests in flight, in the order in which they left.
 func (c *asyncCalls) places() map[*held]int {
 	places := make(map[*held]int)
 	for _, call := range c.answered {

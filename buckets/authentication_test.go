@@ -3,7 +3,6 @@ package buckets_test
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,116 +14,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// as asks with another credential.
+// as asks for a lease with the given authorization.
 func as(m *buckets.RESTBucketManager, authorization string, route routes.CompiledRoute) *caller {
 	return call(context.Background(), m, buckets.Request{Route: route, Authorization: authorization})
 }
 
-func TestAuthenticationsHaveBucketsOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		first, second string
-		shared        bool
-	}{
-		{"Bot one", "Bot one", true},
-		{"Bot one", "Bot two", false},
-		{"Bot one", "Bearer one", false},
-		{"Bot one", "", false},
-		{"", "", true},
-	} {
-		bubble(t, func(t *testing.T) {
-			m := started(t)
-			as(m, c.first, message(1)).update(limited("messages", 1, 0, time.Minute))
-			second := as(m, c.second, message(1))
-			assert.Equal(t, !c.shared, second.granted(), "%q and %q", c.first, c.second)
-			assert.Equal(t, map[bool]int{true: 1, false: 2}[c.shared], m.Stats().Authentications)
-			require.NoError(t, m.Close())
-		})
-	}
-}
-
-func TestGlobalLimitIsPaced(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(10))
-		as(m, bot, message(1)).update(plain(200)) // unlimited, but for the global limit
-		start := time.Now()
-		all := asks(m, message(1), 35)
-		other := as(m, "Bot two", message(1))
-		assert.True(t, other.granted(), "another credential has a limit of its own")
-		for n := 0; n < len(all); wait(10 * time.Millisecond) {
-			for until := granted(t, all); n < until; n++ {
-				all[n].update(plain(200))
-			}
-		}
-		for i := range all[:25] {
-			assert.GreaterOrEqual(t, all[i+10].at.Sub(all[i].at), time.Second, "ten in any second")
-		}
-		assert.Less(t, all[34].at.Sub(start), 3200*time.Millisecond, "and not less than that")
-		other.update(plain(200))
-		drained(t, m)
-	})
-}
-
-func TestBucketsInLineForTheGlobalLimitAreServedInTurn(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		for channel := range 3 {
-			discover(t, m, message(1+channel), limited("messages", 100, 99, time.Minute))
-			wait(time.Second)
-		}
-		ask(m, message(1)).update(roomy)
-		var all []*caller
-		for channel := range 3 {
-			all = append(all, asks(m, message(1+channel), 2)...)
-		}
-		var order []string
-		for range all {
-			wait(time.Second)
-			for _, c := range all {
-				if c.granted() && time.Since(c.at) < time.Second {
-					order = append(order, c.request.Route.Major().ID)
-					c.update(roomy)
-				}
-			}
-		}
-		assert.Equal(t, []string{"1", "2", "3", "1", "2", "3"}, order, "a long queue does not hold up the others")
-	})
-}
-
-func TestGlobalRefusalHoldsItsAuthenticationOnly(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		for _, route := range []routes.CompiledRoute{message(1), message(2), followUp(1)} {
-			discover(t, m, route, roomy)
-		}
-		as(m, "Bot two", message(1)).update(roomy)
-		ask(m, message(1)).update(refused(ratelimits.ClassGlobal, 5*time.Second))
-
-		held := []*caller{ask(m, message(1)), ask(m, message(2)), ask(m, list(9))}
-		for _, c := range held {
-			assert.False(t, c.granted(), "%s", c.request.Route)
-		}
-		for _, c := range []*caller{
-			ask(m, callback(1)), ask(m, followUp(1)), as(m, "Bot two", message(1)), as(m, "", message(1)),
-		} {
-			assert.True(t, c.granted(), "%s", c.request.Route)
-			c.update(roomy)
-		}
-		wait(5*time.Second + time.Millisecond)
-		for _, c := range held {
-			assert.True(t, c.granted(), "%s", c.request.Route)
-			c.update(roomy)
-		}
-		drained(t, m)
-	})
-}
-
 func TestThrottleHoldsAllAuthentications(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		holds := 0
 		m := started(t, buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { holds++ }}))
 		discover(t, m, message(1), roomy)
@@ -134,14 +30,14 @@ func TestThrottleHoldsAllAuthentications(t *testing.T) {
 		m.Throttle(time.Second)
 		m.Throttle(0)
 		m.Throttle(-time.Second)
-		assert.Equal(t, 1, holds, "only the first one is new")
+		assert.Equal(t, 1, holds, "only the first Throttle begins a hold")
 		held := []*caller{ask(m, message(1)), as(m, "Bot two", message(1)), as(m, "", message(1))}
 		passing := ask(m, callback(1))
-		assert.True(t, passing.granted(), "what is exempt from the global limit is exempt from its hold")
+		assert.True(t, passing.granted(), "a route exempt from the global limit is exempt from its hold")
 		passing.update(roomy)
 		wait(4999 * time.Millisecond)
 		for _, c := range held {
-			assert.False(t, c.granted(), "neither a shorter hold nor none shortens it; credentials that are new are held, too")
+			assert.False(t, c.granted(), "a shorter Throttle does not shorten the hold; new credentials are held, too")
 		}
 		wait(time.Millisecond)
 		for _, c := range held {
@@ -150,102 +46,37 @@ func TestThrottleHoldsAllAuthentications(t *testing.T) {
 		}
 		late := as(m, "Bot three", message(1))
 		assert.True(t, late.granted(), "the hold is over")
-		late.update(roomy)
-		drained(t, m)
-	})
-}
-
-func TestShorterGlobalRefusalNeverShortensALongerHold(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), roomy)
-		first, second := ask(m, message(1)), ask(m, message(1))
-		first.update(refused(ratelimits.ClassGlobal, 10*time.Second))
-		second.update(refused(ratelimits.ClassGlobal, time.Second))
-		held := ask(m, message(1))
-		wait(9 * time.Second)
-		assert.False(t, held.granted())
-		m.Throttle(5 * time.Second) // longer than what is left
-		wait(3 * time.Second)
-		assert.False(t, held.granted(), "a longer one extends it")
-		wait(2 * time.Second)
-		assert.True(t, held.granted())
-		held.update(roomy)
 	})
 }
 
 func TestAfterAThrottleTheyLeaveInOrderAndPaced(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} {
-		t.Run(fmt.Sprintf("bucket known: %v", known), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithGlobalLimit(5))
-				if known {
-					discover(t, m, message(1), plain(200))
-				}
-				m.Throttle(10 * time.Second)
-				all := asks(m, message(1), 12)
-				wait(10*time.Second - time.Millisecond)
-				require.Zero(t, granted(t, all))
-				for n := 0; n < len(all); wait(time.Millisecond) {
-					for until := granted(t, all); n < until; n++ {
-						all[n].update(plain(200))
-					}
-				}
-				for i := range all[:7] {
-					assert.GreaterOrEqual(t, all[i+5].at.Sub(all[i].at), time.Second)
-				}
-				drained(t, m)
-			})
-		})
-	}
-}
-
-// A global 429 without a number holds for a moment, and repeated ones are met less and less often.
-func TestGlobalRefusalsInARowAreNotAnsweredAtOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		c := ask(m, message(1))
-		start := time.Now()
-		for range 20 {
-			c.update(ratelimits.Response{Status: 429, Class: ratelimits.ClassGlobal})
-			c.again(m)
-			require.False(t, c.granted())
-			for !c.granted() {
-				wait(50 * time.Millisecond)
+		subtest(t, fmt.Sprintf("bucket known: %v", known), func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(5))
+			if known {
+				discover(t, m, message(1), plain(200))
 			}
-		}
-		assert.GreaterOrEqual(t, time.Since(start), 20*time.Second)
-		c.update(roomy)
-	})
-}
-
-// What is let through between two refusals ends the row, with a limit of our own or without.
-func TestGlobalRefusalsThatAreNotInARowAreNotAnsweredBySlowness(t *testing.T) {
-	t.Parallel()
-	for _, limit := range []int{0, 50} {
-		bubble(t, func(t *testing.T) {
-			m := started(t, buckets.WithGlobalLimit(limit))
-			discover(t, m, message(1), roomy)
-			for range 20 {
-				c := ask(m, message(1))
-				c.update(refused(ratelimits.ClassGlobal, time.Second))
-				c.again(m)
-				wait(time.Second + 2*time.Millisecond)
-				require.True(t, c.granted(), "limit %d", limit)
-				c.update(roomy)
+			m.Throttle(10 * time.Second)
+			all := asks(m, message(1), 12)
+			wait(10*time.Second - time.Millisecond)
+			require.Zero(t, granted(t, all))
+			for n := 0; n < len(all); wait(time.Millisecond) {
+				for until := granted(t, all); n < until; n++ {
+					all[n].update(plain(200))
+				}
+			}
+			for i := range all[:7] {
+				assert.GreaterOrEqual(t, all[i+5].at.Sub(all[i].at), time.Second)
 			}
 		})
 	}
 }
 
-// An exempt route that is refused globally all the same must not be asked again and again.
+// A route that is exempt from the global limit gets a global 429 all the same. The next request to it must wait for the
+// 429's Retry-After.
 func TestExemptRouteRefusedGloballyWaits(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, followUp(1), roomy)
 		c := ask(m, followUp(1))
@@ -254,7 +85,6 @@ func TestExemptRouteRefusedGloballyWaits(t *testing.T) {
 		assert.False(t, c.granted())
 		wait(3*time.Second + 2*time.Millisecond)
 		assert.True(t, c.granted())
-		c.update(roomy)
 	})
 }
 
@@ -270,39 +100,27 @@ func TestExemptRequestsCountForTheGlobalLimitWithACredentialOnly(t *testing.T) {
 			assert.Equal(t, passes, c.granted(), "credential %q", authorization)
 			wait(time.Second)
 			assert.True(t, c.granted())
-			c.update(roomy)
 		})
 	}
 }
 
-func TestManyAuthenticationsDoNotDisturbEachOther(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		for i := range 100 {
-			c := as(m, "Bot "+strconv.Itoa(i), message(1))
-			require.True(t, c.granted())
-			c.update(roomy)
-		}
-		assert.Equal(t, 100, m.Stats().Authentications)
-		assert.Zero(t, m.Stats().Waited)
-	})
-}
-
-// A shared limit is the resource's: whoever asks is refused.
+// A shared 429 belongs to a resource (here a channel), so it must hold the requests of all credentials to it.
 func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for _, credential := range []string{"Bot one", "Bot two"} {
 			for _, channel := range []int{1, 2} {
 				as(m, credential, message(channel)).update(limited("messages", 5, 4, time.Second))
 			}
 		}
-		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 3, time.Second))
+		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second),
+			"messages", 5, 3, time.Second))
+		two := buckets.Request{Route: message(1), Authorization: "Bot two"}
+		impatient := call(buckets.ContextWithMaxWait(background, time.Second), m, two)
+		assert.Equal(t, ratelimits.ClassShared, tooLong(t, impatient).Class)
 		held := as(m, "Bot two", message(1))
 		elsewhere := as(m, "Bot two", message(2))
-		assert.True(t, elsewhere.granted(), "another channel")
+		assert.True(t, elsewhere.granted(), "another channel is not held")
 		wait(19 * time.Second)
 		assert.False(t, held.done())
 		wait(2 * time.Second)
@@ -310,162 +128,44 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 	})
 }
 
-func TestSharedHoldOfAnotherCredentialIsNamedAsSuch(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		for _, credential := range []string{"Bot one", "Bot two"} {
-			as(m, credential, message(1)).update(limited("messages", 5, 4, time.Second))
-		}
-		as(m, "Bot one", message(1)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second), "messages", 5, 3, time.Second))
-		impatient := call(buckets.ContextWithMaxWait(background, time.Second), m, buckets.Request{Route: message(1), Authorization: "Bot two"})
-		assert.Equal(t, ratelimits.ClassShared, tooLong(t, impatient).Class)
-	})
-}
-
-// Interactions are not held by a global 429, so their success does not show that it is over, and neither does what was
-// on its way before.
+// After global 429s the backoff must not restart when an interaction succeeds, which a global 429 does not hold, nor
+// when a request succeeds that was sent before the 429s.
 func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Hour))
-				discover(t, m, message(1), roomy)
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Hour))
+			discover(t, m, message(1), roomy)
+			discover(t, m, followUp(1), roomy)
+			early := asks(m, message(1), 30)
+			refusals, c := 0, ask(m, message(1))
+			for start := time.Now(); time.Since(start) < time.Minute; wait(100 * time.Millisecond) {
 				discover(t, m, followUp(1), roomy)
-				early := asks(m, message(1), 30)
-				refusals, c := 0, ask(m, message(1))
-				for start := time.Now(); time.Since(start) < time.Minute; wait(100 * time.Millisecond) {
-					discover(t, m, followUp(1), roomy)
-					if refusals%2 == 1 && len(early) > 0 {
-						early[0].update(roomy)
-						early = early[1:]
-					}
-					if c.granted() {
-						refusals++
-						c.update(refused(ratelimits.ClassGlobal, 500*time.Millisecond))
-						c.again(m)
-					}
+				if refusals%2 == 1 && len(early) > 0 {
+					early[0].update(roomy)
+					early = early[1:]
 				}
-				assert.LessOrEqual(t, refusals, 12)
-				c.cancel()
-				wait(0)
-				for _, e := range early {
-					e.update(roomy)
+				if c.granted() {
+					refusals++
+					c.update(refused(ratelimits.ClassGlobal, 500*time.Millisecond))
+					c.again(m)
 				}
-				drained(t, m)
-			})
+			}
+			assert.LessOrEqual(t, refusals, 12)
 		})
 	}
-}
-
-// When the global limit refuses several times in a row, one request goes first when the hold is over (README, "What a
-// 429 does").
-func TestAfterGlobalRefusalsInARowOneRequestGoesFirst(t *testing.T) {
-	t.Parallel()
-	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Hour))
-				for channel := range 30 {
-					discover(t, m, message(channel+1), limited("messages", 5, 4, time.Second))
-					wait(100 * time.Millisecond)
-				}
-				wait(2 * time.Second)
-				var all []*caller
-				for channel := range 30 {
-					all = append(all, ask(m, message(channel+1)))
-				}
-				for round := range 6 {
-					n := 0
-					for _, c := range all {
-						if c.granted() {
-							n++
-							c.update(refused(ratelimits.ClassGlobal, time.Second))
-							c.again(m)
-						}
-					}
-					if round >= 3 {
-						require.LessOrEqual(t, n, 1, "requests that go when hold number %d is over", round)
-					}
-					wait(patience - time.Second)
-				}
-			})
-		})
-	}
-}
-
-// A request without an answer may be counted by the server up to two seconds after it was sent.
-func TestLostRequestKeepsItsPlaceInTheGlobalLimitForTwoSeconds(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		discover(t, m, message(1), roomy)
-		wait(time.Second)
-		lost, next := ask(m, message(1)), ask(m, message(1))
-		require.True(t, lost.granted())
-		lost.lease.Release()
-		wait(2*time.Second - 1)
-		assert.False(t, next.done())
-		wait(1)
-		require.True(t, next.granted())
-		next.update(roomy)
-		drained(t, m)
-	})
 }
 
 func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		m.Throttle(time.Minute)
 		_, err := m.TryAcquire(message(1), "Bot new")
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
-		assert.False(t, at(m, "example.com", bot).done(), "at a server that comes later, too")
+		assert.False(t, at(m, "example.com", bot).done(), "a server that is used later is held, too")
 		m.LiftHolds()
 		lease, err := m.TryAcquire(message(1), "Bot newer")
 		require.NoError(t, err)
 		lease.Return()
 	})
-}
-
-// The request that goes first after a global 429 may be a large upload: it does not hold up the others until it has
-// ended.
-func TestSlowRequestThatGoesFirstAfterAGlobalRefusalHoldsNobodyForLong(t *testing.T) {
-	t.Parallel()
-	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithGlobalLimit(limit))
-				for channel := range 3 {
-					discover(t, m, message(channel+1), limited("messages", 5, 4, time.Second))
-				}
-				wait(2 * time.Second)
-				ask(m, message(1)).update(refused(ratelimits.ClassGlobal, time.Second))
-				first := ask(m, message(1))
-				wait(1100 * time.Millisecond)
-				require.True(t, first.granted())
-				second, third := ask(m, message(2)), ask(m, message(3))
-				require.Zero(t, granted(t, []*caller{second, third}), "one goes first")
-				wait(15 * time.Second)
-				require.Equal(t, 1, granted(t, []*caller{second, third}), "it takes long, and another one tries")
-				for _, c := range []*caller{second, third} {
-					if c.granted() {
-						c.update(limited("messages", 5, 4, time.Second))
-						break
-					}
-				}
-				wait(time.Millisecond)
-				require.Equal(t, 2, granted(t, []*caller{second, third}), "which has passed")
-				first.lease.Release()
-				for _, c := range []*caller{second, third} {
-					c.lease.Release()
-				}
-				drained(t, m)
-			})
-		})
-	}
 }

@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -20,18 +21,16 @@ func overBudget(t *testing.T, c *caller) *ratelimits.BudgetError {
 }
 
 func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, time.Minute, 4))
 		discover(t, m, message(1), plain(200))
 		for _, r := range []ratelimits.Response{
-			plain(401), plain(403), refused(ratelimits.ClassEdge, time.Second), refused(ratelimits.ClassShared, time.Second),
-			plain(404), plain(500),
+			plain(401), plain(403), refused(ratelimits.ClassEdge, time.Second),
+			refused(ratelimits.ClassShared, time.Second), plain(404), plain(500),
 		} {
 			c := ask(m, message(1))
 			wait(5 * time.Second) // until no hold is left
-			require.True(t, c.granted())
-			c.update(r)
+			answer(t, c, r)
 		}
 		wait(5 * time.Second)
 		assert.Equal(t, 3, m.Stats().Invalid)
@@ -47,7 +46,7 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 
 		inFlight[0].update(plain(200))
 		other := ask(m, list(7))
-		require.True(t, other.granted(), "one in flight was valid after all")
+		require.True(t, other.granted(), "one request in flight turned out to be valid")
 		other.update(plain(403))
 		inFlight[1].update(plain(403))
 		inFlight[2].update(plain(403))
@@ -56,9 +55,7 @@ func TestInvalidRequestsAreRefusedBeforeTheLimit(t *testing.T) {
 		wait(62 * time.Second)
 		assert.Zero(t, m.Stats().Invalid)
 		last := ask(m, message(1))
-		assert.True(t, last.granted(), "a period later it goes on by itself")
-		last.lease.Return()
-		drained(t, m)
+		assert.True(t, last.granted(), "the count is zero after a period")
 	})
 }
 
@@ -68,8 +65,7 @@ func TestMarginBelowZeroIsNone(t *testing.T) {
 }
 
 func TestWaitersAreRefusedWhenTheBudgetIsUsedUp(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0))
 		probe := ask(m, message(1))
 		waiting := asks(m, message(1), 20)
@@ -79,13 +75,12 @@ func TestWaitersAreRefusedWhenTheBudgetIsUsedUp(t *testing.T) {
 			overBudget(t, c)
 		}
 		waiting[0].lease.Return()
-		assert.True(t, ask(m, message(1)).granted(), "what was given back can be used")
+		assert.True(t, ask(m, message(1)).granted(), "a returned lease does not count")
 	})
 }
 
 func TestWithoutABudgetInvalidRequestsAreNotCounted(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(0, time.Hour, 0))
 		for range 20_000 {
 			lease, err := m.Acquire(t.Context(), callback(1), bot)
@@ -96,27 +91,9 @@ func TestWithoutABudgetInvalidRequestsAreNotCounted(t *testing.T) {
 	})
 }
 
-func TestDefaultBudgetEndsBelowDiscordsLimit(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		sent := 0
-		for range 2 * ratelimits.DefaultInvalidLimit {
-			lease, err := m.Acquire(t.Context(), callback(1), bot)
-			if err != nil {
-				break
-			}
-			lease.Update(plain(401))
-			sent++
-		}
-		assert.Equal(t, ratelimits.DefaultInvalidLimit-buckets.DefaultInvalidMargin, sent)
-	})
-}
-
-// However the requests in flight are spread over the buckets, they are never more than the budget.
+// The requests in flight must not exceed the budget, however they are spread over the buckets.
 func TestManyInOneBucketLeaveNoMoreForOthers(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		const limit = 2000
 		m := started(t, buckets.WithInvalidBudget(limit, time.Minute, 0), buckets.WithGlobalLimit(0))
 		discover(t, m, message(1), ratelimits.Response{Status: 200}) // without limits
@@ -132,21 +109,21 @@ func TestManyInOneBucketLeaveNoMoreForOthers(t *testing.T) {
 				leases = append(leases, lease)
 			}
 		}
-		assert.Equal(t, limit, m.Stats().InFlight, "in all of them")
+		assert.Equal(t, limit, m.Stats().InFlight, "in all buckets")
 		for _, lease := range leases {
 			lease.Update(ratelimits.Response{Status: 401})
 		}
 		assert.Equal(t, limit, m.Stats().Invalid)
-		drained(t, m)
 	})
 }
 
 func TestEachMarkOfTheBudgetIsToldOnceEachTimeThatItIsPassed(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var told []float64
 		m := started(t, buckets.WithInvalidBudget(20, time.Minute, 0), buckets.WithLogger(nil),
-			buckets.WithHooks(buckets.Hooks{BudgetUsed: func(_ context.Context, u buckets.BudgetUsed) { told = append(told, u.Fraction) }}))
+			buckets.WithHooks(buckets.Hooks{BudgetUsed: func(_ context.Context, u buckets.BudgetUsed) {
+				told = append(told, u.Fraction)
+			}}))
 		for range 2 {
 			told = nil
 			for range 20 {
@@ -155,5 +132,137 @@ func TestEachMarkOfTheBudgetIsToldOnceEachTimeThatItIsPassed(t *testing.T) {
 			assert.Equal(t, []float64{0.5, 0.75, 0.9}, told)
 			wait(2 * time.Minute)
 		}
+	})
+}
+
+// spend sends requests that are answered with a 403 until the budget refuses one, and returns how many were sent.
+func spend(
+	t *testing.T, m *buckets.RESTBucketManager, request func(i int) buckets.Request,
+) (sent int, refused *ratelimits.BudgetError) {
+	t.Helper()
+	for ; sent < 1000; sent++ {
+		r := request(sent)
+		lease, err := m.AcquireRequest(t.Context(), &r)
+		if err != nil {
+			require.ErrorAs(t, err, &refused)
+			return sent, refused
+		}
+		lease.Update(plain(403))
+	}
+	return sent, nil
+}
+
+// calledBack returns a function that makes requests of an interaction callback with the given authorization. Such
+// requests do not wait for each other.
+func calledBack(authorization string) func(int) buckets.Request {
+	return func(int) buckets.Request { return buckets.Request{Route: callback(1), Authorization: authorization} }
+}
+
+func serve(t *testing.T, m *buckets.RESTBucketManager, authorization string) {
+	t.Helper()
+	r := calledBack(authorization)(0)
+	lease, err := m.AcquireRequest(t.Context(), &r)
+	require.NoError(t, err, "%s is not served", authorization)
+	lease.Update(plain(200))
+}
+
+func TestACredentialLeavesAsMuchOfTheBudgetToOthersAsItUses(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
+		serve(t, m, "Bot good")
+		serve(t, m, "Bot bad")
+		serve(t, m, "Bot bad")
+		sent, refused := spend(t, m, calledBack("Bot bad"))
+		assert.Equal(t, 50, sent)
+		assert.Equal(t, 50, refused.Used)
+		assert.Equal(t, 50, refused.Limit)
+		assert.Positive(t, refused.RetryAfter)
+		sent, _ = spend(t, m, calledBack("")) // requests without a credential share one account
+		assert.Equal(t, 25, sent)
+		sent, _ = spend(t, m, calledBack("Bot worse"))
+		assert.Equal(t, 13, sent, "half of 25")
+		serve(t, m, "Bot good")
+		wait(refused.RetryAfter + time.Second)
+		serve(t, m, "Bot bad")
+	})
+}
+
+func TestACredentialHasTheWholeBudgetWhileNoOtherIsServed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
+		serve(t, m, "Bot bad")
+		serve(t, m, "Bot good")
+		wait(10 * time.Minute)
+		sent, refused := spend(t, m, calledBack("Bot bad"))
+		assert.Equal(t, 100, sent)
+		assert.Equal(t, 100, refused.Limit)
+	})
+}
+
+func TestRequestsInFlightCountForTheShareOfTheirCredential(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
+		serve(t, m, "Bot good")
+		var leases []buckets.Lease
+		for range 100 {
+			r := calledBack("")(0)
+			lease, err := m.AcquireRequest(t.Context(), &r)
+			if err != nil {
+				break
+			}
+			leases = append(leases, lease)
+		}
+		assert.Len(t, leases, 50)
+		leases[0].Return()
+		leases[1].Update(plain(200))
+		serve(t, m, "")
+		serve(t, m, "Bot good")
+		for _, lease := range leases[2:] {
+			lease.Release()
+		}
+		sent, _ := spend(t, m, calledBack(""))
+		assert.Equal(t, 50, sent)
+	})
+}
+
+// Callers that invent credentials must not get a share of the budget for each: all credentials that are not proven have
+// one share together.
+func TestUnprovenCredentialsHaveOneShareTogether(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
+		sent, _ := spend(t, m, func(i int) buckets.Request {
+			r := calledBack("Bot " + strconv.Itoa(i))(0)
+			if i%2 == 0 {
+				r.Authorization = ""
+			}
+			r.Unproven = true
+			return r
+		})
+		assert.Equal(t, 50, sent, "half is left for proven credentials, though none has been served yet")
+		serve(t, m, "Bot good")
+		serve(t, m, "")
+	})
+}
+
+func TestTheBudgetCanBeLifted(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(100, 10*time.Minute, 0))
+		m.LiftBudget() // nothing has been used yet
+		for range 2 {
+			serve(t, m, "Bot good")
+			spend(t, m, calledBack("Bot bad"))
+			spend(t, m, calledBack(""))
+			spend(t, m, func(i int) buckets.Request {
+				return buckets.Request{Route: callback(1), Unproven: true}
+			})
+			m.LiftBudget()
+			assert.Zero(t, m.Stats().Invalid)
+		}
+		sent, _ := spend(t, m, calledBack("Bot bad"))
+		assert.Equal(t, 50, sent)
+		sent, _ = spend(t, m, func(i int) buckets.Request {
+			return buckets.Request{Route: callback(1), Unproven: true}
+		})
+		assert.Equal(t, 25, sent)
 	})
 }

@@ -17,14 +17,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// BenchmarkBesideLongWork prints how long Acquire and Lease.Return take on a known bucket with room while something
-// else goes on at a server with 1,000,000 buckets and 100,000 requests that wait for one of them, later 100,000 more
-// for as many others. With the tag locktimes it also prints how long the server's lock was held, in processor time
-// (Linux).
+// BenchmarkBesideLongWork measures TryAcquire and Lease.Return on a known bucket with room while the manager does long
+// work. The server has 1,000,000 buckets; 100,000 requests wait for one of them, and later 100,000 more wait for a
+// bucket each. With the tag locktimes it also prints how long the server's lock was held, in processor time (Linux).
 //
 //	RATELIGHT_BUSY=1 go test -tags locktimes ./buckets -run '^$' -bench BesideLongWork -benchtime 1x
 //
-// Wanted: p99.9-us <= 1000, worst-us <= 10000. Where others use the machine, too, compare only runs of the same minute.
+// Wanted: p99.9-us <= 1000, worst-us <= 10000. On a machine with other load, compare only runs of the same minute.
 func BenchmarkBesideLongWork(b *testing.B) {
 	if os.Getenv("RATELIGHT_BUSY") != "1" {
 		b.Skip("takes some GiB; RATELIGHT_BUSY=1 runs it")
@@ -32,9 +31,12 @@ func BenchmarkBesideLongWork(b *testing.B) {
 	s := newBusyServer(b)
 	m := s.manager
 	refused := ratelimits.Response{
-		Status: 429, Class: ratelimits.ClassUser, HasRetryAfter: true, RetryAfter: time.Hour, Limited: true, Bucket: "messages", Limit: 41,
+		Status: 429, Class: ratelimits.ClassUser, HasRetryAfter: true, RetryAfter: time.Hour,
+		Limited: true, Bucket: "messages", Limit: 41,
 	}
-	global := ratelimits.Response{Status: 429, Class: ratelimits.ClassGlobal, HasRetryAfter: true, RetryAfter: time.Hour}
+	global := ratelimits.Response{
+		Status: 429, Class: ratelimits.ClassGlobal, HasRetryAfter: true, RetryAfter: time.Hour,
+	}
 
 	s.beside("nothing", func() { time.Sleep(300 * time.Millisecond) })
 	s.beside("Status", func() {
@@ -59,7 +61,7 @@ func BenchmarkBesideLongWork(b *testing.B) {
 	s.beside("WaitingRequests", func() {
 		n := 0
 		for range m.WaitingRequests() {
-			if n++; n == 150_000 { // those of the crowded bucket are sorted
+			if n++; n == 150_000 { // enough to reach the crowded bucket, whose requests must be sorted
 				break
 			}
 		}
@@ -76,14 +78,14 @@ func BenchmarkBesideLongWork(b *testing.B) {
 	s.beside("Close", func() { _ = m.Close() })
 }
 
-// busyServer is a manager whose server has very much to keep.
+// busyServer is a manager with very many buckets and waiting requests.
 type busyServer struct {
 	*testing.B
 	manager *RESTBucketManager
 	clock   *clockwork.FakeClock
-	roomy   []Lease // of the bot, in a bucket with room
-	crowded []Lease // the same, in the bucket for which very many wait
-	probe   []Lease // the same, of a route whose bucket is not known
+	roomy   []Lease // busyBot's leases in a bucket with room
+	crowded []Lease // busyBot's leases in the bucket for which 100,000 requests wait
+	probe   []Lease // busyBot's lease on a route whose bucket is not known
 	times   []time.Duration
 }
 
@@ -94,7 +96,8 @@ const (
 
 func newBusyServer(b *testing.B) *busyServer {
 	s := &busyServer{B: b, clock: clockwork.NewFakeClock()}
-	s.manager = NewRESTBucketManager(WithClock(s.clock), WithPollPeriod(24*time.Hour), WithMaxRateLimit(longestWait), WithGlobalLimit(0),
+	s.manager = NewRESTBucketManager(WithClock(s.clock), WithPollPeriod(24*time.Hour), WithMaxRateLimit(longestWait),
+		WithGlobalLimit(0),
 		WithInvalidBudget(0, 0, 0))
 	require.NoError(b, s.manager.Start())
 	for i := range 1_000_000 {
@@ -121,11 +124,12 @@ func (s *busyServer) acquire(credential string, route routes.CompiledRoute) Leas
 	return lease
 }
 
-// wait lets n requests wait.
+// wait starts n requests and requires that all of them wait.
 func (s *busyServer) wait(n int, route func(i int) routes.CompiledRoute) {
 	before := s.manager.Stats().Waiting
 	for i := range n {
-		AcquireFunc(context.Background(), s.manager, &Request{Route: route(i), Authorization: busyBot}, func(lease Lease, err error) {
+		request := &Request{Route: route(i), Authorization: busyBot}
+		AcquireFunc(context.Background(), s.manager, request, func(lease Lease, err error) {
 			if err == nil {
 				lease.Return()
 			}
@@ -134,7 +138,7 @@ func (s *busyServer) wait(n int, route func(i int) routes.CompiledRoute) {
 	require.Equal(s, before+n, s.manager.Stats().Waiting)
 }
 
-// end ends the first n of some leases, which are not used again.
+// end ends n of the leases that have not ended yet, with the response r.
 func (s *busyServer) end(leases []Lease, n int, r ratelimits.Response) {
 	for i := range leases {
 		if n > 0 && leases[i] != (Lease{}) {
@@ -146,7 +150,7 @@ func (s *busyServer) end(leases []Lease, n int, r ratelimits.Response) {
 	require.Zero(s, n)
 }
 
-// beside prints how long requests took while something was done.
+// beside runs act in a goroutine and reports how long requests took meanwhile.
 func (s *busyServer) beside(name string, act func()) {
 	runtime.GC()
 	measured, measures := any(&s.manager.discord.mu).(interface {
@@ -204,5 +208,7 @@ func channel(route routes.Route, id int) routes.CompiledRoute {
 }
 
 func endWith(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
-	return ratelimits.Response{Status: 200, Limited: true, Bucket: hash, Limit: limit, Remaining: remaining, ResetAfter: after}
+	return ratelimits.Response{
+		Status: 200, Limited: true, Bucket: hash, Limit: limit, Remaining: remaining, ResetAfter: after,
+	}
 }

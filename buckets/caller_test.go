@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"context"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,13 +19,48 @@ import (
 
 const bot = "Bot one"
 
-// started returns a running manager that the test closes. The global limit is off unless an option sets it.
+// started returns a running manager, which closes when the test is over. The global limit is off unless an option sets
+// it.
 func started(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
 	m := buckets.NewRESTBucketManager(append([]buckets.Option{buckets.WithGlobalLimit(0)}, options...)...)
 	require.NoError(t, m.Start())
-	t.Cleanup(func() { assert.NoError(t, m.Close()) })
+	t.Cleanup(func() {
+		everybodyLeaves(t, m)
+		assert.NoError(t, m.Close())
+	})
 	return m
+}
+
+// callersOf holds the callers of all managers that a test has started.
+var callersOf = struct {
+	sync.Mutex
+	all map[*buckets.RESTBucketManager][]*caller
+}{all: make(map[*buckets.RESTBucketManager][]*caller)}
+
+// everybodyLeaves ends a test: it cancels waiting callers and returns leases. Then no request may wait or be in flight;
+// this is not checked while requests of AcquireFunc still wait.
+func everybodyLeaves(t *testing.T, m *buckets.RESTBucketManager) {
+	t.Helper()
+	callersOf.Lock()
+	all := callersOf.all[m]
+	delete(callersOf.all, m)
+	callersOf.Unlock()
+	for _, c := range all {
+		c.cancel()
+	}
+	if len(all) > 0 {
+		synctest.Wait()
+	}
+	for _, c := range all {
+		if c.done() {
+			c.lease.Return()
+		}
+	}
+	if !buckets.AsyncUnderway(m) {
+		drained(t, m)
+		buckets.CheckIdle(t, m)
+	}
 }
 
 func compile(route routes.Route, parameters ...string) routes.CompiledRoute {
@@ -35,7 +71,8 @@ func compile(route routes.Route, parameters ...string) routes.CompiledRoute {
 	return compiled
 }
 
-// message is POST message in a channel, list is GET messages there: two routes with one major parameter.
+// message is the route POST /channels/{channel_id}/messages, and list (below) is the route GET of the same path. Both
+// have the channel as their major parameter.
 func message(channel int) routes.CompiledRoute {
 	return compile(routes.CreateMessage, strconv.Itoa(channel))
 }
@@ -44,10 +81,11 @@ func list(channel int) routes.CompiledRoute {
 	return compile(routes.ListMessages, strconv.Itoa(channel))
 }
 
-// interactionToken begins as Discord's do.
+// interactionToken returns a token that begins as Discord's interaction tokens do.
 func interactionToken(n int) string { return "aW50ZXJhY3Rpb246" + strconv.Itoa(n) }
 
-// callback is the one-shot answer to an interaction, followUp a later one: both are exempt from the global limit.
+// callback is the route of the first response to an interaction, and followUp (below) that of a later message. Both are
+// exempt from the global limit.
 func callback(n int) routes.CompiledRoute {
 	return compile(routes.CreateInteractionResponse, strconv.Itoa(n), interactionToken(n))
 }
@@ -56,7 +94,8 @@ func followUp(n int) routes.CompiledRoute {
 	return compile(routes.ExecuteWebhook, "77", interactionToken(n))
 }
 
-// limited is an ordinary response with limit headers, plain one without, refused a 429 that names its wait.
+// limited is a 200 with limit headers, plain (below) a response without them, and refused (below) a 429 with a
+// Retry-After.
 func limited(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
 	return ratelimits.Response{
 		Status: 200, Limited: true, Bucket: hash, Limit: limit, Remaining: remaining, ResetAfter: after,
@@ -75,21 +114,22 @@ func inBucket(r ratelimits.Response, hash string, limit, remaining int, after ti
 	return r
 }
 
-// caller is one call of AcquireRequest and what became of it.
+// caller is one call of AcquireRequest and its result.
 type caller struct {
 	request  buckets.Request
 	context  context.Context
 	cancel   context.CancelFunc
 	answered atomic.Bool
 
-	// To be read when done.
+	// Read these only when done returns true.
 	lease buckets.Lease
 	err   error
-	at    time.Time // when the answer came
-	ended bool      // for tests that look at many of them again and again
+	at    time.Time // when AcquireRequest returned
+	ended bool      // the lease has ended; for tests that poll many callers
 }
 
-// call acquires in a goroutine, and returns when the bubble is quiet, so that callers arrive in the order of the calls.
+// call calls AcquireRequest in a goroutine and returns when all goroutines of the bubble are blocked. So requests
+// arrive in the order of the calls.
 func call(ctx context.Context, m *buckets.RESTBucketManager, request buckets.Request) *caller {
 	c := &caller{request: request}
 	c.context, c.cancel = context.WithCancel(ctx)
@@ -97,12 +137,12 @@ func call(ctx context.Context, m *buckets.RESTBucketManager, request buckets.Req
 	return c
 }
 
-// ask is call with nothing out of the ordinary.
+// ask is call with a request of bot to the given route.
 func ask(m *buckets.RESTBucketManager, route routes.CompiledRoute) *caller {
 	return call(context.Background(), m, buckets.Request{Route: route, Authorization: bot})
 }
 
-// asks calls n times.
+// asks calls ask n times.
 func asks(m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) []*caller {
 	all := make([]*caller, n)
 	for i := range all {
@@ -111,8 +151,11 @@ func asks(m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) []*ca
 	return all
 }
 
-// again acquires once more with the same Request, as one does after a 429.
+// again calls AcquireRequest again with the same Request, as callers do after a 429.
 func (c *caller) again(m *buckets.RESTBucketManager) {
+	callersOf.Lock()
+	callersOf.all[m] = append(callersOf.all[m], c)
+	callersOf.Unlock()
 	c.answered.Store(false)
 	go func() {
 		c.lease, c.err = m.AcquireRequest(c.context, &c.request)
@@ -126,7 +169,7 @@ func (c *caller) done() bool { return c.answered.Load() }
 
 func (c *caller) granted() bool { return c.done() && c.err == nil }
 
-// failed returns the error, nil while there is none.
+// failed returns the error of AcquireRequest, or nil if it has not returned or has succeeded.
 func (c *caller) failed() error {
 	if c.done() {
 		return c.err
@@ -134,13 +177,27 @@ func (c *caller) failed() error {
 	return nil
 }
 
-// update ends the lease with a response and lets everybody see what follows.
+// update ends the lease with a response and returns when all goroutines of the bubble are blocked.
 func (c *caller) update(r ratelimits.Response) {
 	c.lease.Update(r)
 	synctest.Wait()
 }
 
-// granted returns how many callers have been granted, and requires that it is the first ones.
+// updateAll ends the leases of all callers with the same response.
+func updateAll(all []*caller, r ratelimits.Response) {
+	for _, c := range all {
+		c.update(r)
+	}
+}
+
+// answer requires that a caller was granted, and ends its lease with a response.
+func answer(t *testing.T, c *caller, r ratelimits.Response) {
+	t.Helper()
+	require.True(t, c.granted(), "done: %v, error: %v", c.done(), c.failed())
+	c.update(r)
+}
+
+// granted returns how many callers have been granted, and requires that they are the first ones of all.
 func granted(t *testing.T, all []*caller) int {
 	t.Helper()
 	n := 0
@@ -153,16 +210,14 @@ func granted(t *testing.T, all []*caller) int {
 	return n
 }
 
-// discover makes a bucket known: it sends one request, which is answered so.
+// discover makes a bucket known: it sends one request, which is answered with r.
 func discover(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()
-	c := ask(m, route)
-	require.True(t, c.granted())
-	c.update(r)
+	answer(t, ask(m, route), r)
 }
 
-// discoverPunctual is discover for a bucket without a request left that has opened once when it said. So all that it
-// allows leave at its next opening, and not one first.
+// discoverPunctual discovers a bucket with no request left and shows that the bucket opens on time: it sends another
+// request after the reset. So all requests that the limit allows leave at the next opening, not one alone first.
 func discoverPunctual(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()
 	require.Zero(t, r.Remaining)
@@ -171,15 +226,15 @@ func discoverPunctual(t *testing.T, m *buckets.RESTBucketManager, route routes.C
 	discover(t, m, route, r)
 }
 
-// firstOpens answers the first of all callers who wait for the first opening of a bucket, which goes alone, and so
-// shows that the bucket opens when it said.
+// firstOpens answers the first of callers that wait for a bucket's first opening. That request must leave alone; its
+// response shows that the bucket opens on time.
 func firstOpens(t *testing.T, all []*caller, r ratelimits.Response) {
 	t.Helper()
-	require.Equal(t, 1, granted(t, all), "one goes first at the first opening")
+	require.Equal(t, 1, granted(t, all), "one request leaves alone at the first opening")
 	all[0].update(r)
 }
 
-// drained requires that nobody waits and nothing is in flight any more.
+// drained asserts that no request waits or is in flight.
 func drained(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	s := m.Stats()
@@ -191,7 +246,7 @@ func drained(t *testing.T, m *buckets.RESTBucketManager) {
 	}
 }
 
-// snapshot returns the only bucket of that hash.
+// snapshot returns the only bucket that has this hash.
 func snapshot(t *testing.T, m *buckets.RESTBucketManager, hash string) buckets.LimitSnapshot {
 	t.Helper()
 	var found []buckets.LimitSnapshot
@@ -210,8 +265,21 @@ func wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// bubble runs a test under virtual time.
+// bubble runs a part of a test under virtual time.
 func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, test)
+}
+
+// inBubble runs a test under virtual time, in parallel with others.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// subtest runs one case of a test as a subtest in a bubble of its own.
+func subtest(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, test) })
 }

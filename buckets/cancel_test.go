@@ -2,8 +2,6 @@ package buckets_test
 
 import (
 	"context"
-	"strconv"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// leavers are who of five waiters gives up.
+// leavers lists which of five waiting callers (0 to 4) give up.
 var leavers = map[string][]int{
 	"the first": {0}, "one in the middle": {2}, "the last": {4}, "all but the last": {0, 1, 2, 3}, "all": {0, 1, 2, 3, 4},
 }
@@ -39,7 +37,8 @@ func TestWaiterThatLeavesBeforeTheGateOpens(t *testing.T) {
 	}
 }
 
-// At one and the same moment a waiter is either granted or gone, and nobody else notices.
+// Waiters are cancelled at the moment in which the gate opens. Each of them is either granted or cancelled, and the
+// other waiters must not be affected.
 func TestWaiterThatLeavesWhileTheGateOpens(t *testing.T) {
 	t.Parallel()
 	for name, leaving := range leavers {
@@ -51,7 +50,7 @@ func TestWaiterThatLeavesWhileTheGateOpens(t *testing.T) {
 						open()
 						close(opened)
 					}()
-					// Timed gates open after a whole number of half seconds, give or take milliseconds.
+					// Timed gates open within milliseconds of a multiple of 500 ms.
 					for range 8 {
 						go cancel()
 						time.Sleep(500 * time.Millisecond)
@@ -72,14 +71,14 @@ func TestWaiterThatLeavesAfterTheGateOpenedKeepsItsLease(t *testing.T) {
 					open()
 					cancel()
 				})
-				assert.Less(t, int(m.Stats().Cancelled), 5, "the first one had been granted")
+				assert.Less(t, int(m.Stats().Cancelled), 5, "the first caller had been granted before")
 			})
 		})
 	}
 }
 
-// leave lets five wait at a gate, does what it is told with those who are to leave, and requires that the others are
-// granted, in order, and that nothing is left over.
+// leave lets five callers wait at a gate and calls how, with a function that cancels the callers that leaving lists. It
+// requires that the other callers are granted in order and that no request is left, and returns all five callers.
 func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, how func(cancel func())) []*caller {
 	t.Helper()
 	var waiting, staying []*caller
@@ -117,35 +116,15 @@ func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, ho
 	drained(t, m)
 	after := g.call(m)
 	wait(time.Minute)
-	require.True(t, after.granted(), "a later request goes as if nothing had been")
+	require.True(t, after.granted(), "a later request is granted as if no caller had left")
 	g.end(after)
 	return waiting
 }
 
-func TestDeadlineOfAWaiterEndsItsWait(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		probe := ask(m, message(1)) // nobody can predict when it will be answered
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		short := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
-		patient := ask(m, message(1))
-		wait(2 * time.Second)
-		require.ErrorIs(t, short.failed(), context.DeadlineExceeded)
-		assert.Equal(t, time.Second, short.at.Sub(start))
-		probe.update(roomy)
-		assert.True(t, patient.granted())
-		patient.update(roomy)
-		drained(t, m)
-	})
-}
-
-// A head that is refused when a hold makes its wait too long must not take the one behind it along.
+// A hold makes the wait of a queue's first request too long, so that request fails. The second request must still be
+// granted.
 func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, message(1))
 		request := buckets.Request{Route: message(1), Authorization: bot}
@@ -157,38 +136,11 @@ func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
 		assert.False(t, second.done())
 		wait(11 * time.Second)
 		assert.True(t, second.granted())
-		second.update(roomy)
-		drained(t, m)
 	})
 }
 
-// A cancelled request that was granted at the same moment gives its permission back: to the window, and to the gates.
-func TestGrantThatNobodyTakesIsGivenBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(2))
-		for range 50 {
-			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
-			last := ask(m, message(1))
-			waiting := ask(m, message(1))
-			require.False(t, waiting.granted())
-			go waiting.cancel()
-			go last.lease.Return()
-			synctest.Wait()
-			require.True(t, waiting.done())
-			waiting.lease.Return()
-			assert.Equal(t, 1, snapshot(t, m, "messages").Remaining)
-			next := ask(m, message(1))
-			require.True(t, next.granted(), "the slot of the global limit is free, too")
-			next.lease.Return()
-			wait(time.Minute)
-		}
-		drained(t, m)
-	})
-}
-
-// endsAsGranted is the context of a request that is granted in the same moment in which the context ends: when it
-// begins to wait.
+// endsAsGranted is a context that ends when its request is granted: end does both, as soon as the request begins to
+// wait and Acquire calls Done.
 type endsAsGranted struct {
 	context.Context
 	end func()
@@ -199,10 +151,10 @@ func (c *endsAsGranted) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// Which of the two its caller hears is left to chance.
+// A request is granted at the moment in which its context ends. Acquire returns either result, by chance; if it returns
+// the context's error, the bucket must get the permit back.
 func TestGrantAtTheEndOfTheContextIsGivenBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(2*time.Hour))
 		discover(t, m, message(1), limited("messages", 2, 1, time.Hour))
 		cancelled := 0
@@ -220,73 +172,5 @@ func TestGrantAtTheEndOfTheContextIsGivenBack(t *testing.T) {
 		}
 		assert.NotZero(t, cancelled)
 		assert.Zero(t, m.Stats().Lost)
-		drained(t, m)
-	})
-}
-
-// What only the head waited for must not hold up the others once it is gone.
-func TestWaiterThatLeavesLetsTheOthersMoveUp(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), roomy)
-		ordered := buckets.ContextWithOrdered(background)
-		request := buckets.Request{Route: message(1), Authorization: bot}
-		before, head := call(ordered, m, request), call(ordered, m, request)
-		behind := asks(m, message(1), 3)
-		require.True(t, before.granted())
-		require.Zero(t, granted(t, append([]*caller{head}, behind...)))
-		head.cancel()
-		synctest.Wait()
-		assert.Equal(t, 3, granted(t, behind))
-		for _, c := range append(behind, before) {
-			c.update(roomy)
-		}
-		drained(t, m)
-	})
-}
-
-func TestSlotForAWaiterThatLeftGoesToTheNextInLine(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		for channel := 1; channel <= 2; channel++ {
-			discover(t, m, message(channel), roomy)
-			wait(time.Second)
-		}
-		ask(m, message(1)).update(roomy)
-		first, second := ask(m, message(1)), ask(m, message(2))
-		first.cancel()
-		wait(time.Second)
-		assert.True(t, second.granted(), "the bucket whose turn it is has no use for the slot")
-		second.update(roomy)
-		drained(t, m)
-	})
-}
-
-// They leave the queue in which they are, not the one in which they were a moment ago.
-func TestWhoGivesUpWhileTheRouteMovesIsAnsweredAtOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
-		const waiting = 500
-		for channel := range 40 {
-			credential := strconv.Itoa(channel)
-			probe, err := m.Acquire(background, message(1), credential)
-			require.NoError(t, err)
-			ctx, cancel := context.WithCancel(background)
-			var told atomic.Int32
-			for range waiting {
-				buckets.AcquireFunc(ctx, m, &buckets.Request{Route: message(1), Authorization: credential}, func(lease buckets.Lease, _ error) {
-					lease.Release()
-					told.Add(1)
-				})
-			}
-			go probe.Update(limited("messages", 1, 0, time.Minute))
-			cancel()
-			synctest.Wait()
-			require.EqualValues(t, waiting, told.Load())
-		}
-		drained(t, m)
 	})
 }

@@ -9,21 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ratelight/ratelight/buckets/shared"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/routes"
 )
 
-// asked is a request as a test writes it: method and path, and what else it has.
+// asked describes a request in these tests.
 type asked struct {
 	path          string // "POST /channels/1/messages"
 	authorization string
 	server        string
 	group         string
-	inContext     string // group of the context
+	inContext     string // the group that the context names
 	fields        []string
 }
 
@@ -39,7 +38,7 @@ func (a asked) request(t *testing.T) *Request {
 	return r
 }
 
-// keysOf returns the windows of a request.
+// keysOf returns the keys of all windows of declared limits that apply to a request.
 func keysOf(t *testing.T, m *RESTBucketManager, a asked) ([]limitKey, error) {
 	t.Helper()
 	ctx := context.Background()
@@ -71,7 +70,8 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 		yes, no []asked
 	}{
 		{"everything", ForAll(), nil,
-			[]asked{{path: "GET /gateway"}, {path: "POST /nothing/known/1"}, {path: "POST /interactions/1/" + interaction + "/callback"}}, nil},
+			[]asked{{path: "GET /gateway"}, {path: "POST /nothing/known/1"},
+				{path: "POST /interactions/1/" + interaction + "/callback"}}, nil},
 		{"a route", ForRoute(routes.CreateMessage), nil,
 			[]asked{{path: "POST /channels/1/messages"}, {path: "POST /api/v10/channels/2/messages/", authorization: "Bot a"}},
 			[]asked{{path: "GET /channels/1/messages"}, {path: "POST /channels/1/messages/2/crosspost"}}},
@@ -81,8 +81,8 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 			[]asked{{path: aged(-time.Hour)}, {path: aged(15 * 24 * time.Hour)}}},
 		{"a webhook's route", ForRoute(routes.ExecuteWebhook), nil, []asked{{path: "POST /webhooks/1/token"}},
 			[]asked{{path: "POST /webhooks/1/" + interaction}}},
-		{"a route that the catalogue lacks", ForRoute(newRoute(t, "POST", "/guilds/{guild_id}/mfa")), nil, []asked{{path: "POST /guilds/1/mfa"}},
-			[]asked{{path: "POST /guilds/1/roles"}}},
+		{"a route that the catalogue lacks", ForRoute(newRoute(t, "POST", "/guilds/{guild_id}/mfa")), nil,
+			[]asked{{path: "POST /guilds/1/mfa"}}, []asked{{path: "POST /guilds/1/roles"}}},
 		{"a template", ForPattern("POST", "/channels/{channel_id}/messages"), nil, []asked{{path: "POST /channels/1/messages"}},
 			[]asked{{path: "GET /channels/1/messages"}, {path: "POST /channels/1/messages/bulk-delete"}}},
 		{"a template in other words", ForPattern("post", "/channels/{c}/messages"), nil, []asked{{path: "POST /channels/1/messages"}},
@@ -91,7 +91,8 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 			[]asked{{path: aged(-time.Hour)}, {path: aged(time.Hour)}, {path: aged(15 * 24 * time.Hour)}},
 			[]asked{{path: "DELETE /channels/1/messages/pins/2"}}},
 		{"a template of webhooks", ForPattern("POST", "/webhooks/{id}/{token}"), nil,
-			[]asked{{path: "POST /webhooks/1/token"}, {path: "POST /webhooks/1/" + interaction}}, []asked{{path: "POST /webhooks/1/token/slack"}}},
+			[]asked{{path: "POST /webhooks/1/token"}, {path: "POST /webhooks/1/" + interaction}},
+			[]asked{{path: "POST /webhooks/1/token/slack"}}},
 		{"any method", ForPattern("*", "/channels/{id}"), nil,
 			[]asked{{path: "GET /channels/1"}, {path: "PATCH /channels/1"}, {path: "HEAD /channels/1"}},
 			[]asked{{path: "GET /channels/1/messages"}, {path: "GET /guilds/1"}}},
@@ -106,7 +107,8 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 			[]asked{{path: "POST /lobbies"}}},
 		{"groups", ForAll(), []LimitOption{PerGroup()}, []asked{{path: "GET /gateway", group: "a"}, {path: "GET /gateway", inContext: "a"}},
 			[]asked{{path: "GET /gateway"}}},
-		{"keys", ForAll(), []LimitOption{PerKey((*Request).key)}, []asked{{path: "GET /gateway", server: "a"}}, []asked{{path: "GET /gateway"}}},
+		{"keys", ForAll(), []LimitOption{PerKey((*Request).key)},
+			[]asked{{path: "GET /gateway", server: "a"}}, []asked{{path: "GET /gateway"}}},
 		{"no options", ForAll(), []LimitOption{nil}, []asked{{path: "GET /gateway"}}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -128,7 +130,7 @@ func TestADeclaredLimitAppliesToWhatItMatches(t *testing.T) {
 	}
 }
 
-// key is a function of PerKey's kind.
+// key is a function for PerKey.
 func (r *Request) key() string { return r.Server }
 
 func newRoute(t *testing.T, method, template string) routes.Route {
@@ -138,8 +140,8 @@ func newRoute(t *testing.T, method, template string) routes.Route {
 	return route
 }
 
-// idOfAge is the id of a message that was sent that long ago. No test may depend on seconds of it, as other tests run
-// meanwhile.
+// idOfAge is the id of a message that was sent that long ago. Other tests run at the same time, so no test may depend
+// on a few seconds of the age.
 func idOfAge(age time.Duration) string {
 	return strconv.FormatInt((time.Now().Add(-age).UnixMilli()-1420070400000)<<22, 10)
 }
@@ -160,7 +162,7 @@ func TestDeclaredLimitsHaveWindowsOfTheirOwn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options []LimitOption
-		apart   []string // which of them have another window
+		apart   []string // keys of other whose requests have another window than base
 	}{
 		{"credentials", nil, []string{"credential", "server"}},
 		{"servers", []LimitOption{AcrossCredentials()}, []string{"server"}},
@@ -236,13 +238,13 @@ func TestAPanicOfPerKeyIsAnErrorOfThatRequest(t *testing.T) {
 	lease, err := m.AcquireRequest(ContextWithGroup(t.Context(), "g"), r)
 	assert.NoError(t, err)
 	lease.Release()
-	for _, path := range []string{"GET /gateway", "GET /gateway/bot"} { // the second was never seen
+	for _, path := range []string{"GET /gateway", "GET /gateway/bot"} { // the manager has never seen the second route
 		_, _, err = m.Predict(asked{path: path}.request(t))
 		assert.ErrorContains(t, err, "panicked: no group")
 	}
 }
 
-// What a function of PerKey does to its Request is lost.
+// A PerKey function gets a copy of the Request: what it changes must not reach the caller's Request.
 func TestPerKeyGetsACopy(t *testing.T) {
 	t.Parallel()
 	m := declaring(t, WithLimit(ForAll(), 5, time.Second, PerKey(func(r *Request) string {
@@ -265,9 +267,113 @@ func TestRulesAndTheirKeysShowNoSecret(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, keys, 1)
 	rule := keys[0].rule
-	text := fmt.Sprintf("%v %+[1]v %#[1]v %v %+[2]v %#[2]v %v %+[3]v %#[3]v %+[4]v %#[4]v", keys[0], rule, *rule, keys[0].sharedKey("credential"))
+	text := fmt.Sprintf("%v %+[1]v %#[1]v %v %+[2]v %#[2]v %v %+[3]v %#[3]v %+[4]v %#[4]v",
+		keys[0], rule, *rule, keys[0].sharedKey("credential"))
 	assert.NotContains(t, text, secret)
 	assert.Contains(t, text, "per major parameter per group per key")
 }
 
 func (r *Request) secret() string { return r.Authorization + r.Group }
+
+func TestKnownLimitsApplyToWhatTheySay(t *testing.T) {
+	t.Parallel()
+	const interaction = "aW50ZXJhY3Rpb246MQ"
+	edit := func(channel int, age time.Duration) string {
+		return fmt.Sprintf("PATCH /channels/%d/messages/%s", channel, idOfAge(age))
+	}
+	for name, c := range map[KnownLimit]struct {
+		limit  int
+		period time.Duration
+		same   []asked // requests that share one window
+		apart  []asked // requests that have other windows
+		no     []asked // requests to which the limit does not apply
+	}{
+		ChannelNameAndTopic: {2, 10 * time.Minute,
+			[]asked{{path: "PATCH /channels/1", fields: []string{"topic"}}, {path: "PATCH /channels/1", fields: []string{"nsfw", "name"}}},
+			[]asked{{path: "PATCH /channels/2", fields: []string{"name"}},
+				{path: "PATCH /channels/1", fields: []string{"name"}, authorization: "Bot a"}},
+			[]asked{{path: "PATCH /channels/1", fields: []string{"nsfw"}}, {path: "PATCH /channels/1"},
+				{path: "POST /guilds/1/channels", fields: []string{"name"}},
+				{path: "PATCH /channels/1", fields: []string{"name"}, server: "x"}}},
+		Reactions: {1, 250 * time.Millisecond,
+			[]asked{{path: "PUT /channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+				{path: "DELETE /channels/1/messages/3/reactions/a:1/@me"},
+				{path: "DELETE /channels/1/messages/3/reactions"}, {path: "DELETE /channels/1/messages/3/reactions/a:1"},
+				{path: "DELETE /channels/1/messages/3/reactions/a:1/5"}},
+			[]asked{{path: "PUT /channels/9/messages/2/reactions/a:1/@me"}},
+			[]asked{{path: "GET /channels/1/messages/2/reactions/a:1"}, {path: "POST /channels/1/messages"}}},
+		OldMessageEdits: {3, 6 * time.Second,
+			[]asked{{path: edit(1, 61*time.Minute)}, {path: edit(1, 100*time.Hour)}}, []asked{{path: edit(2, 2*time.Hour)}},
+			[]asked{{path: edit(1, 0)}, {path: edit(1, 50*time.Minute)}, {path: "PATCH /channels/1/messages/@original"}}},
+		OldMessageDeletes: {5, time.Second,
+			[]asked{{path: "DELETE /channels/1/messages/" + idOfAge(15*24*time.Hour)},
+				{path: "DELETE /channels/1/messages/" + idOfAge(99*24*time.Hour)}},
+			[]asked{{path: "DELETE /channels/2/messages/" + idOfAge(15*24*time.Hour)}},
+			[]asked{{path: "DELETE /channels/1/messages/" + idOfAge(0)}, {path: "DELETE /channels/1/messages/" + idOfAge(time.Hour)}}},
+		WebhookMessages: {30, time.Minute,
+			[]asked{{path: "POST /webhooks/1/token"}, {path: "POST /webhooks/1/other", authorization: "Bot a"},
+				{path: "POST /webhooks/1/token/slack"}, {path: "POST /webhooks/1/token/github"}},
+			[]asked{{path: "POST /webhooks/2/token"}},
+			[]asked{{path: "POST /webhooks/1/" + interaction},
+				{path: "PATCH /webhooks/1/token/messages/2"}, {path: "POST /channels/1/messages"}}},
+		WebhookCreates: {50, time.Hour,
+			[]asked{{path: "POST /channels/1/webhooks"}, {path: "POST /channels/1/webhooks", authorization: "Bot a"}},
+			[]asked{{path: "POST /channels/2/webhooks"}},
+			[]asked{{path: "GET /channels/1/webhooks"}, {path: "POST /webhooks/1/token"}}},
+		Prunes: {1, 15 * time.Minute,
+			[]asked{{path: "POST /guilds/1/prune"}, {path: "POST /guilds/1/prune", authorization: "Bot a"}},
+			[]asked{{path: "POST /guilds/2/prune"}}, []asked{{path: "GET /guilds/1/prune"}}},
+		Crossposts: {10, time.Hour,
+			[]asked{{path: "POST /channels/1/messages/2/crosspost"}, {path: "POST /channels/1/messages/3/crosspost"}},
+			[]asked{{path: "POST /channels/2/messages/2/crosspost"}}, []asked{{path: "POST /channels/1/messages"}}},
+		Invites: {250, 10 * time.Minute,
+			[]asked{{path: "GET /invites/a"}, {path: "GET /invites/b", authorization: "Bot a"}}, nil,
+			[]asked{{path: "DELETE /invites/a"}, {path: "GET /guilds/1/invites"}}},
+		CommandCreates: {200, 24 * time.Hour,
+			[]asked{{path: "POST /applications/1/guilds/2/commands"}},
+			[]asked{{path: "POST /applications/1/guilds/3/commands"}, {path: "POST /applications/1/commands"}},
+			[]asked{{path: "PUT /applications/1/commands"}, {path: "PATCH /applications/1/commands/2"}}},
+		Lobbies: {100, 2 * time.Hour,
+			[]asked{{path: "POST /lobbies"}},
+			[]asked{{path: "PUT /lobbies"}, {path: "GET /lobbies/1"}, {path: "POST /lobbies/1/members/bulk"}},
+			[]asked{{path: "PATCH /lobbies/1/channel-linking"}, {path: "GET /gateway"}}},
+		LobbyLinks: {20, 2 * time.Hour,
+			[]asked{{path: "PATCH /lobbies/1/channel-linking"}, {path: "PATCH /lobbies/2/channel-linking"}}, nil,
+			[]asked{{path: "PATCH /lobbies/1"}}},
+	} {
+		t.Run(string(name), func(t *testing.T) {
+			t.Parallel()
+			m := declaring(t, WithKnownLimits(name))
+			only := func(a asked) limitKey {
+				keys, err := keysOf(t, m, a)
+				require.NoError(t, err)
+				require.Len(t, keys, 1, a)
+				return keys[0]
+			}
+			first := only(c.same[0])
+			assert.Equal(t, string(name), first.rule.name)
+			assert.Equal(t, c.limit, first.rule.limit)
+			assert.Equal(t, c.period, first.rule.period)
+			for _, a := range c.same {
+				assert.Equal(t, first, only(a), a)
+			}
+			for _, a := range c.apart {
+				assert.NotEqual(t, first, only(a), a)
+			}
+			for _, a := range append(c.no, asked{path: c.same[0].path, fields: c.same[0].fields, server: "other"}) {
+				keys, err := keysOf(t, m, a)
+				require.NoError(t, err)
+				assert.Empty(t, keys, a)
+			}
+		})
+	}
+}
+
+func TestEveryKnownLimitCanBeUsedTogetherAndNoneIsOnByItself(t *testing.T) {
+	t.Parallel()
+	m := declaring(t, WithKnownLimits(KnownLimits()...))
+	assert.Len(t, m.settings.limits, len(KnownLimits()))
+	assert.Len(t, KnownLimits(), 12)
+	assert.Empty(t, declaring(t, WithKnownLimits()).settings.limits)
+	assert.Empty(t, declaring(t).settings.limits)
+}

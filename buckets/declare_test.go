@@ -23,8 +23,9 @@ func TestALimitThatCannotBeDeclaredSaysWhatIsWrong(t *testing.T) {
 		"limit of 0": {[]buckets.Option{buckets.WithLimit(ok, 0, time.Second)},
 			[]string{"WithLimit(POST /channels/{channel_id}/messages 0 per 1s): a limit of 0: expected 1 to 1000000000"}},
 		"limit below 0": {[]buckets.Option{buckets.WithLimit(ok, -3, time.Second, buckets.PerMajor())},
-			[]string{"WithLimit(POST /channels/{channel_id}/messages -3 per 1s per major parameter): a limit of -3: expected 1 to 1000000000"}},
-		"limit that is none": {[]buckets.Option{buckets.WithLimit(ok, 1_000_000_001, time.Second, buckets.Named("n"))},
+			[]string{"WithLimit(POST /channels/{channel_id}/messages -3 per 1s per major parameter): " +
+				"a limit of -3: expected 1 to 1000000000"}},
+		"limit above the maximum": {[]buckets.Option{buckets.WithLimit(ok, 1_000_000_001, time.Second, buckets.Named("n"))},
 			[]string{"WithLimit(n): a limit of 1000000001: expected 1 to 1000000000"}},
 		"period of 0": {[]buckets.Option{buckets.WithLimit(ok, 1, 0, buckets.Named("n"))},
 			[]string{"WithLimit(n): a period of 0s: expected more than 0 and at most 24h0m0s"}},
@@ -41,15 +42,18 @@ func TestALimitThatCannotBeDeclaredSaysWhatIsWrong(t *testing.T) {
 		"empty route": {[]buckets.Option{buckets.WithLimit(buckets.ForRoute(routes.GetGuild, routes.Route{}), 1, time.Second)},
 			[]string{"WithLimit(ForRoute 1 per 1s): route 2 of 2 in ForRoute is empty: expected one of package routes"}},
 		"two of one name": {[]buckets.Option{buckets.WithLimit(ok, 1, time.Second), buckets.WithLimit(ok, 1, time.Second)},
-			[]string{"WithLimit(POST /channels/{channel_id}/messages 1 per 1s): two limits have this name: give one another name with Named"}},
+			[]string{"WithLimit(POST /channels/{channel_id}/messages 1 per 1s): " +
+				"two limits have this name: give one another name with Named"}},
 		"unknown known limit": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, "names")},
-			[]string{`WithKnownLimits("names"): expected some of channel-name-and-topic, reactions, old-message-edits, old-message-deletes, ` +
-				`webhook-messages, webhook-creates, prunes, crossposts, invites, command-creates, lobbies, lobby-links`}},
+			[]string{`WithKnownLimits("names"): expected some of channel-name-and-topic, reactions, ` +
+				`old-message-edits, old-message-deletes, webhook-messages, webhook-creates, ` +
+				`prunes, crossposts, invites, command-creates, lobbies, lobby-links`}},
 		"a known limit twice": {[]buckets.Option{buckets.WithKnownLimits(buckets.Crossposts, buckets.Crossposts)},
 			[]string{"WithLimit(crossposts): two limits have this name: give one another name with Named"}},
 		"all at once": {[]buckets.Option{buckets.WithLimit(ok, 0, 0, buckets.Named("a")), nil, buckets.WithLimit(ok, 1, 1),
 			buckets.WithLimit(ok, -1, 1, buckets.Named("b"))},
-			[]string{"WithLimit(a): a limit of 0: expected 1 to 1000000000", "WithLimit(a): a period of 0s: expected more than 0 and at most 24h0m0s",
+			[]string{"WithLimit(a): a limit of 0: expected 1 to 1000000000",
+				"WithLimit(a): a period of 0s: expected more than 0 and at most 24h0m0s",
 				"WithLimit(b): a limit of -1: expected 1 to 1000000000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,10 +97,9 @@ func TestAPatternThatMatchesNothingIsAnError(t *testing.T) {
 	}
 }
 
-// Whoever does not look at Start's error learns it from the first request.
+// A caller that ignores Start's error must get the same error from its requests.
 func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager(buckets.WithLimit(buckets.ForAll(), 0, time.Second))
 		for range 2 {
 			_, err := m.Acquire(context.Background(), message(1), bot)
@@ -116,11 +119,9 @@ func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
 func TestContextsHaveAGroup(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	assert.Empty(t, buckets.Group(ctx))
+	assert.Zero(t, buckets.OptionsOf(ctx))
 	ctx = buckets.ContextWithPriority(buckets.ContextWithGroup(ctx, "guild"))
-	assert.Equal(t, "guild", buckets.Group(ctx))
-	assert.True(t, buckets.Priority(ctx))
-	assert.False(t, buckets.Ordered(ctx))
-	assert.True(t, buckets.Ordered(buckets.ContextWithOrdered(ctx)))
-	assert.Empty(t, buckets.Group(buckets.ContextWithGroup(ctx, "")))
+	assert.Equal(t, buckets.ContextOptions{Group: "guild", Priority: true}, buckets.OptionsOf(ctx))
+	assert.True(t, buckets.OptionsOf(buckets.ContextWithOrdered(ctx)).Ordered)
+	assert.Empty(t, buckets.OptionsOf(buckets.ContextWithGroup(ctx, "")).Group)
 }

@@ -4,49 +4,36 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
-// rename is a request that changes a channel's name, edit one that changes something else of it. They are in one
-// bucket.
-func rename(channel string) buckets.Request {
-	r := edit(channel)
-	r.Fields = func() []string { return []string{"name"} }
-	return r
-}
-
-func edit(channel string) buckets.Request {
-	return buckets.Request{Route: compile(routes.UpdateChannel, channel), Authorization: bot, Fields: func() []string { return []string{"nsfw"} }}
-}
-
 func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithKnownLimits(buckets.ChannelNameAndTopic))
 		ample := limited("channel", 100, 90, time.Second)
 		discover(t, m, compile(routes.UpdateChannel, "1"), ample)
 		for range 2 {
-			c := call(context.Background(), m, rename("1"))
-			require.True(t, c.granted())
-			c.update(ample)
+			c := call(context.Background(), m, change("1", "name"))
+			answer(t, c, ample)
 		}
-		third, fourth := call(context.Background(), m, rename("1")), call(context.Background(), m, rename("1"))
+		third, fourth := call(context.Background(), m, change("1", "name")),
+			call(context.Background(), m, change("1", "name"))
 		require.False(t, third.done())
 		assert.Equal(t, buckets.WaitsForDeclared, snapshot(t, m, "channel").WaitsFor)
-		for _, other := range []buckets.Request{edit("1"), rename("2")} {
+		for _, other := range []buckets.Request{change("1", "nsfw"), change("2", "name")} {
 			c := call(context.Background(), m, other)
-			require.True(t, c.granted(), "%v is not subject to it", other)
+			require.True(t, c.granted(), "the limit does not apply to %v", other)
 			c.update(ample)
 		}
 		wait(9 * time.Minute)
@@ -54,17 +41,14 @@ func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
 		wait(time.Minute + time.Second)
 		require.True(t, third.granted())
 		require.True(t, fourth.granted())
-		third.update(ample)
-		fourth.update(ample)
-		drained(t, m)
 	})
 }
 
 func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Minute), buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 20*time.Second,
-			buckets.Named("two"), buckets.PerMajor()))
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Minute),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 20*time.Second,
+				buckets.Named("two"), buckets.PerMajor()))
 		ample := limited("messages", 100, 90, time.Second)
 		for range 2 {
 			discover(t, m, message(1), ample)
@@ -73,8 +57,10 @@ func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 			predicted, because, err := m.Predict(request(message(1)))
 			require.NoError(t, err)
 			assert.Equal(t, buckets.WaitsForDeclared, because)
-			assert.InDelta(t, time.Duration(1+waiting/2)*20*time.Second, predicted, float64(time.Second), "%d wait already", waiting)
-			buckets.AcquireFunc(context.Background(), m, request(message(1)), func(lease buckets.Lease, err error) { lease.Update(ample) })
+			assert.InDelta(t, time.Duration(1+waiting/2)*20*time.Second, predicted, float64(time.Second),
+				"%d requests wait already", waiting)
+			buckets.AcquireFunc(context.Background(), m, request(message(1)),
+				func(lease buckets.Lease, err error) { lease.Update(ample) })
 		}
 		_, err := m.AcquireRequest(context.Background(), request(message(1)))
 		var tooLong *ratelimits.TooLongError
@@ -83,12 +69,11 @@ func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 		assert.Equal(t, 2, tooLong.Limit)
 		assert.Equal(t, 20*time.Second, tooLong.Period)
 		assert.ErrorContains(t, err, `for the declared limit "two" (2 requests per 20s)`)
-		wait(time.Hour)
-		drained(t, m)
 	})
 }
 
-// What a request has of a declared limit it gives back if it was not sent, or was refused; else it counts for a period.
+// A request gives its permit back to the declared limit if it was not sent or was refused; otherwise it counts for a
+// period.
 func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -103,132 +88,24 @@ func TestDeclaredLimitCountsWhatIsSent(t *testing.T) {
 			c.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 99, time.Second))
 		}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithLimit(buckets.ForAll(), 1, time.Minute))
-				discover(t, m, message(1), limited("messages", 100, 99, time.Second))
-				wait(2 * time.Minute)
-				c := ask(m, message(1))
-				require.True(t, c.granted())
-				next := ask(m, message(1))
-				require.False(t, next.done(), "one is in flight")
-				test.end(c)
-				wait(10 * time.Second)
-				assert.Equal(t, !test.counts, next.granted())
-				wait(51 * time.Second)
-				require.True(t, next.granted())
-				next.update(limited("messages", 100, 99, time.Second))
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, buckets.WithLimit(buckets.ForAll(), 1, time.Minute))
+			discover(t, m, message(1), limited("messages", 100, 99, time.Second))
+			wait(2 * time.Minute)
+			c := ask(m, message(1))
+			require.True(t, c.granted())
+			next := ask(m, message(1))
+			require.False(t, next.done(), "the only permit is in flight")
+			test.end(c)
+			wait(10 * time.Second)
+			assert.Equal(t, !test.counts, next.granted())
+			wait(51 * time.Second)
+			require.True(t, next.granted())
 		})
 	}
 }
 
-func TestWhoGivesUpWaitingForADeclaredLimitLetsTheOthersUp(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 1, time.Minute))
-		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
-		all := asks(m, message(1), 3)
-		wait(time.Second)
-		other := ask(m, message(2)) // in another bucket, for the same limit
-		all[0].cancel()
-		for _, c := range []*caller{all[1], other, all[2]} { // buckets take turns
-			require.False(t, c.done())
-			wait(61 * time.Second)
-			require.True(t, c.granted())
-			c.update(limited("messages", 100, 99, time.Second))
-		}
-		drained(t, m)
-	})
-}
-
-// A request to which two limits apply leaves although both are used up all the time by others, who need one of them.
-func TestWhoNeedsTwoLimitsIsNotPassedOverForEver(t *testing.T) {
-	t.Parallel()
-	for name, periods := range map[string][2]time.Duration{
-		"the first is slower": {5 * time.Second, 2 * time.Second}, "the second is slower": {2 * time.Second, 5 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithGlobalLimit(0),
-					buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, periods[0], buckets.Named("group"), buckets.PerGroup()),
-					buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, periods[1], buckets.Named("channel"), buckets.PerMajor()))
-				ample := limited("messages", 100, 99, time.Second)
-				discover(t, m, message(3), ample)
-				arrive := func(group string, channel int, granted *bool) {
-					request := &buckets.Request{Route: message(channel), Authorization: bot, Group: group}
-					buckets.AcquireFunc(context.Background(), m, request, func(lease buckets.Lease, err error) {
-						if err == nil {
-							time.AfterFunc(50*time.Millisecond, func() { lease.Update(ample) })
-							*granted = true
-
-						}
-					})
-				}
-				var others, both bool
-
-				for i := range 300 {
-					arrive("a", 10+i, &others)
-					arrive(strconv.Itoa(i), 1, &others)
-					if i == 10 {
-						arrive("a", 1, &both)
-					}
-					time.Sleep(time.Second)
-				}
-				synctest.Wait()
-				assert.True(t, both)
-			})
-		})
-	}
-}
-
-// One that waits for a bucket which is held keeps nothing of a limit that others can use.
-func TestWhoWaitsForAHeldBucketKeepsNoLimit(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithLimit(buckets.ForAll(), 1, time.Second))
-		ample := limited("messages", 100, 99, time.Second)
-		for channel := range 2 {
-			discover(t, m, message(channel+1), ample)
-			wait(2 * time.Second)
-		}
-		first, held := ask(m, message(1)), ask(m, message(1))
-		require.True(t, first.granted())
-		first.update(inBucket(refused(ratelimits.ClassUser, time.Hour), "messages", 100, 0, time.Hour))
-		for range 10 {
-			c := ask(m, message(2))
-			wait(4 * time.Second)
-			require.True(t, c.granted())
-			c.update(ample)
-		}
-		wait(time.Hour)
-		require.True(t, held.granted())
-		held.update(ample)
-		drained(t, m)
-	})
-}
-
-func TestCloseEndsTheWaitForADeclaredLimit(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithLimit(buckets.ForAll(), 1, time.Minute))
-		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
-		c := ask(m, message(1))
-		require.False(t, c.done())
-		m.Close()
-		synctest.Wait()
-		require.ErrorIs(t, c.failed(), buckets.ErrClosed)
-		require.NoError(t, m.Start())
-		c = ask(m, message(1))
-		require.True(t, c.granted(), "it has forgotten everything")
-		c.update(plain(200))
-	})
-}
-
-// limitedLog counts what a server has processed of each window of a declared limit.
+// limitedLog records when a server processed the requests of each window of a declared limit.
 type limitedLog struct {
 	limit  int
 	period time.Duration
@@ -261,71 +138,179 @@ func (l *limitedLog) exceeded() (n int) {
 	return n
 }
 
-// Whatever limits apply together, none is exceeded by what the server has processed, nobody is forgotten, and the time
-// that it takes is that of the tightest one.
-func TestSchedulesOfDeclaredLimits(t *testing.T) {
+// Group "1" with key "23" and group "12" with key "3" must not share a window.
+func TestGroupsAndKeysAreNotMixedUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithLimit(buckets.ForAll(), 1, time.Minute, buckets.PerGroup(),
+			buckets.PerKey(func(r *buckets.Request) string { return r.Route.Major().ID })))
+		discover(t, m, message(100), roomy)
+		for _, of := range []struct {
+			group   string
+			channel int
+		}{{"1", 23}, {"12", 3}} {
+			c := call(context.Background(), m,
+				buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
+			require.True(t, c.granted(), "%+v", of)
+			c.update(roomy)
+		}
+	})
+}
+
+// Requests to which a declared limit with room applies still wait for their bucket, whatever their keys or groups. The
+// predictions of the bucket must count all of them, so that no request waits much longer than the maximum of 10 s.
+func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		perUser := newLimitedLog(rapid.IntRange(1, 4).Draw(t, "user limit"), time.Duration(rapid.IntRange(1, 20).Draw(t, "user period"))*time.Second)
-		perRoute := newLimitedLog(rapid.IntRange(1, 9).Draw(t, "route limit"), time.Duration(rapid.IntRange(1, 9).Draw(t, "route period"))*time.Second)
-		requests := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) [4]int {
-			return [4]int{rapid.IntRange(0, 3).Draw(t, "user"), rapid.IntRange(1, 2).Draw(t, "channel"), rapid.IntRange(0, 500).Draw(t, "pause"),
-				rapid.IntRange(0, 9).Draw(t, "cancel")}
-		}), 1, 40).Draw(t, "requests")
-		grouped := rapid.Bool().Draw(t, "groups")
-		synctest.Test(&testing.T{}, func(*testing.T) {
-			config := one(discordsim.Rule{Quota: discordsim.Fixed(5, 2*time.Second)})
-			config.Latency = trip
-			server, err := discordsim.New(config)
-			require.NoError(t, err)
-			defer server.Close()
-			m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(10),
-				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), perUser.limit, perUser.period, buckets.Named("user"),
-					buckets.PerKey(func(r *buckets.Request) string { return r.Group })),
-				buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), perRoute.limit, perRoute.period, buckets.Named("route")))
-			require.NoError(t, m.Start())
-			defer m.Close()
-			w := &world{Server: server, manager: m}
-			users := []string{"", "a", "b", "c"}
-			for i, r := range requests {
-				user, path := users[r[0]], "/channels/"+string(rune('0'+r[1]))+"/messages"
-				route, err := routes.Match("POST", path)
-				require.NoError(t, err)
-				ctx, cancel := context.Background(), func() {}
-				if r[3] == 0 {
-					ctx, cancel = context.WithTimeout(ctx, time.Second)
+	firstField := func(r *buckets.Request) string {
+		if r.Fields == nil {
+			return ""
+		}
+		return r.Fields()[0]
+	}
+	for name, options := range map[string][]buckets.LimitOption{
+		"together":  nil,
+		"per key":   {buckets.PerKey(firstField)},
+		"per group": {buckets.PerGroup()},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, buckets.WithMaxRateLimit(10*time.Second),
+				buckets.WithLimit(buckets.ForAll(), 100, time.Minute, options...))
+			used := limited("messages", 1, 0, time.Second)
+			discover(t, m, message(1), used)
+			var longest time.Duration
+			refused, start := 0, time.Now()
+			for i := range 50 {
+				r := request(message(1))
+				r.Fields = func() []string { return []string{strconv.Itoa(i)} }
+				if name == "per group" {
+					r.Group = strconv.Itoa(i)
 				}
-				request := &buckets.Request{Route: route, Authorization: bot, Group: user}
-				if !grouped {
-					request.Group = users[min(r[0], 1)]
-				}
-				w.all.Go(func() {
-					defer cancel()
-					lease, err := m.AcquireRequest(ctx, request)
+				buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
 					if err != nil {
-						require.ErrorIs(t, err, context.DeadlineExceeded)
+						refused++
 						return
 					}
-					time.Sleep(10 * time.Millisecond)
-					if request.Group != "" {
-						perUser.process(request.Group)
-					}
-					perRoute.process("")
-					response, err := w.attempt(context.Background(), "POST", path, i)
-					require.NoError(t, err)
-					lease.Update(response)
+					longest = time.Since(start)
+					lease.Update(used)
 				})
-				time.Sleep(time.Duration(r[2]) * time.Millisecond)
+				synctest.Wait()
 			}
-			w.all.Wait()
-			require.Zero(t, perUser.exceeded(), "beyond the limit of users")
-			require.Zero(t, perRoute.exceeded(), "beyond the limit of the route")
-			require.Empty(t, server.Refusals())
-			s := m.Stats()
-			require.Zero(t, s.Waiting)
-			require.Zero(t, s.InFlight)
-			require.Equal(t, map[string]int{"user": 0, "route": 0}, s.Declared)
-			require.Zero(t, m.Status(0).DeclaredTotal)
+			wait(time.Minute)
+			assert.InDelta(t, 10*time.Second, longest, float64(2*time.Second))
+			assert.InDelta(t, 40, refused, 2)
 		})
+	}
+}
+
+// countingClock counts how often its timers have fired.
+type countingClock struct {
+	clockwork.Clock
+	fired atomic.Int64
+}
+
+func (c *countingClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
+	return c.Clock.AfterFunc(d, func() {
+		c.fired.Add(1)
+		f()
+	})
+}
+
+// Requests in flight use up a declared limit. Only their ends show how long they count, so until then no timer may look
+// for room again and again.
+func TestWhoWaitsForAnOutcomeUnderADeclaredLimitPollsNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		clock := &countingClock{Clock: clockwork.NewRealClock()}
+		m := started(t, buckets.WithClock(clock), buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithLimit(buckets.ForAll(), 2, 10*time.Second))
+		ample := limited("messages", 100, 99, time.Second)
+		discover(t, m, message(1), ample)
+		first := ask(m, message(1))
+		require.True(t, first.granted())
+		second := ask(m, message(1))
+		wait(time.Millisecond)
+		third := ask(m, message(2))
+		wait(11 * time.Second)
+		require.True(t, second.granted())
+		fired := clock.fired.Load()
+		wait(10 * time.Second)
+		assert.LessOrEqual(t, clock.fired.Load(), fired+2)
+		require.False(t, third.granted())
+		first.update(ample)
+		second.update(ample)
+		wait(11 * time.Second)
+		require.True(t, third.granted())
+	})
+}
+
+// Responses given to UpdateRateLimits belong to requests that the manager did not send. They must count for declared
+// limits, too.
+func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, time.Minute))
+		ample := limited("messages", 100, 99, time.Second)
+		discover(t, m, message(1), ample)
+		m.UpdateRateLimits(message(2), bot,
+			inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+		m.UpdateRateLimits(message(1), bot, ample)
+		c := ask(m, message(1))
+		require.False(t, c.done(), "two requests have been sent")
+		wait(61 * time.Second)
+		require.True(t, c.granted())
+	})
+}
+
+// The first request of a bucket waits for the end of a global hold and has a reservation for that time. When the hold
+// is extended, other requests must leave as soon as the bucket has room for them.
+func TestAReservationThatIsPutOffHoldsUpNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const period = 70 * time.Second
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		hook := webhookPost("token")
+		for _, credential := range []string{"Bot one", "Bot two", "Bot three"} {
+			as(m, credential, list(1)).update(roomy)
+		}
+		discoverPunctual(t, m, hook, limited("posts", 2, 0, period))
+		early, late := as(m, "Bot one", list(1)), as(m, "Bot one", list(1))
+		require.True(t, early.granted() && late.granted())
+		first := as(m, "Bot one", hook)
+		wait(time.Millisecond)
+		second, third := as(m, "Bot two", hook), as(m, "Bot three", hook)
+		wait(period - 10*time.Second)
+		early.update(refused(ratelimits.ClassGlobal, 60*time.Second)) // 50 s after the bucket opens
+		wait(10*time.Second + roundings)
+		require.False(t, first.done())
+		require.True(t, second.granted())
+		require.False(t, third.done(),
+			"the permit is reserved for the first request, which leaves before the bucket opens again")
+		second.update(limited("posts", 2, 1, period))
+		wait(10 * time.Second)
+		late.update(refused(ratelimits.ClassGlobal, 10*time.Minute))
+		require.False(t, first.done())
+		wait(period)
+		assert.True(t, third.granted(), "the bucket opened 10 s ago, and the first request waits 9 more minutes")
+	})
+}
+
+// A request that needs two declared limits has a reservation. When a 429 delays that request, other requests must leave
+// at once.
+func TestAReservationThatIsPutOffFreesDeclaredLimitsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithLimit(buckets.ForAll(), 4, 5*time.Minute),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 3*time.Minute))
+		as(m, "Bot two", message(1)).update(limited("messages", 5, 4, time.Second))
+		other := as(m, "Bot two", message(1))
+		discoverPunctual(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
+		discover(t, m, list(1), limited("lists", 100, 99, time.Minute))
+		for _, group := range []string{"a", "b"} {
+			c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
+			require.False(t, c.done())
+			wait(time.Millisecond)
+		}
+		wait(11 * time.Second) // now both wait for the declared limit
+		c := ask(m, list(1))
+		require.False(t, c.done(),
+			"the last permit of the 5-minute limit is reserved for the first message, which leaves in 3 minutes")
+		other.update(inBucket(refused(ratelimits.ClassShared, 10*time.Minute), "messages", 5, 4, time.Second))
+		assert.True(t, c.granted(), "the message leaves in ten minutes at the earliest")
 	})
 }

@@ -14,88 +14,82 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// renames are the options of managers that know the limit of 2 changes of a channel's name in 10 minutes.
+// renames returns the options of managers that know the limit of 2 changes of a channel's name in 10 minutes.
 func renames() []buckets.Option {
-	return []buckets.Option{buckets.WithMaxRateLimit(24 * time.Hour), buckets.WithKnownLimits(buckets.ChannelNameAndTopic)}
+	return []buckets.Option{buckets.WithMaxRateLimit(24 * time.Hour),
+		buckets.WithKnownLimits(buckets.ChannelNameAndTopic)}
 }
 
-// use sends a request that is answered without limits.
+// use sends a request that is answered without limit headers.
 func use(t *testing.T, m *buckets.RESTBucketManager, r buckets.Request) {
 	t.Helper()
 	c := call(context.Background(), m, r)
-	require.True(t, c.granted())
-	c.update(plain(200))
+	answer(t, c, plain(200))
 }
 
-// What is used up of a declared limit is used up for the next process.
+// Requests that a process has sent must count for a declared limit in the next process, too.
 func TestDeclaredLimitGoesOnInTheNextProcess(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		clean   bool
-		waits   time.Duration // the third
+		waits   time.Duration // of the third request
 		waiting int
 	}{
 		"closed": {true, 10*time.Minute - 2*time.Minute, 1},
-		"killed": {false, 10 * time.Minute, 3}, // it may have sent more until now, on any channel
+		"killed": {false, 10 * time.Minute, 3}, // the process may have sent more after its last write, on any channel
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, renames()...)
-				use(t, m, rename("1"))
-				use(t, m, rename("1"))
-				use(t, m, rename("2"))
-				wait(2 * time.Minute)
-				state := stateOf(t, m, test.clean)
-				require.NoError(t, m.Close())
-				m = successor(t, state, renames()...)
-				third := call(context.Background(), m, rename("1"))
-				other, elsewhere := call(context.Background(), m, rename("2")), call(context.Background(), m, rename("3"))
-				assert.Equal(t, test.clean, other.granted(), "one is left")
-				assert.Equal(t, test.clean, elsewhere.granted(), "nothing is known of it")
-				require.False(t, third.done())
-				assert.Equal(t, test.waiting, m.Stats().Declared["channel-name-and-topic"])
-				wait(test.waits - time.Second)
-				require.False(t, third.done())
-				wait(2 * time.Second)
-				for _, c := range []*caller{third, other, elsewhere} {
-					require.True(t, c.granted())
-					c.update(plain(200))
-				}
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, renames()...)
+			use(t, m, change("1", "name"))
+			use(t, m, change("1", "name"))
+			use(t, m, change("2", "name"))
+			wait(2 * time.Minute)
+			state := stateOf(t, m, test.clean)
+			require.NoError(t, m.Close())
+			m = successor(t, state, renames()...)
+			third := call(context.Background(), m, change("1", "name"))
+			other, elsewhere := call(context.Background(), m, change("2", "name")),
+				call(context.Background(), m, change("3", "name"))
+			assert.Equal(t, test.clean, other.granted(), "one permit is left")
+			assert.Equal(t, test.clean, elsewhere.granted(), "no request was sent there")
+			require.False(t, third.done())
+			assert.Equal(t, test.waiting, m.Stats().Declared["channel-name-and-topic"])
+			wait(test.waits - time.Second)
+			require.False(t, third.done())
+			wait(2 * time.Second)
+			for _, c := range []*caller{third, other, elsewhere} {
+				answer(t, c, plain(200))
+			}
 		})
 	}
 }
 
-// What was in flight when a process ended counts from then on, as nobody knows what became of it.
+// A request was in flight when the process ended. Its outcome is not known, so it counts from the end of the process
+// on.
 func TestRequestInFlightCountsForADeclaredLimitInTheNextProcess(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, renames()...)
-		use(t, m, rename("1"))
+		use(t, m, change("1", "name"))
 		wait(5 * time.Minute)
-		c := call(context.Background(), m, rename("1"))
+		c := call(context.Background(), m, change("1", "name"))
 		require.True(t, c.granted())
 		wait(time.Minute)
 		m = successor(t, stateOf(t, m, true), renames()...)
-		third := call(context.Background(), m, rename("1"))
+		third := call(context.Background(), m, change("1", "name"))
 		wait(4*time.Minute + time.Second)
-		require.True(t, third.granted(), "the first is forgotten")
-		fourth := call(context.Background(), m, rename("1"))
+		require.True(t, third.granted(), "the first request does not count any more")
+		fourth := call(context.Background(), m, change("1", "name"))
 		third.update(plain(200))
 		wait(5*time.Minute + 50*time.Second)
 		require.False(t, fourth.done())
 		wait(20 * time.Second)
 		require.True(t, fourth.granted())
-		fourth.update(plain(200))
 	})
 }
 
-// Groups, keys and tokens are the same for the next process, and so are credentials.
+// The next process must find the windows of all groups, keys, webhook tokens and credentials again.
 func TestWindowsOfAllKindsGoOnInTheNextProcess(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		lists := func(limit int) buckets.Option {
 			return buckets.WithLimit(buckets.ForRoute(routes.ListMessages), limit, time.Hour, buckets.Named("lists"),
 				buckets.PerKey(func(r *buckets.Request) string { return r.Route.Major().ID }))
@@ -144,7 +138,7 @@ func TestWindowsOfAllKindsGoOnInTheNextProcess(t *testing.T) {
 			use(t, m, r)
 		}
 		state := stateOf(t, m, true)
-		m = successor(t, state) // in which nothing is declared
+		m = successor(t, state) // this manager has no declared limits
 		for _, r := range sameWindow {
 			use(t, m, r)
 		}
@@ -154,28 +148,26 @@ func TestWindowsOfAllKindsGoOnInTheNextProcess(t *testing.T) {
 	})
 }
 
-// A limit of hours is not used up because a process was killed that may have sent a few more requests.
+// A killed process may have sent some requests after its last write. A declared limit with a period of more than ten
+// minutes must not count as used up because of that.
 func TestLongDeclaredLimitGoesOnAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	for name, declared := range map[string]buckets.Option{
 		"24 hours":   buckets.WithKnownLimits(buckets.CommandCreates),
 		"11 minutes": buckets.WithLimit(buckets.ForAll(), 200, 11*time.Minute),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				create := buckets.Request{Route: compile(routes.CreateApplicationCommand, "5"), Authorization: bot}
-				m := started(t, declared)
-				for range 150 {
-					use(t, m, create)
-				}
-				m = successor(t, stateOf(t, m, false), declared)
-				wait(2 * time.Second) // for the global limit
-				for range 50 {
-					use(t, m, create)
-				}
-				assert.False(t, call(context.Background(), m, create).granted())
-			})
+		subtest(t, name, func(t *testing.T) {
+			create := buckets.Request{Route: compile(routes.CreateApplicationCommand, "5"), Authorization: bot}
+			m := started(t, declared)
+			for range 150 {
+				use(t, m, create)
+			}
+			m = successor(t, stateOf(t, m, false), declared)
+			wait(2 * time.Second) // for the global limit
+			for range 50 {
+				use(t, m, create)
+			}
+			assert.False(t, call(context.Background(), m, create).granted())
 		})
 	}
 }
@@ -185,45 +177,42 @@ func TestSomeoneWhoSetsTheClockFreesNoDeclaredLimit(t *testing.T) {
 	for _, step := range []time.Duration{-365 * 24 * time.Hour, -time.Hour, 0, time.Hour, 26 * time.Hour} {
 		bubble(t, func(t *testing.T) {
 			m := started(t, renames()...)
-			use(t, m, rename("1"))
-			use(t, m, rename("1"))
+			use(t, m, change("1", "name"))
+			use(t, m, change("1", "name"))
 			state := stateOf(t, m, true)
 			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
 			m = started(t, append(renames(), buckets.WithClock(clock))...)
 			clock.jump.Store(int64(step))
 			require.NoError(t, m.RestoreState(bytes.NewReader(state)))
-			third := rename("1")
+			third := change("1", "name")
 			predicted, _, err := m.Predict(&third)
 			require.NoError(t, err)
 			want := 10 * time.Minute
-			if step > time.Hour { // that is too long for a mistake
+			if step > time.Hour { // only time beyond an hour counts as time that has passed
 				want = 0
 			}
 			assert.InDelta(t, want, predicted, float64(time.Second), "%v", step)
-			require.NoError(t, m.Close())
 		})
 	}
 }
 
-// A window is not that of all credentials because it was that of one, nor the other way round.
+// A limit that was declared for each credential is now declared across credentials, or the reverse. The new limit must
+// not take over the windows of the old one.
 func TestWindowOfOneCredentialIsNotThatOfAllInTheNextProcess(t *testing.T) {
 	t.Parallel()
 	for name, across := range map[string]bool{"of all before": true, "of all now": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				options := func(across bool) buckets.Option {
-					of := []buckets.LimitOption{buckets.Named("one")}
-					if across {
-						of = append(of, buckets.AcrossCredentials())
-					}
-					return buckets.WithLimit(buckets.ForAll(), 1, time.Minute, of...)
+		subtest(t, name, func(t *testing.T) {
+			options := func(across bool) buckets.Option {
+				of := []buckets.LimitOption{buckets.Named("one")}
+				if across {
+					of = append(of, buckets.AcrossCredentials())
 				}
-				m := started(t, options(across))
-				use(t, m, buckets.Request{Route: message(1)})
-				m = successor(t, stateOf(t, m, true), options(!across))
-				use(t, m, buckets.Request{Route: message(1)})
-			})
+				return buckets.WithLimit(buckets.ForAll(), 1, time.Minute, of...)
+			}
+			m := started(t, options(across))
+			use(t, m, buckets.Request{Route: message(1)})
+			m = successor(t, stateOf(t, m, true), options(!across))
+			use(t, m, buckets.Request{Route: message(1)})
 		})
 	}
 }

@@ -11,11 +11,10 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// These tests say the documented defaults in numbers. Tests that use the constants pass with any value.
+// These tests check the documented defaults as numbers. Tests that use the constants would pass with any value.
 
 func TestBucketIsEvictedTenSecondsAfterItsResetByDefault(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("early", 5, 4, 9*time.Second))
 		discover(t, m, list(1), limited("late", 5, 4, 11*time.Second))
@@ -28,9 +27,9 @@ func TestBucketIsEvictedTenSecondsAfterItsResetByDefault(t *testing.T) {
 			return hashes
 		}
 		wait(20*time.Second - time.Millisecond)
-		assert.ElementsMatch(t, []string{"early", "late"}, kept(), "nothing has looked for stale buckets yet")
+		assert.ElementsMatch(t, []string{"early", "late"}, kept(), "the garbage collector has not run yet")
 		wait(2 * time.Millisecond)
-		assert.Equal(t, []string{"late"}, kept(), "it can be evicted from 21 s on")
+		assert.Equal(t, []string{"late"}, kept(), "the late bucket can be evicted from 21 s on")
 		wait(20*time.Second - 2*time.Millisecond)
 		assert.Equal(t, []string{"late"}, kept())
 		wait(2 * time.Millisecond)
@@ -39,23 +38,21 @@ func TestBucketIsEvictedTenSecondsAfterItsResetByDefault(t *testing.T) {
 }
 
 func TestWaitOfFiveMinutesIsAcceptedByDefault(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 301*time.Second), "messages", 5, 0, time.Second))
+		discover(t, m, message(1),
+			inBucket(refused(ratelimits.ClassUser, 301*time.Second), "messages", 5, 0, time.Second))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, ask(m, message(1)).failed(), &tooLong)
 		assert.Equal(t, 300*time.Second, tooLong.Max)
 		wait(2 * time.Second)
 		c := ask(m, message(1))
-		assert.False(t, c.done(), "it waits 299 s")
-		c.cancel()
+		assert.False(t, c.done(), "the request waits 299 s")
 	})
 }
 
 func TestFiftyRequestsASecondLeaveByDefault(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager()
 		require.NoError(t, m.Start())
 		defer m.Close()
@@ -73,8 +70,7 @@ func TestFiftyRequestsASecondLeaveByDefault(t *testing.T) {
 }
 
 func TestBudgetOfInvalidRequestsByDefault(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		assert.Equal(t, 9500, m.Stats().InvalidLimit)
 		discover(t, m, message(1), plain(403))

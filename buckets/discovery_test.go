@@ -14,53 +14,47 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A route whose hash changes once is not one whose hash changes all the time, in whatever order the answers come.
+// A route's hash changes once while six requests are in flight. In whatever order their responses arrive, the route
+// must not be treated as one whose hash keeps changing.
 func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 	t.Parallel()
 	old, new := limited("old", 50, 40, time.Minute), limited("new", 50, 40, time.Minute)
 	for name, order := range map[string][]int{
 		"in order":        {0, 1, 2, 3, 4, 5},
-		"the other way":   {5, 4, 3, 2, 1, 0},
+		"reversed":        {5, 4, 3, 2, 1, 0},
 		"new ones first":  {3, 0, 4, 1, 5, 2},
 		"old ones at end": {3, 4, 5, 0, 1, 2},
 	} {
 		for _, separate := range []time.Duration{0, time.Millisecond} {
-			t.Run(name+" "+separate.String(), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t)
-					discover(t, m, message(1), old)
-					var inFlight []*caller
-					for range 6 {
-						inFlight = append(inFlight, ask(m, message(1)))
-						wait(separate)
+			subtest(t, name+" "+separate.String(), func(t *testing.T) {
+				m := started(t)
+				discover(t, m, message(1), old)
+				var inFlight []*caller
+				for range 6 {
+					inFlight = append(inFlight, ask(m, message(1)))
+					wait(separate)
+				}
+				for _, i := range order {
+					if i < 3 { // sent before the hash changed
+						inFlight[i].update(old)
+					} else {
+						inFlight[i].update(new)
 					}
-					for _, i := range order {
-						if i < 3 { // sent before it changed
-							inFlight[i].update(old)
-						} else {
-							inFlight[i].update(new)
-						}
-					}
-					late := ask(m, message(1))
-					late.update(new)
-					all := asks(m, message(1), 20)
-					assert.Equal(t, 20, granted(t, all), "not one at a time")
-					assert.Equal(t, 20, snapshot(t, m, "new").InFlight)
-					for _, c := range all {
-						c.update(new)
-					}
-					drained(t, m)
-				})
+				}
+				late := ask(m, message(1))
+				late.update(new)
+				all := asks(m, message(1), 20)
+				assert.Equal(t, 20, granted(t, all), "requests are sent together")
+				assert.Equal(t, 20, snapshot(t, m, "new").InFlight)
 			})
 		}
 	}
 }
 
-// Answers that are overtaken are counted where they say, and where the route is now.
+// A response that names the old hash arrives after a newer request's response has named a new one. It must count in the
+// bucket that it names and in the route's new bucket.
 func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("old", 5, 4, time.Minute))
 		early := ask(m, message(1))
@@ -70,14 +64,13 @@ func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 		early.update(limited("old", 5, 3, time.Minute))
 		assert.Equal(t, 3, snapshot(t, m, "new").Remaining)
 		assert.LessOrEqual(t, snapshot(t, m, "old").Remaining, 3)
-		drained(t, m)
 	})
 }
 
-// The newest request stays the one that decides when the answer to an older one comes after it.
+// The response to an older request arrives after those of newer requests. It must not decide the route's hash, even if
+// it names another one.
 func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		here := limited("here", 50, 40, time.Minute)
 		discover(t, m, message(1), here)
@@ -88,57 +81,55 @@ func TestAnswerToAnOlderRequestDoesNotMakeItTheNewest(t *testing.T) {
 		}
 		sent[2].update(here)
 		sent[0].update(here)
-		sent[1].update(limited("elsewhere", 50, 40, time.Minute)) // it was sent before the third
-		next := ask(m, message(1))
+		sent[1].update(limited("elsewhere", 50, 40, time.Minute)) // this request was sent before the third
+		ask(m, message(1))
 		assert.Equal(t, 1, snapshot(t, m, "here").InFlight)
-		next.update(here)
-		drained(t, m)
 	})
 }
 
-// byChannel is a server with a bucket hash of its own for each channel.
+// byChannel makes the server use a separate bucket hash for each channel.
 func byChannel(call discordsim.Call) discordsim.Variant {
 	return discordsim.Variant{Hash: "hash of " + call.Major}
 }
 
-// A hash for each channel is as good as one for all: no request is refused, and each channel is as fast as its limit.
+// Each channel has its own hash. No request may be refused, and each channel must be as fast as its limit allows.
 func TestHashOfItsOwnForEachChannel(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{
-		"fixed": discordsim.Fixed(5, time.Second), "sliding": discordsim.Sliding(5, time.Second), "leaky": discordsim.Leaky(5, time.Second),
+		"fixed":   discordsim.Fixed(5, time.Second),
+		"sliding": discordsim.Sliding(5, time.Second),
+		"leaky":   discordsim.Leaky(5, time.Second),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				config := one(discordsim.Rule{Quota: quota, Vary: byChannel})
-				config.Latency = discordsim.Latency{RoundTrip: 600 * time.Millisecond, Jitter: 10 * time.Millisecond}
-				w := newWorld(t, config)
-				for range 3 {
-					start := time.Now()
-					for range 10 {
-						for channel := range 8 {
-							w.post(channel+1, 1)
-						}
+		subtest(t, name, func(t *testing.T) {
+			config := one(discordsim.Rule{Quota: quota, Vary: byChannel})
+			config.Latency = discordsim.Latency{RoundTrip: 600 * time.Millisecond, Jitter: 10 * time.Millisecond}
+			w := newWorld(t, config)
+			for range 3 {
+				start := time.Now()
+				for range 10 {
+					for channel := range 8 {
+						w.post(channel+1, 1)
 					}
-					w.finish()
-					assert.Less(t, time.Since(start), 5*time.Second, "and not one at a time")
-					wait(2 * time.Second)
 				}
-				refusedNothing(t, w)
-				drained(t, w.manager)
-			})
+				w.finish()
+				assert.Less(t, time.Since(start), 5*time.Second, "requests were sent one at a time")
+				wait(2 * time.Second)
+			}
+			refusedNothing(t, w)
 		})
 	}
 }
 
-// Where several channels have a hash in common, but not all of them, each ends in its own.
+// Three hashes are shared by three channels each. Each channel must end in the bucket of its own hash.
 func TestHashForSomeChannels(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Vary: func(call discordsim.Call) discordsim.Variant {
-			n, _ := strconv.Atoi(call.Major)
-			return discordsim.Variant{Hash: "group " + strconv.Itoa(n%3)}
-		}}))
+	inBubble(t, func(t *testing.T) {
+		w := newWorld(t, one(discordsim.Rule{
+			Quota: discordsim.Fixed(5, time.Second),
+			Vary: func(call discordsim.Call) discordsim.Variant {
+				n, _ := strconv.Atoi(call.Major)
+				return discordsim.Variant{Hash: "group " + strconv.Itoa(n%3)}
+			},
+		}))
 		for range 30 {
 			for channel := range 9 {
 				w.post(channel+1, 1)
@@ -152,53 +143,35 @@ func TestHashForSomeChannels(t *testing.T) {
 				assert.Equal(t, "group "+strconv.Itoa(n%3), b.Hash)
 			}
 		}
-		drained(t, w.manager)
 	})
 }
 
-// A route whose hash changes for all moves as a whole when a second channel says so.
+// The hash of a whole route changes. When a second channel names the new hash, all other channels must move to it.
 func TestRouteMovesWhenTwoChannelsNameTheSameHash(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for channel := range 4 {
 			discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
 		}
 		used := asks(m, message(4), 4)
-		for _, c := range used {
-			c.update(limited("old", 5, 0, 10*time.Second))
-		}
+		updateAll(used, limited("old", 5, 0, 10*time.Second))
 		ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
-		assert.Equal(t, 4, snapshotOf2(t, m, "old", "2").Remaining, "one channel may be the only one")
+		assert.Equal(t, 4, bucketOfMajor(t, m, "old", "2").Remaining, "only one channel has named the new hash")
 		ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
 		third, fourth := ask(m, message(3)), ask(m, message(4))
 		assert.True(t, third.granted())
-		assert.Equal(t, 1, snapshotOf2(t, m, "new", "3").InFlight)
-		assert.False(t, fourth.granted(), "nobody knows that the server counts anew")
+		assert.Equal(t, 1, bucketOfMajor(t, m, "new", "3").InFlight)
+		assert.False(t, fourth.granted(),
+			"the channel had used up the old bucket, and the new one may have the same count")
 		third.update(limited("new", 5, 3, 10*time.Second))
 		wait(11 * time.Second)
 		require.True(t, fourth.granted())
-		fourth.update(limited("new", 5, 4, 10*time.Second))
-		drained(t, m)
 	})
 }
 
-// snapshotOf2 returns the bucket of a hash and a major parameter.
-func snapshotOf2(t *testing.T, m *buckets.RESTBucketManager, hash, major string) (found buckets.LimitSnapshot) {
-	t.Helper()
-	for b := range m.Buckets() {
-		if b.Hash == hash && b.Major == major {
-			return b
-		}
-	}
-	require.Fail(t, "no such bucket", "%s of %s", hash, major)
-	return found
-}
-
-// What is known of channels with a hash of their own is forgotten with their buckets.
+// Channels with their own hashes must be forgotten after their buckets are evicted.
 func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for channel := range 200 {
 			discover(t, m, message(channel+1), limited("hash of "+strconv.Itoa(channel+1), 5, 4, time.Second))
@@ -207,20 +180,18 @@ func TestHomesOfChannelsAreForgottenWithTheirBuckets(t *testing.T) {
 		assert.Zero(t, m.Stats().Buckets)
 		wait(3 * time.Hour)
 		assert.Zero(t, m.Stats().Routes)
-		assert.Zero(t, m.Stats().Authentications, "and so is everything else")
+		assert.Zero(t, m.Stats().Authentications, "the credential is forgotten, too")
 		for range 2 {
 			discover(t, m, message(7), limited("hash of 7", 5, 4, time.Second))
 		}
 		all := asks(m, message(7), 4)
 		assert.Equal(t, 3, granted(t, all))
-		require.NoError(t, m.Close())
 	})
 }
 
-// A channel with a hash of its own that is found out again, as it was forgotten, says nothing of other channels.
+// A channel with its own hash is forgotten and discovered again. That must not move other channels.
 func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for _, channel := range []int{1, 2} {
 			discover(t, m, message(channel), limited("common", 5, 4, 5*time.Hour))
@@ -228,20 +199,19 @@ func TestChannelThatIsFoundOutAgainMovesItselfOnly(t *testing.T) {
 		discover(t, m, list(3), limited("other", 5, 4, 5*time.Hour))
 		for range 2 {
 			discover(t, m, message(1), limited("other", 5, 4, time.Second))
-			wait(2 * time.Hour) // its bucket is forgotten, and then that it had one
+			wait(2 * time.Hour) // the bucket is evicted, and then the channel's hash is forgotten
 		}
 		require.True(t, ask(m, message(2)).granted())
 		for b := range m.Buckets() {
 			assert.False(t, b.Hash == "other" && b.Major == "2")
 		}
-		require.NoError(t, m.Close())
 	})
 }
 
-// What one channel has named counts no more when the route has belonged elsewhere since.
+// One channel named a new hash; later the route belonged elsewhere. When another channel names that hash now, the route
+// must not move as if two channels had named it.
 func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		failed := func(hash string) ratelimits.Response {
 			r := limited(hash, 5, 4, time.Minute)
@@ -252,23 +222,21 @@ func TestHashThatOneChannelNamedBeforeTheRouteMovedSaysNothing(t *testing.T) {
 			channel int
 			r       ratelimits.Response
 		}{
-			{1, failed("old")}, {1, failed("new")}, {2, plain(200)}, // so successes have no limits
-			{3, limited("old", 5, 3, time.Minute)}, {3, limited("new", 5, 4, time.Minute)}, // or have some after all
+			{1, failed("old")}, {1, failed("new")}, {2, plain(200)}, // successes seem to have no limits
+			{3, limited("old", 5, 3, time.Minute)}, {3, limited("new", 5, 4, time.Minute)}, // now successes have limits
 		} {
 			discover(t, m, message(c.channel), c.r)
 		}
 		require.True(t, ask(m, message(2)).granted())
 		for b := range m.Buckets() {
-			assert.False(t, b.Hash == "new" && b.Major == "2", "one channel may be the only one")
+			assert.False(t, b.Hash == "new" && b.Major == "2", "only one channel has named the new hash since")
 		}
-		require.NoError(t, m.Close())
 	})
 }
 
-// Two routes that share the bucket of a channel are known to when that has been forgotten for a while.
+// Two routes share a channel's bucket. After the bucket was evicted, the manager must still know that they share it.
 func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for channel := range 2 {
 			hash := "hash of " + strconv.Itoa(channel+1)
@@ -279,23 +247,22 @@ func TestRoutesShareTheBucketOfAChannelAgain(t *testing.T) {
 		require.Zero(t, m.Stats().Buckets)
 		discover(t, m, list(2), limited("hash of 2", 5, 0, time.Minute))
 		assert.False(t, ask(m, message(2)).granted())
-		require.NoError(t, m.Close())
 	})
 }
 
-// A channel whose hash was another one than that of all others, and is theirs now, is one of them.
+// A channel has named a hash of its own and later names the hash of its route's other channels. Then it must be treated
+// as one of them again.
 func TestChannelComesBackToItsRoute(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		old, new := limited("old", 5, 4, 10*time.Second), limited("new", 5, 4, 10*time.Second)
 		for channel := range 5 {
 			discover(t, m, message(channel+1), old)
 		}
 		discover(t, m, message(1), new)
-		discover(t, m, message(2), new) // this moves the route
+		discover(t, m, message(2), new) // now two channels have named "new", so the route moves
 		discover(t, m, message(5), new)
-		for _, channel := range []int{3, 4} { // and that moves no more than a channel
+		for _, channel := range []int{3, 4} { // each of these moves its own channel only
 			discover(t, m, message(channel), old)
 			discover(t, m, message(channel), old)
 		}
@@ -307,148 +274,46 @@ func TestChannelComesBackToItsRoute(t *testing.T) {
 		assert.False(t, second.granted())
 		wait(11 * time.Second)
 		require.True(t, second.granted())
-		assert.Equal(t, 1, snapshotOf2(t, m, "new", "4").InFlight)
-		second.update(new)
-		drained(t, m)
+		assert.Equal(t, 1, bucketOfMajor(t, m, "new", "4").InFlight)
 	})
 }
 
-// Whatever bucket a 429 names, the request that it refused is not sent again before it says so.
+// A 429 names another bucket than the route's. The refused request must still wait for the 429's Retry-After.
 func TestRefusedRequestWaitsWhereItComesBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		is    ratelimits.Response // what every other answer says
-		first bool                // the 429 is the first answer
+		is    ratelimits.Response // every response but the 429
+		first bool                // the 429 arrives first
 	}{
-		{"overtaken by an answer of its bucket", limited("old", 50, 40, time.Second), false},
-		{"successes have no limit, but errors have one", plain(200), false},
-		{"successes have no limit, but errors have one, and one comes later", plain(200), true},
+		{"a newer request's response arrives first", limited("old", 50, 40, time.Second), false},
+		{"only errors have a limit", plain(200), false},
+		{"only errors have a limit, and a success arrives later", plain(200), true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), c.is)
-				early := ask(m, message(1))
-				wait(time.Millisecond)
-				later := ask(m, message(1))
-				if !c.first {
-					later.update(c.is)
-				}
-				early.update(inBucket(refused(ratelimits.ClassUser, 10*time.Second), "new", 50, 0, 10*time.Second))
-				if c.first {
-					later.update(c.is)
-				}
-				early.again(m)
-				wait(9 * time.Second)
-				assert.False(t, early.granted())
-				wait(2 * time.Second)
-				require.True(t, early.granted())
-				early.update(c.is)
-				drained(t, m)
-			})
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), c.is)
+			early := ask(m, message(1))
+			wait(time.Millisecond)
+			later := ask(m, message(1))
+			if !c.first {
+				later.update(c.is)
+			}
+			early.update(inBucket(refused(ratelimits.ClassUser, 10*time.Second), "new", 50, 0, 10*time.Second))
+			if c.first {
+				later.update(c.is)
+			}
+			early.again(m)
+			wait(9 * time.Second)
+			assert.False(t, early.granted())
+			wait(2 * time.Second)
+			require.True(t, early.granted())
 		})
 	}
 }
 
-// A limit that changes is heard of by one route before the other. They share their bucket all the same, and neither is
-// refused.
-func TestChangeOfALimitThatRoutesHearOfOneAfterTheOtherSplitsNothing(t *testing.T) {
-	t.Parallel()
-	for name, limits := range map[string][2]int{"lower": {8, 5}, "higher": {5, 8}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				lower := min(limits[0], limits[1])
-				used, refusals := 0, 0
-				exchange := func(c *caller, limit int, changed bool) {
-					used++
-					if used > lower && changed {
-						refusals++
-					}
-					c.update(limited("same", limit, max(limit-used, 0), time.Second))
-				}
-				for window := range 40 {
-					wait(1100 * time.Millisecond)
-					used = 0
-					posts, lists := asks(m, message(1), 4), asks(m, list(1), 4)
-					for i := range 4 {
-						for _, one := range []struct {
-							c     *caller
-							heard bool
-						}{{posts[i], window > 5}, {lists[i], window > 8+i}} {
-							if one.c.granted() {
-								limit := limits[0]
-								if one.heard {
-									limit = limits[1]
-								}
-								exchange(one.c, limit, window > 5)
-							}
-						}
-					}
-					for _, c := range append(posts, lists...) {
-						c.cancel()
-						wait(0)
-						if c.granted() {
-							c.lease.Release()
-						}
-					}
-				}
-				b := 0
-				for s := range m.Buckets() {
-					if s.Major == "1" {
-						b++
-						assert.Empty(t, s.Route, "it is shared")
-					}
-				}
-				assert.Equal(t, 1, b)
-				if name == "lower" {
-					assert.LessOrEqual(t, refusals, 3, "while nothing had said so")
-				}
-			})
-		})
-	}
-}
-
-// Routes that have been split come together again when they agree.
-func TestRoutesThatAgreeAgainShareTheirBucket(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		for range 8 {
-			discover(t, m, message(1), limited("same", 5, 4, time.Second))
-			discover(t, m, list(1), limited("same", 50, 49, time.Second))
-			wait(2 * time.Second)
-		}
-		separate := 0
-		for b := range m.Buckets() {
-			if b.Hash == "same" && b.Route != "" {
-				separate++
-			}
-		}
-		require.Equal(t, 1, separate, "one of them")
-		for range 8 {
-			discover(t, m, message(1), limited("same", 5, 4, time.Second))
-			discover(t, m, list(1), limited("same", 5, 3, time.Second))
-			wait(2 * time.Second)
-		}
-		wait(time.Second) // the bucket has opened long ago, so that nobody goes first
-		all := append(asks(m, message(1), 4), asks(m, list(1), 4)...)
-		n := 0
-		for _, c := range all {
-			if c.granted() {
-				n++
-				c.lease.Release()
-			}
-		}
-		assert.Equal(t, 5, n)
-		require.NoError(t, m.Close())
-	})
-}
-
-// What errors are limited by is not what a route is limited by whose successes name no limit.
+// The successes of a route name no limit, but its errors do. The limit of errors must not hold back requests of the
+// route.
 func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	missing := limited("errors", 5, 0, 30*time.Second)
@@ -472,25 +337,20 @@ func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwn(t *testing.T) {
 					}
 				}
 			}
-			// A refusal is obeyed, and over when something succeeds.
+			// A 429 still holds the route until its end, and the next success restores unlimited sending.
 			c := ask(m, message(1))
 			c.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "errors", 5, 0, time.Minute))
 			c.again(m)
 			require.False(t, c.granted())
 			wait(time.Minute + time.Second)
-			require.True(t, c.granted())
-			c.update(plain(200))
+			answer(t, c, plain(200))
 			all := asks(m, message(1), 20)
 			require.Equal(t, 20, granted(t, all))
-			for _, c := range all {
-				c.update(plain(200))
-			}
-			drained(t, m)
 		})
 	}
 }
 
-// refusedNothing asserts that no request was refused, and shows the first that was.
+// refusedNothing asserts that the server refused no request, and prints the first refusal otherwise.
 func refusedNothing(t *testing.T, w *world) {
 	t.Helper()
 	if refusals := w.Refusals(); len(refusals) > 0 {
@@ -499,8 +359,7 @@ func refusedNothing(t *testing.T, w *world) {
 }
 
 func TestHashThatFlipsWithoutAMajorParameterEndsInSingleFile(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		route := compile(routes.GetMyUser)
 		for i := range 6 {
@@ -512,6 +371,134 @@ func TestHashThatFlipsWithoutAMajorParameterEndsInSingleFile(t *testing.T) {
 			require.Equal(t, i+1, granted(t, all), "one at a time")
 			c.update(limited([]string{"first", "second"}[i%2], 50, 48, time.Minute))
 		}
-		drained(t, m)
+	})
+}
+
+// The hash of a bucket that two routes share changes once. In whatever order the responses arrive, neither route may be
+// treated as one whose hash keeps changing.
+func TestOneChangeOfAHashIsOneChangeWhereTwoRoutesShareABucket(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		old, new := limited("old", 50, 40, time.Minute), limited("new", 50, 40, time.Minute)
+		for _, route := range []routes.CompiledRoute{message(1), list(1)} {
+			discover(t, m, route, old)
+			wait(time.Millisecond)
+		}
+		var early []*caller // sent before the hash changed, and answered late
+		for range 4 {
+			early = append(early, ask(m, message(1)))
+			wait(time.Millisecond)
+		}
+		for _, late := range early {
+			post, get := ask(m, message(1)), ask(m, list(1))
+			wait(time.Millisecond)
+			post.update(new)
+			wait(time.Millisecond)
+			get.update(new)
+			wait(time.Millisecond)
+			late.update(old) // newer requests of this route have been answered with "new" before
+			wait(time.Millisecond)
+		}
+		wait(time.Second)
+		ask(m, message(1)).update(new)
+		wait(time.Millisecond)
+		all := asks(m, message(1), 10)
+		assert.Equal(t, 10, granted(t, all), "requests are sent together")
+	})
+}
+
+// Two routes that named one hash with different limits got separate buckets. When both name the same limit again, they
+// must share a bucket again, even if one of the routes was forgotten meanwhile.
+func TestRoutesThatAgreeAgainShareTheirBucketAfterOneWasForgotten(t *testing.T) {
+	t.Parallel()
+	for name, idle := range map[string]time.Duration{"remembered": 10 * time.Second, "forgotten": 5 * time.Hour} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			for range 8 {
+				discover(t, m, message(1), limited("same", 5, 4, time.Second))
+				wait(time.Millisecond)
+				discover(t, m, list(1), limited("same", 50, 49, time.Second))
+				wait(2 * time.Second)
+			}
+			separate, other := message(1), list(1)
+			for b := range m.Buckets() {
+				if b.Hash == "same" && b.Route == list(1).Route().String() {
+					separate, other = other, separate
+				}
+			}
+			for range 10 { // only the separate route is used
+				wait(idle / 10)
+				discover(t, m, separate, limited("same", 20, 19, time.Second))
+			}
+			for range 8 { // both name the same limit now
+				wait(2 * time.Second)
+				discover(t, m, other, limited("same", 20, 19, time.Second))
+				wait(10 * time.Millisecond)
+				discover(t, m, separate, limited("same", 20, 18, time.Second))
+			}
+			wait(2 * time.Second)
+			n := 0
+			for range 20 {
+				for _, route := range []routes.CompiledRoute{separate, other} {
+					c := ask(m, route)
+					if c.granted() {
+						n++
+						c.lease.Release()
+					}
+					c.cancel()
+					wait(0)
+				}
+			}
+			assert.LessOrEqual(t, n, 20, "more requests than the shared bucket allows")
+		})
+	}
+}
+
+// Each channel has its own hash, and the requests to some channels get a 404. Those channels must be limited by their
+// own hashes like any other.
+func TestChannelThatIsNotThereIsLimitedByItsOwnHash(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld(t, one(discordsim.Rule{
+			Quota: discordsim.Fixed(5, 10*time.Second),
+			Vary: func(call discordsim.Call) discordsim.Variant {
+				v := byChannel(call)
+				if call.Major != "1" {
+					v.Status = 404
+				}
+				return v
+			},
+		}))
+		w.post(1, 1)
+		w.finish()
+		for channel := range 4 {
+			w.post(channel+2, 7)
+		}
+		w.finish()
+		refusedNothing(t, w)
+	})
+}
+
+// A route's hash kept changing, so its requests were sent one at a time. When its hash is trusted again, requests that
+// are already waiting must be sent together.
+func TestSingleFileEndsWithTheReasonForIt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		flip(t, m, message(1), 8)
+		for range 2 {
+			all := asks(m, message(1), 3)
+			for i, c := range all {
+				require.Equal(t, i+1, granted(t, all), "one at a time")
+				c.update(limited("first", 50, 49, time.Second))
+			}
+			wait(10*time.Minute - time.Second)
+		}
+		inFlight := ask(m, message(1)) // from its response on, the route's hash is trusted again
+		waiting := asks(m, message(1), 20)
+		inFlight.update(limited("first", 50, 49, time.Second))
+		wait(time.Millisecond)
+		late := ask(m, message(1))
+		assert.Equal(t, "first", bucketOfMajor(t, m, "first", "1").Hash)
+		assert.Equal(t, 20, granted(t, waiting), "the bucket has room for 49")
+		assert.True(t, late.granted(), "the bucket has room for a new request, too")
 	})
 }

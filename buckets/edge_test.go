@@ -1,9 +1,7 @@
 package buckets_test
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,10 +12,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// silent is a refusal of the edge that does not say when to come back.
-var silent = ratelimits.Response{Status: 429, Class: ratelimits.ClassEdge}
-
-// everything asks for one request of each kind: of both authentications, without one, and exempt ones.
+// everything sends one request of each kind: with two credentials, with none, and on routes exempt from the global
+// limit.
 func everything(m *buckets.RESTBucketManager) []*caller {
 	return []*caller{
 		ask(m, message(1)), ask(m, message(2)), as(m, "Bot two", message(1)), as(m, "", message(1)),
@@ -25,7 +21,7 @@ func everything(m *buckets.RESTBucketManager) []*caller {
 	}
 }
 
-// familiar makes all those routes known.
+// familiar discovers the buckets of the routes that everything uses.
 func familiar(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	for _, authorization := range []string{bot, "Bot two", ""} {
@@ -45,8 +41,7 @@ func countGranted(all []*caller) (n int) {
 }
 
 func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		familiar(t, m)
 		ask(m, message(1)).update(refused(ratelimits.ClassEdge, 30*time.Second))
@@ -56,10 +51,10 @@ func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
 		require.Zero(t, countGranted(held), "interactions, too")
 
 		wait(2 * time.Millisecond)
-		require.Equal(t, 1, countGranted(held), "one goes first")
+		require.Equal(t, 1, countGranted(held), "one request goes first")
 		assert.Zero(t, m.EdgeWait(""))
 		wait(patience / 2)
-		require.Equal(t, 1, countGranted(held), "until its answer is there")
+		require.Equal(t, 1, countGranted(held), "the others wait for its response")
 		for _, c := range held {
 			if c.granted() {
 				c.update(roomy)
@@ -67,175 +62,5 @@ func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
 			}
 		}
 		assert.Equal(t, len(held), countGranted(held))
-		for _, c := range held {
-			c.lease.Update(roomy)
-		}
-		drained(t, m)
-	})
-}
-
-func TestEdgeProbeThatFailsLetsTheNextOneTry(t *testing.T) {
-	t.Parallel()
-	for name, end := range map[string]func(buckets.Lease){
-		"lost": buckets.Lease.Release, "never sent": buckets.Lease.Return, "server error": update(plain(502)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				familiar(t, m)
-				ask(m, message(1)).update(refused(ratelimits.ClassEdge, time.Second))
-				held := everything(m)
-				for tried := 0; tried < 3; tried++ {
-					wait(1100 * time.Millisecond)
-					require.Equal(t, tried+1, countGranted(held), "one after the other")
-					for _, c := range held {
-						if c.granted() {
-							end(c.lease)
-						}
-					}
-					synctest.Wait()
-				}
-				require.NoError(t, m.Close())
-			})
-		})
-	}
-}
-
-func TestSilentEdgeIsAskedLessAndLessOften(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		familiar(t, m)
-		c := ask(m, message(1))
-		var holds []time.Duration
-		for range 12 {
-			c.update(silent)
-			before := time.Now()
-			require.NotZero(t, m.EdgeWait(""))
-			c.again(m)
-			for !c.granted() {
-				wait(100 * time.Millisecond)
-			}
-			holds = append(holds, time.Since(before))
-		}
-		assert.GreaterOrEqual(t, holds[0], 1500*time.Millisecond)
-		assert.LessOrEqual(t, holds[0], 2600*time.Millisecond)
-		for i := range holds[:6] {
-			assert.Greater(t, holds[i+2], holds[i], "%v", holds)
-		}
-		assert.InDelta(t, 10, holds[11].Minutes(), 0.1, "but not for ever")
-
-		c.update(roomy)
-		c.again(m)
-		c.update(silent)
-		assert.LessOrEqual(t, m.EdgeWait(""), 2600*time.Millisecond, "a success begins again from the shortest")
-	})
-}
-
-func TestEdgeRefusalsOfOneMomentCountOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		familiar(t, m)
-		inFlight := everything(m)
-		for _, c := range inFlight {
-			c.update(silent)
-		}
-		assert.LessOrEqual(t, m.EdgeWait(""), 2600*time.Millisecond, "they left before the first refusal came back")
-	})
-}
-
-func TestShorterEdgeRefusalNeverShortensALongerOne(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		familiar(t, m)
-		first, second, third := ask(m, message(1)), ask(m, message(1)), ask(m, message(1))
-		first.update(refused(ratelimits.ClassEdge, time.Minute))
-		second.update(refused(ratelimits.ClassEdge, time.Second))
-		third.update(roomy) // it had left before, and says nothing of what comes
-		assert.Equal(t, time.Minute+time.Millisecond, m.EdgeWait(""))
-		held := ask(m, message(2))
-		wait(59 * time.Second)
-		assert.False(t, held.granted())
-		wait(2 * time.Second)
-		assert.True(t, held.granted())
-		held.update(roomy)
-	})
-}
-
-func TestWhoLeavesWhileTheEdgeHoldsIsNoProbe(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		familiar(t, m)
-		ask(m, message(1)).update(refused(ratelimits.ClassEdge, time.Second))
-		held := everything(m)
-		for _, c := range held[:len(held)-1] {
-			c.cancel()
-		}
-		synctest.Wait()
-		for _, c := range held[:len(held)-1] {
-			assert.ErrorIs(t, c.failed(), context.Canceled)
-		}
-		last := held[len(held)-1]
-		assert.False(t, last.done())
-		wait(1100 * time.Millisecond)
-		assert.True(t, last.granted(), "the only one that is left goes first")
-		last.update(roomy)
-		after := everything(m)
-		assert.Equal(t, len(after), countGranted(after), "the gate is open")
-		for _, c := range after {
-			c.lease.Update(roomy)
-		}
-		drained(t, m)
-	})
-}
-
-// What was sent before a refusal proves nothing when its answer comes after it.
-func TestAnswerToAnEarlierRequestIsNoProbe(t *testing.T) {
-	t.Parallel()
-	for _, class := range []ratelimits.Class{ratelimits.ClassEdge, ratelimits.ClassGlobal} {
-		t.Run(class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				familiar(t, m)
-				earlier := ask(m, message(2))
-				ask(m, message(1)).update(refused(class, 10*time.Second))
-				held := asks(m, message(1), 5)
-				earlier.update(roomy)
-				wait(10*time.Second + 2*time.Millisecond)
-				require.Equal(t, 1, granted(t, held), "one goes first")
-				held[0].update(roomy)
-				assert.Equal(t, len(held), granted(t, held))
-				for _, c := range held {
-					c.lease.Update(roomy)
-				}
-				drained(t, m)
-			})
-		})
-	}
-}
-
-// A request that came through the gate and found its bucket used up must not keep the probe for itself.
-func TestEdgeProbeIsNotLostToABucketThatHasToWait(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		familiar(t, m)
-		ask(m, message(1)).update(refused(ratelimits.ClassEdge, 2*time.Second))
-		first := ask(m, message(1))
-		m.Throttle(time.Minute) // first has to wait for that, once the edge is open
-		other := ask(m, callback(9))
-		wait(2100 * time.Millisecond)
-		assert.False(t, first.done())
-		assert.True(t, other.granted())
-		other.update(plain(204))
-		wait(time.Minute)
-		assert.True(t, first.granted())
-		first.update(roomy)
-		drained(t, m)
 	})
 }

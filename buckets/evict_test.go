@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -11,11 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
-// often looks for stale buckets all the time, and lets them go as soon as it may.
+// often returns options by which the garbage collector runs every poll and evicts a bucket as soon as its reset has
+// passed.
 func often(poll time.Duration) []buckets.Option {
 	return []buckets.Option{buckets.WithPollPeriod(poll), buckets.WithExpireAfter(0)}
 }
@@ -35,107 +37,27 @@ func TestIdleBucketIsKeptUntilItsResetHasPassed(t *testing.T) {
 		{"expired, after the grace", time.Minute, time.Minute, 125 * time.Second, false},
 		{"negative grace", time.Second, -time.Hour, 5 * time.Second, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(c.expireAfter))
-				discover(t, m, message(1), limited("messages", 5, 4, c.reset))
-				wait(c.passed)
-				kept := 0
-				for b := range m.Buckets() {
-					if b.Hash == "messages" {
-						kept++
-					}
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(c.expireAfter))
+			discover(t, m, message(1), limited("messages", 5, 4, c.reset))
+			wait(c.passed)
+			kept := 0
+			for b := range m.Buckets() {
+				if b.Hash == "messages" {
+					kept++
 				}
-				assert.Equal(t, map[bool]int{true: 1, false: 0}[c.kept], kept)
-				if !c.kept {
-					assert.Equal(t, uint64(2), m.Stats().Evicted, "this one and the UNKNOWN one")
-				}
-			})
+			}
+			assert.Equal(t, map[bool]int{true: 1, false: 0}[c.kept], kept)
+			if !c.kept {
+				assert.Equal(t, uint64(2), m.Stats().Evicted, "this bucket and the UNKNOWN one")
+			}
 		})
 	}
 }
 
-// Whatever somebody still needs is kept, however often it is looked at.
-func TestBucketInUseIsKept(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name string
-		use  func(t *testing.T, m *buckets.RESTBucketManager) (hash string, end func())
-	}{
-		{"in flight", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			c := ask(m, message(1))
-			return "messages", func() { c.update(limited("messages", 5, 4, time.Second)) }
-		}},
-		{"discovery under way", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			c := ask(m, message(1))
-			return buckets.UnknownHash, c.lease.Release
-		}},
-		{"held", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 90*time.Second), "messages", 5, 0, time.Second))
-			return "messages", func() { wait(time.Minute) }
-		}},
-		{"held for the resource", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, 90*time.Second), "messages", 5, 4, time.Second))
-			return "messages", func() { wait(time.Minute) }
-		}},
-		{"waiting for the global limit", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			m.Throttle(2 * time.Minute)
-			c := ask(m, message(1))
-			return "messages", func() {
-				wait(time.Minute)
-				c.update(limited("messages", 5, 4, time.Second))
-			}
-		}},
-		{"waiting for the edge", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			ask(m, callback(1)).update(refused(ratelimits.ClassEdge, 2*time.Minute))
-			c := ask(m, message(1))
-			return "messages", func() {
-				wait(time.Minute + time.Second)
-				c.update(limited("messages", 5, 4, time.Second))
-			}
-		}},
-		{"lost, and perhaps counted", func(t *testing.T, m *buckets.RESTBucketManager) (string, func()) {
-			discover(t, m, message(1), limited("messages", 5, 4, 90*time.Second))
-			ask(m, message(1)).lease.Release()
-			return "messages", func() { wait(2 * time.Minute) }
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, often(time.Second)...)
-				hash, end := c.use(t, m)
-				wait(time.Minute)
-				snapshot(t, m, hash)
-				end()
-				wait(time.Minute)
-				assert.Zero(t, m.Stats().Buckets, "and goes when nobody needs it any more")
-				drained(t, m)
-			})
-		})
-	}
-}
-
-func TestPollPeriodSaysWhenIsLooked(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithPollPeriod(time.Minute), buckets.WithExpireAfter(0))
-		discover(t, m, message(1), plain(204))
-		wait(59 * time.Second)
-		assert.NotZero(t, m.Stats().Buckets)
-		wait(time.Second)
-		assert.Zero(t, m.Stats().Buckets)
-	})
-}
-
-// The clock of the manager is the one it is given, and no other.
+// A manager must use the clock of WithClock for all waits and evictions, and no other.
 func TestGivenClockDecides(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
 		m := started(t, buckets.WithClock(clock))
 		advance := func(d time.Duration) {
@@ -144,7 +66,7 @@ func TestGivenClockDecides(t *testing.T) {
 		}
 		discover(t, m, message(1), limited("messages", 1, 0, 15*time.Second))
 		waiting := ask(m, message(1))
-		wait(time.Hour) // of the wrong clock
+		wait(time.Hour) // by the other clock
 		assert.False(t, waiting.done())
 		assert.Equal(t, 2, m.Stats().Buckets)
 		advance(15 * time.Second)
@@ -153,7 +75,7 @@ func TestGivenClockDecides(t *testing.T) {
 		assert.True(t, waiting.granted())
 		waiting.update(limited("messages", 1, 0, 15*time.Second))
 
-		for range 5 { // the collector looks at 20 s and 40 s; the reset is at 30 s, and a little later
+		for range 5 { // the collector runs at 20 s and 40 s; the reset is shortly after 30 s
 			advance(5 * time.Second)
 			assert.Equal(t, 1, m.Stats().Buckets)
 		}
@@ -168,32 +90,8 @@ func TestGivenClockDecides(t *testing.T) {
 	})
 }
 
-// A hundred waiting requests and their answers, while the collector looks every few milliseconds.
-func TestCollectionAtEveryMomentOfARequest(t *testing.T) {
-	t.Parallel()
-	for name, quota := range map[string]discordsim.Quota{
-		"fixed": discordsim.Fixed(5, time.Second), "sliding": discordsim.Sliding(5, time.Second), "leaky": discordsim.Leaky(5, time.Second),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				w := newWorld(t, one(discordsim.Rule{Quota: quota, Hash: "messages"}), often(5*time.Millisecond)...)
-				for burst := range 4 {
-					w.post(1+burst%2, 10)
-					wait(time.Duration(burst) * 1700 * time.Millisecond)
-				}
-				w.finish()
-				assert.Equal(t, 40, w.Report().Accepted)
-				assert.Zero(t, w.Report().Refused.Total(), "nothing is forgotten that is needed")
-				drained(t, w.manager)
-				wait(10 * time.Second)
-				assert.Zero(t, w.manager.Stats().Buckets)
-			})
-		})
-	}
-}
-
-// The collector runs between the grant and the outcome, whatever that is.
+// The garbage collector runs while a request is in flight. Whatever the outcome of that request is, nothing may be left
+// in flight, and the next request must be granted.
 func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(buckets.Lease){
@@ -206,57 +104,30 @@ func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 		"never sent":     buckets.Lease.Return,
 	} {
 		for _, known := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, known before: %v", name, known), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t, often(time.Minute)...)
-					if known {
-						discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-					}
-					c := ask(m, message(1))
-					wait(5 * time.Hour) // long enough for the route to be forgotten as well
-					end(c.lease)
-					drained(t, m)
-					wait(2 * time.Minute)
-					assert.Zero(t, m.Stats().Buckets)
-					next := ask(m, message(1))
-					assert.True(t, next.granted())
-					next.update(roomy)
-				})
+			subtest(t, fmt.Sprintf("%s, known before: %v", name, known), func(t *testing.T) {
+				m := started(t, often(time.Minute)...)
+				if known {
+					discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+				}
+				c := ask(m, message(1))
+				wait(5 * time.Hour) // long enough for the route to be forgotten as well
+				end(c.lease)
+				drained(t, m)
+				wait(2 * time.Minute)
+				assert.Zero(t, m.Stats().Buckets)
+				next := ask(m, message(1))
+				assert.True(t, next.granted())
 			})
 		}
 	}
 }
 
-// What nobody uses for a while, but whose window is open, is not forgotten.
-func TestBucketThatNobodyUsesIsStillKnown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(2*time.Hour))
-		discover(t, m, message(1), limited("h", 5, 3, time.Hour))
-		before := snapshot(t, m, "h")
-		wait(10 * buckets.DefaultPollPeriod)
-		after := snapshot(t, m, "h")
-		assert.Equal(t, before.ResetAfter-10*buckets.DefaultPollPeriod, after.ResetAfter)
-		after.ResetAfter = before.ResetAfter
-		assert.Equal(t, before, after)
-		all := asks(m, message(1), 4)
-		assert.Equal(t, 3, granted(t, all))
-		wait(time.Hour)
-		assert.True(t, all[3].granted())
-		for _, c := range all {
-			c.lease.Release()
-		}
-		drained(t, m)
-	})
-}
-
-// A new bucket begins with what the one before it has learnt at last, not at first.
+// A bucket's period changes before it is evicted. When the bucket is created again, it must have the latest period, not
+// the first.
 func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, often(time.Second)...)
-		discover(t, m, message(1), limited("messages", 5, 3, 4*time.Second)) // somebody else has begun the window
+		discover(t, m, message(1), limited("messages", 5, 3, 4*time.Second)) // another client has begun the window
 		wait(3 * time.Second)
 		discover(t, m, message(1), limited("messages", 5, 2, time.Second))
 		wait(time.Second + 10*time.Millisecond)
@@ -265,20 +136,17 @@ func TestNewBucketHasTheLatestPeriodOfTheEvictedOne(t *testing.T) {
 		require.Equal(t, 10*time.Second, learnt.Period)
 		wait(15 * time.Second)
 		require.Zero(t, m.Stats().Buckets)
-		next := ask(m, message(1))
+		ask(m, message(1))
 		found := snapshot(t, m, "messages")
 		assert.Equal(t, learnt.Limit, found.Limit)
 		assert.Equal(t, learnt.Period, found.Period)
-		next.lease.Release()
-		drained(t, m)
 	})
 }
 
-// A hidden limit that a 429 has shown is not forgotten with the hold: the next burst would draw as many 429s as the
-// first.
+// A 429 has shown a hidden limit. The limit must be kept after the hold ends: otherwise the next burst would draw as
+// many 429s as the first.
 func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, often(time.Second)...)
 		burst := func() (left []*caller) {
 			var all []*caller
@@ -287,7 +155,7 @@ func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 			}
 			wait(0)
 			if all[0].granted() {
-				all[0].update(limited("messages", 5, 4, time.Second)) // after a hold it goes first
+				all[0].update(limited("messages", 5, 4, time.Second)) // after a hold the first request goes alone
 				wait(0)
 			}
 			for _, c := range all[1:] {
@@ -305,20 +173,114 @@ func TestHiddenLimitIsNotForgottenWithItsHold(t *testing.T) {
 		left := burst()
 		require.Len(t, left, 4)
 		left[0].update(limited("messages", 5, 3, time.Second))
-		for _, c := range left[1:] {
-			c.update(inBucket(refused(ratelimits.ClassShared, 30*time.Second), "messages", 5, 2, time.Second))
-		}
+		updateAll(left[1:], inBucket(refused(ratelimits.ClassShared, 30*time.Second), "messages", 5, 2, time.Second))
 		wait(50 * time.Second)
 		left = burst()
-		require.Len(t, left, 1, "with the first as many as were let through")
-		for _, c := range left {
-			c.update(limited("messages", 5, 3, time.Second))
-		}
+		require.Len(t, left, 1, "together with the first request, as many as the server accepted before")
+		updateAll(left, limited("messages", 5, 3, time.Second))
 		wait(time.Hour)
 		leftOver := 0
 		for range m.Buckets() {
 			leftOver++
 		}
-		require.Zero(t, leftOver, "what nobody needs is forgotten")
+		require.Zero(t, leftOver, "the buckets are evicted in the end")
+	})
+}
+
+func TestInteractionsLeaveNothingBehind(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		most := 0
+		for n := range 20_000 {
+			for _, route := range []routes.CompiledRoute{callback(n), followUp(n)} {
+				lease, err := m.Acquire(context.Background(), route, "")
+				require.NoError(t, err)
+				if route.Route().OneShot() {
+					lease.Update(plain(204))
+				} else {
+					lease.Update(limited("follow-ups", 5, 4, 2*time.Second))
+				}
+			}
+			if n%100 == 99 {
+				time.Sleep(time.Second)
+			}
+			most = max(most, m.Stats().Buckets)
+		}
+		assert.Less(t, most, 2*100*45, "at most the buckets of the last 45 s")
+		time.Sleep(15 * time.Minute)
+		s := m.Stats()
+		assert.Zero(t, s.Buckets)
+		assert.Equal(t, 2, s.Routes)
+		assert.GreaterOrEqual(t, s.Evicted, uint64(40_000))
+	})
+}
+
+func TestRoutesAreForgottenWhenNobodyUsesThem(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+		for n := range 50 {
+			as(m, fmt.Sprintf("Bearer %d", n), list(1)).update(limited("messages", 5, 4, time.Second))
+		}
+		for range 10 {
+			wait(6 * time.Minute)
+			ask(m, message(1)).update(limited("messages", 5, 4, time.Second))
+		}
+		assert.Equal(t, 51, m.Stats().Routes, "routes are kept for at least an hour")
+		for range 10 {
+			wait(6 * time.Minute)
+			ask(m, message(1)).update(limited("messages", 5, 4, time.Second))
+		}
+		s := m.Stats()
+		assert.Equal(t, 1, s.Routes, "the route that is used is kept")
+		assert.Equal(t, 1, s.Authentications)
+		waiting := asks(m, message(1), 2)
+		assert.Equal(t, 2, granted(t, waiting), "the route's hash is still known")
+	})
+}
+
+func TestAuthenticationIsKeptAsLongAsItIsHeld(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+		ask(m, message(1)).update(refused(ratelimits.ClassGlobal, 5*time.Hour))
+		wait(5*time.Hour - time.Minute)
+		held := ask(m, message(2))
+		assert.False(t, held.granted(), "a hold of hours is not forgotten with the route")
+		wait(2 * time.Minute)
+		assert.True(t, held.granted())
+		held.update(roomy)
+		wait(3 * time.Hour)
+		assert.Zero(t, m.Stats().Authentications)
+	})
+}
+
+// The statistics of a server must stay in Stats when the server is forgotten.
+func TestNumbersOfAForgottenServerAreKept(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		c := call(context.Background(), m, buckets.Request{Route: message(1), Server: "example.com"})
+		c.update(limited("messages", 5, 4, time.Second))
+		require.Len(t, m.Status(5).Edges, 2)
+		before := m.Stats()
+		wait(3 * time.Hour)
+		require.Len(t, m.Status(5).Edges, 1)
+		after := m.Stats()
+		assert.EqualValues(t, 1, after.Granted)
+		assert.Equal(t, before.Responses, after.Responses)
+	})
+}
+
+func TestFloodOfUnknownEndpointsIsBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		for n := range 5000 {
+			route, err := routes.Match("GET", fmt.Sprintf("/made-up-%d/%d/more-%d/and-%d", n, n, n, n))
+			require.NoError(t, err)
+			lease, err := m.Acquire(context.Background(), route, bot)
+			require.NoError(t, err)
+			lease.Update(plain(404))
+		}
+		assert.LessOrEqual(t, m.Stats().Routes, 10)
+		assert.LessOrEqual(t, m.Stats().Buckets, 20)
 	})
 }

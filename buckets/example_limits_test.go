@@ -12,13 +12,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Discord lets a channel be renamed twice in ten minutes, but does not say so in headers. Declared, the limit is obeyed
-// before it is met.
+// Discord lets a channel be renamed twice in ten minutes, but no header shows that limit. A declared limit keeps
+// requests within it, so that Discord refuses none.
 func ExampleWithLimit() {
 	manager := buckets.NewRESTBucketManager(
 		buckets.WithMaxRateLimit(time.Minute),
-		buckets.WithKnownLimits(buckets.ChannelNameAndTopic), // this is one of those that come ready to use
-		buckets.WithLimit(buckets.ForPattern("*", "/guilds/*"), 100, time.Hour, // this one is your own
+		buckets.WithKnownLimits(buckets.ChannelNameAndTopic), // a limit that the package knows
+		buckets.WithLimit(buckets.ForPattern("*", "/guilds/*"), 100, time.Hour, // a limit of your own
 			buckets.PerMajor(), buckets.Named("calls of a guild")),
 	)
 	if err := manager.Start(); err != nil {
@@ -31,7 +31,9 @@ func ExampleWithLimit() {
 	}
 
 	for range 3 {
-		request := buckets.Request{Route: route, Authorization: "Bot my-token", Fields: func() []string { return []string{"name"} }}
+		request := buckets.Request{
+			Route: route, Authorization: "Bot my-token", Fields: func() []string { return []string{"name"} },
+		}
 		lease, err := manager.AcquireRequest(context.Background(), &request)
 		var tooLong *ratelimits.TooLongError
 		if errors.As(err, &tooLong) {
@@ -49,7 +51,7 @@ func ExampleWithLimit() {
 	// next in 10m0s
 }
 
-// One guild has queued much. A request of another one takes its turn after one of them.
+// A guild has several requests in the queue. A request of another guild is sent after only one of them.
 func ExampleContextWithGroup() {
 	queued := make(chan struct{})
 	manager := buckets.NewRESTBucketManager(buckets.WithHooks(buckets.Hooks{
@@ -63,7 +65,8 @@ func ExampleContextWithGroup() {
 	if err != nil {
 		panic(err)
 	}
-	first, err := manager.Acquire(context.Background(), route, "Bot my-token") // those that follow wait for its response
+	// The other requests wait for the response to this one.
+	first, err := manager.Acquire(context.Background(), route, "Bot my-token")
 	if err != nil {
 		panic(err)
 	}
@@ -95,7 +98,7 @@ func ExampleContextWithGroup() {
 	// large
 }
 
-// When could a request leave? Nothing is queued for the answer, so a job can be put off until then.
+// Predict says when a request could be sent, without queueing it. So a job can be put off until then.
 func ExampleRESTBucketManager_Predict() {
 	manager := buckets.NewRESTBucketManager()
 	if err := manager.Start(); err != nil {
@@ -104,7 +107,7 @@ func ExampleRESTBucketManager_Predict() {
 	defer manager.Close()
 	server := discord(1)
 	defer server.Close()
-	if err := sendMessage(context.Background(), manager, server.Client()); err != nil { // the last one for an hour
+	if err := sendMessage(context.Background(), manager, server.Client()); err != nil { // uses up the limit for an hour
 		panic(err)
 	}
 
@@ -121,7 +124,7 @@ func ExampleRESTBucketManager_Predict() {
 	// in 1h0m0s as it waits for its window
 }
 
-// What waits, at which place, what for, and until when.
+// WaitingRequests lists the requests that wait: their places in the queue, what they wait for, and how long.
 func ExampleRESTBucketManager_WaitingRequests() {
 	queued := make(chan struct{})
 	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(24*time.Hour), buckets.WithHooks(buckets.Hooks{
@@ -146,7 +149,8 @@ func ExampleRESTBucketManager_WaitingRequests() {
 	}
 
 	for w := range manager.WaitingRequests() {
-		fmt.Printf("%s of %s: %d ahead, %s for %s\n", w.Route, w.Major, w.Ahead, w.WaitAfter.Round(time.Minute), w.WaitsFor)
+		fmt.Printf("%s of %s: %d ahead, %s for %s\n",
+			w.Route, w.Major, w.Ahead, w.WaitAfter.Round(time.Minute), w.WaitsFor)
 	}
 	// Output:
 	// POST /channels/{channel_id}/messages of 1: 0 ahead, 1h0m0s for window

@@ -15,12 +15,14 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// discord stands for the real one: it takes so many messages an hour in each channel. Close it in the end.
+// discord returns a fake Discord that accepts the given number of messages an hour in each channel. The caller closes
+// it.
 func discord(messages int) *discordtest.Server {
-	return discordtest.NewServer(nil, discordtest.Window("create_message", messages, time.Hour).Bucket("80c17d2f203122d936070c88c8d10f33"))
+	return discordtest.NewServer(nil,
+		discordtest.Window("create_message", messages, time.Hour).Bucket("80c17d2f203122d936070c88c8d10f33"))
 }
 
-// The manager from beginning to end, around an HTTP client of one's own.
+// The whole life of a manager that decides when requests of an HTTP client are sent.
 func Example() {
 	const authorization = "Bot my-token"
 	server := discord(5)
@@ -38,11 +40,11 @@ func Example() {
 		if err != nil {
 			return nil, err
 		}
-		lease, err := manager.Acquire(ctx, route, authorization) // waits until the request may leave
+		lease, err := manager.Acquire(ctx, route, authorization) // waits until the request may be sent
 		if err != nil {
 			return nil, err
 		}
-		defer lease.Release() // if there is no response, whatever the reason; after Update it does nothing
+		defer lease.Release() // for the cases without a response; no effect after Update
 		request.Header.Set("Authorization", authorization)
 		response, err := client.Do(request)
 		if err != nil {
@@ -50,7 +52,7 @@ func Example() {
 		}
 		var refusal []byte
 		if response.StatusCode == http.StatusTooManyRequests {
-			refusal, _ = io.ReadAll(response.Body) // only the body of a 429 speaks of limits
+			refusal, _ = io.ReadAll(response.Body) // only the body of a 429 is needed
 		}
 		lease.Update(ratelimits.ParseResponse(response.StatusCode, response.Header, refusal))
 		return response, nil
@@ -72,7 +74,7 @@ func Example() {
 	// in flight: 0
 }
 
-// sendMessage sends a message to channel 1 and says what it knows of the response.
+// sendMessage sends a message to channel 1 and gives the response to the manager.
 func sendMessage(ctx context.Context, manager *buckets.RESTBucketManager, client *http.Client) error {
 	route, err := routes.CreateMessage.Compile("1")
 	if err != nil {
@@ -92,7 +94,7 @@ func sendMessage(ctx context.Context, manager *buckets.RESTBucketManager, client
 	return nil
 }
 
-// A request that would have to wait longer than one is willing to wait fails at once, and says how long it would have
+// A request that would have to wait longer than the maximum fails at once. The error says how long the wait would have
 // been.
 func ExampleRESTBucketManager_Acquire_tooLong() {
 	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(30 * time.Second))
@@ -102,7 +104,7 @@ func ExampleRESTBucketManager_Acquire_tooLong() {
 	defer manager.Close()
 	server := discord(1)
 	defer server.Close()
-	if err := sendMessage(context.Background(), manager, server.Client()); err != nil { // the last one for an hour
+	if err := sendMessage(context.Background(), manager, server.Client()); err != nil { // uses up the limit for an hour
 		panic(err)
 	}
 
@@ -125,7 +127,7 @@ func ExampleRESTBucketManager_Acquire_tooLong() {
 	// past the deadline: true
 }
 
-// What is not worth a wait is sent only if it can leave at once.
+// With a maximum wait of 0, a request is sent only if it can leave at once.
 func ExampleContextWithMaxWait() {
 	manager := buckets.NewRESTBucketManager()
 	if err := manager.Start(); err != nil {
@@ -147,7 +149,7 @@ func ExampleContextWithMaxWait() {
 	// sent: false - too long: true
 }
 
-// What is known of all buckets, for a dashboard say.
+// Buckets lists the state of all buckets, for example for a dashboard.
 func ExampleRESTBucketManager_Buckets() {
 	manager := buckets.NewRESTBucketManager()
 	if err := manager.Start(); err != nil {
@@ -164,9 +166,10 @@ func ExampleRESTBucketManager_Buckets() {
 
 	for bucket := range manager.Buckets() {
 		if bucket.Hash == buckets.UnknownHash {
-			continue // where routes live until a response names their bucket
+			continue // the bucket of routes whose bucket hash no response has named yet
 		}
-		fmt.Printf("bucket %.8s of channel %s: %d of %d left\n", bucket.Hash, bucket.Major, bucket.Remaining, bucket.Limit)
+		fmt.Printf("bucket %.8s of channel %s: %d of %d left\n",
+			bucket.Hash, bucket.Major, bucket.Remaining, bucket.Limit)
 		fmt.Println("everything is back in", bucket.ResetAfter.Round(time.Minute))
 	}
 	// Output:
@@ -174,8 +177,8 @@ func ExampleRESTBucketManager_Buckets() {
 	// everything is back in 1h0m0s
 }
 
-// A request that Discord refuses is acquired again with the same Request: the wait is part of AcquireRequest, and the
-// request stands where it stood before, ahead of all that came after it.
+// After a 429, the same Request is acquired again. AcquireRequest waits as long as the 429 says, and the request keeps
+// its place in the queue.
 func ExampleRESTBucketManager_AcquireRequest() {
 	manager := buckets.NewRESTBucketManager()
 	if err := manager.Start(); err != nil {
@@ -187,7 +190,8 @@ func ExampleRESTBucketManager_AcquireRequest() {
 		panic(err)
 	}
 	answers := []ratelimits.Response{ // the first attempt is refused
-		ratelimits.ParseResponse(http.StatusTooManyRequests, http.Header{}, []byte(`{"message": "…", "retry_after": 0.001, "global": false}`)),
+		ratelimits.ParseResponse(http.StatusTooManyRequests, http.Header{},
+			[]byte(`{"message": "…", "retry_after": 0.001, "global": false}`)),
 		ratelimits.ParseResponse(http.StatusOK, http.Header{}, nil),
 	}
 
@@ -208,15 +212,15 @@ func ExampleRESTBucketManager_AcquireRequest() {
 	// attempt 2 is answered with 200
 }
 
-// The next manager goes on where the one before was closed: it knows the route's bucket, and what is left of its
-// window.
+// The second manager continues from the state of the first: it knows the route's bucket and how many requests its
+// window has left.
 func ExampleRESTBucketManager_RestoreState() {
 	const authorization = "Bot my-token"
 	route, err := routes.CreateMessage.Compile("1")
 	if err != nil {
 		panic(err)
 	}
-	var state bytes.Buffer // a file, see httpclient/statefile
+	var state bytes.Buffer // usually a file, see httpclient/statefile
 	for range 2 {
 		manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Second))
 		if err := manager.Start(); err != nil {
@@ -231,13 +235,15 @@ func ExampleRESTBucketManager_RestoreState() {
 		if err != nil {
 			fmt.Println("not sent:", errors.As(err, new(*ratelimits.TooLongError)))
 		}
-		lease.Update(ratelimits.Response{Status: http.StatusOK, Limited: true, Bucket: "80c17d2f", Limit: 1, ResetAfter: time.Hour})
+		lease.Update(ratelimits.Response{
+			Status: http.StatusOK, Limited: true, Bucket: "80c17d2f", Limit: 1, ResetAfter: time.Hour,
+		})
 
-		// Now and then, in case that the program is killed:
+		// At intervals, in case the program is killed:
 		if err := manager.WriteState(io.Discard); err != nil {
 			panic(err)
 		}
-		// And when it ends:
+		// And when the program ends:
 		if err := manager.Close(); err != nil {
 			panic(err)
 		}

@@ -15,34 +15,33 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A digest stands for all that a server and its limits remember, read by reflection. So a field that is new counts
-// without being named here.
-// Two states with one digest are taken for one and the same.
+// digest is a hash of everything that a server and its limits remember. It is read by reflection, so it includes new
+// fields without change here. Two states with the same digest are taken for the same state.
 //
-// Times are compared relative to now. The manager's clock starts at 72 hours (past) while no span is longer than 24:
-// so a larger value is a
-// time and a smaller one a span.
+// Times are compared relative to now. The manager's clock starts at 72 hours (past), and no span is longer than 24
+// hours, so a large value is a time and a small one a span.
 type digest struct {
 	sum   uint64
 	now   time.Duration
-	seen  [1 << 9]numbered // a hash table of the objects that were met
-	met   uint64
-	plain bool // pointers are not followed
+	seen  [1 << 9]numbered // a hash table of the objects read so far
+	met   uint64           // how many objects have been read
+	plain bool             // pointers are not followed
 	counters
 }
 
-// numbered is an object and its number, by the order in which they were met. The first field of a struct has the
-// address of the struct, so the type counts, too.
+// numbered is an object and its number in the order of reading. The first field of a struct has the same address as the
+// struct, so the type is part of the key.
 type numbered struct {
 	at     unsafe.Pointer
 	read   *reader
 	number uint64
 }
 
-// counters are what numbers of the same object count from: only the difference means anything.
+// counters are the current values of an object's counters. Fields that hold an earlier value (countsFrom) are read as
+// differences from these.
 type counters struct{ answered, expired, sent, slots uint64 }
 
-// find returns the place of an object among those that were met, which is empty if it was not.
+// find returns the place of an object in the table. The place is empty if the object has not been read.
 func (d *digest) find(at unsafe.Pointer, read *reader) *numbered {
 	for i := uintptr(at)>>3 ^ uintptr(unsafe.Pointer(read))>>4; ; i++ {
 		if n := &d.seen[i%uintptr(len(d.seen))]; n.number == 0 || n.at == at && n.read == read {
@@ -61,14 +60,14 @@ func (d *digest) addTime(v time.Duration) {
 	case v > past/3*2 && v < math.MaxInt64/2:
 		// arrivals at one instant are a nanosecond apart, see arrive
 		d.add(uint64((v - d.now).Round(time.Microsecond)) ^ 1<<63)
-	case v > 0 && v < time.Microsecond: // one of those that are only counted on, to tell orders
+	case v > 0 && v < time.Microsecond: // a sequence number: only its order counts
 		d.add(1)
 	default:
 		d.add(uint64(v))
 	}
 }
 
-// addPointer adds what a pointer points to, the first time.
+// addPointer adds the object that a pointer points to; if that object was read before, it adds the object's number.
 func (d *digest) addPointer(at unsafe.Pointer, read *reader) {
 	if at == nil {
 		d.add(0)
@@ -89,22 +88,22 @@ func (d *digest) addPointer(at unsafe.Pointer, read *reader) {
 	}
 }
 
-// numberOf returns the number of an object that was met, 0 if it was not.
+// numberOf returns the number of an object that was read, or 0 if it was not.
 func numberOf[T any](d *digest, at *T) uint64 {
 	return d.find(unsafe.Pointer(at), readerOf(reflect.TypeFor[T]())).number
 }
 
-// digestOf adds a value.
+// digestOf adds a value to the digest.
 func digestOf[T any](d *digest, value *T) {
 	(*readerOf(reflect.TypeFor[T]()))(unsafe.Pointer(value), d)
 }
 
-// reader adds the value at an address.
+// reader adds the value at an address to the digest.
 type reader func(p unsafe.Pointer, d *digest)
 
-// ignored are fields, or types with all of theirs, on which no decision depends: counters, times that only tell an
-// order, what is only shown, caches (queues say themselves which limits they need), what is the same for all states,
-// and what is empty between two calls.
+// ignored lists fields and whole types on which no decision depends: counters, times that only show an order, values
+// that are only displayed, caches (queues know which limits they need), values that are the same in all states, and
+// fields that are empty between two calls.
 var ignored = []string{
 	"buckets.server.manager", "buckets.server.mu", "buckets.server.timer", "buckets.server.after",
 	"buckets.server.touched", "buckets.server.free", "buckets.server.latest", "buckets.server.spare",
@@ -128,7 +127,7 @@ func readerOf(t reflect.Type) *reader {
 	return makeReader(t)
 }
 
-// makeReader returns where the reader of a type is, or will be: types contain each other.
+// makeReader returns the address of a type's reader. The reader may be set later, because types contain each other.
 func makeReader(t reflect.Type) *reader {
 	if r := readers.of[t]; r != nil {
 		return r
@@ -139,7 +138,7 @@ func makeReader(t reflect.Type) *reader {
 	return r
 }
 
-// nameOf is the name of a type without its parameters, and without its package if it has some.
+// nameOf returns the name of a type without its type parameters; a generic type's name has no package either.
 func nameOf(t reflect.Type) string {
 	if name, _, generic := strings.Cut(t.Name(), "["); generic {
 		return name
@@ -153,7 +152,7 @@ func newReader(t reflect.Type) reader {
 		return func(unsafe.Pointer, *digest) {}
 	case t == reflect.TypeFor[time.Duration]():
 		return func(p unsafe.Pointer, d *digest) { d.addTime(*(*time.Duration)(p)) }
-	case strings.HasPrefix(t.String(), "routes."): // the same for all, so that its address will do
+	case strings.HasPrefix(t.String(), "routes."): // these objects are never copied, so the address is enough
 		return bytesReader(t.Size())
 	case nameOf(t) == "ring":
 		return ringReader(t)
@@ -218,59 +217,50 @@ func bytesReader(size uintptr) reader {
 	}
 }
 
-// mapType is what the explorer does with maps of one type.
+// mapType has the functions for maps of one type.
 type mapType struct {
+	of     reflect.Type
 	reader func() reader
-	// save copies the map to which p points, lets a function look at the copies of its entries, and returns what makes the
-	// map that copy again.
+	// save copies the map to which p points, and calls look with the copy of each entry. restore writes the copy back
+	// into the map.
 	save func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) (restore func())
 }
 
-// mapTypeOf returns what the explorer does with maps of a type. All types are named, as reflection would take too long.
-func mapTypeOf(t reflect.Type) mapType {
-	switch t {
-	case reflect.TypeFor[map[uint64]*account]():
-		return mapsOf[uint64, *account]()
-	case reflect.TypeFor[map[string]*server]():
-		return mapsOf[string, *server]()
-	case reflect.TypeFor[map[resource]time.Duration]():
-		return mapsOf[resource, time.Duration]()
-	case reflect.TypeFor[map[limitKey]*declaredLimit]():
-		return mapsOf[limitKey, *declaredLimit]()
-	case reflect.TypeFor[map[*declaredLimit]struct{}]():
-		return mapsOf[*declaredLimit, struct{}]()
-	case reflect.TypeFor[map[routes.Route]*routeEntry]():
-		return mapsOf[routes.Route, *routeEntry]()
-	case reflect.TypeFor[map[routes.Route]struct{}]():
-		return mapsOf[routes.Route, struct{}]()
-	case reflect.TypeFor[map[groupKey]*limitGroup]():
-		return mapsOf[groupKey, *limitGroup]()
-	case reflect.TypeFor[map[string]*family]():
-		return mapsOf[string, *family]()
-	case reflect.TypeFor[map[major][]*held]():
-		return mapsOf[major, []*held]()
-	case reflect.TypeFor[map[major]*bucket]():
-		return mapsOf[major, *bucket]()
-	case reflect.TypeFor[map[major]*limitGroup]():
-		return mapsOf[major, *limitGroup]()
-	case reflect.TypeFor[map[queueKey]*queue]():
-		return mapsOf[queueKey, *queue]()
-	case reflect.TypeFor[map[uint64]*queue]():
-		return mapsOf[uint64, *queue]()
-	case reflect.TypeFor[map[uint64]*series]():
-		return mapsOf[uint64, *series]()
-	case reflect.TypeFor[map[*queue]struct{}]():
-		return mapsOf[*queue, struct{}]()
-	case reflect.TypeFor[map[*queue]time.Duration]():
-		return mapsOf[*queue, time.Duration]()
-	case reflect.TypeFor[map[tenantKey]*tenant]():
-		return mapsOf[tenantKey, *tenant]()
+// mapTypes lists the map types by hand, because reflection on maps would take too long.
+func mapTypes() []mapType {
+	return []mapType{
+		mapsOf[uint64, *account](),
+		mapsOf[string, *server](),
+		mapsOf[resource, time.Duration](),
+		mapsOf[limitKey, *declaredLimit](),
+		mapsOf[*declaredLimit, struct{}](),
+		mapsOf[routes.Route, *routeEntry](),
+		mapsOf[routes.Route, struct{}](),
+		mapsOf[groupKey, *limitGroup](),
+		mapsOf[string, *family](),
+		mapsOf[major, []*held](),
+		mapsOf[major, *bucket](),
+		mapsOf[major, *limitGroup](),
+		mapsOf[queueKey, *queue](),
+		mapsOf[uint64, *queue](),
+		mapsOf[uint64, *series](),
+		mapsOf[*queue, struct{}](),
+		mapsOf[*queue, time.Duration](),
+		mapsOf[tenantKey, *tenant](),
 	}
-	panic("not a type of mapTypeOf: " + t.String())
+}
+
+func mapTypeOf(t reflect.Type) mapType {
+	for _, m := range mapTypes() {
+		if m.of == t {
+			return m
+		}
+	}
+	panic("not one of mapTypes: " + t.String())
 }
 
 func mapsOf[K comparable, V any]() mapType {
-	return mapType{mapReader[K, V], func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) func() {
+	save := func(p unsafe.Pointer, look func(key, value unsafe.Pointer)) func() {
 		m := *(*map[K]V)(p)
 		saved := maps.Clone(m)
 		for key, value := range saved {
@@ -280,10 +270,11 @@ func mapsOf[K comparable, V any]() mapType {
 			clear(m)
 			maps.Copy(m, saved)
 		}
-	}}
+	}
+	return mapType{reflect.TypeFor[map[K]V](), mapReader[K, V], save}
 }
 
-// mapReader reads a map in the order of what its keys are without what they point to.
+// mapReader reads a map in the order of its keys' digests, for which pointers in keys are not followed.
 func mapReader[K comparable, V any]() reader {
 	readKey, readValue := makeReader(reflect.TypeFor[K]()), makeReader(reflect.TypeFor[V]())
 	type entry struct {
@@ -319,7 +310,7 @@ func mapReader[K comparable, V any]() reader {
 	}
 }
 
-// ringReader reads the entries of a ring that are in it.
+// ringReader reads only the entries that are in use.
 func ringReader(t reflect.Type) reader {
 	slice, _ := t.FieldByName("entries")
 	first, end := field[uint64](t, "first"), field[uint64](t, "end")
@@ -334,7 +325,7 @@ func ringReader(t reflect.Type) reader {
 	}
 }
 
-// field returns what reads a field of a struct.
+// field returns a function that reads a field of a struct.
 func field[T any](t reflect.Type, name string) func(p unsafe.Pointer) T {
 	f, ok := t.FieldByName(name)
 	if !ok || f.Type.Size() != unsafe.Sizeof(*new(T)) {
@@ -379,7 +370,7 @@ func structReader(t reflect.Type) reader {
 	}
 }
 
-// countsFrom are fields that hold what a counter was.
+// countsFrom lists the fields that hold an earlier value of a counter, with that counter.
 var countsFrom = map[string]func(*counters) uint64{
 	"ratelimits.Window.countedAt": func(c *counters) uint64 { return c.answered },
 	"ratelimits.Permit.answered":  func(c *counters) uint64 { return c.answered },
@@ -397,7 +388,7 @@ func counterReader(size uintptr, zero bool, from func(*counters) uint64) *reader
 		} else {
 			value = *(*uint64)(p)
 		}
-		if zero && value == 0 { // there is none
+		if zero && value == 0 { // 0 means no value
 			d.add(1 << 50)
 		} else {
 			d.add(uint64(uint32(from(&d.counters) - value)))
@@ -422,9 +413,8 @@ func (d *digest) countFromBucket(b *bucket) {
 	}
 }
 
-// counting returns what sets the counters from which those in a struct count, nil if there are none. It reports false
-// if nothing else of the
-// struct counts.
+// counting returns a function that sets the counters for the fields of a struct, or nil if the struct has none. The
+// function returns false if no other field of the struct has to be read.
 func counting(t reflect.Type) func(p unsafe.Pointer, d *digest) bool {
 	switch nameOf(t) {
 	case "ratelimits.charge":

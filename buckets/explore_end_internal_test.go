@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// How every course of events has to end.
+// This file says how every story must end.
 
-// longest returns how long it can take at most until nobody waits any more, if everything succeeds.
+// longest returns the longest time until no request waits, if all requests succeed from now on.
 func (l *life) longest() time.Duration {
 	now, wait := l.now(), time.Duration(0)
 	for s := range l.holds {
@@ -17,13 +17,13 @@ func (l *life) longest() time.Duration {
 	if l.world.declared {
 		each += declaredTime
 	}
-	if l.hidden { // it is obeyed as long as it was met
+	if l.hidden { // the manager keeps to a hidden limit as long as its hold lasted
 		each += longHold
 	}
 	return wait + time.Duration(l.count(waits)+1)*each
 }
 
-// drain lets all that are in flight succeed and time pass until nobody is left, and then until everything is forgotten.
+// drain lets all requests succeed and time pass until no request is left. Then it checks that everything is forgotten.
 func (l *life) drain() {
 	if l.fault != "" {
 		return
@@ -31,7 +31,7 @@ func (l *life) drain() {
 	begin, longest := l.now(), l.longest()
 	l.drains = true
 	l.say("-- from now on everything succeeds; it must take no longer than %v", longest)
-	for i := range l.actors { // those that have asked before cannot know how long the others were under way
+	for i := range l.actors { // earlier predictions could not know how long requests would be in flight
 		if a := &l.actors[i]; a.asked < begin {
 			a.leaves = 0
 		}
@@ -42,9 +42,9 @@ func (l *life) drain() {
 		case flying >= 0:
 			l.do(ends + event(flying)*event(answers) + event(ok))
 		case !l.clock.set:
-			l.fail("%d wait for ever: no timer is set, and nothing is in flight", l.count(waits))
+			l.fail("%d requests wait for ever: no timer is set, and no request is in flight", l.count(waits))
 		case step > 300 || l.now() > begin+longest:
-			l.fail("%d wait still", l.count(waits))
+			l.fail("%d requests still wait", l.count(waits))
 		default:
 			l.do(timer)
 		}
@@ -54,7 +54,7 @@ func (l *life) drain() {
 	}
 }
 
-// window is the longest period of a limit.
+// window returns the longest period of a limit of this world, plus a second.
 func (l *life) window() time.Duration {
 	if l.world.declared {
 		return declaredTime + time.Second
@@ -62,7 +62,8 @@ func (l *life) window() time.Duration {
 	return bucketPeriod + time.Second
 }
 
-// checkEmpty looks whether everything was given back: at once what requests have, and after a day what is remembered.
+// checkEmpty checks that all permits and places were given back, and that after some days no bucket, credential, hold
+// or declared limit is left.
 func (l *life) checkEmpty() {
 	s := l.server
 	zero := func(what string, n int) {
@@ -70,28 +71,8 @@ func (l *life) checkEmpty() {
 			l.fail("in the end there are %d %s", n, what)
 		}
 	}
-	stats := l.manager.Stats()
-	zero("requests waiting", stats.Waiting)
-	zero("requests in flight", stats.InFlight)
-	zero("places of the budget", s.budget.inFlight)
-	for _, a := range s.accounts {
-		zero("requests of the credential", a.inFlight+a.waiting+len(a.undiscovered))
-		zero("series", len(a.series))
-		zero("queues before the global limit", a.globalLine.queues.Len()+len(a.globalLine.needed))
-		for _, d := range a.declared {
-			zero("requests in flight of the declared limit", d.window.InFlight())
-			zero("requests waiting for the declared limit", d.asked+d.queues.Len()+len(d.needed))
-			if d.reserved != nil {
-				l.fail("in the end a declared limit is reserved")
-			}
-		}
-	}
-	for _, b := range s.buckets {
-		zero("charges in flight of a bucket", b.window.InFlight())
-		zero("requests in a bucket", b.queues.length()+int(b.reading))
-	}
-	zero("queues before the edge", s.edgeLine.queues.Len()+len(s.waitedFor))
-	for range 4 { // a route is forgotten the second time
+	l.manager.leftOver(zero)
+	for range 4 { // a route is evicted by the second run
 		l.clock.at = l.clock.at.Add(25 * time.Hour)
 		if l.clock.set {
 			l.clock.set = false
@@ -107,5 +88,71 @@ func (l *life) checkEmpty() {
 	zero("declared limits", len(s.declared))
 	if l.clock.set {
 		l.fail("in the end the timer is set")
+	}
+}
+
+// leftOver calls tell for each kind of thing that requests hold at Discord's server, with its number if that is not
+// zero. Without requests it must not call tell.
+func (m *RESTBucketManager) leftOver(tell func(what string, n int)) {
+	stats := m.Stats()
+	s := m.discord
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := func(what string, n int) {
+		if n != 0 {
+			tell(what, n)
+		}
+	}
+	line := func(what string, l *line) {
+		count("queues before "+what, l.queues.Len()+len(l.needed))
+		count("requests before "+what, l.waiting)
+		if l.reserved != nil {
+			tell("reservations of "+what, 1)
+		}
+	}
+	limits := func(all map[limitKey]*declaredLimit) {
+		for _, d := range all {
+			count("requests in flight of a declared limit", d.window.InFlight())
+			count("requests that have asked a declared limit", d.asked)
+			line("a declared limit", &d.line)
+		}
+	}
+	count("requests waiting", stats.Waiting+s.waiting)
+	count("requests in flight", stats.InFlight)
+	count("places of the budget", s.budget.inFlight)
+	for _, a := range s.accounts {
+		count("requests of the credential", a.inFlight+a.waiting+len(a.undiscovered))
+		count("series", len(a.series))
+		count("unread 429s of a global limit", int(a.global.reading))
+		line("a global limit", &a.globalLine)
+		limits(a.declared)
+	}
+	limits(s.declared)
+	for _, b := range s.buckets {
+		count("charges in flight of a bucket", b.window.InFlight())
+		count("requests in a bucket", b.queues.length()+int(b.reading))
+		if b.inFlight != nil {
+			tell("leases of a bucket", 1)
+		}
+	}
+	count("unread 429s of the edge", int(s.edge.reading))
+	line("the edge", &s.edgeLine)
+	count("alarms of requests that are waited for", len(s.waitedFor))
+}
+
+// touchAll marks all lines and buckets, so that the server checks all waiting requests again.
+func (s *server) touchAll() {
+	s.touch(&s.edgeLine)
+	for _, d := range s.declared {
+		s.touch(&d.line)
+	}
+	for _, a := range s.accounts {
+		s.touch(&a.globalLine)
+		for _, d := range a.declared {
+			s.touch(&d.line)
+		}
+	}
+	for _, b := range s.buckets {
+		b.changed()
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// The core is explored exhaustively in small worlds: all orders of events up to a length. Breadth first, so that the
-// first counter-example is the shortest. Each state is a list of events. It is played from the start once, and set back
-// before each event that is tried there.
+// The explorer tries all orders of events up to a length (a story) in small worlds. It searches breadth first, so the
+// first counter-example is the shortest. A state is stored as the list of events that leads to it. The explorer plays
+// that list from the start once, and restores the state before each event that it tries there.
 //
 // RATELIGHT_EXPLORE=1 explores almost three million states, which takes two processors about a minute and a half.
-// RATELIGHT_EXPLORE_STORY="world: 4 8 0" tells one story, as a counter-example prints it.
+// RATELIGHT_EXPLORE_STORY="world: 4 8 0" prints one story in words; a counter-example comes with its value.
 
 var smallWorlds = []smallWorld{
 	{
@@ -46,7 +46,8 @@ var smallWorlds = []smallWorld{
 	},
 }
 
-// node is a state: the event that led to it from another one, and what can happen there.
+// node is a state: the state before it, the event that led from there to this one, and the events that are possible
+// here (bits).
 type node struct {
 	before   int32
 	event    event
@@ -64,7 +65,7 @@ type explorer struct {
 	played atomic.Int64
 }
 
-// isNew reports that a state has not been met before.
+// isNew reports whether a state has not been visited before, and marks it as visited.
 func (x *explorer) isNew(digest uint64) bool {
 	s := &x.seen[digest>>58]
 	s.Lock()
@@ -88,13 +89,13 @@ func (x *explorer) storyOf(n int32) (all []event) {
 	return all
 }
 
-// play lets events happen one after the other.
+// play starts a life in a world and lets the events of a story happen. It stops at the first fault.
 func play(w *smallWorld, story []event, tells bool) *life {
 	l := newLife(w)
 	l.tells = tells
 	for _, e := range story {
 		if l.possible()&(1<<e) == 0 {
-			l.fail("event %d is not possible, although it was when the same happened before", e)
+			l.fail("event %d is not possible, although it was possible in an earlier run of this story", e)
 			return l
 		}
 		if l.do(e); l.fault != "" {
@@ -104,7 +105,7 @@ func play(w *smallWorld, story []event, tells bool) *life {
 	return l
 }
 
-// explore explores all stories of a length, and returns the shortest that goes wrong, nil if none does.
+// explore tries all stories up to a length. It returns the shortest story with a fault, or nil if there is none.
 func (x *explorer) explore(depth int) (counterExample []event) {
 	x.nodes = []node{{possible: newLife(x.world).possible()}}
 	lives := make([]*savedLife, runtime.GOMAXPROCS(0))
@@ -163,8 +164,8 @@ func (x *explorer) explore(depth int) (counterExample []event) {
 	return nil
 }
 
-// visit lets an event happen in a state. It returns nil if that leads to a state that is known. To look for somebody
-// who could leave may mend what is wrong, so it is done apart.
+// visit lets an event happen in a state. It returns nil if that leads to a known state. lookAgain may repair a fault,
+// so visit restores the state before it calls lookAgain.
 func (x *explorer) visit(l *savedLife, e event) (child *node, fault bool) {
 	x.played.Add(1)
 	l.state.restore()
@@ -184,7 +185,7 @@ func (x *explorer) visit(l *savedLife, e event) (child *node, fault bool) {
 	return child, l.fault != ""
 }
 
-// savedLife is a life that can be set back.
+// savedLife is a life whose states can be saved and restored.
 type savedLife struct {
 	*life
 	begin, state *objectGraph
@@ -198,7 +199,7 @@ func newSavedLife(w *smallWorld) *savedLife {
 	return &savedLife{life: l, begin: begin}
 }
 
-// goTo lets a story happen from the start. What happens then can be set back to its end.
+// goTo plays a story from the start and saves the state at its end, which visit restores for each event.
 func (l *savedLife) goTo(story []event) {
 	l.begin.restore()
 	for _, e := range story {
@@ -207,31 +208,23 @@ func (l *savedLife) goTo(story []event) {
 	l.state = saveState(l.life)
 }
 
-// lookAgain looks again at all that wait: none of them may be able to leave.
+// lookAgain makes the server check all waiting requests again. If one of them leaves then, the server has missed that
+// it could leave before, which is a fault.
 func (l *life) lookAgain() {
 	s := l.server
 	s.mu.Lock()
 	now := s.now()
-	s.touch(&s.edgeLine)
-	for _, a := range s.accounts {
-		s.touch(&a.globalLine)
-		for _, d := range a.declared {
-			s.touch(&d.line)
-		}
-	}
-	for _, b := range s.busy {
-		b.changed()
-	}
+	s.touchAll()
 	s.unlock(now)
 	l.granted = l.granted[:0]
 	before := l.count(waits)
 	l.settle()
 	if l.count(waits) != before {
-		l.fail("somebody could have left before, and was not looked at")
+		l.fail("a waiting request could have left before, but the server did not check it")
 	}
 }
 
-// tell returns a story in words, up to what goes wrong, or with its end if nothing does.
+// tell returns a story in words. A story with a fault ends there; any other is followed by its drain.
 func tell(w *smallWorld, story []event) string {
 	l := play(w, story, true)
 	l.drain()
@@ -253,7 +246,7 @@ func TestNoOrderOfEventsGoesWrong(t *testing.T) {
 		return
 	}
 	if os.Getenv("RATELIGHT_EXPLORE") != "" {
-		defer debug.SetGCPercent(debug.SetGCPercent(1600)) // everything that a story makes is garbage after it
+		defer debug.SetGCPercent(debug.SetGCPercent(1600)) // all memory of a story is garbage after it
 	}
 	states := 0
 	for _, w := range smallWorlds {
@@ -265,7 +258,8 @@ func TestNoOrderOfEventsGoesWrong(t *testing.T) {
 			x, start := &explorer{world: &w}, time.Now()
 			wrong := x.explore(depth)
 			states += len(x.nodes)
-			t.Logf("%d states of %d stories, in %v", len(x.nodes), x.played.Load(), time.Since(start).Round(time.Millisecond))
+			t.Logf("%d states of %d stories, in %v", len(x.nodes), x.played.Load(),
+				time.Since(start).Round(time.Millisecond))
 			if wrong != nil {
 				t.Errorf("%d events that go wrong:\n%s", len(wrong), tell(&w, wrong))
 			}
@@ -291,7 +285,7 @@ func tellWanted(t *testing.T, wanted string) {
 	t.Log("\n" + tell(w, story))
 }
 
-// worldOf returns the world of that name, nil if there is none.
+// worldOf returns the world with this name, or nil.
 func worldOf(name string) *smallWorld {
 	for i := range smallWorlds {
 		if smallWorlds[i].name == name {
@@ -299,4 +293,37 @@ func worldOf(name string) *smallWorld {
 		}
 	}
 	return nil
+}
+
+// mendedStories are counter-examples that the explorer found; the faults have been mended.
+var mendedStories = []struct {
+	what  string
+	world string
+	story []event
+}{
+	{
+		"the hold of a sub-limit was forgotten when its requests joined a foreign bucket",
+		"two routes", []event{4, 5, 10, 3, 12, 18},
+	},
+	{
+		"a request in a foreign bucket did not learn of the hold of its sub-limit",
+		"two routes", []event{4, 4, 5, 0, 21, 28, 9},
+	},
+	{
+		"lost requests were charged for no time if only a 429 of a resource had named the limit",
+		"two routes", []event{4, 4, 5, 11, 33, 3, 4},
+	},
+}
+
+func TestMendedStories(t *testing.T) {
+	t.Parallel()
+	for _, mended := range mendedStories {
+		t.Run(mended.what, func(t *testing.T) {
+			w := worldOf(mended.world)
+			l := play(w, mended.story, false)
+			if l.drain(); l.fault != "" {
+				t.Errorf("%s:\n%s", l.fault, tell(w, mended.story))
+			}
+		})
+	}
 }

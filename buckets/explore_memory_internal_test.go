@@ -8,27 +8,28 @@ import (
 )
 
 // The parts of a manager point to each other, so a manager cannot be copied. To try several events in one state, the
-// explorer saves what is in all parts, and writes it back in place.
+// explorer saves the contents of all parts and later writes them back in place.
 
-// objectGraph is a life, its manager included, as it was when it was saved.
+// objectGraph is a saved copy of a life, with its manager.
 type objectGraph struct {
 	found   map[objectKey]struct{} // nil when all is saved
 	objects []savedObject
 	slices  []savedObject
-	maps    []func() // each restores one
+	maps    []func() // functions that restore one map each
 }
 
-// savedObject is an object, or the elements of a slice, and a copy of it.
+// savedObject is an object or the elements of a slice (value), and a copy of them (saved).
 type savedObject struct{ value, saved reflect.Value }
 
-// objectKey tells objects apart: the first field of a struct has the address of the struct.
+// objectKey identifies an object. The first field of a struct has the same address as the struct, so the type is part
+// of the key.
 type objectKey struct {
 	at     unsafe.Pointer
 	of     *follower
 	length int
 }
 
-// saveState saves a life.
+// saveState saves a life and all objects that it points to.
 func saveState(l *life) *objectGraph {
 	s := &objectGraph{found: make(map[objectKey]struct{}, 128)}
 	s.save(unsafe.Pointer(l), lifeFollower)
@@ -36,7 +37,7 @@ func saveState(l *life) *objectGraph {
 	return s
 }
 
-// restore makes the life again what it was.
+// restore writes the saved contents back.
 func (s *objectGraph) restore() {
 	for i := range s.objects {
 		s.objects[i].value.Set(s.objects[i].saved)
@@ -49,7 +50,7 @@ func (s *objectGraph) restore() {
 	}
 }
 
-// isNew reports that an object has not been saved yet.
+// isNew reports whether an object has not been saved yet, and marks it as saved.
 func (s *objectGraph) isNew(at unsafe.Pointer, of *follower, length int) bool {
 	key := objectKey{at, of, length}
 	if _, known := s.found[key]; known || at == nil {
@@ -59,7 +60,7 @@ func (s *objectGraph) isNew(at unsafe.Pointer, of *follower, length int) bool {
 	return true
 }
 
-// save saves the object of a type at an address, and all to which it leads.
+// save saves the object at an address and all objects that it points to.
 func (s *objectGraph) save(p unsafe.Pointer, f *follower) {
 	if !s.isNew(p, f, 1) {
 		return
@@ -72,23 +73,23 @@ func (s *objectGraph) save(p unsafe.Pointer, f *follower) {
 	}
 }
 
-// follower saves the objects to which values of a type lead.
+// follower saves the objects to which values of one type point.
 type follower struct {
 	of       reflect.Type
 	maps     mapType
-	key      *follower                              // of a map
-	elem     *follower                              // of a map or a slice
-	constant bool                                   // no event changes what is in such a value
-	follow   func(p unsafe.Pointer, s *objectGraph) // nil: they lead to no objects
+	key      *follower                              // of the keys of a map
+	elem     *follower                              // of the elements of a map or slice
+	constant bool                                   // no event changes a value of this type
+	follow   func(p unsafe.Pointer, s *objectGraph) // nil: values point to no objects
 }
 
-// Events change structs of the packages in changing, but for the constants.
+// changing lists the packages whose structs events change, and constants the types there that no event changes.
 var (
 	changing  = []string{"", "buckets", "ratelimits", "internal/fifo"}
 	constants = []string{"settings", "smallWorld", "limitRule", "Hooks", "waiterPool", "Stats"}
 )
 
-// followers are made before the explorer starts.
+// followers has the follower of each type. All are made before the explorer starts.
 var (
 	followers    = make(map[reflect.Type]*follower)
 	lifeFollower = followerOf(reflect.TypeFor[life]())
@@ -109,7 +110,7 @@ func followerOf(t reflect.Type) *follower {
 			f.follow = fieldsFollower(t)
 		}
 	case reflect.Pointer:
-		var elem *follower // types lead to each other
+		var elem *follower // set below, because types can point to each other
 		f.follow = func(p unsafe.Pointer, s *objectGraph) {
 			if !elem.constant {
 				s.save(*(*unsafe.Pointer)(p), elem)
@@ -151,14 +152,14 @@ func fieldsFollower(t reflect.Type) func(p unsafe.Pointer, s *objectGraph) {
 	}
 }
 
-// saveSlice saves the elements of a slice.
 func (s *objectGraph) saveSlice(p unsafe.Pointer, f *follower) {
 	list := *(*[]struct{})(p)
 	first := unsafe.Pointer(unsafe.SliceData(list))
 	if len(list) == 0 || !s.isNew(first, f, len(list)) {
 		return
 	}
-	object := savedObject{reflect.NewAt(f.of, p).Elem().Slice(0, len(list)), reflect.MakeSlice(f.of, len(list), len(list))}
+	object := savedObject{reflect.NewAt(f.of, p).Elem().Slice(0, len(list)),
+		reflect.MakeSlice(f.of, len(list), len(list))}
 	reflect.Copy(object.saved, object.value)
 	s.slices = append(s.slices, object)
 	for i := 0; i < len(list) && f.elem.follow != nil; i++ {
@@ -166,7 +167,6 @@ func (s *objectGraph) saveSlice(p unsafe.Pointer, f *follower) {
 	}
 }
 
-// saveMap saves the entries of a map.
 func (s *objectGraph) saveMap(p unsafe.Pointer, f *follower) {
 	if !s.isNew(*(*unsafe.Pointer)(p), f, 0) {
 		return

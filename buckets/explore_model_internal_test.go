@@ -8,13 +8,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The model: what the responses have said, and nothing else. It decides nothing. It says what must not have happened.
+// The model remembers only what the responses have said. It makes no decisions; it checks that the manager has done
+// nothing wrong.
 
-// scope is what a 429 may be about.
+// scope is the limit that a 429 is about.
 type scope uint8
 
 const (
-	ofBucket   scope = iota // and one for each hash
+	ofBucket   scope = iota // the first of two, one for each hash
 	ofSubLimit scope = iota + 1
 	ofGlobal   scope = iota + 2
 	ofEdge
@@ -25,30 +26,30 @@ var scopeNames = [scopes]string{
 	"bucket x", "bucket y", "sub-limit of the first route", "sub-limit of the second route", "global limit", "edge",
 }
 
-// hold is what a 429 has said.
+// hold is the model's memory of the 429s of one scope.
 type hold struct {
 	until time.Duration
-	at    time.Duration // when the latest came; 0 if that does not matter any more
-	alone bool          // no request that was sent since has succeeded
+	at    time.Duration // when the latest 429 came; 0 if that no longer matters
+	alone bool          // no request that was sent after the 429 has succeeded
 }
 
 const (
 	nowhereYet = -1 // no response has named a hash
 )
 
-// memory is what the server and the model remember.
+// memory is the memory of the server and of the model.
 type memory struct {
-	hashOf  [2]int // where each route is counted
+	hashOf  [2]int // the hash in which the server counts each route
 	counted [2]counted
 
-	known    [2]int // the hash that was named to the request of each route that was sent last
+	known    [2]int // for each route, the hash in the response to the newest request
 	holds    [scopes]hold
-	forgiven [2]bool // LiftHolds has ended a hold of the bucket, and with it what was known of the window
-	moved    bool    // a route has changed its hash
-	hidden   bool    // there was a 429 of a resource: such a limit is obeyed although nobody tells it
-	declared []time.Duration
-	second   []time.Duration // when each request counts no more for the global limit
-	newest   [2]int          // version of the latest request with a key that was sent, for each route
+	forgiven [2]bool         // LiftHolds has ended a hold of the bucket, so the manager no longer knows the window
+	moved    bool            // a route has changed its hash
+	hidden   bool            // a 429 of a resource came: the manager keeps to such a limit although no header shows it
+	declared []time.Duration // when each request no longer counts for the declared limit
+	second   []time.Duration // when each request no longer counts for the global limit
+	newest   [2]int          // for each route, the highest version of a request with a key that was sent
 }
 
 func (m *memory) init() {
@@ -71,23 +72,23 @@ func (l *life) liftHolds() {
 	l.forgetPredictions()
 }
 
-// forgetPredictions is called when something happens that no prediction can know of.
+// forgetPredictions is called when something happens that no earlier prediction could know.
 func (l *life) forgetPredictions() {
 	for i := range l.actors {
 		l.actors[i].leaves = 0
 	}
 }
 
-// scopesOf returns what holds back a request of a route.
+// scopesOf returns the limits that can hold back a request of a route.
 func (l *life) scopesOf(route int) []scope {
 	all := []scope{ofEdge, ofGlobal, ofSubLimit + scope(route)}
-	if h := l.known[route]; h != nowhereYet && !l.moved { // else it may belong to either
+	if h := l.known[route]; h != nowhereYet && !l.moved { // otherwise the route may belong to either bucket
 		all = append(all, ofBucket+scope(h))
 	}
 	return all
 }
 
-// inFlight yields those in flight, without one of them.
+// inFlight yields the requests in flight except one.
 func (l *life) inFlight(but *actor) func(yield func(*actor) bool) {
 	return func(yield func(*actor) bool) {
 		for i := range l.actors {
@@ -98,7 +99,7 @@ func (l *life) inFlight(but *actor) func(yield func(*actor) bool) {
 	}
 }
 
-// ended takes in a response before the manager does.
+// ended updates the model with a response, before the manager gets it.
 func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 	now := l.now()
 	if r.Bucket != "" && how != notSent {
@@ -139,7 +140,7 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 		}
 		return
 	}
-	for s := range scopes { // it has passed what it is not refused by
+	for s := range scopes { // the request has passed every limit that did not refuse it
 		passes := r.Class == ratelimits.ClassOK
 		switch s {
 		case ofGlobal:
@@ -151,7 +152,7 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 		case ofSubLimit, ofSubLimit + 1:
 			passes = passes && s == ofSubLimit+scope(a.kind.route)
 		}
-		// of two things at one instant nobody can tell which was first
+		// The model cannot know which of two events at the same instant was first.
 		if passes && (a.after&(1<<s) != 0 || a.sent == l.holds[s].at) {
 			l.holds[s].alone = false
 		}
@@ -161,14 +162,16 @@ func (l *life) ended(a *actor, how answer, hash int, r *ratelimits.Response) {
 	}
 }
 
-// refusedByCount takes in that the server refuses what it has counted too often.
+// refusedByCount is called when the server refuses a request because its bucket is used up. That is a fault of the
+// manager unless another client used the bucket, a route has moved, LiftHolds was called, or the request was sent
+// before the limit was known.
 func (l *life) refusedByCount(a *actor, hash int, c *counted) {
 	if !c.others && !l.moved && !l.forgiven[hash] && !a.unaware {
-		l.fail("%s is refused, although nobody else uses the bucket", a)
+		l.fail("%s is refused, although no other client uses the bucket", a)
 	}
 }
 
-// rivals yields the requests with a key, if it is one, that are at a stage.
+// rivals yields the requests at a stage that have the same route and key as k. It yields none if k has no key.
 func (l *life) rivals(k kind, s stage) func(yield func(*actor) bool) {
 	return func(yield func(*actor) bool) {
 		for i := range l.actors {
@@ -190,7 +193,7 @@ func (l *life) rejected(a *actor, err error) {
 			}
 		}
 		if !isOld {
-			l.fail("%s is superseded, although it is the newest", a)
+			l.fail("%s is superseded, although it is the newest with its key", a)
 		}
 		return
 	}
@@ -200,7 +203,7 @@ func (l *life) rejected(a *actor, err error) {
 	}
 }
 
-// check looks at what the latest event has done.
+// check checks the effects of the latest event.
 func (l *life) check() {
 	now := l.now()
 	over := func(until time.Duration) bool { return until <= now }
@@ -214,7 +217,7 @@ func (l *life) check() {
 		}
 	}
 	if m := l.manager.waiting.Load(); int(m) != l.count(waits) || l.server.waiting != l.count(waits) {
-		l.fail("%d wait, and the manager counts %d and %d", l.count(waits), m, l.server.waiting)
+		l.fail("%d requests wait, but the manager counts %d and %d", l.count(waits), m, l.server.waiting)
 	}
 	for i := range l.actors {
 		for o := range l.rivals(l.actors[i].kind, waits) {
@@ -224,15 +227,15 @@ func (l *life) check() {
 		}
 	}
 	if s := l.server.counts.inFlight(); s != l.count(flies) {
-		l.fail("%d are in flight, and the manager counts %d", l.count(flies), s)
+		l.fail("%d requests are in flight, but the manager counts %d", l.count(flies), s)
 	}
 	l.forgetHolds()
 }
 
-// forgetHolds forgets what does not matter any more.
+// forgetHolds resets the parts of holds that no longer matter.
 func (l *life) forgetHolds() {
 	over := func(until time.Duration) bool { return until <= l.now() }
-	for s := range l.holds { // a sub-limit that is over is forgotten when nobody needs it
+	for s := range l.holds { // the hold of a sub-limit is forgotten after its end, when its route has no request
 		r := s - int(ofSubLimit)
 		of := func(a actor) bool { return a.stage != absent && a.kind.route == r }
 		if r >= 0 && r < 2 && over(l.holds[s].until) && !slices.ContainsFunc(l.actors[:], of) {
@@ -256,9 +259,9 @@ func (l *life) count(s stage) (n int) {
 	return n
 }
 
-// checkSent looks at a request that was just sent.
+// checkSent checks a request that was just sent.
 func (l *life) checkSent(now time.Duration, a *actor) {
-	// how much a hidden limit allows is only tried out
+	// The manager can only try how much a hidden limit allows, so its predictions may be wrong then.
 	if late := now - a.leaves - l.window(); l.drains && a.leaves > 0 && late > 0 && !l.hidden {
 		l.fail("%s leaves %v later than a window after it was predicted to", a, late)
 	}
@@ -283,8 +286,8 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 			switch {
 			case o.kind.route != route:
 			case now < o.sent+probePatient:
-				l.fail("%s is sent while %s finds out where the route belongs", a, o)
-			default: // nobody waits longer, so there may be more than the bucket allows
+				l.fail("%s is sent while %s discovers the bucket of the route", a, o)
+			default: // requests wait no longer than this, so there may be more than the bucket allows
 				o.unaware, a.unaware = true, true
 			}
 		}
@@ -317,11 +320,11 @@ func (l *life) checkSent(now time.Duration, a *actor) {
 		if l.ahead(o, a) {
 			l.fail("%s is sent before %s, which came earlier", a, o)
 		}
-		o.leaves = 0 // nobody could know that the other one would come
+		o.leaves = 0 // o's prediction could not know that a would come
 	}
 }
 
-// ahead reports that one which came earlier than another one has to leave before it.
+// ahead reports whether the request that came first must leave before the other one.
 func (l *life) ahead(first, then *actor) bool {
 	if first.kind == then.kind {
 		return true

@@ -14,41 +14,40 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A small world: a server with two bucket hashes, a manager, and at most four requests. Everything that happens is an
-// event. What an event does
-// follows from those before it, so a list of events is a state.
+// A small world has a server with two bucket hashes, a manager and at most four requests. Everything that happens is an
+// event. The effect of an event depends only on the events before it, so a list of events stands for a state.
 
 const (
-	most         = 4 // requests at a time
-	bucketLimit  = 2 // of both hashes
+	most         = 4 // requests that exist at a time
+	bucketLimit  = 2 // requests in each bucket and period
 	bucketPeriod = 4 * time.Second
-	longHold     = time.Minute      // that a 429 asks for
-	shortHold    = 10 * time.Second // the same, if something is held already
-	declaredMost = 2                // of all requests in declaredTime
+	longHold     = time.Minute      // Retry-After of a 429 if nothing is held
+	shortHold    = 10 * time.Second // Retry-After of a 429 if something is held already
+	declaredMost = 2                // requests of all kinds in declaredTime
 	declaredTime = 6 * time.Second
-	probePatient = 10 * time.Second // so long the outcome of a request that goes first is waited for, at most
+	probePatient = 10 * time.Second // how long other requests wait for the outcome of a request that goes first
 )
 
-// smallWorld is what may happen in one.
+// smallWorld says which events are possible in a world.
 type smallWorld struct {
 	name     string
-	kinds    []kind // of requests
+	kinds    []kind // the kinds of requests
 	answers  []answer
-	declared bool // a limit of all requests
-	global   int  // per second; 0: none
+	declared bool // all requests have a declared limit
+	global   int  // the global limit per second; 0: none
 	evicts   bool
-	depth    int // events in the normal test run
-	deeper   int // the same for all of it
+	depth    int // length of stories in a normal test run
+	deeper   int // length of stories with RATELIGHT_EXPLORE=1
 }
 
-// kind is what tells requests apart.
+// kind is what distinguishes requests.
 type kind struct {
 	route  int
 	tenant string
-	key    string // of Request.Supersedes
+	key    string // Request.Supersedes
 }
 
-// event is a number, so that a story is a list of numbers.
+// event is a number, so that a story can be written as a list of numbers.
 type event uint8
 
 const (
@@ -56,7 +55,7 @@ const (
 	second               // a second passes
 	collect              // the collector runs
 	lift                 // LiftHolds
-	arrive               // and one for each kind
+	arrive               // the first of the arrivals, one for each kind
 	ends    = arrive + most
 	cancel  = ends + most*event(answers)
 	events  = cancel + most
@@ -80,16 +79,16 @@ const (
 
 var answerNames = [answers]string{
 	"succeeds", "succeeds, and the route belongs to the other hash from now on",
-	"gets a 429 of its bucket, which others have used up",
+	"gets a 429 of its bucket, which another client has used up",
 	"gets a 429 of its resource", "gets a 429 of a sub-limit", "gets a 429 of the global limit",
 	"gets a 429 of the edge", "is lost", "was never sent",
 }
 
-// counted is a bucket of the server's: a fixed window.
+// counted is a bucket on the server: a fixed window.
 type counted struct {
 	until  time.Duration
 	used   int
-	others bool // somebody else has used it, too
+	others bool // another client has used the bucket, too
 }
 
 type stage uint8
@@ -103,25 +102,25 @@ const (
 // actor is a request.
 type actor struct {
 	stage
-	index   int // of its place
+	index   int // in life.actors
 	kind    kind
-	rank    int // by arrival, or the rank of the one that it supersedes
-	version int // by arrival
-	before  int // the latest version that was sent before it
-	number  int // by sending
+	rank    int // by arrival, or the rank of the request that it supersedes
+	version int // in the order of arrival
+	before  int // the highest version that was sent before this request
+	number  int // in the order of sending
 	sent    time.Duration
-	after   uint8 // for each scope: it was sent since the latest 429 of that
-	newest  bool  // nothing of its route that was sent later has named a hash
-	unaware bool  // it was sent, or another one beside it, although nobody had told what the bucket allows
+	after   uint8 // a bit for each scope: sent since the latest 429 of that scope
+	newest  bool  // no response to a later request of the route has named a hash
+	unaware bool  // this request, or one in flight with it, was sent before the bucket's limit was known
 
 	request *Request
 	waiter  *waiter
 	lease   Lease
 	asked   time.Duration
-	leaves  time.Duration // it was predicted to leave then, 0 if nothing was predicted that still holds
+	leaves  time.Duration // when the request will leave by its prediction; 0 if none is valid
 }
 
-// life is one course of events.
+// life is one story while it happens.
 type life struct {
 	world   *smallWorld
 	manager *RESTBucketManager
@@ -130,9 +129,9 @@ type life struct {
 	actors  [most]actor
 	ranks   int
 	numbers int
-	granted []int // by the latest event
+	granted []int // places of the actors that the latest event let leave
 	fault   string
-	drains  bool // everything succeeds from now on
+	drains  bool // all requests succeed from now on
 	memory
 	tells bool
 	story []string
@@ -141,7 +140,7 @@ type life struct {
 var (
 	exploreSeed = maphash.MakeSeed()
 	exploreKey  = wire.NewKey(nil)
-	// The same for all, because the keys of its queues are made of its address.
+	// All managers use this limit, because the keys of its queues contain its address.
 	exploreDeclared = WithLimit(ForAll(), declaredMost, declaredTime)
 	exploreStart    = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	exploreRoutes   = [2]routes.CompiledRoute{
@@ -166,7 +165,7 @@ func newLife(w *smallWorld) *life {
 	m := NewRESTBucketManager(options...)
 	m.seed = exploreSeed
 	m.key.Store(exploreKey)
-	m.state.Store(running) // without the collector's goroutine
+	m.state.Store(running) // without the garbage collector's goroutine
 	l.manager, l.server = m, m.discord
 	l.memory.init()
 	for i := range l.actors {
@@ -191,7 +190,7 @@ func (l *life) fail(format string, values ...any) {
 	}
 }
 
-// possible returns the events that can happen, a bit for each.
+// possible returns the events that can happen now, as a bit for each.
 func (l *life) possible() (all uint64) {
 	may := func(e event) { all |= 1 << e }
 	may(timer)
@@ -267,10 +266,10 @@ func (a *actor) String() string {
 	return text + ")"
 }
 
-// reset makes it one that is not there.
+// reset makes the actor absent.
 func (a *actor) reset() { *a = actor{index: a.index} }
 
-// wait lets time pass, but not longer than until the timer rings.
+// wait lets d pass, or the time until the timer rings.
 func (l *life) wait(d time.Duration) {
 	if rings := l.clock.pass(d); rings {
 		l.say("the timer rings")
@@ -293,7 +292,7 @@ func (l *life) arrive(k kind) {
 	l.ask(&l.actors[i])
 }
 
-// ask lets a request ask for permission, for the first time or again.
+// ask lets a request enter the manager, for the first time or after a 429.
 func (l *life) ask(a *actor) {
 	wait, because, _ := l.manager.Predict(a.request)
 	if a.asked, a.leaves = l.now(), 0; wait > 0 && because != WaitsForProbe {
@@ -304,14 +303,14 @@ func (l *life) ask(a *actor) {
 	switch {
 	case queued:
 		a.stage, a.waiter = waits, w
-		l.say("  it waits: predicted are %v", wait)
+		l.say("  it waits; the prediction is %v", wait)
 	default:
 		lease, err := l.manager.deliver(w, a.request, err)
 		l.resolved(a, lease, err)
 	}
 }
 
-// settle takes in what became of those who wait.
+// settle records the results of waiting requests that have been granted or rejected.
 func (l *life) settle() {
 	for i := range l.actors {
 		a := &l.actors[i]
@@ -347,11 +346,11 @@ func (l *life) resolved(a *actor, lease Lease, err error) {
 	l.granted = append(l.granted, a.index)
 }
 
-// end lets a request in flight end. The server counts it at that moment.
+// end ends a request in flight. The server counts the request at that moment.
 func (l *life) end(i int, how answer) {
 	a, now := &l.actors[i], l.now()
 	if a.stage != flies {
-		l.fail("%s is not in flight, although it was when the same happened before", a)
+		l.fail("%s is not in flight, although it was in an earlier run of this story", a)
 		return
 	}
 	if how == otherHash {
@@ -398,7 +397,8 @@ func (l *life) end(i int, how answer) {
 		refuse(ratelimits.ClassEdge, wait)
 	case lost:
 		c.used = min(c.used+1, bucketLimit)
-		c.others = c.others || l.known[a.kind.route] == nowhereYet // what an unknown limit has counted, nobody can tell
+		// The manager cannot know in which bucket the request was counted.
+		c.others = c.others || l.known[a.kind.route] == nowhereYet
 		r = ratelimits.Response{}
 	}
 	if r.Limited {
@@ -428,11 +428,11 @@ func (l *life) end(i int, how answer) {
 	l.settle()
 	l.forgetHolds()
 	a.lease = Lease{}
-	l.ask(a) // it comes back
+	l.ask(a) // the refused request is acquired again
 }
 
-// digest is what the state stands for: what the manager and the server know, and what the model has to know. What was
-// predicted is left out. So of two stories that lead to one state, only the predictions of the first one are checked.
+// digest returns the digest of the state: of what the manager and the server know and of what the model needs.
+// Predictions are left out. So if two stories lead to the same state, only the predictions of the first are checked.
 func (l *life) digest(d *digest) uint64 {
 	*d = digest{now: l.now()}
 	digestOf(d, l.server)
@@ -470,7 +470,7 @@ func (l *life) digest(d *digest) uint64 {
 	return d.sum
 }
 
-// exploreClock is a clock that stands still unless it is told to pass, with the one timer of a server.
+// exploreClock is a clock that moves only by pass. It has one timer, that of the server.
 type exploreClock struct {
 	clockwork.Clock
 	at, due time.Time
@@ -493,7 +493,7 @@ func (c *exploreClock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	return t
 }
 
-// pass lets time pass, until the timer is due if it is before, and reports whether it is then.
+// pass lets d pass, or the time until the timer is due, and reports whether the timer is due then.
 func (c *exploreClock) pass(d time.Duration) (rings bool) {
 	until := c.at.Add(d)
 	if rings = c.set && (d > time.Second || !c.due.After(until)); rings {

@@ -100,7 +100,9 @@ func (f *family) learn(route routes.Route, place groupKey, failed, hinted bool) 
 
 // moveFamily records the group to which a response moves a route as a hint for its family. It also moves the sibling
 // routes that share the route's UNKNOWN bucket or hint. It adds the buckets that received requests to touched.
-func (e *routeEntry) moveFamily(now time.Duration, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool, touched map[*bucket]struct{}) {
+func (e *routeEntry) moveFamily(
+	now time.Duration, from *bucket, to *limitGroup, r *ratelimits.Response, hinted bool, touched map[*bucket]struct{},
+) {
 	name, a := e.route.Family(), e.account
 	if name == "" || a.server.manager.sharesByRoute() || r.Class != ratelimits.ClassOK && r.Bucket == "" {
 		return

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Reactions are a family: react adds one, unreact and clear remove one and all.
+// The routes of reactions are a family: react adds a reaction, and unreact and unreactAll (below) remove one and all.
 func react(channel int) routes.CompiledRoute {
 	return compile(routes.AddMyMessageReaction, strconv.Itoa(channel), "1", "x")
 }
@@ -32,8 +32,7 @@ func unreactAll(channel int) routes.CompiledRoute {
 }
 
 func TestOneRouteOfAFamilyIsProbedForAll(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, react(1))
 		second, third, elsewhere := ask(m, unreact(1)), ask(m, unreactAll(1)), ask(m, unreact(2))
@@ -41,28 +40,26 @@ func TestOneRouteOfAFamilyIsProbedForAll(t *testing.T) {
 		require.Equal(t, 0, granted(t, []*caller{second, third, elsewhere}))
 		before := snapshot(t, m, buckets.UnknownHash)
 		assert.Len(t, before.Routes, 3)
-		assert.Empty(t, before.Route, "it is not the place of one route")
+		assert.Empty(t, before.Route, "the bucket is not that of one route")
 		probe.update(limited("reactions", 1, 0, 250*time.Millisecond))
-		require.True(t, elsewhere.granted(), "its channel's bucket has room")
+		require.True(t, elsewhere.granted(), "the bucket of the other channel has room")
 		require.False(t, second.granted() || third.granted())
 		assert.Len(t, bucketOf(t, m, "1").Routes, 3)
 		wait(260 * time.Millisecond)
 		require.True(t, second.granted())
-		require.False(t, third.granted(), "they share a bucket of one request")
+		require.False(t, third.granted(), "both routes share a bucket of one request")
 		second.update(limited("reactions", 1, 0, 250*time.Millisecond))
 		wait(260 * time.Millisecond)
 		require.True(t, third.granted())
-		third.update(roomy)
-		elsewhere.update(roomy)
-		drained(t, m)
 	})
 }
 
-// reactionsOf is a server with a bucket of one reaction for each channel.
+// reactionsOf configures a server with a bucket of one reaction for each channel.
 func reactionsOf() discordsim.Config {
 	return discordsim.Config{
 		Rules: []discordsim.Rule{{
-			Path: "/channels/{id}/messages/{id}/reactions/**", Quota: discordsim.Fixed(1, 250*time.Millisecond), Hash: "reactions",
+			Path: "/channels/{id}/messages/{id}/reactions/**", Hash: "reactions",
+			Quota: discordsim.Fixed(1, 250*time.Millisecond),
 		}},
 		Global: discordsim.Unlimited(),
 	}
@@ -79,52 +76,51 @@ func TestRoutesOfAFamilyThatAreUsedForTheFirstTimeAtOnceAreNotRefused(t *testing
 				w.send(context.Background(), "DELETE", path+"/x/@me", nil)
 				w.send(context.Background(), "DELETE", path, nil)
 			}
-			assert.Equal(t, 1, w.Report().MaxInFlight, "one goes first")
+			assert.Equal(t, 1, w.Report().MaxInFlight, "one request goes first")
 			elapsed := w.finish()
 			assert.Zero(t, w.Report().Refused.Total())
-			assert.Less(t, elapsed, 650*time.Millisecond, "three in a channel, 250 ms apart, and a round trip for discovery")
-			drained(t, w.manager)
+			assert.Less(t, elapsed, 650*time.Millisecond,
+				"three requests in a channel, 250 ms apart, and a round trip for discovery")
 		})
 	}
 }
 
-func TestEachCredentialDiscoversAFamilyByItself(t *testing.T) {
+func TestEachCredentialAndServerDiscoversAFamilyByItself(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, react(1), limited("reactions", 5, 4, time.Minute))
-		first, second := as(m, "Bot two", unreact(1)), as(m, "Bot two", react(1))
-		require.True(t, first.granted())
-		require.False(t, second.granted())
-		first.update(limited("other reactions", 5, 4, time.Minute))
-		require.True(t, second.granted())
-		second.update(limited("other reactions", 5, 3, time.Minute))
-		drained(t, m)
-	})
+	for name, other := range map[string]buckets.Request{
+		"credential": {Authorization: "Bot two"}, "server": {Authorization: bot, Server: "elsewhere"},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, react(1), limited("reactions", 5, 4, time.Minute))
+			of := func(route routes.CompiledRoute) *caller {
+				other.Route = route
+				return call(background, m, other)
+			}
+			first, second := of(unreact(1)), of(react(1))
+			require.False(t, second.granted())
+			answer(t, first, limited("other reactions", 5, 4, time.Minute))
+			answer(t, second, limited("other reactions", 5, 3, time.Minute))
+		})
+	}
 }
 
-// A hint is overruled by the route's own first response: until then one of its requests at a time is in flight in a
-// bucket.
+// A route of a family has another hash than the hint says. Until its own first response, one of its requests at a time
+// is in flight in a bucket; then the response decides.
 func TestFamilyWithTwoHashes(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, react(1), limited("adding", 5, 4, time.Minute))
 		others := asks(m, unreact(1), 4)
-		require.Equal(t, 1, granted(t, others), "the first one of the route alone")
+		require.Equal(t, 1, granted(t, others), "the first request of the route goes alone")
 		others[0].update(limited("removing", 2, 1, time.Minute))
-		assert.Equal(t, 2, granted(t, others), "up to what its own bucket allows")
-		assert.Equal(t, 4, bucketOfHash(t, m, "adding").Remaining, "nothing stays charged where it was not counted")
+		assert.Equal(t, 2, granted(t, others), "as many as the route's own bucket allows")
+		assert.Equal(t, 4, bucketOfMajor(t, m, "adding", "1").Remaining,
+			"no request stays charged in the bucket that did not count it")
 		later := ask(m, unreact(2))
 		require.True(t, later.granted())
 		assert.Equal(t, 1, bucketOfMajor(t, m, "removing", "2").InFlight, "the whole route has moved")
-		require.NoError(t, m.Close())
 	})
-}
-
-func bucketOfHash(t *testing.T, m *buckets.RESTBucketManager, hash string) buckets.LimitSnapshot {
-	t.Helper()
-	return bucketOfMajor(t, m, hash, "1")
 }
 
 func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major string) (found buckets.LimitSnapshot) {
@@ -140,56 +136,48 @@ func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major strin
 	return found
 }
 
-// Requests of the family that wait when the hint turns out to be wrong for their route do not wait for the bucket of
-// the other one.
+// By a wrong hint, requests of a route wait for the bucket of another route. They must leave as soon as a response
+// shows the route's own bucket.
 func TestAWrongHintIsNoReasonToWait(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, react(1), limited("adding", 1, 0, time.Minute))
 		discover(t, m, react(2), limited("adding", 2, 1, time.Minute))
 		first, second := ask(m, unreact(1)), ask(m, unreact(1))
-		require.False(t, first.granted() || second.granted(), "by the hint the bucket is used up")
+		require.False(t, first.granted() || second.granted(), "the bucket of the hint is used up")
 		found := ask(m, unreact(2))
-		require.True(t, found.granted())
-		found.update(limited("removing", 2, 1, time.Minute))
-		require.True(t, first.granted(), "its bucket is another one")
+		answer(t, found, limited("removing", 2, 1, time.Minute))
+		require.True(t, first.granted(), "the route has another bucket")
 		first.update(limited("removing", 2, 1, time.Minute))
 		require.True(t, second.granted())
-		second.update(roomy)
-		require.NoError(t, m.Close())
 	})
 }
 
 func TestAMistakeIsNotRepeatedWhenTheRouteHasBeenForgotten(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, react(1), limited("adding", 1, 0, time.Second))
 		wait(2 * time.Second)
 		discover(t, m, unreact(1), limited("removing", 5, 4, time.Second))
-		for range 200 { // the other route is forgotten meanwhile
+		for range 200 { // meanwhile unreact's route is forgotten
 			wait(time.Minute)
 			discover(t, m, react(1), limited("adding", 1, 0, time.Second))
 		}
 		require.Equal(t, 1, m.Stats().Routes)
 		wait(2 * time.Second)
-		used := ask(m, react(1))
+		ask(m, react(1))
 		again, more := ask(m, unreact(1)), ask(m, unreact(1))
-		require.True(t, again.granted(), "it does not wait for the bucket of a hint that was wrong")
-		require.False(t, more.granted(), "it is unknown")
-		assert.Equal(t, "DELETE /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me", snapshot(t, m, buckets.UnknownHash).Route)
+		require.True(t, again.granted(), "the route waits for the bucket of a hint that was wrong")
+		require.False(t, more.granted(), "the route is unknown, so one request goes first")
+		assert.Equal(t, "DELETE /channels/{channel_id}/messages/{message_id}/reactions/{emoji_name}/@me",
+			snapshot(t, m, buckets.UnknownHash).Route)
 		again.update(limited("removing", 5, 4, time.Second))
 		require.True(t, more.granted())
-		more.update(roomy)
-		used.update(roomy)
-		drained(t, m)
 	})
 }
 
 func TestARouteThatIsForgottenComesBackByTheHint(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, unreact(1), limited("reactions", 5, 4, time.Second))
 		discover(t, m, react(1), limited("reactions", 5, 3, time.Second))
@@ -198,24 +186,24 @@ func TestARouteThatIsForgottenComesBackByTheHint(t *testing.T) {
 			discover(t, m, react(1), limited("reactions", 5, 4, time.Second))
 		}
 		require.Equal(t, 1, m.Stats().Routes)
-		c := ask(m, unreact(1))
-		assert.Equal(t, 1, bucketOfHash(t, m, "reactions").InFlight)
-		c.update(roomy)
+		ask(m, unreact(1))
+		assert.Equal(t, 1, bucketOfMajor(t, m, "reactions", "1").InFlight)
 	})
 }
 
-// How discovery goes on when the family's first response is not an ordinary one.
+// The first response of a family has various forms. This test checks how many requests of the other routes follow it,
+// and that none waits for ever.
 func TestFirstResponseOfAFamily(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		first func(buckets.Lease)
-		want  int // of the other two routes' first requests
+		want  int // how many of the other two routes' first requests leave at once
 	}{
 		{"limits", update(limited("reactions", 5, 4, time.Second)), 2},
 		{"nothing remains", update(limited("reactions", 5, 0, time.Second)), 0},
 		{"no headers", update(plain(200)), 2},
-		{"limits without a hash", update(limited("", 5, 4, time.Second)), 1}, // each may be counted where the other one is
+		{"limits without a hash", update(limited("", 5, 4, time.Second)), 1}, // both routes may share a bucket
 		{"not found, no headers", update(plain(404)), 1},
 		{"server error", update(plain(502)), 1},
 		{"lost", buckets.Lease.Release, 1},
@@ -224,53 +212,44 @@ func TestFirstResponseOfAFamily(t *testing.T) {
 		{"refused without a hash", update(refused(ratelimits.ClassUser, 2*time.Second)), 1},
 		{"refused globally", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				probe, others := ask(m, react(1)), []*caller{ask(m, unreact(1)), ask(m, unreactAll(1))}
-				c.first(probe.lease)
-				synctest.Wait()
-				require.Equal(t, c.want, granted(t, others))
-				wait(3 * time.Second)
-				for range others {
-					for _, o := range others {
-						if o.granted() {
-							o.update(limited("reactions", 5, 3, time.Second))
-						}
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t)
+			probe, others := ask(m, react(1)), []*caller{ask(m, unreact(1)), ask(m, unreactAll(1))}
+			c.first(probe.lease)
+			synctest.Wait()
+			require.Equal(t, c.want, granted(t, others))
+			wait(3 * time.Second)
+			for range others {
+				for _, o := range others {
+					if o.granted() {
+						o.update(limited("reactions", 5, 3, time.Second))
 					}
-					wait(3 * time.Second)
 				}
-				assert.Equal(t, 2, granted(t, others), "nothing waits for ever")
-				drained(t, m)
-			})
+				wait(3 * time.Second)
+			}
+			assert.Equal(t, 2, granted(t, others), "no request waits for ever")
 		})
 	}
 }
 
 func TestACancelledProbeOfAFamilyIsFollowedByAnother(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe, second, third := ask(m, react(1)), ask(m, unreact(1)), ask(m, unreactAll(1))
 		second.cancel()
 		synctest.Wait()
 		probe.lease.Release()
 		synctest.Wait()
-		require.True(t, third.granted())
-		third.update(limited("reactions", 2, 0, time.Second))
+		answer(t, third, limited("reactions", 2, 0, time.Second))
 		last := ask(m, react(1))
-		require.False(t, last.granted(), "the lost one may have been counted, too")
+		require.False(t, last.granted(), "the lost request may have been counted, too")
 		wait(1100 * time.Millisecond)
 		require.True(t, last.granted())
-		last.update(roomy)
-		drained(t, m)
 	})
 }
 
 func TestAFamilyMovesWithItsHash(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, react(1), limited("before", 5, 4, time.Second))
 		discover(t, m, unreact(1), limited("before", 5, 3, time.Second))
@@ -279,19 +258,18 @@ func TestAFamilyMovesWithItsHash(t *testing.T) {
 			discover(t, m, react(channel), limited("after", 5, 4, time.Second))
 		}
 		c := ask(m, unreactAll(1))
-		assert.Equal(t, 1, bucketOfHash(t, m, "after").InFlight, "the hint is the latest that is known")
+		assert.Equal(t, 1, bucketOfMajor(t, m, "after", "1").InFlight, "the hint is the family's latest hash")
 		c.update(limited("after", 5, 3, time.Second))
 		c = ask(m, unreact(1))
-		assert.Equal(t, 1, bucketOfHash(t, m, "before").InFlight, "its own responses have named that")
+		assert.Equal(t, 1, bucketOfMajor(t, m, "before", "1").InFlight,
+			"the route's own responses have named that hash")
 		c.update(limited("after", 5, 2, time.Second))
 		discover(t, m, unreact(1), limited("after", 5, 1, time.Second))
-		drained(t, m)
 	})
 }
 
 func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, react(1), limited("reactions", 5, 0, 10*time.Second))
 		wait(time.Second)
@@ -317,18 +295,15 @@ func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
 		assert.Equal(t, buckets.WaitsForProbe, because)
 		waiting.update(limited("reactions", 5, 4, time.Second))
 		require.True(t, more.granted())
-		more.update(roomy)
-		drained(t, m)
 	})
 }
 
 func TestFamiliesAreKnownAfterARestart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var state bytes.Buffer
 		m := started(t)
 		discover(t, m, react(1), limited("reactions", 3, 2, time.Minute))
-		c := ask(m, unreact(1)) // known by the hint only
+		c := ask(m, unreact(1)) // its hash is known by the hint only
 		unknown := ask(m, compile(routes.GetGuildMember, "9", "2"))
 		require.NoError(t, m.WriteState(&bytes.Buffer{}))
 		require.NoError(t, m.Close())
@@ -338,113 +313,72 @@ func TestFamiliesAreKnownAfterARestart(t *testing.T) {
 
 		m = started(t)
 		require.NoError(t, m.RestoreState(&state))
-		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")), ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
-		require.Equal(t, 1, granted(t, members), "still unknown, and one place for both routes")
+		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")),
+			ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
+		require.Equal(t, 1, granted(t, members), "both routes are still unknown and share one bucket")
 		first := ask(m, unreactAll(1))
 		require.True(t, first.granted())
-		assert.Equal(t, 1, bucketOfHash(t, m, "reactions").InFlight)
+		assert.Equal(t, 1, bucketOfMajor(t, m, "reactions", "1").InFlight)
 		first.update(limited("reactions", 3, 0, time.Minute))
 		require.False(t, ask(m, unreact(1)).granted(), "the bucket is used up")
-		require.NoError(t, m.Close())
 	})
 }
 
-// Where only errors have named a hash, that is what is known, also after a restart.
+// Only an error has named a route's hash. That hash must be known after a restart, too.
 func TestAHashThatAnErrorHasNamedIsKnownAfterARestart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		failure := limited("reactions", 9, 8, time.Minute)
 		failure.Status = 404
 		m := started(t)
 		discover(t, m, react(1), failure)
 		m = successor(t, stateOf(t, m, true))
 		all := []*caller{ask(m, react(1)), ask(m, react(2))}
-		require.Equal(t, 2, granted(t, all), "nobody has to find it out")
+		require.Equal(t, 2, granted(t, all), "the hash does not have to be discovered again")
 		ask(m, unreact(1)).update(limited("successes", 9, 0, time.Minute))
-		assert.False(t, ask(m, unreactAll(1)).granted(), "a success counts for more, and its bucket is used up")
-		for _, c := range all {
-			c.update(limited("successes", 9, 8, time.Minute))
-		}
+		assert.False(t, ask(m, unreactAll(1)).granted(), "a success overrules the error, and its bucket is used up")
 	})
 }
 
-// A hint without a hash is one after a restart, too.
-func TestAHintWithoutAHashSurvivesARestart(t *testing.T) {
+// After a restart a hint must still be only a hint, not a hash that the route's own responses have named.
+func TestAHintSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]ratelimits.Response{
-		"no limits": plain(200), "limits without a hash": limited("", 9, 8, time.Minute),
+		"no limits":             plain(200),
+		"limits without a hash": limited("", 9, 8, time.Minute),
+		"a hash":                limited("reactions", 9, 8, time.Second),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				var state bytes.Buffer
-				m := started(t)
-				discover(t, m, react(1), first)
-				ask(m, unreact(1)).lease.Return()
-				require.NoError(t, m.WriteState(&state))
-				m = started(t)
-				require.NoError(t, m.RestoreState(&state))
-				waiting := asks(m, unreact(1), 3)
-				require.Equal(t, 1, granted(t, waiting), "the first one of the route alone")
-				waiting[0].update(first)
-				assert.Equal(t, 3, granted(t, waiting))
-				for _, c := range waiting[1:] {
-					c.update(first)
-				}
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			var state bytes.Buffer
+			m := started(t)
+			discover(t, m, react(1), first)
+			ask(m, unreact(1)).lease.Return()
+			require.NoError(t, m.WriteState(&state))
+			m = started(t)
+			require.NoError(t, m.RestoreState(&state))
+			wait(time.Minute + time.Second)
+			discover(t, m, react(1), first)
+			waiting := asks(m, unreact(1), 3)
+			require.Equal(t, 1, granted(t, waiting), "the first request of the route goes alone")
+			waiting[0].update(first)
+			assert.Equal(t, 3, granted(t, waiting))
 		})
 	}
 }
 
-// The family's requests that were lost before its hash was known may have been counted.
-func TestWhatAFamilyHasLostIsChargedWhereItBelongs(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		ask(m, react(1)).lease.Release()
-		ask(m, unreact(1)).update(limited("reactions", 3, 1, time.Minute))
-		two := asks(m, unreact(1), 2)
-		assert.Equal(t, 1, granted(t, two), "one place is left")
-		require.NoError(t, m.Close())
-	})
-}
-
-func TestOtherServersHaveFamiliesOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, react(1), limited("reactions", 5, 4, time.Minute))
-		c := call(context.Background(), m, buckets.Request{Route: unreact(1), Authorization: bot, Server: "elsewhere"})
-		require.True(t, c.granted())
-		for b := range m.Buckets() {
-			assert.Equal(t, b.Server == "elsewhere", b.Hash == buckets.UnknownHash && b.InFlight == 1)
-		}
-		c.update(plain(200))
-		drained(t, m)
-	})
-}
-
 func TestUnknownUnlimitedDoesNotTryHints(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited))
 		all := append(asks(m, react(1), 3), asks(m, unreact(1), 3)...)
 		require.Equal(t, 6, granted(t, all))
 		all[0].update(limited("reactions", 20, 14, time.Second))
 		all = append(all, asks(m, unreact(1), 2)...)
 		require.Equal(t, 7, granted(t, all[1:]))
-		for _, c := range all[1:] {
-			c.update(limited("reactions", 20, 10, time.Second))
-		}
-		drained(t, m)
 	})
 }
 
-// A route whose own responses have named the bucket does not wait for one that is there by a hint.
+// A route that is known by its own responses must not wait for the test of another route's hint.
 func TestARouteThatIsKnownDoesNotWaitForAHint(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, react(1), limited("reactions", 9, 8, time.Minute))
 		first, hinted := ask(m, unreact(1)), asks(m, unreact(1), 3)
@@ -453,21 +387,20 @@ func TestARouteThatIsKnownDoesNotWaitForAHint(t *testing.T) {
 		assert.Equal(t, 0, granted(t, hinted))
 		assert.Equal(t, 2, granted(t, known))
 		first.update(plain(404)) // proves nothing
-		assert.Equal(t, 1, granted(t, hinted), "one after the other")
+		assert.Equal(t, 1, granted(t, hinted), "one request at a time")
 		known = append(known, ask(m, react(1)))
 		assert.Equal(t, 3, granted(t, known))
 		hinted[0].update(limited("reactions", 9, 5, time.Minute))
 		assert.Equal(t, 3, granted(t, hinted), "the hint was right")
 		known = append(known, asks(m, react(1), 2)...)
 		assert.Equal(t, 4, granted(t, known), "the bucket is used up")
-		require.NoError(t, m.Close())
 	})
 }
 
-// Those who wait for the bucket keep their order, whether their route has its place by a hint or not.
+// Some requests wait for a bucket because of a hint, others because of their route's own responses. All must be sent in
+// the order of their arrival.
 func TestRoutesWithAHintKeepTheirPlaceInTheQueue(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discoverPunctual(t, m, react(1), limited("reactions", 1, 0, time.Second))
 		var all []*caller
@@ -479,12 +412,11 @@ func TestRoutesWithAHintKeepTheirPlaceInTheQueue(t *testing.T) {
 			require.Equal(t, i+1, granted(t, all))
 			all[i].update(limited("reactions", 1, 0, time.Second))
 		}
-		drained(t, m)
 	})
 }
 
-// The routes of a family share a bucket of one request, but for the one that was used first. At most one request is
-// refused because of what that has told.
+// All routes of a family share a bucket of one request, except the route that is used first. The hint from that route's
+// response may cause at most one 429 for each channel.
 func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
 	t.Parallel()
 	const first = "/channels/{id}/messages/{id}/reactions/{x}/@me"
@@ -499,35 +431,31 @@ func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
 	} {
 		rule.Method, rule.Path = "PUT", first
 		for _, channels := range []int{1, 5} {
-			t.Run(fmt.Sprintf("%s, %d channels", name, channels), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					config := reactionsOf()
-					config.Rules = append([]discordsim.Rule{rule}, config.Rules...)
-					w := newWorld(t, config)
-					for range 2 {
-						for channel := range channels {
-							path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
-							w.send(context.Background(), "PUT", path+"/x/@me", nil)
-							for _, of := range []string{"/x/@me", "", "/x", "/x/77", "/x/0/@me"} {
-								w.send(context.Background(), "DELETE", path+of, nil)
-							}
+			subtest(t, fmt.Sprintf("%s, %d channels", name, channels), func(t *testing.T) {
+				config := reactionsOf()
+				config.Rules = append([]discordsim.Rule{rule}, config.Rules...)
+				w := newWorld(t, config)
+				for range 2 {
+					for channel := range channels {
+						path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
+						w.send(context.Background(), "PUT", path+"/x/@me", nil)
+						for _, of := range []string{"/x/@me", "", "/x", "/x/77", "/x/0/@me"} {
+							w.send(context.Background(), "DELETE", path+of, nil)
 						}
 					}
-					elapsed := w.finish()
-					assert.LessOrEqual(t, w.Report().Refused.Total(), channels)
-					assert.Less(t, elapsed, 4*time.Second, "twelve in a channel, 250 ms apart, and what a refusal costs")
-					drained(t, w.manager)
-				})
+				}
+				elapsed := w.finish()
+				assert.LessOrEqual(t, w.Report().Refused.Total(), channels)
+				assert.Less(t, elapsed, 4*time.Second,
+					"twelve requests in a channel, 250 ms apart, and the delay by a refusal")
 			})
 		}
 	}
 }
 
-// Processes that share limits find out together where a family belongs.
+// Three processes that share limits must discover a family's bucket together.
 func TestManagersThatShareProbeAFamilyOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		all := fleet(t, h, 3, reactionsOf())
 		for _, w := range all {
@@ -543,27 +471,149 @@ func TestManagersThatShareProbeAFamilyOnce(t *testing.T) {
 			w.finish()
 		}
 		assert.Zero(t, all[0].Report().Refused.Total())
-		assert.Less(t, time.Since(start), 2400*time.Millisecond, "nine in a channel, 250 ms apart")
+		assert.Less(t, time.Since(start), 2400*time.Millisecond, "nine requests in a channel, 250 ms apart")
 		h.ends(t, all)
 	})
 }
 
 func TestAHintOfAnotherProcessIsOverruledByTheRoutesOwnResponse(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := started(t, buckets.WithShared(h)), started(t, buckets.WithShared(h))
 		discover(t, a, react(1), limited("adding", 5, 4, time.Minute))
 		first, second := ask(b, unreact(1)), ask(b, unreact(1))
 		wait(time.Second)
-		require.True(t, first.granted(), "by the hint")
-		require.False(t, second.granted(), "after the first one's response")
+		require.True(t, first.granted(), "the hint names a bucket with room")
+		require.False(t, second.granted(), "the second waits for the first one's response")
 		first.update(limited("removing", 2, 1, time.Minute))
 		wait(time.Second)
 		require.True(t, second.granted())
-		second.update(limited("removing", 2, 0, time.Minute))
-		wait(time.Minute + time.Second)
-		drained(t, a)
-		drained(t, b)
+	})
+}
+
+func editOf(message int) routes.CompiledRoute {
+	return compile(routes.UpdateMessage, "1", strconv.Itoa(message))
+}
+
+// byPath discovers a route with a bucket for each path, whose hashes do not contain the path.
+func byPath(t *testing.T, m *buckets.RESTBucketManager) {
+	t.Helper()
+	for i := 1; i <= 4; i++ {
+		discover(t, m, editOf(i), limited(fmt.Sprint("opaque ", i), 5, 4, time.Minute))
+	}
+}
+
+func TestARouteHasBucketsByPathWhenEachPathNamesAnother(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		byPath(t, m)
+		var all []*caller
+		for i := range 20 {
+			all = append(all, ask(m, editOf(100+i)))
+		}
+		require.Equal(t, 20, granted(t, all), "each request is the first of its bucket")
+		same := asks(m, editOf(100), 5)
+		require.Equal(t, 0, granted(t, same), "the limit of that bucket is not known yet")
+		all[0].update(limited("opaque 100", 3, 2, time.Minute))
+		require.Equal(t, 2, granted(t, same), "as many as the limit of that bucket allows")
+	})
+}
+
+func TestPathsAreLookedAtAnewAfterAWhile(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, editOf(1), limited("old", 5, 4, time.Minute))
+		discover(t, m, editOf(1), limited("new", 5, 4, time.Minute)) // the same path has two hashes
+		discover(t, m, editOf(1), limited("old", 5, 4, time.Minute))
+		wait(2 * time.Minute)
+		byPath(t, m)
+		var all []*caller
+		for i := range 20 {
+			all = append(all, ask(m, editOf(100+i)))
+		}
+		require.Equal(t, 20, granted(t, all), "each request is the first of its bucket")
+	})
+}
+
+func TestABucketThatIsNamedByThePathIsThePaths(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		first := ask(m, editOf(1001))
+		others := []*caller{ask(m, editOf(1001)), ask(m, editOf(1002)), ask(m, editOf(1003))}
+		first.update(limited("PATCH /channels/1/messages/1001", 1, 0, time.Minute))
+		require.False(t, others[0].granted(), "the path's bucket is used up")
+		require.True(t, others[1].granted() && others[2].granted())
+		for b := range m.Buckets() {
+			assert.NotContains(t, b.Major, "1001")
+		}
+	})
+}
+
+// Every response names a new hash, but there is one limit for all paths. No request may be refused: the hashes must not
+// be taken for buckets of the paths.
+func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{1, 2, 3, 5, 10} {
+		bubble(t, func(t *testing.T) {
+			w := newWorld(t, one(discordsim.Rule{
+				Quota: discordsim.Fixed(limit, time.Second), Hash: "common",
+				Faults: []discordsim.Fault{{Edit: func(c discordsim.Call, r *discordsim.Response) {
+					r.Header.Set("X-RateLimit-Bucket", fmt.Sprint("hash ", c.N))
+				}}},
+			}))
+			for i := range 60 {
+				w.send(context.Background(), "DELETE", "/channels/1/messages/"+strconv.Itoa(1+i), nil)
+			}
+			w.finish()
+			assert.Zero(t, w.Report().Refused.Total(), limit)
+		})
+	}
+}
+
+func TestPathsThatTurnOutToShareABucketAreOneAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		byPath(t, m)
+		discover(t, m, editOf(5), limited("common", 5, 4, time.Minute))
+		discover(t, m, editOf(6), limited("common", 5, 3, time.Minute))
+		var all []*caller
+		for i := range 9 {
+			all = append(all, ask(m, editOf(100+i)))
+		}
+		assert.LessOrEqual(t, granted(t, all), 3)
+	})
+}
+
+func TestRoutesByPathAreForgottenAndRemembered(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		byPath(t, m)
+		for i := range 3000 {
+			discover(t, m, editOf(1000+i), limited(fmt.Sprint("opaque ", 1000+i), 5, 4, time.Second))
+		}
+		used := editOf(7)
+		discover(t, m, used, limited("opaque 7", 5, 0, time.Hour))
+		wait(2 * time.Minute)
+		assert.Less(t, m.Stats().Buckets, 10)
+		var state bytes.Buffer
+		require.NoError(t, m.WriteState(&bytes.Buffer{}))
+		require.NoError(t, m.Close())
+		require.NoError(t, m.WriteState(&state))
+		assert.Less(t, state.Len(), 2000)
+		m = started(t, buckets.WithMaxRateLimit(2*time.Hour))
+		require.NoError(t, m.RestoreState(&state))
+		assert.False(t, ask(m, used).granted(), "the path's bucket is used up")
+		assert.True(t, ask(m, editOf(8)).granted())
+		assert.True(t, ask(m, editOf(9)).granted())
+	})
+}
+
+func TestRoutesOfAFamilyHaveBucketsByPathIfOneOfThemHas(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		probe := ask(m, react(1))
+		others := []*caller{ask(m, unreactAll(1)), ask(m, unreact(1))}
+		probe.update(limited("/channels/1/messages/1/reactions/x/@me", 5, 4, time.Minute))
+		require.Equal(t, 2, granted(t, others))
 	})
 }

@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,30 +15,38 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// gate is a place where requests wait. prepare brings a manager into a state in which everybody who then asks with the
-// gate's request waits there, and returns what lets them go, one after the other or together.
+// gate is a reason for which requests wait. prepare brings a manager into a state in which every new request of the
+// gate waits. It returns open, which lets these requests leave, together or one after the other.
 type gate struct {
 	name    string
 	options []buckets.Option
 	ordered bool
 	fields  []string
-	answer  ratelimits.Response // to those who went through; zero: a roomy one
+	answer  ratelimits.Response // to requests that passed the gate; zero: roomy
+	reason  buckets.WaitsFor
+	after   time.Duration    // time until the gate opens by itself; 0: not known
+	class   ratelimits.Class // class of the 429 that closed the gate
 	prepare func(t *testing.T, m *buckets.RESTBucketManager) (open func())
 }
 
-func (g gate) call(m *buckets.RESTBucketManager) *caller {
-	ctx := context.Background()
+func (g gate) call(m *buckets.RESTBucketManager) *caller { return g.callWith(background, m) }
+
+func (g gate) callWith(ctx context.Context, m *buckets.RESTBucketManager) *caller {
 	if g.ordered {
 		ctx = buckets.ContextWithOrdered(ctx)
 	}
-	request := buckets.Request{Route: message(1), Authorization: bot}
-	if g.fields != nil {
-		request.Fields = func() []string { return g.fields }
-	}
-	return call(ctx, m, request)
+	return call(ctx, m, g.request())
 }
 
-// end answers a request that went through.
+func (g gate) request() buckets.Request {
+	r := buckets.Request{Route: message(1), Authorization: bot}
+	if g.fields != nil {
+		r.Fields = func() []string { return g.fields }
+	}
+	return r
+}
+
+// end answers a request that passed the gate.
 func (g gate) end(c *caller) {
 	if g.answer.Status == 0 {
 		g.answer = roomy
@@ -45,16 +54,17 @@ func (g gate) end(c *caller) {
 	c.update(g.answer)
 }
 
-// pass is a gate that opens by itself after d.
+// pass returns the open function of a gate that opens by itself after d.
 func pass(d time.Duration) func() { return func() { wait(d) } }
 
-// roomy is the answer of a bucket that has room for everybody.
+// roomy is a response of a bucket with room for all requests of these tests.
 var roomy = limited("messages", 100, 90, time.Minute)
 
-// gates are all there are.
+// gates lists all reasons for which requests wait.
 var gates = []gate{
 	{
-		name: "unknown route",
+		name:   "unknown route",
+		reason: buckets.WaitsForProbe,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			probe := ask(m, message(1))
 			require.True(t, probe.granted())
@@ -62,7 +72,8 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "used up window",
+		name:   "used up window",
+		reason: buckets.WaitsForWindow, after: 2*time.Second + time.Millisecond,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), limited("messages", 100, 0, 2*time.Second))
 			return pass(3 * time.Second)
@@ -70,10 +81,11 @@ var gates = []gate{
 	},
 	{
 		name: "all of the limit in flight", answer: limited("messages", 2, 1, time.Second),
+		reason: buckets.WaitsForWindow,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
 			last := ask(m, message(1))
-			wait(3 * time.Second) // both windows are over, but the request may be counted in the next one
+			wait(3 * time.Second) // the windows are over, but last may be counted in the next one
 			other := ask(m, message(1))
 			require.True(t, last.granted() && other.granted())
 			return func() {
@@ -85,6 +97,7 @@ var gates = []gate{
 	},
 	{
 		name: "one before in ordered mode", ordered: true,
+		reason: buckets.WaitsForOrdered,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			before := gate{ordered: true}.call(m)
@@ -94,13 +107,15 @@ var gates = []gate{
 	},
 	{
 		name: "global limit", options: []buckets.Option{buckets.WithGlobalLimit(1)},
+		reason: buckets.WaitsForGlobal, after: time.Second,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			return pass(time.Second)
 		},
 	},
 	{
-		name: "global throttle",
+		name:   "global throttle",
+		reason: buckets.WaitsForGlobal, after: 2 * time.Second, class: ratelimits.ClassGlobal,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			m.Throttle(2 * time.Second)
@@ -108,7 +123,8 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "global 429",
+		name:   "global 429",
+		reason: buckets.WaitsForGlobal, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassGlobal,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			discover(t, m, message(1), refused(ratelimits.ClassGlobal, 2*time.Second))
@@ -116,23 +132,29 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "hold of the bucket",
+		name:   "hold of the bucket",
+		reason: buckets.WaitsForWindow, after: time.Second + time.Millisecond, class: ratelimits.ClassUser,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
 			return pass(2 * time.Second)
 		},
 	},
 	{
-		name: "hold of the resource",
+		name:   "hold of the resource",
+		reason: buckets.WaitsForShared, after: time.Second + time.Millisecond, class: ratelimits.ClassShared,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
 			return pass(2 * time.Second)
 		},
 	},
 	{
-		name: "probe after a hold",
+		name:   "probe after a hold",
+		reason: buckets.WaitsForProbe,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
+			discover(t, m, message(1),
+				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
 			wait(2 * time.Second)
 			probe := ask(m, message(1))
 			require.True(t, probe.granted())
@@ -140,7 +162,16 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "edge",
+		name: "declared limit", options: []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, 2*time.Second)},
+		reason: buckets.WaitsForDeclared, after: 2 * time.Second,
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
+			discover(t, m, message(1), roomy)
+			return pass(2 * time.Second)
+		},
+	},
+	{
+		name:   "edge",
+		reason: buckets.WaitsForEdge, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassEdge,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			discover(t, m, list(2), refused(ratelimits.ClassEdge, 2*time.Second))
@@ -149,6 +180,7 @@ var gates = []gate{
 	},
 	{
 		name: "sub-limit", fields: []string{"name"},
+		reason: buckets.WaitsForSubLimit, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassSubLimit,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
 			discover(t, m, message(1), roomy)
 			renamed := gate{fields: []string{"name"}}.call(m)
@@ -158,25 +190,22 @@ var gates = []gate{
 	},
 }
 
-// forEachGate runs a test in a bubble for each gate, with a manager that has been prepared.
+// forEachGate runs a test in a bubble for each gate, with a manager that the gate has prepared.
 func forEachGate(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func())) {
 	for _, g := range gates {
-		t.Run(g.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, g.options...)
-				test(t, m, g, g.prepare(t, m))
-			})
+		subtest(t, g.name, func(t *testing.T) {
+			m := started(t, g.options...)
+			test(t, m, g, g.prepare(t, m))
 		})
 	}
 }
 
-// drive ends whatever is granted with a roomy answer, until all callers are done.
+// drive answers every granted request with roomy until all callers are done.
 func drive(t *testing.T, all []*caller) {
 	t.Helper()
 	ended := make(map[*caller]bool)
 	for round := 0; len(ended) < len(all); round++ {
-		require.Less(t, round, 1000, "somebody waits for ever")
+		require.Less(t, round, 1000, "a request waits for ever")
 		for _, c := range all {
 			if c.done() && !ended[c] {
 				ended[c] = true
@@ -189,72 +218,106 @@ func drive(t *testing.T, all []*caller) {
 	}
 }
 
-// Somebody who does not need the global limit does not wait for it once the one who did has left.
+// An operator asks why a request waits and until when. Predict, errors, WaitingRequests, Buckets and hooks must all
+// give the same answer.
+func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
+	t.Parallel()
+	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+		var told ends
+		m.AddHooks(told.hooks())
+		for b := range m.Buckets() {
+			require.Equal(t, buckets.WaitsForNothing, b.WaitsFor, "no request waits")
+		}
+		r := g.request()
+		predicted, because, err := m.Predict(&r)
+		require.NoError(t, err)
+		if !g.ordered { // Predict does not get the ordered option, which is in the context
+			assert.Equal(t, g.reason, because)
+		}
+		if g.after > 0 {
+			assert.Equal(t, g.after, predicted)
+			refused := tooLong(t, g.callWith(buckets.ContextWithMaxWait(background, g.after/2), m))
+			assert.Equal(t, g.class, refused.Class)
+			assert.Equal(t, g.reason == buckets.WaitsForGlobal || g.reason == buckets.WaitsForEdge, refused.Global)
+			assert.Equal(t, g.after, refused.Wait)
+		}
+		c := g.callWith(buckets.ContextWithMaxWait(background, max(g.after, time.Minute)), m)
+		require.False(t, c.done())
+		waiting := slices.Collect(m.WaitingRequests())
+		require.Len(t, waiting, 1)
+		assert.Equal(t, g.reason, waiting[0].WaitsFor)
+		after := waiting[0].WaitAfter
+		if g.after > 0 || g.reason != buckets.WaitsForWindow { // otherwise requests in flight decide, too
+			assert.Equal(t, g.after, after)
+		}
+		found := 0
+		for b := range m.Buckets() {
+			if b.Waiting == 0 {
+				assert.Equal(t, buckets.WaitsForNothing, b.WaitsFor)
+				continue
+			}
+			found++
+			assert.Equal(t, g.reason, b.WaitsFor)
+			assert.Equal(t, after, b.WaitAfter)
+		}
+		assert.Equal(t, 1, found)
+		if g.after > 0 {
+			wait(g.after - 2*time.Millisecond)
+			require.False(t, c.done())
+			wait(2 * time.Millisecond)
+			require.True(t, c.granted(), "the request leaves when predicted")
+		}
+		open()
+		require.True(t, c.granted())
+		require.Len(t, told.all(), 1)
+		assert.Equal(t, g.reason, told.all()[0].For)
+	})
+}
+
+// A request that is exempt from the global limit stands behind one that waits for it. When that request leaves the
+// queue or is overtaken, the exempt request must leave at once.
 func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 	t.Parallel()
 	exempt, err := routes.New("POST", "/channels/{channel_id}/exempt-thing", routes.GlobalExempt)
 	require.NoError(t, err)
 	for _, how := range []string{"left", "overtaken"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithMaxRateLimit(time.Hour))
-				discover(t, m, message(1), limited("h", 9, 8, time.Second))
-				discover(t, m, compile(exempt, "1"), limited("h", 9, 7, time.Second))
-				wait(2 * time.Second)
-				m.Throttle(time.Minute)
-				head := ask(m, message(1))
-				require.False(t, head.done())
-				ctx := background
-				if how == "overtaken" {
-					ctx = buckets.ContextWithPriority(ctx)
-				}
-				free := call(ctx, m, buckets.Request{Route: compile(exempt, "1"), Authorization: bot})
-				if how == "left" {
-					require.False(t, free.done())
-					head.cancel()
-					synctest.Wait()
-				}
-				assert.True(t, free.granted(), "nothing holds it")
-			})
+		subtest(t, how, func(t *testing.T) {
+			m := started(t, buckets.WithMaxRateLimit(time.Hour))
+			discover(t, m, message(1), limited("h", 9, 8, time.Second))
+			discover(t, m, compile(exempt, "1"), limited("h", 9, 7, time.Second))
+			wait(2 * time.Second)
+			m.Throttle(time.Minute)
+			head := ask(m, message(1))
+			require.False(t, head.done())
+			ctx := background
+			if how == "overtaken" {
+				ctx = buckets.ContextWithPriority(ctx)
+			}
+			free := call(ctx, m, buckets.Request{Route: compile(exempt, "1"), Authorization: bot})
+			if how == "left" {
+				require.False(t, free.done())
+				head.cancel()
+				synctest.Wait()
+			}
+			assert.True(t, free.granted(), "nothing holds the exempt request")
 		})
 	}
 }
 
 func TestEachAuthenticationHasTheGlobalLimitThatAFunctionNames(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		manager := buckets.NewRESTBucketManager(buckets.WithUnknownMode(buckets.UnknownUnlimited), buckets.WithMaxRateLimit(0),
-			buckets.WithGlobalLimitOf(func(authorization string) int {
-				switch authorization {
-				case "Bot large":
-					return 7
-				case "Bot free":
-					return 0
+	inBubble(t, func(t *testing.T) {
+		limits := map[string]int{"Bot large": 7, "Bot free": 0, "Bot small": 2, "": 2}
+		m := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited), buckets.WithMaxRateLimit(0),
+			buckets.WithGlobalLimitOf(func(authorization string) int { return limits[authorization] }))
+		for authorization, limit := range limits {
+			for i := range 20 {
+				c := as(m, authorization, compile(routes.GetMyUser))
+				if limit > 0 && i >= limit {
+					assert.True(t, tooLong(t, c).Global)
+				} else {
+					assert.True(t, c.granted(), "number %d of %q", i, authorization)
 				}
-				return 2
-			}))
-		require.NoError(t, manager.Start())
-		defer manager.Close()
-		granted := func(authorization string) (n int) {
-			route, err := routes.Match("GET", "/users/@me")
-			require.NoError(t, err)
-			for range 20 {
-				lease, err := manager.Acquire(t.Context(), route, authorization)
-				if err != nil {
-					var tooLong *ratelimits.TooLongError
-					require.ErrorAs(t, err, &tooLong)
-					assert.True(t, tooLong.Global)
-					continue
-				}
-				defer lease.Release()
-				n++
 			}
-			return n
 		}
-		assert.Equal(t, 7, granted("Bot large"))
-		assert.Equal(t, 20, granted("Bot free"))
-		assert.Equal(t, 2, granted("Bot small"))
-		assert.Equal(t, 2, granted(""))
 	})
 }

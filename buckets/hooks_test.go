@@ -20,8 +20,7 @@ import (
 )
 
 func TestHooksAreToldWhatHappens(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var m *buckets.RESTBucketManager
 		var waiting []buckets.Waiting
 		var held []buckets.Held
@@ -46,21 +45,23 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		discover(t, m, message(1), limited("messages", 2, 1, 10*time.Second))
 		assert.Empty(t, waiting)
 		together := asks(m, message(1), 1)
-		assert.Empty(t, waiting, "there was a place")
+		assert.Empty(t, waiting, "the bucket had room")
 		queued := ask(m, message(1))
 		require.Len(t, waiting, 1)
 		assert.Equal(t, buckets.Waiting{Route: route, Major: "1", Wait: 10*time.Second + time.Millisecond}, waiting[0])
 
-		for _, c := range together {
-			c.update(refused(ratelimits.ClassUser, 20*time.Second))
-		}
-		assert.Equal(t, []buckets.Held{{Class: ratelimits.ClassUser, Route: route, Major: "1", Wait: 20*time.Second + time.Millisecond}}, held)
+		updateAll(together, refused(ratelimits.ClassUser, 20*time.Second))
+		assert.Equal(t, []buckets.Held{{
+			Class: ratelimits.ClassUser, Route: route, Major: "1", Wait: 20*time.Second + time.Millisecond,
+		}}, held)
 		m.Throttle(time.Second)
 		assert.Equal(t, buckets.Held{Class: ratelimits.ClassGlobal, Wait: time.Second}, held[1])
 
 		ask(m, callback(1)).update(plain(401))
 		require.Len(t, budget, 1)
-		assert.Equal(t, buckets.BudgetUsed{Route: callback(1).Route().String(), Major: "1:…", Used: 2, Limit: 4, Period: time.Hour, Fraction: 0.5}, budget[0])
+		assert.Equal(t, buckets.BudgetUsed{
+			Route: callback(1).Route().String(), Major: "1:…", Used: 2, Limit: 4, Period: time.Hour, Fraction: 0.5,
+		}, budget[0])
 		ask(m, callback(1)).update(plain(401))
 		require.Len(t, budget, 2)
 		assert.InDelta(t, 0.75, budget[1].Fraction, 0)
@@ -72,41 +73,38 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 	})
 }
 
-// One refusal after the other that were in flight together are one hold, and one warning.
+// Several requests that were in flight together get a 429 each. That must count as one hold, with one warning.
 func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{
-		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassSubLimit, ratelimits.ClassGlobal, ratelimits.ClassEdge,
+		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassSubLimit,
+		ratelimits.ClassGlobal, ratelimits.ClassEdge,
 	} {
-		t.Run(class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				var log bytes.Buffer
-				m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-				discover(t, m, message(1), roomy)
-				for range 2 {
-					together := asks(m, message(1), 3)
-					for i, c := range together {
-						require.True(t, c.granted())
-						c.update(inBucket(refused(class, time.Duration(2+i)*time.Second), "messages", 100, 80, time.Minute))
-					}
-					wait(2 * time.Minute)
-					probe := ask(m, message(1))
-					require.True(t, probe.granted())
-					probe.update(roomy)
+		subtest(t, class.String(), func(t *testing.T) {
+			var log bytes.Buffer
+			m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			discover(t, m, message(1), roomy)
+			for range 2 {
+				together := asks(m, message(1), 3)
+				for i, c := range together {
+					answer(t, c,
+						inBucket(refused(class, time.Duration(2+i)*time.Second), "messages", 100, 80, time.Minute))
 				}
-				assert.Equal(t, 2, strings.Count(log.String(), "level=WARN"), log.String())
-				assert.Contains(t, log.String(), "class="+class.String())
-			})
+				wait(2 * time.Minute)
+				probe := ask(m, message(1))
+				answer(t, probe, roomy)
+			}
+			assert.Equal(t, 2, strings.Count(log.String(), "level=WARN"), log.String())
+			assert.Contains(t, log.String(), "class="+class.String())
 		})
 	}
 }
 
 func TestDebuggingIsForALoggerThatWantsIt(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var log bytes.Buffer
-		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		handler := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
+		m := started(t, buckets.WithLogger(slog.New(handler)))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		queued := ask(m, message(1))
 		assert.Contains(t, log.String(), "level=DEBUG")
@@ -139,16 +137,18 @@ func TestWarningsGoToTheDefaultLoggerUnlessThereIsNone(t *testing.T) {
 				ask(m, message(1)).cancel()
 			})
 			assert.Equal(t, c.warnings, strings.Count(log.String(), "WARN"))
-			assert.Zero(t, strings.Count(log.String(), "DEBUG"), "those are only for a logger that was given")
+			assert.Zero(t, strings.Count(log.String(), "DEBUG"),
+				"debug lines are only for a logger given by WithLogger")
 		})
 	}
 }
 
-// A panic of the caller's own function must not take anything with it.
+// A hook or a Fields function panics. No request may stay in a queue or in flight.
 func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { panic("of the hook") }}))
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithHooks(buckets.Hooks{
+			Waiting: func(context.Context, buckets.Waiting) { panic("of the hook") },
+		}))
 		probe := ask(m, message(1))
 		func() {
 			defer func() { assert.Equal(t, "of the hook", recover()) }()
@@ -158,21 +158,18 @@ func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
 		assert.Zero(t, m.Stats().Waiting)
 		assert.Zero(t, m.Stats().InFlight)
 
-		request := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { panic("of the fields") }}
+		request := buckets.Request{Route: message(1), Authorization: bot,
+			Fields: func() []string { panic("of the fields") }}
 		lease, err := m.AcquireRequest(t.Context(), &request)
 		require.NoError(t, err)
 		lease.Update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 100, 80, time.Minute))
 		assert.Zero(t, m.Stats().InFlight)
-		drained(t, m)
 	})
 }
 
-// A hook that takes its time delays the request that it is about, which keeps its place and then its permit, and no
-// other one.
-// A request may be granted before the hook panics that is told that it waits.
+// A request is granted while its Waiting hook runs, and then the hook panics. The lease must be given back.
 func TestPanicAfterTheGrantGivesTheLeaseBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var probe *caller
 		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) {
 			probe.lease.Update(roomy)
@@ -181,13 +178,13 @@ func TestPanicAfterTheGrantGivesTheLeaseBack(t *testing.T) {
 		probe = ask(m, message(1))
 		assert.PanicsWithValue(t, "of the hook", func() { _, _ = m.Acquire(t.Context(), message(1), bot) })
 		assert.EqualValues(t, 2, m.Stats().Granted)
-		drained(t, m)
 	})
 }
 
+// A slow hook delays only the request that it is called for. That request keeps its place in the queue, and then its
+// permit; the others are not delayed.
 func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		slow := true
 		m := started(t, buckets.WithHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) {
 			if slow {
@@ -201,60 +198,55 @@ func TestSlowHookDelaysOnlyItsOwnRequest(t *testing.T) {
 		wait(2 * time.Second)
 		assert.False(t, first.done())
 		assert.True(t, second.granted())
-		assert.False(t, third.done(), "the first one has a permit")
+		assert.False(t, third.done(), "the first request has one of the two permits")
 		second.update(limited("messages", 2, 0, time.Second))
 		wait(2 * time.Second)
 		assert.True(t, third.granted())
 		third.update(limited("messages", 2, 0, time.Second))
 		wait(time.Minute)
 		require.True(t, first.granted())
-		first.update(limited("messages", 2, 1, time.Second))
-		drained(t, m)
 	})
 }
 
-// Whoever gives up while a function of theirs is called gets no lease, although there is room by then.
+// A request's context ends while a hook or its Fields function runs. The request must fail, even if the bucket has room
+// by then.
 func TestContextThatEndsInACallersFunctionEndsTheRequest(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"hook", "fields"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(background)
-				var first *caller
-				giveUp := func() {
-					cancel()
-					first.lease.Return() // so there is room
-				}
-				m := started(t)
-				request := buckets.Request{Route: message(1), Authorization: bot}
-				if name == "hook" {
-					m.AddHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { giveUp() }})
-				} else {
-					request.Fields = func() []string { giveUp(); return nil }
-				}
-				discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-				wait(2 * time.Second)
-				first = ask(m, message(1))
-				require.True(t, first.granted())
-				lease, err := m.AcquireRequest(ctx, &request)
-				lease.Return()
-				assert.ErrorIs(t, err, context.Canceled)
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(background)
+			var first *caller
+			giveUp := func() {
+				cancel()
+				first.lease.Return() // now the bucket has room
+			}
+			m := started(t)
+			request := buckets.Request{Route: message(1), Authorization: bot}
+			if name == "hook" {
+				m.AddHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { giveUp() }})
+			} else {
+				request.Fields = func() []string { giveUp(); return nil }
+			}
+			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+			wait(2 * time.Second)
+			first = ask(m, message(1))
+			require.True(t, first.granted())
+			lease, err := m.AcquireRequest(ctx, &request)
+			lease.Return()
+			assert.ErrorIs(t, err, context.Canceled)
 		})
 	}
 }
 
 type contextKey struct{}
 
-// named is a context by which a request is told from others.
+// named returns a context by which a test recognizes a request.
 func named(name string) context.Context { return context.WithValue(background, contextKey{}, name) }
 
-// contexts is a handler of a log that notes of which request each line is.
+// contexts is a log handler that records to which request each line belongs.
 type contexts struct {
 	slog.Handler
-	names map[string][]any // by message
+	names map[string][]any // the requests of the lines with each message
 }
 
 func (c *contexts) Enabled(context.Context, slog.Level) bool { return true }
@@ -264,19 +256,19 @@ func (c *contexts) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// Per-request tracing needs the request in everything that is told of it, also when it was granted by the end of
-// another one.
+// Hooks and log handlers must get the context of the request that they are called for, even if the request was granted
+// when another one ended. Tracing needs that.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		told := make(map[string][]any)
 		log := &contexts{names: make(map[string][]any)}
 		tell := func(hook string, ctx context.Context) { told[hook] = append(told[hook], ctx.Value(contextKey{})) }
-		m := started(t, buckets.WithInvalidBudget(4, time.Hour, 0), buckets.WithLogger(slog.New(log)), buckets.WithHooks(buckets.Hooks{
-			Waiting:    func(ctx context.Context, _ buckets.Waiting) { tell("waiting", ctx) },
-			Held:       func(ctx context.Context, _ buckets.Held) { tell("held", ctx) },
-			BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { tell("budget", ctx) },
-		}))
+		m := started(t, buckets.WithInvalidBudget(4, time.Hour, 0), buckets.WithLogger(slog.New(log)),
+			buckets.WithHooks(buckets.Hooks{
+				Waiting:    func(ctx context.Context, _ buckets.Waiting) { tell("waiting", ctx) },
+				Held:       func(ctx context.Context, _ buckets.Held) { tell("held", ctx) },
+				BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { tell("budget", ctx) },
+			}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		request := func(name string) *caller {
 			return call(named(name), m, buckets.Request{Route: message(1), Authorization: bot})
@@ -289,8 +281,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		waited.cancel()
 
 		at := request("at once")
-		require.True(t, at.granted())
-		at.update(refused(ratelimits.ClassGlobal, time.Second))
+		answer(t, at, refused(ratelimits.ClassGlobal, time.Second))
 		wait(2 * time.Second)
 
 		second, err := m.Acquire(named("second"), message(1), bot)
@@ -310,23 +301,24 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		assert.Equal(t, []any{"waited", "at once", "second", "async", nil}, told["held"])
 		assert.Equal(t, []any{"at once", "second", "async"}, told["budget"])
 		assert.Equal(t, []any{"waited"}, log.names["request waits"])
-		assert.Equal(t, []any{"waited", "at once", "second"}, log.names["requests are held"], "the others are of classes of before")
+		assert.Equal(t, []any{"waited", "at once", "second"}, log.names["requests are held"],
+			"later holds of the same classes are not logged at once")
 	})
 }
 
-// Who answers late has often given up: what a hook or a log handler does with the context must not fail because of
-// that.
+// A response often arrives when the request's context has already ended. Hooks and log handlers must get a context that
+// has not ended, so that their work with it does not fail.
 func TestContextsOfHooksAndLogsHaveNotEndedWithTheRequest(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var ended []error
 		note := func(ctx context.Context) { ended = append(ended, ctx.Err()) }
-		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithLogger(slog.New(noting(note))), buckets.WithHooks(buckets.Hooks{
-			Held:       func(ctx context.Context, _ buckets.Held) { note(ctx) },
-			BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { note(ctx) },
-		}))
+		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithLogger(slog.New(noting(note))),
+			buckets.WithHooks(buckets.Hooks{
+				Held:       func(ctx context.Context, _ buckets.Held) { note(ctx) },
+				BudgetUsed: func(ctx context.Context, _ buckets.BudgetUsed) { note(ctx) },
+			}))
 		discover(t, m, message(1), roomy)
-		for range 2 { // the warning of the second hold is left for Close
+		for range 2 { // the warning of the second hold is logged by Close
 			ctx, cancel := context.WithCancel(background)
 			lease, err := m.Acquire(ctx, message(1), bot)
 			require.NoError(t, err)
@@ -342,7 +334,7 @@ func TestContextsOfHooksAndLogsHaveNotEndedWithTheRequest(t *testing.T) {
 	})
 }
 
-// noting is a log handler that is told the contexts.
+// noting is a log handler that calls itself with the context of each line.
 type noting func(context.Context)
 
 func (n noting) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
@@ -354,7 +346,7 @@ func (n noting) Handle(ctx context.Context, _ slog.Record) error {
 	return nil
 }
 
-// logged is what was logged, also by the garbage collector while a test looks at it.
+// logged keeps the log. The garbage collector may write to it while a test reads it.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -372,30 +364,30 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// A channel whose limit is fought over drew 600 equal lines in 12 seconds, and none said which one it was.
+// A limit that is refused again and again must not fill the log. The warning must name the channel, and a later one
+// must count the repetitions.
 func TestManyRefusalsAreOneWarningThatNamesTheChannel(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var log logged
 		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		discover(t, m, message(12), roomy)
 		for range 600 {
-			m.UpdateRateLimits(message(12), bot, inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 80, time.Minute))
+			m.UpdateRateLimits(message(12), bot,
+				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 80, time.Minute))
 			m.LiftHolds()
 			wait(20 * time.Millisecond)
 		}
 		const line = `level=WARN msg="requests are held" route="POST /channels/{channel_id}/messages" major=12 class=shared hold=`
 		assert.Equal(t, 1, strings.Count(log.String(), line), log.String())
 		wait(time.Minute)
-		assert.Equal(t, 2, strings.Count(log.String(), line), "the collector tells of those that were left out")
+		assert.Equal(t, 2, strings.Count(log.String(), line), "the garbage collector logs how many lines were left out")
 		assert.Equal(t, 600, stoodFor(t, log.String()))
 	})
 }
 
-// The end of the manager is the last occasion.
+// Close must log how many warnings were left out, because nothing logs them later.
 func TestCloseTellsOfTheLinesThatWereLeftOut(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var log logged
 		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		for range 5 {
@@ -408,7 +400,7 @@ func TestCloseTellsOfTheLinesThatWereLeftOut(t *testing.T) {
 	})
 }
 
-// stoodFor returns how many lines the lines of a log stand for.
+// stoodFor returns how many events a log covers: its lines and the repetitions that they name.
 func stoodFor(t *testing.T, log string) (n int) {
 	for line := range strings.Lines(log) {
 		n++
@@ -426,45 +418,40 @@ func TestWarningsNameAWebhookWithoutItsToken(t *testing.T) {
 	for name, class := range map[string]ratelimits.Response{
 		"hold": refused(ratelimits.ClassUser, time.Second), "budget": plain(401), "wait": limited("hooks", 1, 0, time.Second),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				var log, events logged
-				const canary = "canary-5f0c2e"
-				m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0),
-					buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
-					buckets.WithHooks(buckets.Hooks{
-						Waiting:    func(_ context.Context, w buckets.Waiting) { fmt.Fprintf(&events, "%+v", w) },
-						Held:       func(_ context.Context, h buckets.Held) { fmt.Fprintf(&events, "%+v", h) },
-						BudgetUsed: func(_ context.Context, b buckets.BudgetUsed) { fmt.Fprintf(&events, "%+v", b) },
-					}))
-				webhook := compile(routes.ExecuteWebhook, "77", canary)
-				ask(m, webhook).update(class)
-				queued := ask(m, webhook)
-				queued.cancel()
-				wait(time.Minute)
-				assert.Contains(t, log.String(), `route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:…`)
-				assert.Contains(t, events.String(), "Major:77:…")
-				assert.NotContains(t, log.String()+events.String(), canary)
-			})
+		subtest(t, name, func(t *testing.T) {
+			var log, events logged
+			const canary = "canary-5f0c2e"
+			m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0),
+				buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))),
+				buckets.WithHooks(buckets.Hooks{
+					Waiting:    func(_ context.Context, w buckets.Waiting) { fmt.Fprintf(&events, "%+v", w) },
+					Held:       func(_ context.Context, h buckets.Held) { fmt.Fprintf(&events, "%+v", h) },
+					BudgetUsed: func(_ context.Context, b buckets.BudgetUsed) { fmt.Fprintf(&events, "%+v", b) },
+				}))
+			webhook := compile(routes.ExecuteWebhook, "77", canary)
+			ask(m, webhook).update(class)
+			queued := ask(m, webhook)
+			queued.cancel()
+			wait(time.Minute)
+			assert.Contains(t, log.String(), `route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:…`)
+			assert.Contains(t, events.String(), "Major:77:…")
+			assert.NotContains(t, log.String()+events.String(), canary)
 		})
 	}
 }
 
 func TestTheDebugLineHasThePredictionOnceItIsKnown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var log logged
-		m := started(t, buckets.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		handler := slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
+		m := started(t, buckets.WithLogger(slog.New(handler)))
 		probe := ask(m, message(1))
-		waiting := asks(m, message(1), 5)
-		assert.Contains(t, log.String(), `msg="request waits" route="POST /channels/{channel_id}/messages" major=1 class=ok`+"\n")
+		asks(m, message(1), 5)
+		assert.Contains(t, log.String(),
+			`msg="request waits" route="POST /channels/{channel_id}/messages" major=1 class=ok`+"\n")
 		assert.NotContains(t, log.String(), "predicted_wait")
 		probe.update(limited("messages", 3, 0, 10*time.Second))
 		assert.Contains(t, log.String(),
 			`msg="request waits" route="POST /channels/{channel_id}/messages" major=1 class=ok predicted_wait=10.001s waiting=5`)
-		for _, c := range waiting {
-			c.cancel()
-		}
 	})
 }

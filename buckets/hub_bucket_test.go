@@ -9,29 +9,29 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// hubReport is what a hub was told of a request while its bucket was not lent.
+// hubReport is a response that a manager reported while the bucket was not lent.
 type hubReport struct {
 	key      shared.Key
 	response ratelimits.Response
 }
 
-// hubBucket is a bucket that managers share: one window is the truth for all, and one line of all who wait.
+// hubBucket is a bucket that managers share, with one window and one order of waiting requests for all of them.
 type hubBucket struct {
 	hub    *hub
 	key    shared.Key
 	window ratelimits.Window
-	blank  ratelimits.Window // what it is as long as nothing is known
+	blank  ratelimits.Window // the window while nothing is known
 	users  []*hubShare
 	timer  *time.Timer
 
-	owner  *hubShare // to whom it is lent, or offered
+	owner  *hubShare // the manager to which the bucket is lent or offered
 	until  time.Duration
 	wanted bool
 	hold   time.Duration
 }
 
-// hubPermit is a request in flight. While the bucket is lent to another manager its place in the common window is made
-// up for when that ends.
+// hubPermit is a request in flight. If the bucket is lent to another manager, the request is not charged in the common
+// window until the loan ends (stray).
 type hubPermit struct {
 	sent   time.Duration // by the hub's clock
 	own    ratelimits.Permit
@@ -40,14 +40,14 @@ type hubPermit struct {
 	ended  *ratelimits.Response
 }
 
-// hubShare is a bucket as one manager uses it.
+// hubShare is one manager's use of a bucket.
 type hubShare struct {
 	*hubBucket
 	session  *hubSession
 	view     *ratelimits.Window
 	changed  func()
-	arrivals []time.Duration // of those who wait, by the hub's clock
-	answered int             // so many of them know their place
+	arrivals []time.Duration // arrival times of waiting requests, by the hub's clock
+	answered int             // how many of arrivals the hub has answered
 	granted  []ratelimits.Permit
 	flying   []*hubPermit
 	strays   []*hubPermit
@@ -81,11 +81,11 @@ func (s *hubSession) Bucket(key shared.Key, window *ratelimits.Window, changed f
 	return u
 }
 
-// use begins a call, and reports whether there is anything to do. A loan that is offered begins, and one that is over
-// or wanted ends.
+// use begins a call and reports whether the call has any effect. An offered loan begins, and a loan that is over or
+// wanted by another manager ends.
 func (u *hubShare) use(what string, now time.Duration) bool {
 	switch {
-	case u.session.closed, u.closed && (what == "Report" || what == "Return"): // of what is in flight
+	case u.session.closed, u.closed && (what == "Report" || what == "Return"): // of requests in flight
 		return false
 	case u.closed:
 		u.hub.misused("%s of a bucket that was closed", what)
@@ -102,7 +102,7 @@ func (u *hubShare) use(what string, now time.Duration) bool {
 
 func (u *hubShare) at(now time.Duration) time.Duration { return now + u.session.offset }
 
-// others reports whether anybody else waits or has something in flight.
+// others reports whether another manager has requests that wait or are in flight.
 func (u *hubShare) others() bool {
 	return slices.ContainsFunc(u.users, func(other *hubShare) bool {
 		return other != u && len(other.arrivals)+len(other.flying)+len(other.strays) > 0
@@ -121,7 +121,7 @@ func (u *hubShare) Demand(now time.Duration, waiting int, arrivals iter.Seq[time
 		u.arrivals = append(u.arrivals, u.at(arrived))
 	}
 	if waiting != len(u.arrivals) || !slices.IsSorted(u.arrivals) {
-		u.hub.misused("%d wait, of whom %d in order: %v", waiting, len(u.arrivals), u.arrivals)
+		u.hub.misused("Demand with %d waiting requests and %d arrivals: %v", waiting, len(u.arrivals), u.arrivals)
 	}
 	for i, arrived := range u.arrivals {
 		if u.answered = min(u.answered, len(u.arrivals)); i < u.answered && !slices.Contains(before, arrived) {
@@ -143,10 +143,10 @@ func (u *hubShare) Demand(now time.Duration, waiting int, arrivals iter.Seq[time
 	u.pump()
 }
 
-// pump grants what can be granted, and tells all who have to know.
+// pump grants permits to the requests that can leave, and notifies the managers that have news.
 func (b *hubBucket) pump() {
 	now := b.hub.now()
-	if b.owner != nil && !b.owner.offered && now >= b.until && !b.owner.lent { // it ended without a word
+	if b.owner != nil && !b.owner.offered && now >= b.until && !b.owner.lent { // the loan expired and was not returned
 		b.owner, b.wanted, b.window = nil, false, b.blank
 		b.flush(now)
 	}
@@ -181,17 +181,18 @@ func (b *hubBucket) pump() {
 	}
 }
 
-// first returns who has the first of those who wait.
+// first returns the manager whose request waits first, or nil.
 func (b *hubBucket) first() (first *hubShare) {
 	for _, u := range b.users {
-		if n := len(u.granted); n < len(u.arrivals) && (first == nil || u.arrivals[n] < first.arrivals[len(first.granted)]) {
+		n := len(u.granted)
+		if n < len(u.arrivals) && (first == nil || u.arrivals[n] < first.arrivals[len(first.granted)]) {
 			first = u
 		}
 	}
 	return first
 }
 
-// ring lets the hub look again.
+// ring makes the hub call pump after d.
 func (b *hubBucket) ring(d time.Duration) {
 	if b.timer != nil {
 		b.timer.Stop()
@@ -205,7 +206,8 @@ func (b *hubBucket) ring(d time.Duration) {
 	})
 }
 
-// flush takes in what was sent, and what came of it, while the bucket was lent to another manager.
+// flush charges the requests that other managers sent while the bucket was lent, and applies the responses and the hold
+// of that time.
 func (b *hubBucket) flush(now time.Duration) {
 	for _, u := range b.users {
 		for _, p := range u.strays {
@@ -249,7 +251,7 @@ func (u *hubShare) Take(now time.Duration) (shared.Permit, bool) {
 		p.own = own
 	case len(u.granted) == 0:
 		return nil, false
-	default: // it was granted some time ago
+	default: // the permit was granted some time ago
 		p.own = u.view.Adopt(now, now)
 		u.window.Return(u.at(now), u.granted[0])
 		p.common = u.window.Adopt(u.at(now), u.at(now))
@@ -321,7 +323,7 @@ func (u *hubShare) Return(now time.Duration, p shared.Permit) {
 	}
 }
 
-// land takes a request out of those in flight.
+// land removes a request from those in flight.
 func (u *hubShare) land(what string, p shared.Permit) *hubPermit {
 	permit, ok := p.(*hubPermit)
 	if !ok || !slices.Contains(u.flying, permit) {
@@ -356,7 +358,7 @@ func (u *hubShare) Predict(now time.Duration, ahead int) (f shared.Forecast) {
 		return shared.Forecast{Wait: u.view.Predict(now, ahead), Class: u.view.WaitClass(now), Certain: true, Own: true}
 	}
 	f.Wait, f.Class, f.Certain = u.view.HoldWait(now), u.view.HoldClass(now), ahead < u.answered
-	rank := len(u.granted) // theirs are charged already
+	rank := len(u.granted) // these requests are charged already
 	if u.session.closed || u.owner != nil || ahead < rank {
 		return f
 	}
@@ -384,7 +386,7 @@ func (u *hubShare) Err() error {
 	return u.hub.err
 }
 
-// begin lets the manager's window decide.
+// begin starts a loan: from now on the manager's own window decides.
 func (u *hubShare) begin(now time.Duration) {
 	u.offered, u.lent, u.until = false, true, u.hub.now()+u.hub.term
 	u.hub.loans++
@@ -399,7 +401,8 @@ func (u *hubShare) begin(now time.Duration) {
 	u.renew(u.until)
 }
 
-// renew extends a loan in good time, as long as nobody else wants the bucket. A loan that ends is noticed.
+// renew extends a loan in time, as long as no other manager wants the bucket. When a loan expires, renew notifies the
+// manager.
 func (u *hubShare) renew(until time.Duration) {
 	time.AfterFunc(u.hub.term/2, func() {
 		u.hub.mu.Lock()
@@ -424,13 +427,13 @@ func (u *hubShare) renew(until time.Duration) {
 func shifted(w *ratelimits.Window, by time.Duration) ratelimits.Window {
 	moved, _, err := ratelimits.DecodeWindow(w.Append(nil))
 	if err != nil {
-		panic(err) // it was written just now
+		panic(err) // Append has just written it
 	}
 	moved.Shift(by, by)
 	return moved
 }
 
-// end lets the common window decide.
+// end ends a loan: from now on the common window decides.
 func (u *hubShare) end(now time.Duration) {
 	u.lent, u.owner, u.wanted = false, nil, false
 	u.hub.returned++
@@ -439,7 +442,7 @@ func (u *hubShare) end(now time.Duration) {
 		p.common = p.own.Shift(u.session.offset, u.session.offset)
 	}
 	u.flush(u.at(now))
-	u.session.notify(func() { // when the manager has said who waits
+	u.session.notify(func() { // after the manager has called Demand
 		u.hub.mu.Lock()
 		u.pump()
 		u.hub.mu.Unlock()
@@ -458,12 +461,12 @@ func (u *hubShare) Close() {
 	u.leave()
 }
 
-// leave ends the use.
+// leave ends the manager's use of the bucket.
 func (u *hubShare) leave() {
 	u.closed, u.lent, u.offered = true, false, false
 	u.session.buckets = without(u.session.buckets, u)
 	u.users = without(u.users, u)
-	if u.owner == u { // nobody knows what became of it
+	if u.owner == u { // the state of the lent window is lost
 		u.owner, u.wanted, u.window = nil, false, u.blank
 		u.flush(u.hub.now())
 	}

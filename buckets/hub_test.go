@@ -16,38 +16,39 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// hub is what managers share, in one process: a perfect shared.Source, whose answers are there as soon as it wants. It
-// fails the test when a manager does not keep to what shared.Source demands.
+// hub is a shared.Source in memory for managers in one test. Its answers come at once unless a switch below says
+// otherwise. It fails the test when a manager breaks a rule of shared.Source.
 type hub struct {
 	t     *testing.T
 	start time.Time
 
 	mu       sync.Mutex
-	silent   bool          // it answers nobody
-	err      error         // it tells everybody that
-	term     time.Duration // of loans, 0: there are none
+	silent   bool          // the hub answers no manager
+	err      error         // the error that Err returns to every manager
+	term     time.Duration // how long a loan lasts; 0: no loans
 	renews   bool          // loans are extended before they end
-	mean     bool          // there is no new part of the global limit for anybody
-	late     bool          // what was not known is found out while a session ends
-	comes    time.Duration // when there may be a part for those who have none
-	lapsed   bool          // the parts are not certain any more
+	mean     bool          // no manager gets a new part of the global limit
+	late     bool          // a hash is discovered while a session ends
+	comes    time.Duration // when managers without a part may get one
+	lapsed   bool          // no manager's part is valid any more
 	sessions []*hubSession
 	buckets  map[shared.Key]*hubBucket
 	routes   map[string]*hubRoute
 	globals  map[string][]*hubGlobal
 	reports  []hubReport
-	loans    int // that were taken over
-	returned int
+	loans    int // loans that began
+	returned int // loans that ended
 }
 
 func newHub(t *testing.T) *hub {
 	return &hub{
 		t: t, start: time.Now(), renews: true,
-		buckets: make(map[shared.Key]*hubBucket), routes: make(map[string]*hubRoute), globals: make(map[string][]*hubGlobal),
+		buckets: make(map[shared.Key]*hubBucket), routes: make(map[string]*hubRoute),
+		globals: make(map[string][]*hubGlobal),
 	}
 }
 
-// set changes a switch, and lets everybody know.
+// set changes a switch and notifies all managers.
 func (h *hub) set(change func(h *hub)) {
 	h.mu.Lock()
 	change(h)
@@ -69,7 +70,7 @@ func (h *hub) set(change func(h *hub)) {
 
 func (h *hub) now() time.Duration { return time.Since(h.start) }
 
-// misused says that a manager did what it must not.
+// misused fails the test because a manager broke a rule.
 func (h *hub) misused(format string, arguments ...any) {
 	h.t.Errorf("misuse of Shared: "+format, arguments...)
 }
@@ -82,7 +83,7 @@ func (h *hub) Join(_ clockwork.Clock, origin time.Time) shared.Session {
 	return s
 }
 
-// empty requires that nobody uses anything any more.
+// empty requires that no manager uses anything of the hub any more.
 func (h *hub) empty() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,10 +100,10 @@ func (h *hub) empty() {
 	}
 }
 
-// hubSession is one manager. Its hub's lock guards it, and everything else of it.
+// hubSession is the session of one manager. The hub's lock guards it and everything that belongs to it.
 type hubSession struct {
 	hub     *hub
-	offset  time.Duration // between its times and the hub's
+	offset  time.Duration // between the manager's times and the hub's
 	closed  bool
 	running sync.WaitGroup
 	buckets []*hubShare
@@ -110,14 +111,14 @@ type hubSession struct {
 	invalid int
 }
 
-// notify lets a manager know that there is something new.
+// notify calls changed in a goroutine, unless the session is closed.
 func (s *hubSession) notify(changed func()) {
 	if !s.closed {
 		s.running.Go(changed)
 	}
 }
 
-// wake notifies everything of the session.
+// wake calls all changed functions of the session.
 func (s *hubSession) wake() {
 	for _, b := range s.buckets {
 		s.notify(b.changed)
@@ -192,13 +193,13 @@ func without[T comparable](all []T, one T) []T {
 	return slices.DeleteFunc(all, func(other T) bool { return other == one })
 }
 
-// hubGlobal is the part of one manager.
+// hubGlobal is one manager's part of a global limit.
 type hubGlobal struct {
 	session     *hubSession
 	credential  string
 	limit, part int
 	need        int
-	held        time.Duration // until when, by the hub's clock
+	held        time.Duration // end of the hold, by the hub's clock
 	changed     func()
 }
 
@@ -218,7 +219,8 @@ func (s *hubSession) Global(credential string, limit int, changed func()) shared
 	return g
 }
 
-// share gives each who has ever needed it an equal part of a limit, without those who leave.
+// share gives an equal part of a limit to each manager that has ever needed one, and removes those for which leaves
+// returns true.
 func (h *hub) share(credential string, leaves func(*hubGlobal) bool) {
 	h.globals[credential] = slices.DeleteFunc(h.globals[credential], leaves)
 	for _, g := range h.globals[credential] {
@@ -282,13 +284,13 @@ func (g *hubGlobal) Close() {
 	g.session.hub.share(g.credential, func(other *hubGlobal) bool { return other == g })
 }
 
-// hubRoute is what is known of a route's bucket.
+// hubRoute is the state of the discovery of a route's bucket.
 type hubRoute struct {
 	hub    *hub
 	hash   string
-	holder *hubDiscovery // who may find out
+	holder *hubDiscovery // has the permission to probe
 	askers []*hubDiscovery
-	probes int // how often somebody was allowed to
+	probes int // how often the permission was given
 }
 
 type hubDiscovery struct {
@@ -314,10 +316,10 @@ func (s *hubSession) Discovery(credential, route string, changed func()) shared.
 	return d
 }
 
-// pump gives the permission to the next one who wants it.
+// pump gives the permission to probe to the next manager that asked.
 func (r *hubRoute) pump() {
 	if r.hash != "" && !r.hub.silent {
-		r.askers = nil // they will follow
+		r.askers = nil // they use the hash
 	}
 	if r.holder != nil || len(r.askers) == 0 || r.hub.silent || r.hub.err != nil {
 		return
@@ -327,7 +329,7 @@ func (r *hubRoute) pump() {
 	r.probes++
 	r.holder.session.notify(r.holder.changed)
 	for _, d := range r.askers {
-		d.session.notify(d.changed) // another one has it
+		d.session.notify(d.changed) // another manager has the permission
 	}
 }
 
@@ -418,7 +420,7 @@ func (d *hubDiscovery) leave() {
 	}
 }
 
-// fleet is so many managers that share a hub, and talk to the same simulated Discord.
+// fleet starts n managers that share a hub and send to the same simulated Discord.
 func fleet(t *testing.T, h *hub, n int, config discordsim.Config, options ...buckets.Option) []*world {
 	t.Helper()
 	options = append([]buckets.Option{buckets.WithShared(h)}, options...)

@@ -13,7 +13,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// While the body of a 429 is still to come, nothing leaves that it may be about, and everything else does.
+// The headers of a 429 have arrived, but not its body. Requests to which the 429 may apply must wait; all others must
+// leave.
 func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 	t.Parallel()
 	requests := map[string]buckets.Request{
@@ -25,48 +26,46 @@ func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 		"a route never seen":  {Route: compile(routes.GetGateway), Authorization: bot},
 		"the same, elsewhere": {Route: compile(routes.GetGateway), Authorization: "Bot two"},
 	}
+	notTheSame := []string{
+		"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere",
+	}
 	for _, c := range []struct {
 		class  ratelimits.Class
 		passes []string
 	}{
-		{ratelimits.ClassUser, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
-		{ratelimits.ClassShared, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
-		{ratelimits.ClassSubLimit, []string{"another bucket", "an interaction", "another credential", "another server", "a route never seen", "the same, elsewhere"}},
+		{ratelimits.ClassUser, notTheSame},
+		{ratelimits.ClassShared, notTheSame},
+		{ratelimits.ClassSubLimit, notTheSame},
 		{ratelimits.ClassGlobal, []string{"an interaction", "another credential", "another server", "the same, elsewhere"}},
 		{ratelimits.ClassEdge, []string{"another server"}},
 	} {
 		for _, limit := range []int{0, 50} {
-			t.Run(c.class.String(), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t, buckets.WithGlobalLimit(limit))
-					for name, request := range requests {
-						if request.Route != compile(routes.GetGateway) {
-							call(background, m, request).update(limited(name, 100, 90, time.Minute))
-						}
+			subtest(t, c.class.String(), func(t *testing.T) {
+				m := started(t, buckets.WithGlobalLimit(limit))
+				for name, request := range requests {
+					if request.Route != compile(routes.GetGateway) {
+						call(background, m, request).update(limited(name, 100, 90, time.Minute))
 					}
-					slow := call(background, m, requests["same bucket"])
-					slow.lease.Refused(refused(c.class, time.Second))
-					slow.lease.Refused(refused(c.class, time.Second))
-					callers := make(map[string]*caller)
-					for name, request := range requests {
-						callers[name] = call(background, m, request)
-					}
-					wait(3 * time.Second)
-					for name, waiting := range callers {
-						assert.Equal(t, contains(c.passes, name), waiting.granted(), "%s", name)
-					}
-					slow.update(roomy) // it was nothing after all
-					wait(time.Millisecond)
-					for name, waiting := range callers {
-						require.True(t, waiting.granted(), "%s", name)
-						waiting.update(roomy)
-					}
-					last := ask(m, message(1))
-					require.True(t, last.granted())
-					last.update(roomy)
-					drained(t, m)
-				})
+				}
+				slow := call(background, m, requests["same bucket"])
+				slow.lease.Refused(refused(c.class, time.Second))
+				slow.lease.Refused(refused(c.class, time.Second))
+				callers := make(map[string]*caller)
+				for name, request := range requests {
+					callers[name] = call(background, m, request)
+				}
+				wait(3 * time.Second)
+				for name, waiting := range callers {
+					assert.Equal(t, contains(c.passes, name), waiting.granted(), "%s", name)
+				}
+				slow.update(roomy) // after all, the response is a success
+				wait(time.Millisecond)
+				for name, waiting := range callers {
+					require.True(t, waiting.granted(), "%s", name)
+					waiting.update(roomy)
+				}
+				last := ask(m, message(1))
+				require.True(t, last.granted())
 			})
 		}
 	}
@@ -81,58 +80,27 @@ func contains(names []string, name string) bool {
 	return false
 }
 
-// What the body says is what holds, also if the headers said something else.
+// The body of a 429 names another class or a longer wait than its headers. The body must decide.
 func TestBodyOfARefusalSaysForHowLong(t *testing.T) {
 	t.Parallel()
 	for _, first := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
 		for _, last := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
 			for _, limit := range []int{0, 50} {
-				t.Run(first.String()+" "+last.String(), func(t *testing.T) {
-					t.Parallel()
-					bubble(t, func(t *testing.T) {
-						m := started(t, buckets.WithGlobalLimit(limit))
-						discover(t, m, message(1), roomy)
-						slow := ask(m, message(1))
-						slow.lease.Refused(refused(first, time.Second))
-						all := asks(m, message(1), 20)
-						wait(4 * time.Second)
-						require.Zero(t, granted(t, all))
-						slow.update(refused(last, 10*time.Second))
-						wait(5 * time.Second) // 9 s after its headers came
-						require.Zero(t, granted(t, all))
-						wait(2 * time.Second)
-						drive(t, all)
-						drained(t, m)
-					})
+				subtest(t, first.String()+" "+last.String(), func(t *testing.T) {
+					m := started(t, buckets.WithGlobalLimit(limit))
+					discover(t, m, message(1), roomy)
+					slow := ask(m, message(1))
+					slow.lease.Refused(refused(first, time.Second))
+					all := asks(m, message(1), 20)
+					wait(4 * time.Second)
+					require.Zero(t, granted(t, all))
+					slow.update(refused(last, 10*time.Second))
+					wait(5 * time.Second) // 9 s after the headers of the 429
+					require.Zero(t, granted(t, all))
+					wait(2 * time.Second)
+					drive(t, all)
 				})
 			}
-		}
-	}
-}
-
-// However the lease ends, and wherever its route has moved meanwhile, those who wait for its body go on.
-func TestNobodyWaitsForABodyThatNeverComes(t *testing.T) {
-	t.Parallel()
-	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
-		for name, end := range map[string]func(buckets.Lease){"released": buckets.Lease.Release, "returned": buckets.Lease.Return} {
-			t.Run(class.String()+" "+name, func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t)
-					discover(t, m, message(1), roomy)
-					slow, moves := ask(m, message(1)), ask(m, message(1))
-					slow.lease.Refused(refused(class, time.Second))
-					waiting := ask(m, message(1))
-					moves.update(limited("another hash", 100, 90, time.Minute))
-					require.False(t, waiting.done())
-					end(slow.lease)
-					slow.lease.Refused(refused(class, time.Second)) // too late to mean anything
-					wait(time.Millisecond)
-					require.True(t, waiting.granted())
-					waiting.update(limited("another hash", 100, 90, time.Minute))
-					drained(t, m)
-				})
-			})
 		}
 	}
 }
@@ -148,34 +116,31 @@ func TestHoldsAreLiftedByHand(t *testing.T) {
 		case "global throttle", "global 429", "hold of the bucket", "hold of the resource", "edge", "sub-limit":
 			require.True(t, c.granted())
 		default:
-			require.False(t, c.granted(), "it waits for something else")
+			require.False(t, c.granted(), "the request does not wait for a hold")
 			open()
 		}
 		drive(t, []*caller{c})
 		m.LiftHolds()
-		drained(t, m)
 	})
 }
 
-// After a hold that was lifted one request goes first, if a 429 was the reason for it.
+// LiftHolds ends the hold of a 429. Then one request must go first, alone.
 func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 90, time.Minute))
+		discover(t, m, message(1),
+			inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 90, time.Minute))
 		all := patiently(m, 5)
 		m.LiftHolds()
 		wait(0)
 		require.Equal(t, 1, granted(t, all))
 		assert.Zero(t, snapshot(t, m, "messages").HoldAfter)
 		drive(t, all)
-		drained(t, m)
 	})
 }
 
-// Who lifts the holds begins anew: refusals of before do not make the next hold longer, whether the hold is over or
-// not.
+// LiftHolds must restart the backoff for consecutive 429s, whether or not the hold has ended before.
 func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -187,49 +152,45 @@ func TestLiftedHoldsAreNotInARowWithLaterOnes(t *testing.T) {
 		"sub-limit":      {message(1), ratelimits.ClassSubLimit},
 		"global":         {message(1), ratelimits.ClassGlobal},
 		"edge":           {message(1), ratelimits.ClassEdge},
-		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // held by its bucket's window
+		"global, exempt": {followUp(1), ratelimits.ClassGlobal}, // the window of its bucket holds it
 	} {
-		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} { // the ninth hold lasts 16 s; the bucket is not evicted yet
-			t.Run(fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t)
-					discover(t, m, c.route, roomy)
-					again := refused(c.class, 100*time.Millisecond)
-					if !c.route.Route().GlobalExempt() {
-						again = inBucket(again, "messages", 100, 90, time.Second)
-					}
-					for range 9 {
-						r := ask(m, c.route)
-						for !r.granted() {
-							wait(100 * time.Millisecond)
-						}
-						r.update(again)
-					}
-					wait(after)
+		// The ninth hold lasts 16 s; the bucket is not evicted yet.
+		for _, after := range []time.Duration{1100 * time.Millisecond, 17 * time.Second} {
+			subtest(t, fmt.Sprintf("%s after %v", name, after), func(t *testing.T) {
+				m := started(t)
+				discover(t, m, c.route, roomy)
+				again := refused(c.class, 100*time.Millisecond)
+				if !c.route.Route().GlobalExempt() {
+					again = inBucket(again, "messages", 100, 90, time.Second)
+				}
+				for range 9 {
 					r := ask(m, c.route)
-					wait(0)
-					require.Equal(t, after > 16*time.Second, r.granted(), "there were nine in a row")
-					m.LiftHolds()
-					wait(0)
-					require.True(t, r.granted())
-					r.update(again)
-					wait(1100 * time.Millisecond)
-					r = ask(m, c.route)
-					wait(0)
-					assert.True(t, r.granted(), "the nine of before still count")
-					if !r.granted() {
-						r.cancel()
-						return
+					for !r.granted() {
+						wait(100 * time.Millisecond)
 					}
-					r.update(roomy)
-				})
+					r.update(again)
+				}
+				wait(after)
+				r := ask(m, c.route)
+				wait(0)
+				require.Equal(t, after > 16*time.Second, r.granted(), "nine consecutive 429s hold the bucket for 16 s")
+				m.LiftHolds()
+				wait(0)
+				answer(t, r, again)
+				wait(1100 * time.Millisecond)
+				r = ask(m, c.route)
+				wait(0)
+				assert.True(t, r.granted(), "the nine 429s still count")
+				if !r.granted() {
+					r.cancel()
+					return
+				}
 			})
 		}
 	}
 }
 
-// patiently asks n times, and is willing to wait for two hours.
+// patiently sends n requests that accept a wait of two hours.
 func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 	for range n {
 		all = append(all, patient(m, 2*time.Hour))
@@ -237,10 +198,10 @@ func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 	return all
 }
 
-// A lease of before a restart ends no pause of after it.
+// A manager waits for the body of a 429. A lease from before the manager's restart, which waited for a body, too, must
+// not end that wait.
 func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		before := ask(m, message(1))
@@ -256,76 +217,26 @@ func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
 		wait(time.Millisecond)
 		c := ask(m, message(1))
 		assert.False(t, c.granted(), "the body of the refusal has not come yet")
-		slow.update(refused(ratelimits.ClassEdge, time.Minute))
-		c.cancel()
-		wait(0)
 	})
 }
 
-// There is a way to lift every hold by hand, also that of a bucket which a 429 has told to wait for a day.
-func TestHoldOfABucketByItsOwnRefusalIsLiftedByHand(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(48*time.Hour))
-		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-		wait(2 * time.Second)
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
-		c := ask(m, message(1))
-		require.False(t, c.done())
-		m.LiftHolds()
-		wait(2 * time.Second)
-		assert.True(t, c.granted(), "one request goes first")
-		c.cancel()
-		wait(0)
-	})
-}
-
-// What a refusal asks for counts from when its headers came, not from when its body did.
+// The Retry-After of a 429 must count from the arrival of its headers, not of its body.
 func TestWaitOfARefusalCountsFromItsHeaders(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassGlobal, ratelimits.ClassEdge} {
-		t.Run(class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), limited("messages", 100, 99, time.Second))
-				slow, refusal := ask(m, message(1)), refused(class, 5*time.Second)
-				if class == ratelimits.ClassUser {
-					refusal = inBucket(refusal, "messages", 100, 0, 5*time.Second)
-				}
-				slow.lease.Refused(refusal)
-				waiting := ask(m, message(1))
-				wait(4 * time.Second) // then the body comes, and says the same
-				slow.update(refusal)
-				wait(1500 * time.Millisecond)
-				assert.True(t, waiting.granted(), "5.5 s after the server has asked for 5 s")
-				waiting.cancel()
-				wait(5 * time.Second)
-			})
-		})
-	}
-}
-
-// A body that comes when the wait is over and the window has long closed costs no other window.
-func TestLateBodyCostsNoOtherWindow(t *testing.T) {
-	t.Parallel()
-	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
-		t.Run(class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-				slow := ask(m, message(1))
-				slow.lease.Refused(refused(class, time.Second)) // without a word on limits
-				waiting := ask(m, message(1))
-				wait(2500 * time.Millisecond)
-				require.False(t, waiting.done())
-				slow.update(refused(class, time.Second))
-				wait(10 * time.Millisecond)
-				assert.True(t, waiting.granted())
-				waiting.cancel()
-				wait(0)
-			})
+		subtest(t, class.String(), func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 100, 99, time.Second))
+			slow, refusal := ask(m, message(1)), refused(class, 5*time.Second)
+			if class == ratelimits.ClassUser {
+				refusal = inBucket(refusal, "messages", 100, 0, 5*time.Second)
+			}
+			slow.lease.Refused(refusal)
+			waiting := ask(m, message(1))
+			wait(4 * time.Second) // then the body arrives with the same wait
+			slow.update(refusal)
+			wait(1500 * time.Millisecond)
+			assert.True(t, waiting.granted(), "the wait of 5 s began 5.5 s ago")
 		})
 	}
 }

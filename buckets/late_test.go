@@ -14,21 +14,22 @@ import (
 
 const (
 	ms = time.Millisecond
-	// lateBy is how much later than announced a bucket opens here that has a period of so much.
+	// In these tests, buckets with the period latePeriod open lateBy later than their responses say.
 	lateBy, latePeriod = 300 * ms, 5 * time.Second
-	// roundings is by how much times may differ because decimals were rounded.
+	// roundings is the tolerance for rounded times.
 	roundings = 10 * ms
 )
 
-// oneLeft is an ordinary response of a bucket of one request.
+// oneLeft is a success in a bucket of one request.
 var oneLeft = limited("messages", 1, 0, latePeriod)
 
-// notYet is the 429 of a bucket that has not opened yet.
+// notYet returns the 429 of a bucket that has not opened yet.
 func notYet(limit int, rest time.Duration) ratelimits.Response {
 	return inBucket(refused(ratelimits.ClassUser, rest), "messages", limit, 0, rest)
 }
 
-// showLate lets a request of a bucket of one be refused, as the bucket opens late, and then be accepted.
+// showLate shows the manager that a bucket of one request opens late: a request at the announced time gets a 429, and
+// is accepted lateBy after that time.
 func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
@@ -40,11 +41,12 @@ func showLate(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledR
 	wait(lateBy - roundings - ms)
 	require.False(t, c.done())
 	wait(roundings)
-	require.True(t, c.granted(), "the hold is not longer than was asked for")
+	require.True(t, c.granted(), "the hold is as long as the 429 said")
 	c.update(oneLeft)
 }
 
-// opensAfter requires that a bucket of one opens so long after a request, and not earlier.
+// opensAfter requires that the manager sends to a bucket of one request this long after the request before, and not
+// earlier.
 func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, after time.Duration) {
 	t.Helper()
 	discover(t, m, route, oneLeft)
@@ -57,138 +59,51 @@ func opensAfter(t *testing.T, m *buckets.RESTBucketManager, route routes.Compile
 	wait(2 * latePeriod)
 }
 
-func TestABucketIsLateAfterOneRefusal(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		showLate(t, m, message(1))
-		wait(latePeriod + lateBy + roundings)
-		for range 5 {
-			opensAfter(t, m, message(1), latePeriod+lateBy)
-		}
-		drained(t, m)
-	})
-}
-
-// Those that were in flight together with the one that showed it show nothing new.
-func TestOnlyOneGoesFirstAtTheFirstOpening(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 0, latePeriod))
-		all := asks(m, message(1), 10)
-		wait(latePeriod + roundings)
-		firstOpens(t, all, notYet(5, lateBy-roundings))
-		wait(lateBy - roundings - ms)
-		require.Equal(t, 1, granted(t, all))
-		all[0].again(m)
-		wait(roundings)
-		require.Equal(t, 1, granted(t, all), "and again, as always after a hold")
-		all[0].update(limited("messages", 5, 4, latePeriod))
-		require.Equal(t, 5, granted(t, all), "the others follow at once")
-		for i, c := range all[1:5] {
-			c.update(limited("messages", 5, 3-i, latePeriod))
-		}
-		wait(latePeriod + lateBy - ms)
-		require.Equal(t, 5, granted(t, all))
-		wait(roundings)
-		require.Equal(t, 6, granted(t, all))
-		all[5].update(limited("messages", 5, 4, latePeriod))
-		require.Equal(t, 10, granted(t, all))
-		for i, c := range all[6:] {
-			c.update(limited("messages", 5, 3-i, latePeriod))
-		}
-		drained(t, m)
-	})
-}
-
-// What goes first at an opening may be a large upload.
-func TestOthersDoNotWaitLongForTheOneThatGoesFirstAtAnOpening(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 0, latePeriod))
-		all := asks(m, message(1), 10)
-		wait(latePeriod + roundings)
-		require.Equal(t, 1, granted(t, all))
-		wait(400 * ms)
-		require.Equal(t, 1, granted(t, all))
-		wait(100 * ms)
-		require.Equal(t, 5, granted(t, all), "the bucket has certainly opened")
-		all[1].update(limited("messages", 5, 4, latePeriod))
-		wait(time.Minute)
-		assert.Equal(t, 6, granted(t, all), "one has come back")
-		require.NoError(t, m.Close())
-	})
-}
-
-// Nor is every request that fails there followed by one alone.
-func TestErrorsAtTheFirstOpeningSlowNothingDown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 0, latePeriod))
-		all := asks(m, message(1), 10)
-		wait(latePeriod + roundings)
-		failed := limited("messages", 5, 4, latePeriod)
-		failed.Status = 502
-		firstOpens(t, all, failed)
-		require.Equal(t, 2, granted(t, all), "the next one goes first")
-		wait(time.Second)
-		assert.Equal(t, 5, granted(t, all))
-		require.NoError(t, m.Close())
-	})
-}
-
 func TestLatenessIsExpectedOfOtherBuckets(t *testing.T) {
 	t.Parallel()
-	for name, then := range map[string]func(*testing.T, *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute){
-		"of the same hash": func(_ *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+	type manager = *buckets.RESTBucketManager
+	for name, then := range map[string]func(*testing.T, manager) (manager, routes.CompiledRoute){
+		"of the same hash": func(_ *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return m, message(2)
 		},
-		"after eviction": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"after eviction": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			wait(time.Minute)
 			for b := range m.Buckets() {
 				require.NotEqual(t, "messages", b.Hash)
 			}
 			return m, message(1)
 		},
-		"after a restart": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"after a restart": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return successor(t, stateOf(t, m, true)), message(1)
 		},
-		"of the same hash, after a restart": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"of the same hash, after a restart": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return successor(t, stateOf(t, m, true)), message(2)
 		},
-		"after a crash": func(t *testing.T, m *buckets.RESTBucketManager) (*buckets.RESTBucketManager, routes.CompiledRoute) {
+		"after a crash": func(t *testing.T, m manager) (manager, routes.CompiledRoute) {
 			return successor(t, stateOf(t, m, false)), message(1)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				showLate(t, m, message(1))
-				m, route := then(t, m)
-				wait(2 * latePeriod)
-				for range 3 {
-					opensAfter(t, m, route, latePeriod+lateBy)
-				}
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			showLate(t, m, message(1))
+			m, route := then(t, m)
+			wait(2 * latePeriod)
+			for range 3 {
+				opensAfter(t, m, route, latePeriod+lateBy)
+			}
 		})
 	}
 }
 
 func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		for channel := range 2 {
 			discover(t, m, message(2+channel), limited("messages", 5, 0, time.Second))
 			all := asks(m, message(2+channel), 5)
 			wait(time.Second + roundings)
-			assert.Equal(t, 5, granted(t, all), "nobody goes first")
+			assert.Equal(t, 5, granted(t, all), "five requests leave together")
 			for i, c := range all {
 				c.update(limited("messages", 5, 4-i, time.Second))
 			}
@@ -197,79 +112,20 @@ func TestPunctualityIsExpectedOfOtherBuckets(t *testing.T) {
 	})
 }
 
-// Another hash is another limit.
+// One hash has shown that it opens late. That must not delay the buckets of another hash.
 func TestLatenessIsNotExpectedOfAnotherHash(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		showLate(t, m, message(1))
 		discover(t, m, list(1), limited("others", 1, 0, latePeriod))
 		c := ask(m, list(1))
 		wait(latePeriod + roundings)
 		assert.True(t, c.granted())
-		c.update(limited("others", 1, 0, latePeriod))
 	})
 }
 
-// A late bucket is tried at the reset that it announces, seldom at first, and then three times in a row.
-func TestABucketMayBecomePunctualAgain(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		showLate(t, m, message(1))
-		wait(2 * latePeriod)
-		before, tries := 0, 0
-		for ; tries < 3; before++ {
-			require.Less(t, before, 70, "it is not tried")
-			discover(t, m, message(1), oneLeft)
-			c := ask(m, message(1))
-			wait(latePeriod + roundings)
-			if c.granted() {
-				tries++
-			}
-			wait(lateBy)
-			require.True(t, c.granted())
-			c.update(oneLeft)
-			wait(2 * latePeriod)
-		}
-		assert.Greater(t, before, 15)
-		for range 5 {
-			opensAfter(t, m, message(1), latePeriod)
-		}
-	})
-}
-
-// A refusal by lateness says nothing but that: not that others use the bucket, nor that it counts in another way.
-func TestARefusalByLatenessChangesNothingElse(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 5, 4, latePeriod))
-		wait(latePeriod / 10)
-		for left := 3; left >= 0; left-- {
-			discover(t, m, message(1), limited("messages", 5, left, latePeriod-latePeriod/10))
-		}
-		kind := snapshot(t, m, "messages").Kind
-		require.Equal(t, ratelimits.KindFixed, kind)
-		all := asks(m, message(1), 11)
-		wait(latePeriod - latePeriod/10 + roundings)
-		firstOpens(t, all, notYet(5, lateBy))
-		b := snapshot(t, m, "messages")
-		assert.Equal(t, kind, b.Kind)
-		assert.Equal(t, 5, b.Limit)
-		assert.InDelta(t, lateBy, b.HoldAfter, float64(2*ms), "no longer than it asks for")
-		assert.InDelta(t, lateBy+2*(latePeriod+lateBy), b.PredictedWait, float64(4*roundings), "two windows for those who wait")
-		all[0].again(m)
-		wait(lateBy + 2*ms)
-		require.True(t, all[0].granted())
-		assert.Equal(t, kind, snapshot(t, m, "messages").Kind)
-		all[0].update(limited("messages", 5, 4, latePeriod))
-		assert.Equal(t, 5, granted(t, all), "the whole window is there")
-		require.NoError(t, m.Close())
-	})
-}
-
-// The seconds of the global limit may open late, too.
+// The server opens each second of the global limit 200 ms late. After the 429s that show this, requests must be sent
+// that much later, also by the next manager.
 func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 	t.Parallel()
 	const late = 200 * ms
@@ -281,9 +137,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 			t.Helper()
 			all := asks(m, message(1), 6)
 			require.Equal(t, 4, granted(t, all))
-			for _, c := range all[:4] {
-				c.update(plain(200))
-			}
+			updateAll(all[:4], plain(200))
 			require.Equal(t, 4, granted(t, all))
 			return all[4:]
 		}
@@ -298,7 +152,7 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 		require.Zero(t, granted(t, next))
 		wait(roundings)
 		for i, c := range next {
-			require.Equal(t, i+1, granted(t, next), "one goes first, as after each refusal")
+			require.Equal(t, i+1, granted(t, next), "one request goes first, as after each 429")
 			c.update(plain(200))
 		}
 		for restarts := range 2 {
@@ -306,15 +160,45 @@ func TestSecondsOfTheGlobalLimitMayOpenLate(t *testing.T) {
 			next = second(m)
 			wait(time.Second + late - ms)
 			require.Zero(t, granted(t, next), "too early")
-			wait(2 * roundings) // and the round trip of the refusal
+			wait(2 * roundings) // and the round trip of the 429
 			require.Equal(t, 2, granted(t, next))
-			for _, c := range next {
-				c.update(plain(200))
-			}
+			updateAll(next, plain(200))
 			drained(t, m)
 			if restarts == 0 {
 				m = successor(t, stateOf(t, m, true), buckets.WithGlobalLimit(4))
 			}
 		}
+	})
+}
+
+// One request tries whether the seconds of the global limit open on time again. That request may be a long upload, so
+// the others must wait for it only until the second is certainly open.
+func TestOthersDoNotWaitLongForTheOneThatTriesTheSeconds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithGlobalLimit(4))
+		discover(t, m, message(1), plain(200))
+		wait(5 * time.Second)
+		all := asks(m, message(1), 5)
+		require.Equal(t, 4, granted(t, all))
+		updateAll(all[:4], plain(200))
+		wait(time.Second + roundings)
+		require.Equal(t, 5, granted(t, all))
+		all[4].update(refused(ratelimits.ClassGlobal, 190*ms))
+		wait(3 * time.Minute) // then the next opening is tried on time
+		discover(t, m, message(1), plain(200))
+		wait(5 * time.Second)
+		all = asks(m, message(1), 8)
+		require.Equal(t, 4, granted(t, all))
+		updateAll(all[:4], plain(200))
+		wait(time.Second + roundings)
+		require.Equal(t, 5, granted(t, all), "one request tries")
+		wait(900 * ms)
+		require.Equal(t, 5, granted(t, all), "the second may not be open yet")
+		wait(100 * ms)
+		early := granted(t, all)
+		wait(12 * time.Second)
+		late := granted(t, all)
+		wait(3 * time.Second)
+		assert.Equal(t, 8, early, "after a second; %d after 13 s, %d after 16 s", late, granted(t, all))
 	})
 }

@@ -1,9 +1,9 @@
 package buckets_test
 
 import (
+	"net/http"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Whatever ends a lease first counts; what comes after it does nothing.
+// The first call that ends a lease counts; later calls must have no effect.
 func TestOnlyTheFirstEndOfALeaseCounts(t *testing.T) {
 	t.Parallel()
 	update := func(l buckets.Lease) { l.Update(limited("messages", 5, 4, time.Minute)) }
@@ -32,30 +32,25 @@ func TestOnlyTheFirstEndOfALeaseCounts(t *testing.T) {
 		{"returned after release", []func(buckets.Lease){buckets.Lease.Release, buckets.Lease.Return}, 1, 0, 3},
 		{"returned after update", []func(buckets.Lease){update, buckets.Lease.Return}, 0, 1, 3},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
-				other := ask(m, message(2)) // stays in flight, to see that no other lease is ended instead
-				lease := ask(m, message(1)).lease
-				assert.Equal(t, 2, m.Stats().InFlight)
-				for _, end := range c.ends {
-					end(lease)
-				}
-				s := m.Stats()
-				assert.Equal(t, 1, s.InFlight)
-				assert.Equal(t, c.lost, s.Lost)
-				assert.Equal(t, 1+c.ok, s.Responses[ratelimits.ClassOK])
-				assert.Equal(t, c.remaining, bucketOf(t, m, "1").Remaining)
-				other.lease.Return()
-				drained(t, m)
-			})
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
+			ask(m, message(2)) // stays in flight, to show that the calls do not end another lease
+			lease := ask(m, message(1)).lease
+			assert.Equal(t, 2, m.Stats().InFlight)
+			for _, end := range c.ends {
+				end(lease)
+			}
+			s := m.Stats()
+			assert.Equal(t, 1, s.InFlight)
+			assert.Equal(t, c.lost, s.Lost)
+			assert.Equal(t, 1+c.ok, s.Responses[ratelimits.ClassOK])
+			assert.Equal(t, c.remaining, bucketOf(t, m, "1").Remaining)
 		})
 	}
 }
 
-// bucketOf returns the bucket of a known hash and that major parameter.
+// bucketOf returns a bucket with this major parameter whose hash is known.
 func bucketOf(t *testing.T, m *buckets.RESTBucketManager, major string) buckets.LimitSnapshot {
 	t.Helper()
 	for b := range m.Buckets() {
@@ -65,38 +60,6 @@ func bucketOf(t *testing.T, m *buckets.RESTBucketManager, major string) buckets.
 	}
 	require.FailNow(t, "no bucket", "major %s", major)
 	return buckets.LimitSnapshot{}
-}
-
-func TestLeaseWithoutOutcomeStaysCharged(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 2, 1, time.Second))
-		lost := ask(m, message(1))
-		next := ask(m, message(1))
-		require.False(t, next.granted(), "the limit is two")
-		lost.lease.Release()
-		synctest.Wait()
-		assert.False(t, next.granted(), "the server may have counted the one whose response was lost")
-		wait(1100 * time.Millisecond)
-		assert.True(t, next.granted(), "the window is over")
-		next.update(roomy)
-	})
-}
-
-func TestReturnedLeaseGivesItsPlaceBackAtOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(2))
-		discover(t, m, message(1), limited("messages", 2, 1, time.Minute))
-		unsent := ask(m, message(1))
-		next := ask(m, message(1))
-		require.False(t, next.granted())
-		unsent.lease.Return()
-		synctest.Wait()
-		assert.True(t, next.granted(), "place and slot of the global limit are free again")
-		next.update(roomy)
-	})
 }
 
 func TestZeroLeaseDoesNothing(t *testing.T) {
@@ -109,24 +72,8 @@ func TestZeroLeaseDoesNothing(t *testing.T) {
 	})
 }
 
-func TestCopiesOfALeaseAreOneLease(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		lease := ask(m, message(1)).lease
-		other := lease
-		other.Update(limited("messages", 5, 4, time.Minute))
-		lease.Release()
-		s := m.Stats()
-		assert.Zero(t, s.Lost)
-		assert.Equal(t, uint64(1), s.Responses[ratelimits.ClassOK])
-		drained(t, m)
-	})
-}
-
 func TestLeaseEndsOnceWhateverGoroutineEndsIt(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		lease := ask(m, message(1)).lease
 		var all sync.WaitGroup
@@ -146,7 +93,6 @@ func TestLeaseEndsOnceWhateverGoroutineEndsIt(t *testing.T) {
 		s := m.Stats()
 		assert.LessOrEqual(t, s.Lost+s.Responses[ratelimits.ClassOK], uint64(1))
 		assert.Zero(t, s.InFlight)
-		drained(t, m)
 	})
 }
 
@@ -158,47 +104,24 @@ func TestLeaseCanBeEndedAfterClose(t *testing.T) {
 		"release": buckets.Lease.Release,
 		"return":  buckets.Lease.Return,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				lease := ask(m, message(1)).lease
-				assert.NoError(t, m.Close())
-				end(lease)
-				assert.Zero(t, m.Stats().InFlight)
-				assert.Zero(t, m.Stats().Buckets)
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			lease := ask(m, message(1)).lease
+			assert.NoError(t, m.Close())
+			end(lease)
+			assert.Zero(t, m.Stats().InFlight)
+			assert.Zero(t, m.Stats().Buckets)
 
-				require.NoError(t, m.Start())
-				c := ask(m, message(1))
-				assert.True(t, c.granted(), "what an old lease said is not known to a new life")
-				c.update(roomy)
-			})
+			require.NoError(t, m.Start())
+			c := ask(m, message(1))
+			assert.True(t, c.granted(), "the restarted manager does not know the old lease's response")
 		})
 	}
 }
 
-func TestLeaseFromBeforeARestartLeavesTheNewLifeAlone(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		old := ask(m, message(1))
-		require.NoError(t, m.Close())
-		require.NoError(t, m.Start())
-		fresh := ask(m, message(1))
-		waiting := ask(m, message(1))
-		old.update(limited("messages", 5, 4, time.Minute))
-		assert.False(t, waiting.granted(), "the discovery of the new life is still under way")
-		fresh.update(roomy)
-		assert.True(t, waiting.granted())
-		waiting.update(roomy)
-		drained(t, m)
-	})
-}
-
-// What a lease stands for is used again, so an old copy must not end somebody else's lease.
+// The manager reuses the memory of leases. An old copy of a lease that has ended must not end another request's lease.
 func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), plain(204))
 		var stale []buckets.Lease
@@ -220,10 +143,10 @@ func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
 	})
 }
 
-// Leases are used again. What becomes of another one is nothing to a Request whose own has ended.
+// The manager reuses the memory of leases. A Request whose lease has ended must not get the place of the request that
+// uses that memory now.
 func TestEndedRequestDoesNotGetThePlaceOfAnother(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		done := ask(m, message(1))
@@ -240,7 +163,66 @@ func TestEndedRequestDoesNotGetThePlaceOfAnother(t *testing.T) {
 		wait(time.Minute + 10*time.Millisecond)
 		require.False(t, done.done())
 		require.True(t, before.granted())
-		before.update(roomy)
-		done.lease.Release()
 	})
+}
+
+// notebook is another limiter's lease that records all responses.
+type notebook struct{ refused, ended []ratelimits.Response }
+
+func (n *notebook) End(_ bool, r ratelimits.Response) { n.ended = append(n.ended, r) }
+func (n *notebook) Refused(r ratelimits.Response)     { n.refused = append(n.refused, r) }
+
+// endOnly is another limiter's lease without the method Refused.
+type endOnly struct{ ended int }
+
+func (e *endOnly) End(bool, ratelimits.Response) { e.ended++ }
+
+func TestAnotherLimiterIsToldOfARefusalBeforeItsLeaseEnds(t *testing.T) {
+	t.Parallel()
+	headers := ratelimits.Response{Status: http.StatusTooManyRequests, Class: ratelimits.ClassUser}
+	whole := headers
+	whole.Class = ratelimits.ClassGlobal
+	var notes notebook
+	lease := buckets.NewLease(&notes)
+	lease.Refused(headers)
+	assert.Equal(t, []ratelimits.Response{headers}, notes.refused)
+	assert.Empty(t, notes.ended)
+	lease.Update(whole)
+	lease.Refused(headers)
+	assert.Len(t, notes.refused, 1, "the lease has ended")
+	assert.Equal(t, []ratelimits.Response{whole}, notes.ended)
+}
+
+func TestAnotherLimiterNeedNotBeToldOfRefusals(t *testing.T) {
+	t.Parallel()
+	var e endOnly
+	lease := buckets.NewLease(&e)
+	lease.Refused(ratelimits.Response{})
+	assert.Zero(t, e.ended)
+	lease.Release()
+	assert.Equal(t, 1, e.ended)
+	assert.NotPanics(t, func() { buckets.Lease{}.Refused(ratelimits.Response{}) })
+}
+
+// The memory of leases is reused. Refused on a lease that has ended, or is ending, must not reach the next lease.
+func TestALeaseThatHasEndedTellsNobodyOfARefusal(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 1000 {
+				var first, second notebook
+				old := buckets.NewLease(&first)
+				var late sync.WaitGroup
+				late.Go(func() { old.Return() })
+				late.Go(func() { old.Refused(ratelimits.Response{}) })
+				late.Wait()
+				next := buckets.NewLease(&second)
+				old.Refused(ratelimits.Response{})
+				next.Return()
+				assert.Empty(t, second.refused)
+			}
+		})
+	}
+	all.Wait()
 }

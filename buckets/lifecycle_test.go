@@ -2,6 +2,9 @@ package buckets_test
 
 import (
 	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +43,7 @@ func TestManagerThatWasNeverStartedCanBeClosed(t *testing.T) {
 	require.NoError(t, m.Close())
 	_, err := m.Acquire(context.Background(), message(1), bot)
 	assert.ErrorIs(t, err, buckets.ErrClosed)
-	require.NoError(t, m.Start(), "and started after that")
+	require.NoError(t, m.Start(), "a closed manager can be started")
 	assert.NoError(t, m.Close())
 }
 
@@ -57,28 +60,6 @@ func TestMaxRateLimitIsReadBack(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, buckets.NewRESTBucketManager(c.options...).MaxRateLimit())
 	}
-}
-
-func TestCloseWithManyBuckets(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		var waiting []*caller
-		for channel := range 30 {
-			discover(t, m, message(1+channel), limited("messages", 1, 0, time.Minute))
-			waiting = append(waiting, ask(m, message(1+channel)))
-		}
-		assert.Equal(t, 31, m.Stats().Buckets, "one for each channel, and the UNKNOWN one")
-		assert.Equal(t, 30, m.Stats().Waiting)
-		require.NoError(t, m.Close())
-		synctest.Wait()
-		for _, c := range waiting {
-			assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
-		}
-		assert.Zero(t, m.Stats().Buckets)
-		assert.False(t, m.IsAlive())
-		drained(t, m)
-	})
 }
 
 func TestCloseAnswersEveryWaiterAtEveryGate(t *testing.T) {
@@ -99,17 +80,15 @@ func TestCloseAnswersEveryWaiterAtEveryGate(t *testing.T) {
 			assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
 			assert.Zero(t, c.lease)
 		}
-		open() // leases that are still held end as usual, and nobody is left who could be let go
+		open() // leases that are still held end as usual, and no request is left that could leave
 		wait(time.Hour)
 		assert.Equal(t, before, m.Stats().Granted)
 		assert.Zero(t, m.Stats().Buckets)
-		drained(t, m)
 	})
 }
 
 func TestCloseLeavesNoTimerBehind(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
 		m := started(t, buckets.WithClock(clock), buckets.WithGlobalLimit(1))
 		timers := func() bool {
@@ -123,7 +102,7 @@ func TestCloseLeavesNoTimerBehind(t *testing.T) {
 		clock.Advance(time.Second)
 		synctest.Wait()
 		m.Throttle(time.Minute)
-		require.False(t, ask(m, message(2)).done(), "stands in line")
+		require.False(t, ask(m, message(2)).done(), "the request waits for the global limit")
 		require.True(t, timers())
 		require.NoError(t, m.Close())
 		synctest.Wait()
@@ -132,8 +111,7 @@ func TestCloseLeavesNoTimerBehind(t *testing.T) {
 }
 
 func TestRestartBeginsWithoutKnowledge(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, time.Hour))
 		discover(t, m, list(1), refused(ratelimits.ClassEdge, time.Hour))
@@ -152,96 +130,14 @@ func TestRestartBeginsWithoutKnowledge(t *testing.T) {
 		assert.True(t, second.granted())
 		second.update(roomy)
 		elsewhere := at(m, "example.com", bot)
-		require.True(t, elsewhere.granted(), "nor at another server")
-		elsewhere.update(roomy)
-		drained(t, m)
+		require.True(t, elsewhere.granted(), "no hold is left at another server either")
 	})
 }
 
-func TestMistakesOfTheCallerAreErrors(t *testing.T) {
-	t.Parallel()
-	m := started(t)
-	var none context.Context
-	_, err := m.Acquire(none, message(1), bot)
-	assert.ErrorIs(t, err, buckets.ErrNoContext)
-	_, err = m.Acquire(context.Background(), routes.CompiledRoute{}, bot)
-	assert.ErrorContains(t, err, "compiled route is empty")
-	_, err = m.AcquireRequest(context.Background(), nil)
-	assert.ErrorContains(t, err, "compiled route is empty")
-	_, err = m.AcquireRequest(context.Background(), &buckets.Request{Authorization: bot})
-	assert.ErrorContains(t, err, "compiled route is empty")
-
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_, err = m.Acquire(ctx, message(1), bot)
-	assert.ErrorIs(t, err, context.Canceled)
-	assert.Zero(t, m.Stats().Granted)
-
-	m.UpdateRateLimits(routes.CompiledRoute{}, bot, roomy)
-	assert.Zero(t, m.Stats().Buckets)
-}
-
-// Zero and negative values of options either have a meaning or are the default; nothing breaks.
-func TestOptionsTakeZeroAndLess(t *testing.T) {
-	t.Parallel()
-	for name, options := range map[string][]buckets.Option{
-		"zero": {
-			buckets.WithPollPeriod(0), buckets.WithExpireAfter(0), buckets.WithGlobalLimit(0), buckets.WithMaxWaiting(0),
-		},
-		"negative": {
-			buckets.WithPollPeriod(-1), buckets.WithExpireAfter(-1), buckets.WithGlobalLimit(-1), buckets.WithMaxWaiting(-1),
-		},
-		"nothing": {nil, buckets.WithClock(nil)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, options...)
-				probe := ask(m, message(1))
-				waiting := asks(m, message(1), 60) // no bound on those who wait, and no global limit
-				probe.update(plain(204))
-				assert.Equal(t, 60, granted(t, waiting))
-				for _, c := range waiting {
-					c.update(plain(204))
-				}
-				wait(2 * buckets.DefaultPollPeriod)
-				assert.Zero(t, m.Stats().Buckets, "the garbage collector runs with the default period")
-			})
-		})
-	}
-}
-
-func TestThrottleTakesZeroAndLess(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		m.Throttle(0)
-		m.Throttle(-time.Hour)
-		c := ask(m, message(1))
-		assert.True(t, c.granted())
-		c.update(roomy)
-	})
-}
-
-func TestMaxRateLimitOfZeroNeverWaits(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(-time.Second))
-		first := ask(m, message(1))
-		require.True(t, first.granted())
-		second := ask(m, message(1))
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, second.failed(), &tooLong)
-		assert.Zero(t, tooLong.Max)
-		first.update(roomy)
-		drained(t, m)
-	})
-}
-
-// The caller's functions are called while the request is neither granted nor in a queue.
+// Close is called in a request's Fields function, while the request is neither granted nor in a queue. The request must
+// fail with ErrClosed.
 func TestCloseDuringACallOfTheCallersEndsTheRequest(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, time.Hour))
 		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string {
@@ -249,13 +145,11 @@ func TestCloseDuringACallOfTheCallersEndsTheRequest(t *testing.T) {
 			return nil
 		}})
 		require.ErrorIs(t, c.failed(), buckets.ErrClosed)
-		drained(t, m)
 	})
 }
 
 func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
 		m := started(t, buckets.WithClock(clock))
 		timers := func() bool {
@@ -272,5 +166,326 @@ func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
 		require.NoError(t, m.Close())
 		synctest.Wait()
 		assert.False(t, timers(), "a timer is still set")
+	})
+}
+
+// shutdown is a call of Shutdown and its result.
+type shutdown struct {
+	over atomic.Bool
+	err  error
+	took time.Duration
+}
+
+func shutDown(ctx context.Context, m *buckets.RESTBucketManager) *shutdown {
+	s := &shutdown{}
+	start := time.Now()
+	go func() {
+		s.err = m.Shutdown(ctx)
+		s.took = time.Since(start)
+		s.over.Store(true)
+	}()
+	synctest.Wait()
+	return s
+}
+
+func TestShutdownLetsEverybodyWhoWaitsFinishAndNobodyElseIn(t *testing.T) {
+	t.Parallel()
+	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+		waiting := []*caller{g.call(m), g.call(m)}
+		require.Zero(t, granted(t, waiting))
+		s := shutDown(background, m)
+		assert.False(t, m.IsAlive())
+		assert.ErrorContains(t, m.Start(), "started already")
+
+		for _, err := range []error{g.call(m).failed(), ask(m, list(7)).failed()} {
+			require.ErrorIs(t, err, buckets.ErrClosed)
+			assert.ErrorContains(t, err, "shutting down")
+		}
+		_, err := m.Acquire(background, message(1), bot)
+		assert.ErrorIs(t, err, buckets.ErrClosed)
+		_, err = m.TryAcquire(message(1), bot)
+		assert.ErrorIs(t, err, buckets.ErrClosed)
+
+		require.False(t, s.over.Load())
+		open()
+		for _, c := range waiting {
+			for round := 0; !c.done(); round++ {
+				require.Less(t, round, 100)
+				wait(time.Second)
+			}
+			require.NoError(t, c.err)
+			require.False(t, s.over.Load(), "a request is in flight")
+			g.end(c)
+		}
+		wait(2 * time.Second)
+		require.True(t, s.over.Load())
+		assert.NoError(t, s.err)
+		_, err = m.Acquire(background, message(1), bot)
+		assert.Equal(t, buckets.ErrClosed, err)
+	})
+}
+
+func TestShutdownWhoseContextEndsCutsOffWhoStillWaits(t *testing.T) {
+	t.Parallel()
+	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+		c := g.call(m)
+		ctx, cancel := context.WithCancel(background)
+		s := shutDown(ctx, m)
+		cancel()
+		synctest.Wait()
+		require.True(t, s.over.Load())
+		assert.ErrorIs(t, s.err, context.Canceled)
+		assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
+		open()
+	})
+}
+
+func TestShutdownWithNothingToDoReturnsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		over, cancel := context.WithCancel(background)
+		cancel()
+		m := buckets.NewRESTBucketManager()
+		assert.NoError(t, m.Shutdown(over), "the manager is not started")
+		_, err := m.Acquire(background, message(1), bot)
+		assert.ErrorIs(t, err, buckets.ErrClosed)
+		require.NoError(t, m.Start(), "the manager can be started again")
+		var none context.Context
+		assert.ErrorIs(t, m.Shutdown(none), buckets.ErrNoContext)
+		discover(t, m, message(1), roomy)
+		s := shutDown(over, m)
+		assert.True(t, s.over.Load())
+		assert.NoError(t, s.err, "no request was cut off")
+		assert.NoError(t, m.Shutdown(over), "the manager is closed")
+		require.NoError(t, m.Start())
+		discover(t, m, message(1), roomy)
+		assert.NoError(t, m.Close())
+	})
+}
+
+func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), roomy)
+		first, second := ask(m, message(1)), ask(m, message(1))
+		s := shutDown(background, m)
+		first.update(inBucket(refused(ratelimits.ClassUser, 3*time.Second), "messages", 100, 0, 3*time.Second))
+		second.update(inBucket(refused(ratelimits.ClassUser, 3*time.Second), "messages", 100, 0, 3*time.Second))
+		wait(500 * time.Millisecond)
+		require.False(t, s.over.Load(), "both requests may come back")
+		first.again(m)
+		second.again(m)
+		require.False(t, first.done())
+		wait(5 * time.Second)
+		answer(t, first, roomy)
+		wait(time.Second)
+		answer(t, second, roomy)
+		assert.True(t, s.over.Load())
+		assert.NoError(t, s.err)
+	})
+}
+
+// A request that was refused, failed or not sent may come back. Shutdown must wait a second for that, and no longer.
+func TestShutdownWaitsASecondForARequestThatDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(buckets.Lease){
+		"refused": func(l buckets.Lease) { l.Update(refused(ratelimits.ClassUser, time.Minute)) },
+		"failed":  func(l buckets.Lease) { l.Update(plain(502)) },
+		"lost":    buckets.Lease.Release,
+		"unsent":  buckets.Lease.Return,
+	} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			c := ask(m, message(1))
+			s := shutDown(background, m)
+			end(c.lease)
+			wait(900 * time.Millisecond)
+			assert.False(t, s.over.Load())
+			wait(200 * time.Millisecond)
+			require.True(t, s.over.Load())
+			assert.NoError(t, s.err)
+			c.again(m)
+			assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
+		})
+	}
+}
+
+func TestShutdownMayBeCalledTwiceAndTogetherWithClose(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end           func(m *buckets.RESTBucketManager, cancelFirst, cancelSecond func(), finish func())
+		first, second error
+	}{
+		"finished":         {func(_ *buckets.RESTBucketManager, _, _, finish func()) { finish() }, nil, nil},
+		"first cancelled":  {func(_ *buckets.RESTBucketManager, first, _, _ func()) { first() }, context.Canceled, buckets.ErrClosed},
+		"second cancelled": {func(_ *buckets.RESTBucketManager, _, second, _ func()) { second() }, buckets.ErrClosed, context.Canceled},
+		"closed":           {func(m *buckets.RESTBucketManager, _, _, _ func()) { _ = m.Close() }, buckets.ErrClosed, buckets.ErrClosed},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			inFlight := ask(m, message(1))
+			one, cancelOne := context.WithCancel(background)
+			two, cancelTwo := context.WithCancel(background)
+			defer cancelOne()
+			defer cancelTwo()
+			first, second := shutDown(one, m), shutDown(two, m)
+			require.False(t, first.over.Load() || second.over.Load())
+			c.end(m, cancelOne, cancelTwo, func() { inFlight.update(roomy) })
+			synctest.Wait()
+			require.True(t, first.over.Load() && second.over.Load())
+			assert.Equal(t, c.first, first.err)
+			assert.Equal(t, c.second, second.err)
+			require.NoError(t, m.Start(), "the manager can be started again")
+			inFlight.lease.Release()
+			discover(t, m, message(1), roomy)
+		})
+	}
+}
+
+// Close ends all waits while Shutdown is waiting for them. Shutdown must return ErrClosed, although no request waits
+// any more when it looks.
+func TestShutdownSaysThatCloseHasCutOffThoseWhoWaited(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		bubble(t, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
+			waiting := asks(m, message(1), 3)
+			s := shutDown(background, m)
+			require.NoError(t, m.Close())
+			synctest.Wait()
+			require.True(t, s.over.Load())
+			assert.Equal(t, buckets.ErrClosed, s.err)
+			assert.ErrorIs(t, waiting[0].failed(), buckets.ErrClosed)
+		})
+	}
+}
+
+func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour))
+		discover(t, m, message(1), limited("messages", 1, 0, 4*time.Minute))
+		waiting := asks(m, message(1), 4)
+		s := shutDown(background, m)
+		for _, c := range waiting {
+			synctest.Wait()
+			require.False(t, s.over.Load())
+			c.cancel()
+		}
+		synctest.Wait()
+		assert.True(t, s.over.Load())
+		assert.NoError(t, s.err)
+	})
+}
+
+// Shutdown must also wait for requests that move to another bucket; a request that moves must not be rejected as a new
+// one.
+func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		probe := ask(m, message(1))
+		other := ask(m, message(2))
+		waiting := asks(m, message(1), 2)
+		s := shutDown(background, m)
+		probe.update(limited("messages", 1, 0, time.Minute))
+		answer(t, other, limited("messages", 1, 0, time.Minute))
+		for _, c := range waiting {
+			require.False(t, c.done())
+			require.False(t, s.over.Load())
+			wait(time.Minute + time.Second)
+			require.True(t, c.granted())
+			c.lease.Update(limited("messages", 1, 0, time.Minute))
+		}
+		synctest.Wait()
+		assert.True(t, s.over.Load())
+		assert.NoError(t, s.err)
+	})
+}
+
+func TestShutdownEndsWhenTheBudgetOfInvalidRequestsRefusesTheLast(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithInvalidBudget(2, time.Hour, 0))
+		probe := ask(m, message(1))
+		waiting := asks(m, message(1), 5)
+		s := shutDown(background, m)
+		probe.update(inBucket(plain(401), "messages", 9, 8, time.Minute))
+		for _, c := range waiting {
+			if c.granted() {
+				c.update(plain(401))
+			}
+		}
+		assert.True(t, s.over.Load())
+		assert.NoError(t, s.err)
+	})
+}
+
+// Requests arrive during Shutdown. All requests that were accepted must have been answered when Shutdown returns nil.
+func TestShutdownUnderLoadLosesNobody(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		bubble(t, func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(200))
+			var all sync.WaitGroup
+			var inFlight, refusedBefore, sent atomic.Int64
+			var closing atomic.Bool
+			for i := range 100 {
+				all.Go(func() {
+					time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+					r := buckets.Request{Route: message(i % 7), Authorization: bot}
+					for refusals := 0; ; refusals++ {
+						lease, err := m.AcquireRequest(background, &r)
+						if err != nil {
+							assert.ErrorIs(t, err, buckets.ErrClosed)
+							assert.Zero(t, refusals, "the request had been accepted before")
+							if !closing.Load() {
+								refusedBefore.Add(1)
+							}
+							return
+						}
+						inFlight.Add(1)
+						time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
+						again := rand.IntN(4) == 0
+						inFlight.Add(-1)
+						if again {
+							lease.Update(inBucket(refused(ratelimits.ClassUser, 50*time.Millisecond),
+								"messages", 5, 0, 50*time.Millisecond))
+							continue
+						}
+						lease.Update(limited("messages", 5, 4, 100*time.Millisecond))
+						sent.Add(1)
+						return
+					}
+				})
+			}
+			time.Sleep(500 * time.Millisecond)
+			closing.Store(true)
+			assert.NoError(t, m.Shutdown(background))
+			assert.Zero(t, inFlight.Load())
+			assert.Zero(t, m.Stats().Waiting+m.Stats().InFlight)
+			all.Wait()
+			assert.Zero(t, refusedBefore.Load())
+			assert.NotZero(t, sent.Load())
+		})
+	}
+}
+
+// A hook panics at the end of the last request. Shutdown must return all the same.
+func TestShutdownEndsAfterAHookThatPanics(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithHooks(buckets.Hooks{Held: func(context.Context, buckets.Held) { panic("hook") }}))
+		c := ask(m, message(1))
+		require.True(t, c.granted())
+		done := false
+		go func() {
+			_ = m.Shutdown(background)
+			done = true
+		}()
+		wait(time.Second)
+		require.False(t, done)
+		func() {
+			defer func() { assert.Equal(t, "hook", recover()) }()
+			c.lease.Update(refused(ratelimits.ClassGlobal, time.Second))
+		}()
+		wait(time.Minute)
+		assert.True(t, done)
 	})
 }

@@ -11,20 +11,20 @@ import (
 	"unsafe"
 )
 
-// mutex measures how long it is held, in processor time: where others use the machine, too, they may stop whoever holds
-// it for long.
+// mutex measures how long it is held, in processor time. Other programs on the machine may stop the goroutine that
+// holds it, so wall time would be too long.
 type mutex struct {
 	sync.Mutex
 	since   time.Duration
 	longest time.Duration
-	counts  [512]int // of holds, by the logarithm of how long they were
+	counts  [512]int // how often it was held, by the logarithm of the duration
 }
 
 const countsPerDoubling = 8
 
 func (m *mutex) Lock() {
 	m.Mutex.Lock()
-	runtime.LockOSThread() // whose time it is
+	runtime.LockOSThread() // the time of this thread is measured
 	m.since = threadTime()
 }
 
@@ -36,7 +36,7 @@ func (m *mutex) Unlock() {
 	m.Mutex.Unlock()
 }
 
-// held returns how long 99 of 100 holds lasted at most since it was asked last, and the longest.
+// held returns the 99th percentile and the maximum of the durations for which the mutex was held since the last call.
 func (m *mutex) held() (p99, longest time.Duration) {
 	m.Mutex.Lock()
 	defer m.Mutex.Unlock()
@@ -55,11 +55,12 @@ func (m *mutex) held() (p99, longest time.Duration) {
 	return p99, longest
 }
 
-// threadTime returns how much processor time the thread has used.
+// threadTime returns the processor time that the thread has used.
 func threadTime() time.Duration {
 	const ofThread = 3 // CLOCK_THREAD_CPUTIME_ID
 	var t syscall.Timespec
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, ofThread, uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, ofThread, uintptr(unsafe.Pointer(&t)), 0)
+	if errno != 0 {
 		panic(errno)
 	}
 	return time.Duration(t.Nano())

@@ -12,16 +12,16 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// patience is how long the outcome of one request is waited for.
+// patience is how long requests wait for the outcome of another request.
 const patience = 10 * time.Second
 
-// slowOutcomes are all requests whose outcome others wait for. prepare sends one of them, at once or after a wait, and
-// next is a request that waits for it.
+// slowOutcomes lists all situations in which requests wait for the outcome of one request. prepare sends that request,
+// at once or after a wait. next is a request that waits for its outcome.
 var slowOutcomes = []struct {
 	name    string
 	prepare func(t *testing.T, m *buckets.RESTBucketManager) (slow *caller)
 	next    buckets.Request
-	answer  ratelimits.Response // of all requests; zero: roomy
+	answer  ratelimits.Response // response to all requests; zero: roomy
 }{
 	{
 		name: "unknown route", next: buckets.Request{Route: message(2)},
@@ -87,7 +87,14 @@ var slowOutcomes = []struct {
 		prepare: unreadRefusal(ratelimits.ClassEdge),
 	},
 	{
-		name: "one of a sub-limit", next: renaming(1),
+		name: "unstable route", next: buckets.Request{Route: message(1)}, answer: plain(200),
+		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
+			flip(t, m, message(1), 8)
+			return ask(m, message(1))
+		},
+	},
+	{
+		name: "first after a 429 of a sub-limit", next: renaming(1),
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) *caller {
 			discover(t, m, message(1), roomy)
 			c := call(background, m, renaming(1))
@@ -99,13 +106,13 @@ var slowOutcomes = []struct {
 	},
 }
 
-// renaming is a request that a limit on what its body asks for may hold.
+// renaming is a request with the field "name" in its body, to which a sub-limit can apply.
 func renaming(channel int) buckets.Request {
 	fields := func() []string { return []string{"name"} }
 	return buckets.Request{Route: message(channel), Authorization: bot, Fields: fields}
 }
 
-// unreadRefusal sends a request 3 s before the headers of its 429 arrive.
+// unreadRefusal returns a prepare that sends a request; 3 s later only the headers of its 429 arrive.
 func unreadRefusal(class ratelimits.Class) func(t *testing.T, m *buckets.RESTBucketManager) *caller {
 	return func(t *testing.T, m *buckets.RESTBucketManager) *caller {
 		discover(t, m, message(1), roomy)
@@ -120,55 +127,50 @@ func unreadRefusal(class ratelimits.Class) func(t *testing.T, m *buckets.RESTBuc
 func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
 	t.Parallel()
 	for _, c := range slowOutcomes {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				answer := c.answer
-				if answer.Status == 0 {
-					answer = roomy
-				}
-				m := started(t)
-				slow := c.prepare(t, m)
-				require.True(t, slow.granted())
-				c.next.Authorization = bot
-				var all []*caller
-				for range 100 {
-					all = append(all, call(background, m, c.next))
-				}
-				wait(patience - time.Millisecond)
-				require.Equal(t, 0, granted(t, all))
-				wait(2 * time.Millisecond)
-				require.Equal(t, 1, granted(t, all), "one more at a time")
-				wait(patience)
-				require.Equal(t, 2, granted(t, all), "which is not waited for either for longer")
-				wait(40*time.Second - 2*patience)
-				slow.update(answer)
-				all[1].update(answer)
-				drive(t, all[2:])
-				all[0].update(answer)
-				drained(t, m)
-			})
+		subtest(t, c.name, func(t *testing.T) {
+			answer := c.answer
+			if answer.Status == 0 {
+				answer = roomy
+			}
+			m := started(t)
+			slow := c.prepare(t, m)
+			require.True(t, slow.granted())
+			c.next.Authorization = bot
+			var all []*caller
+			for range 100 {
+				all = append(all, call(background, m, c.next))
+			}
+			wait(patience - time.Millisecond)
+			require.Equal(t, 0, granted(t, all))
+			wait(2 * time.Millisecond)
+			require.Equal(t, 1, granted(t, all), "one more request at a time")
+			wait(patience)
+			require.Equal(t, 2, granted(t, all), "the outcome of the second request is not waited for any longer")
+			wait(40*time.Second - 2*patience)
+			slow.update(answer)
+			all[1].update(answer)
+			drive(t, all[2:])
 		})
 	}
 }
 
-// A slow upload is the first request of a route. The others do not wait for it, and when its response comes at last,
-// everything is counted once and where it belongs.
+// The first request of a route is a slow upload, for which the others stop waiting. When its response arrives, each
+// request must be counted once and in the right bucket.
 func TestSlowProbeIsCountedOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		upload := ask(m, message(1))
 		same, others := asks(m, message(1), 6), asks(m, message(2), 9)
 		wait(patience + time.Millisecond)
-		require.Equal(t, 1, granted(t, same), "one in each channel")
+		require.Equal(t, 1, granted(t, same), "one request in each channel")
 		require.Equal(t, 1, granted(t, others))
-		same[0].update(limited("messages", 5, 4, time.Minute)) // the server has not counted the upload yet, or not here
-		assert.Equal(t, 4, granted(t, same), "four more places, of which the upload may take one")
-		assert.Equal(t, 2, granted(t, others), "one learns the limit of the other channel, besides the one in flight")
+		// The server has not counted the upload in this bucket yet.
+		same[0].update(limited("messages", 5, 4, time.Minute))
+		assert.Equal(t, 4, granted(t, same), "four are left, and the upload may take one of them")
+		assert.Equal(t, 2, granted(t, others), "one more request discovers the limit of the other channel")
 		others[0].update(limited("messages", 5, 4, time.Minute))
 		others[1].update(limited("messages", 5, 3, time.Minute))
-		assert.Equal(t, 5, granted(t, others), "nothing of the upload counts there")
+		assert.Equal(t, 5, granted(t, others), "the upload does not count in the other channel")
 		for i, c := range others[2:5] {
 			c.update(limited("messages", 5, 2-i, time.Minute))
 		}
@@ -176,7 +178,7 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 			c.update(limited("messages", 5, 3-i, time.Minute))
 		}
 		wait(25 * time.Second)
-		require.Equal(t, 4, granted(t, same), "the upload may be counted")
+		require.Equal(t, 4, granted(t, same), "the upload may have been counted")
 		upload.update(limited("messages", 5, 0, 35*time.Second))
 		assert.Zero(t, bucketOfMajor(t, m, "messages", "1").InFlight)
 		assert.Zero(t, bucketOfMajor(t, m, "messages", "1").Remaining)
@@ -186,19 +188,15 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 		same[4].update(limited("messages", 5, 4, time.Minute))
 		same[5].update(limited("messages", 5, 3, time.Minute))
 		assert.Equal(t, 3, bucketOfMajor(t, m, "messages", "1").Remaining)
-		for i, c := range others[5:] {
-			c.update(limited("messages", 5, 4-i, time.Minute))
-		}
-		drained(t, m)
 	})
 }
 
-// Nobody need wait for that: it is so for whoever comes later, and for what is predicted.
+// A probe has taken longer than patience. New requests and predictions must not wait for it, even if no request was
+// waiting when the time was over.
 func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		slow := ask(m, message(1))
+		ask(m, message(1))
 		wait(patience / 2)
 		_, err := m.TryAcquire(message(2), bot)
 		require.Error(t, err)
@@ -210,92 +208,74 @@ func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 		lease, err := m.TryAcquire(message(2), bot)
 		require.NoError(t, err)
 		lease.Update(roomy)
-		slow.update(roomy)
-		drained(t, m)
 	})
 }
 
-// A request that was sent in its place does not lose it to the late response of the first one.
+// When patience is over, a second request is sent. When the outcome of the first one arrives late, the third request
+// must still wait for the outcome of the second.
 func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {
 	t.Parallel()
 	for _, c := range slowOutcomes {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				slow := c.prepare(t, m)
-				c.next.Authorization = bot
-				wait(patience + time.Millisecond)
-				second, third := call(background, m, c.next), call(background, m, c.next)
-				require.True(t, second.granted())
-				slow.lease.Release()
-				wait(time.Second)
-				assert.False(t, third.granted(), "the outcome of the second one is waited for")
-				third.cancel()
-				second.lease.Return()
-				wait(0)
-			})
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t)
+			slow := c.prepare(t, m)
+			c.next.Authorization = bot
+			wait(patience + time.Millisecond)
+			second, third := call(background, m, c.next), call(background, m, c.next)
+			require.True(t, second.granted())
+			slow.lease.Release()
+			wait(time.Second)
+			assert.False(t, third.granted(), "the third request waits for the outcome of the second")
 		})
 	}
 }
 
-// The headers of a 429 say how long to wait, as a rule. If the rest never comes, that counts, and one request goes
-// first.
+// The headers of a 429 arrive, but its body never does. The wait that the headers name must count; after it one request
+// must go alone first.
 func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 	t.Parallel()
 	for _, class := range []ratelimits.Class{
 		ratelimits.ClassUser, ratelimits.ClassShared, ratelimits.ClassGlobal, ratelimits.ClassEdge,
 	} {
-		t.Run(class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), limited("messages", 100, 90, time.Hour))
-				slow := ask(m, message(1))
-				slow.lease.Refused(refused(class, time.Minute))
-				all := asks(m, message(1), 3)
-				wait(59 * time.Second)
-				require.Equal(t, 0, granted(t, all))
-				wait(2 * time.Second)
-				require.Equal(t, 1, granted(t, all))
-				all[0].update(limited("messages", 100, 89, time.Hour))
-				require.Equal(t, 3, granted(t, all))
-				slow.update(refused(class, time.Second))
-				for _, c := range all[1:] {
-					c.update(roomy)
-				}
-				drained(t, m)
-			})
+		subtest(t, class.String(), func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("messages", 100, 90, time.Hour))
+			slow := ask(m, message(1))
+			slow.lease.Refused(refused(class, time.Minute))
+			all := asks(m, message(1), 3)
+			wait(59 * time.Second)
+			require.Equal(t, 0, granted(t, all))
+			wait(2 * time.Second)
+			require.Equal(t, 1, granted(t, all))
+			all[0].update(limited("messages", 100, 89, time.Hour))
+			require.Equal(t, 3, granted(t, all))
 		})
 	}
 }
 
-// A request that may belong to a bucket where others wait is waited for no longer there either.
+// An undiscovered request of another route may belong to a bucket. Requests of that bucket must not wait longer than
+// patience for its outcome either.
 func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
 		wait(5 * time.Second)
 		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
-		unknown := ask(m, list(1))
-		discover(t, m, message(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
+		ask(m, list(1))
+		// After this one request is sent, unless it has to wait for another.
+		discover(t, m, message(1), ratelimits.Response{})
 		wait(6 * time.Second)
 		next := ask(m, message(1))
 		require.False(t, next.done())
 		wait(patience - 6*time.Second)
 		require.True(t, next.granted())
-		for _, c := range []*caller{next, unknown} {
-			c.update(limited("messages", 100, 90, time.Second))
-		}
-		drained(t, m)
 	})
 }
 
-// The bodies of two credentials' refusals are given up at the same moment.
+// Three credentials get the headers of a global 429 with a wait of an hour, but no body. After patience the headers
+// count, so their waiting requests must be rejected.
 func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Minute))
 		var slow, waiting []*caller
 		for _, credential := range []string{"Bot one", "Bot two", "Bot three"} {
@@ -312,58 +292,30 @@ func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 		for _, c := range waiting {
 			assert.Equal(t, ratelimits.ClassGlobal, tooLong(t, c).Class)
 		}
-		for _, c := range slow {
-			c.lease.Release()
-		}
-		drained(t, m)
 	})
 }
 
-// A request whose outcome was waited for long enough holds up nobody in the bucket to which it moves.
+// Requests have waited for the outcome of a slow request for patience. When the slow request moves to another bucket,
+// the requests there must not wait for it again.
 func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, list(1), limited("new", 100, 99, time.Second))
 		discover(t, m, message(1), limited("old", 100, 99, time.Second))
-		slow := ask(m, message(1))
+		ask(m, message(1))
 		wait(patience)
 		discover(t, m, message(1), limited("new", 100, 98, time.Second))
-		discover(t, m, list(1), ratelimits.Response{}) // after which one goes, when no other one has to be waited for
+		// After this one request is sent, unless it has to wait for another.
+		discover(t, m, list(1), ratelimits.Response{})
 		wait(10 * time.Second)
 		next := ask(m, list(1))
 		require.True(t, next.granted())
-		for _, c := range []*caller{next, slow} {
-			c.update(limited("new", 100, 90, time.Second))
-		}
-		drained(t, m)
 	})
 }
 
-func TestOneOfAnUnstableRouteIsWaitedForOnlySoLong(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		for i := range 8 { // as in TestSingleFileEndsWithTheReasonForIt
-			discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
-			wait(2 * time.Millisecond)
-		}
-		slow, next := ask(m, message(1)), ask(m, message(1))
-		require.True(t, slow.granted())
-		wait(patience - time.Millisecond)
-		require.False(t, next.granted())
-		wait(2 * time.Millisecond)
-		require.True(t, next.granted())
-		slow.update(plain(200))
-		next.update(plain(200))
-		drained(t, m)
-	})
-}
-
-// An ordered request waits for the outcome of the one before it as long as that takes.
+// An ordered request must wait for the outcome of the one before it, however long that takes.
 func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		ordered := gate{ordered: true}
@@ -373,34 +325,26 @@ func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
 		assert.False(t, after.done())
 		before.update(roomy)
 		require.True(t, after.granted())
-		after.update(roomy)
-		drained(t, m)
 	})
 }
 
-// Each of many requests that do not end would otherwise hold the requests behind it for as long.
+// A hundred requests of a route get no response. They must hold the requests behind them for patience once, not once
+// each.
 func TestRequestsThatDoNotEndHoldOthersOnlyOnce(t *testing.T) {
 	t.Parallel()
 	for name, route := range map[string]func(int) routes.CompiledRoute{"route": message, "family": react} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				var slow []*caller
-				for channel := range 100 {
-					slow = append(slow, ask(m, route(1+channel)))
-				}
-				others := []*caller{ask(m, route(1000)), ask(m, route(1001)), ask(m, route(1000))}
-				wait(patience + time.Millisecond)
-				require.Equal(t, 100, granted(t, slow), "one in each channel")
-				require.Equal(t, 2, granted(t, others))
-				others[0].update(roomy)
-				require.Equal(t, 3, granted(t, others))
-				for _, c := range append(slow, others[1:]...) {
-					c.update(roomy)
-				}
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			var slow []*caller
+			for channel := range 100 {
+				slow = append(slow, ask(m, route(1+channel)))
+			}
+			others := []*caller{ask(m, route(1000)), ask(m, route(1001)), ask(m, route(1000))}
+			wait(patience + time.Millisecond)
+			require.Equal(t, 100, granted(t, slow), "one request in each channel")
+			require.Equal(t, 2, granted(t, others))
+			others[0].update(roomy)
+			require.Equal(t, 3, granted(t, others))
 		})
 	}
 }

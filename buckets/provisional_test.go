@@ -14,28 +14,24 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Until its hash is known, a request may count in any bucket of its major parameter.
+// The hash of a request's route is not known, so the request must be charged in all buckets of its major parameter.
 func TestUndiscoveredRequestIsChargedWhereItMayCount(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("channel", 2, 1, time.Minute))
 		discover(t, m, message(2), limited("channel", 2, 1, time.Minute))
 		probe := ask(m, list(1))
 		assert.Equal(t, 0, bucketOf(t, m, "1").Remaining)
-		assert.Equal(t, 1, bucketOf(t, m, "2").Remaining, "another channel is not concerned")
+		assert.Equal(t, 1, bucketOf(t, m, "2").Remaining, "buckets of another channel are not charged")
 		waiting := ask(m, message(1))
 		require.False(t, waiting.granted())
 		probe.update(limited("elsewhere", 9, 8, time.Minute))
-		assert.True(t, waiting.granted(), "it counted elsewhere")
-		waiting.update(roomy)
-		drained(t, m)
+		assert.True(t, waiting.granted(), "the request was counted in another bucket")
 	})
 }
 
 func TestUndiscoveredRequestIsChargedInBucketsThatAreFoundMeanwhile(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe, other := ask(m, list(1)), ask(m, list(2))
 		require.True(t, probe.granted())
@@ -45,10 +41,9 @@ func TestUndiscoveredRequestIsChargedInBucketsThatAreFoundMeanwhile(t *testing.T
 		assert.Equal(t, 1, bucketOf(t, m, "1").Remaining)
 		assert.Equal(t, 2, bucketOf(t, m, "2").Remaining)
 		probe.update(limited("channel", 3, 1, time.Minute))
-		assert.Equal(t, 1, bucketOf(t, m, "1").Remaining, "charged once, and not twice")
+		assert.Equal(t, 1, bucketOf(t, m, "1").Remaining, "the request is charged once")
 		other.update(limited("channel", 3, 1, time.Minute))
 		assert.Equal(t, 1, bucketOf(t, m, "2").Remaining)
-		drained(t, m)
 	})
 }
 
@@ -63,25 +58,21 @@ func TestUndiscoveredRequestThatIsLostStaysChargedWhereItMayCount(t *testing.T) 
 		"never sent":   {buckets.Lease.Return, 1},
 		"elsewhere":    {update(limited("elsewhere", 5, 4, time.Minute)), 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), limited("channel", 2, 1, time.Second))
-				probe := ask(m, list(1))
-				c.end(probe.lease)
-				assert.Equal(t, c.left, snapshot(t, m, "channel").Remaining)
-				wait(3 * time.Second)
-				assert.Equal(t, 2, snapshot(t, m, "channel").Remaining, "at most as long as the server remembers it")
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited("channel", 2, 1, time.Second))
+			probe := ask(m, list(1))
+			c.end(probe.lease)
+			assert.Equal(t, c.left, snapshot(t, m, "channel").Remaining)
+			wait(3 * time.Second)
+			assert.Equal(t, 2, snapshot(t, m, "channel").Remaining,
+				"the request is charged no longer than the server can count it")
 		})
 	}
 }
 
 func TestUndiscoveredRequestsAreChargedOnceWhenTheirRouteJoinsTheBucket(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited))
 		discover(t, m, message(1), limited("channel", 10, 9, time.Minute))
 		inFlight := asks(m, list(1), 3)
@@ -93,16 +84,15 @@ func TestUndiscoveredRequestsAreChargedOnceWhenTheirRouteJoinsTheBucket(t *testi
 			c.update(limited("channel", 10, 7-i, time.Minute))
 		}
 		assert.Equal(t, 6, bucketOf(t, m, "1").Remaining)
-		drained(t, m)
 	})
 }
 
-// Ids that are no proper numbers are majors like any other.
+// Major parameters that are no valid Discord ids must be compared as strings: each has its own bucket.
 func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617", "12345678901234567890123"}
+		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617",
+			"12345678901234567890123"}
 		for _, id := range ids {
 			c := ask(m, compile(routes.GetChannel, id))
 			require.True(t, c.granted(), id)
@@ -119,36 +109,122 @@ func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
 	})
 }
 
-// Two routes that turn out to share a bucket use all of its first window, and no more, whichever is answered first.
+// Two new routes share a bucket. Whichever is answered first, their requests must use all of the bucket's first window
+// and no more.
 func TestTwoUnseenRoutesOfOneBucketUseItsWholeFirstWindow(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{
 		"fixed": discordsim.Fixed(5, 2*time.Second), "sliding": discordsim.Sliding(5, 2*time.Second),
 	} {
 		for seed := range uint64(20) {
-			t.Run(name+" "+strconv.FormatUint(seed, 10), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					config := one(discordsim.Rule{Quota: quota, Hash: "channel"})
-					config.Seed, config.FullLog = seed, true
-					config.Latency = discordsim.Latency{RoundTrip: 100 * time.Millisecond, Jitter: 80 * time.Millisecond}
-					w := newWorld(t, config)
-					for range 10 {
-						w.post(1, 1)
-						w.send(background, "GET", "/channels/1/messages", nil)
+			subtest(t, name+" "+strconv.FormatUint(seed, 10), func(t *testing.T) {
+				config := one(discordsim.Rule{Quota: quota, Hash: "channel"})
+				config.Seed, config.FullLog = seed, true
+				config.Latency = discordsim.Latency{RoundTrip: 100 * time.Millisecond, Jitter: 80 * time.Millisecond}
+				w := newWorld(t, config)
+				for range 10 {
+					w.post(1, 1)
+					w.send(background, "GET", "/channels/1/messages", nil)
+				}
+				w.finish()
+				refusedNothing(t, w)
+				inTime := 0
+				for _, e := range w.Events() {
+					if e.At.Before(w.Events()[0].At.Add(2 * time.Second)) {
+						inTime++
 					}
-					w.finish()
-					refusedNothing(t, w)
-					inTime := 0
-					for _, e := range w.Events() {
-						if e.At.Before(w.Events()[0].At.Add(2 * time.Second)) {
-							inTime++
-						}
-					}
-					assert.Equal(t, 5, inTime, "requests in the first window")
-					drained(t, w.manager)
-				})
+				}
+				assert.Equal(t, 5, inTime, "requests in the first window")
 			})
 		}
 	}
+}
+
+// A route moves to a limit group that had buckets before. Its charges must move, too.
+func TestChargesMoveIntoALimitGroupThatHadBucketsBefore(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route has this hash already
+		wait(2 * time.Minute)                                      // and its bucket is evicted
+		for channel := range 4 {
+			discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
+		}
+		updateAll(asks(m, message(4), 4), limited("old", 5, 0, 10*time.Second))
+		ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
+		wait(time.Millisecond)
+		ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
+		wait(time.Millisecond)
+		fourth := ask(m, message(4))
+		assert.False(t, fourth.granted(), "the bucket is used up, although its hash has changed")
+	})
+}
+
+// A route moves to another hash where processes share the buckets. Its charges must move, too.
+func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
+	t.Parallel()
+	for name, term := range map[string]time.Duration{"shared": 0, "lent": time.Minute} {
+		subtest(t, name, func(t *testing.T) {
+			h := newHub(t)
+			h.term = term
+			m := started(t, buckets.WithShared(h))
+			for channel := range 4 {
+				discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
+				wait(time.Millisecond)
+			}
+			used := asks(m, message(4), 4)
+			wait(time.Millisecond)
+			for _, c := range used {
+				answer(t, c, limited("old", 5, 0, 10*time.Second))
+			}
+			wait(time.Millisecond)
+			ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
+			wait(time.Millisecond)
+			ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
+			wait(time.Millisecond)
+			fourth := ask(m, message(4))
+			wait(time.Millisecond)
+			assert.False(t, fourth.granted(), "the bucket is used up, although its hash has changed")
+		})
+	}
+}
+
+// A request whose bucket is not known must be charged in all buckets that it may belong to, including buckets that are
+// created when another route moves.
+func TestUndiscoveredRequestIsChargedInTheBucketsThatAMoveMakes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		post := ask(m, message(1)) // a slow request whose bucket is not known
+		wait(time.Millisecond)
+		probe := ask(m, list(2))
+		wait(time.Millisecond)
+		get := ask(m, list(1)) // the same major parameter as post
+		require.True(t, post.granted() && probe.granted() && !get.done())
+		wait(time.Millisecond)
+		probe.update(limited("messages", 1, 0, 10*time.Second))
+		wait(time.Millisecond)
+		assert.False(t, get.granted(),
+			"the server may count the first request in this bucket, whose limit is not known")
+	})
+}
+
+// Each channel has its own hash. The first request of a route in a channel must be charged in all buckets that it may
+// belong to, as on a route that was never seen.
+func TestFirstRequestInAChannelWithAHashOfItsOwnIsChargedWhereItMayCount(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		for _, channel := range []int{1, 3} { // shows that both routes have a hash for each channel
+			own := "hash of " + strconv.Itoa(channel)
+			discover(t, m, message(channel), limited(own, 5, 4, time.Minute))
+			wait(time.Millisecond)
+			discover(t, m, list(channel), limited(own, 5, 3, time.Minute))
+			wait(time.Millisecond)
+		}
+		discover(t, m, message(2), limited("hash of 2", 5, 1, time.Minute)) // another client has used the bucket
+		wait(time.Millisecond)
+		first := ask(m, list(2))
+		require.True(t, first.granted())
+		wait(time.Millisecond)
+		last := ask(m, message(2))
+		assert.False(t, last.granted(), "the request in flight may use the permit that is left")
+	})
 }

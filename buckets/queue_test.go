@@ -15,8 +15,7 @@ import (
 )
 
 func TestEachWindowLetsTheNextOnesGoInOrder(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
 		waiting := asks(m, message(1), 20)
@@ -33,7 +32,6 @@ func TestEachWindowLetsTheNextOnesGoInOrder(t *testing.T) {
 				waiting[5*window+i].update(limited("messages", 5, 4-i, time.Second))
 			}
 		}
-		drained(t, m)
 	})
 }
 
@@ -54,56 +52,27 @@ func TestWaitersKeepTheirOrderAtEveryGate(t *testing.T) {
 			}
 			wait(time.Second)
 		}
-		drained(t, m)
 	})
 }
 
-func TestRequestRefusedByTheServerReturnsToTheFront(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("messages", 3, 2, time.Second))
-		all := asks(m, message(1), 5)
-		require.Equal(t, 2, granted(t, all))
-		// The second one is refused, and comes back before the first one is, too.
-		for _, i := range []int{1, 0} {
-			all[i].update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 3, 0, time.Second))
-			all[i].again(m)
-		}
-		assert.Equal(t, 5, m.Stats().Waiting)
-		require.Zero(t, granted(t, all))
-		for n := 0; n < 5; {
-			wait(time.Second)
-			for ; n < granted(t, all); n++ {
-				all[n].update(limited("messages", 3, 2, time.Second))
-			}
-		}
-		drained(t, m)
-	})
-}
-
-// A request of one's own loses its place if it is made anew for each attempt.
+// Acquire makes a new Request for each call, so a request that acquires again after a 429 must go to the end of the
+// queue.
 func TestAcquireKeepsNoPlace(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		first, second := ask(m, message(1)), ask(m, message(1))
 		wait(1100 * time.Millisecond)
-		require.True(t, first.granted())
-		first.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		answer(t, first, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
 		third := ask(m, message(1))
 		wait(3 * time.Second)
 		assert.True(t, second.granted())
 		assert.False(t, third.granted())
-		second.update(roomy)
-		third.cancel()
 	})
 }
 
 func TestRequestThatEmptiesTheBucketIsNotDelayed(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		first := ask(m, message(1))
 		second := ask(m, message(1))
@@ -111,10 +80,9 @@ func TestRequestThatEmptiesTheBucketIsNotDelayed(t *testing.T) {
 		first.lease.Update(limited("messages", 1, 0, 10*time.Second))
 		assert.Zero(t, time.Since(before), "Update does not wait for the window")
 		synctest.Wait()
-		assert.False(t, second.granted(), "only later ones wait")
+		assert.False(t, second.granted(), "only later requests wait")
 		wait(10*time.Second + 2*time.Millisecond)
 		assert.True(t, second.granted())
-		second.update(roomy)
 	})
 }
 
@@ -132,55 +100,45 @@ func TestOrderedModeSendsOneAtATime(t *testing.T) {
 		},
 		"not at all": {nil, context.Background(), 5},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, c.options...)
-				discover(t, m, message(1), roomy)
-				var all []*caller
-				for range 5 {
-					all = append(all, call(c.ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
-				}
-				for i := range all {
-					assert.Equal(t, min(i+c.at, 5), granted(t, all))
-					all[i].update(roomy)
-				}
-				drained(t, m)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, c.options...)
+			discover(t, m, message(1), roomy)
+			var all []*caller
+			for range 5 {
+				all = append(all, call(c.ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
+			}
+			for i := range all {
+				assert.Equal(t, min(i+c.at, 5), granted(t, all))
+				all[i].update(roomy)
+			}
 		})
 	}
 }
 
 func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		ordered := buckets.ContextWithOrdered(context.Background())
 		request := buckets.Request{Route: message(1), Authorization: bot}
 		free := ask(m, message(1))
 		first, second := call(ordered, m, request), call(ordered, m, request)
-		assert.True(t, free.granted() && first.granted(), "only ordered ones are in each other's way")
+		assert.True(t, free.granted() && first.granted(), "ordered requests wait only for each other")
 		assert.False(t, second.granted())
-		first.lease.Release() // however it ends
+		first.lease.Release() // any end of the lease counts
 		synctest.Wait()
 		assert.True(t, second.granted())
 		other := ask(m, message(2))
-		assert.True(t, other.granted(), "each bucket by itself")
-		for _, c := range []*caller{free, second, other} {
-			c.update(roomy)
-		}
-		drained(t, m)
+		assert.True(t, other.granted(), "each bucket has its own order")
 	})
 }
 
 func TestBoundedQueues(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxWaiting(2))
 		probe, other := ask(m, message(1)), ask(m, list(1))
 		waiting := asks(m, message(1), 2)
-		for _, full := range []*caller{ask(m, message(1)), ask(m, list(1))} { // in any bucket
+		for _, full := range []*caller{ask(m, message(1)), ask(m, list(1))} { // in every bucket
 			var queueFull *ratelimits.QueueFullError
 			require.ErrorAs(t, full.failed(), &queueFull)
 			assert.Equal(t, 2, queueFull.Waiting)
@@ -190,9 +148,9 @@ func TestBoundedQueues(t *testing.T) {
 		waiting[0].cancel()
 		synctest.Wait()
 		again := ask(m, message(1))
-		assert.False(t, again.done(), "there is a place again")
+		assert.False(t, again.done(), "the queue has room again")
 
-		// One that was refused by the server comes back to its place, full or not.
+		// A request that got a 429 comes back to its place, even if the queue is full.
 		probe.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
 		probe.again(m)
 		assert.False(t, probe.done())
@@ -205,47 +163,34 @@ func TestBoundedQueues(t *testing.T) {
 	})
 }
 
-// While others are served, a credential leaves as many places to them as it takes, and all invented ones are one.
+// While other credentials are served, a credential must not get more places to wait than it leaves free. All unproven
+// credentials count as one.
 func TestNoCredentialTakesAllPlacesToWait(t *testing.T) {
 	t.Parallel()
 	for _, others := range []bool{false, true} {
-		t.Run(strconv.FormatBool(others), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithMaxWaiting(100), buckets.WithInvalidBudget(0, 0, 0))
-				if others {
-					as(m, bot, message(1)).update(roomy)
-				}
-				var flood []*caller
-				for i := range 300 {
-					r := buckets.Request{Route: message(2), Authorization: "Bot " + strconv.Itoa(i%3), Unproven: i%3 < 2}
-					flood = append(flood, call(background, m, r))
-				}
-				want := 100
-				if others {
-					want = 70 // 40 of the two unproven ones, and 30 of the third
-				}
-				assert.Equal(t, want, m.Stats().Waiting)
-				c := ask(m, message(3))
-				own := ask(m, message(3)) // waits for it
-				assert.Equal(t, others, own.failed() == nil)
-				c.update(roomy)
-				for _, c := range append(flood, own) {
-					c.cancel()
-				}
-				synctest.Wait()
-				for _, c := range append(flood, own) {
-					if c.granted() {
-						c.lease.Release()
-					}
-				}
-				drained(t, m)
-			})
+		subtest(t, strconv.FormatBool(others), func(t *testing.T) {
+			m := started(t, buckets.WithMaxWaiting(100), buckets.WithInvalidBudget(0, 0, 0))
+			if others {
+				as(m, bot, message(1)).update(roomy)
+			}
+			for i := range 300 {
+				r := buckets.Request{Route: message(2), Authorization: "Bot " + strconv.Itoa(i%3), Unproven: i%3 < 2}
+				call(background, m, r)
+			}
+			want := 100
+			if others {
+				want = 70 // 40 requests of the two unproven credentials, and 30 of the third
+			}
+			assert.Equal(t, want, m.Stats().Waiting)
+			ask(m, message(3))
+			own := ask(m, message(3)) // has to wait for that request
+			assert.Equal(t, others, own.failed() == nil)
 		})
 	}
 }
 
-// A Request that is used again after its end is a new one: it waits behind those that came before it.
+// A Request whose outcome was final is used again. It counts as new and must wait behind earlier requests; after other
+// outcomes it keeps its place.
 func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	t.Parallel()
 	used := limited("messages", 1, 0, time.Second)
@@ -254,50 +199,47 @@ func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		end   func(buckets.Lease)
-		keeps bool // its place
+		keeps bool // whether it keeps its place
 	}{
 		{"success", update(used), false},
 		{"not found", update(notFound), false},
 		{"refused", update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second)), true},
-		{"server error", update(plain(502)), true},
+		{"server error", update(plain(500)), true},
 		{"lost", buckets.Lease.Release, true},
 		{"not sent", buckets.Lease.Return, true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), used)
-				wait(1100 * time.Millisecond)
-				again := ask(m, message(1))
-				require.True(t, again.granted())
-				others := asks(m, message(1), 2)
-				c.end(again.lease)
-				wait(0)
-				again.again(m)
-				for !again.granted() || !others[1].granted() {
-					wait(200 * time.Millisecond)
-					for _, c := range append(others, again) {
-						if c.granted() && !c.ended {
-							c.ended = true
-							c.update(used)
-						}
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), used)
+			wait(1100 * time.Millisecond)
+			again := ask(m, message(1))
+			require.True(t, again.granted())
+			others := asks(m, message(1), 2)
+			c.end(again.lease)
+			wait(0)
+			again.again(m)
+			for !again.granted() || !others[1].granted() {
+				wait(200 * time.Millisecond)
+				for _, c := range append(others, again) {
+					if c.granted() && !c.ended {
+						c.ended = true
+						c.update(used)
 					}
 				}
-				assert.Equal(t, c.keeps, again.at.Before(others[1].at))
-				drained(t, m)
-			})
+			}
+			assert.Equal(t, c.keeps, again.at.Before(others[1].at))
 		})
 	}
 }
 
-// Nor does one that was given up, or what was found out of its body before.
+// A Request is used again after its wait was cancelled. It must wait behind earlier requests, and Fields must be called
+// again.
 func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
-		waiting := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }})
+		waiting := call(background, m,
+			buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }})
 		waiting.cancel()
 		wait(0)
 		require.ErrorIs(t, waiting.failed(), context.Canceled)
@@ -313,15 +255,13 @@ func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
 		other.update(limited("messages", 1, 0, time.Second))
 		wait(2 * time.Second)
 		assert.True(t, waiting.granted())
-		waiting.update(roomy)
-		drained(t, m)
 	})
 }
 
-// A slot that comes back belongs to those in line for it, also before they have been woken.
+// A slot of the global limit is returned while requests wait for it. A new request must not take the slot, even before
+// the waiting ones have woken up.
 func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
 		for channel := 1; channel <= 3; channel++ {
 			discover(t, m, message(channel), roomy)
@@ -330,11 +270,31 @@ func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 		first, second := ask(m, message(1)), ask(m, message(2))
 		require.True(t, first.granted() && !second.done())
 		first.lease.Return()
-		_, err := m.TryAcquire(message(3), bot) // before anything else runs
+		_, err := m.TryAcquire(message(3), bot) // before another goroutine runs
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))
 		wait(0)
 		require.True(t, second.granted())
-		second.update(roomy)
-		drained(t, m)
+	})
+}
+
+// A request fails and is granted again at once, because there is room. It must keep its place in the queue after a
+// later 429, too.
+func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
+		older, younger := ask(m, message(1)), ask(m, message(1))
+		require.True(t, older.granted() && younger.granted())
+		older.update(plain(502))
+		older.again(m)
+		require.True(t, older.granted())
+		usedUp := inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second)
+		younger.update(usedUp)
+		older.update(usedUp)
+		younger.again(m)
+		older.again(m)
+		wait(10*time.Second + 10*time.Millisecond)
+		assert.True(t, older.granted())
+		assert.False(t, younger.done(), "the younger request goes after the older one")
 	})
 }

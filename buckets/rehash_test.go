@@ -8,33 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
-func TestSecondRouteJoinsTheBucketItNames(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, message(1), limited("channel", 5, 2, time.Second))
-		probe := ask(m, list(1))
-		parked := asks(m, list(1), 4)
-		probe.update(limited("channel", 5, 1, time.Second))
-		assert.Equal(t, 1, granted(t, parked), "they follow the bucket that both routes share")
-		late := ask(m, message(1))
-		assert.False(t, late.granted(), "so does the first route")
-		b := snapshotOf(t, m, "1")
-		assert.Equal(t, "channel", b.Hash)
-		assert.Empty(t, b.Route, "it is no single route's")
-		assert.Equal(t, 4, b.Waiting)
-		require.NoError(t, m.Close())
-	})
-}
-
 func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("channel", 1, 0, time.Second))
 		probe := ask(m, list(1))
@@ -51,131 +30,12 @@ func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
 				n++
 			}
 		}
-		drained(t, m)
 	})
 }
 
-// crowd lets n wait in a known bucket with a limit of five, while five are in flight.
-func crowd(t *testing.T, m *buckets.RESTBucketManager, n int) (inFlight, waiting []*caller) {
-	t.Helper()
-	discoverPunctual(t, m, message(1), limited("first", 5, 0, time.Second))
-	wait(1100 * time.Millisecond)
-	inFlight = asks(m, message(1), 5)
-	require.Equal(t, 5, granted(t, inFlight))
-	waiting = asks(m, message(1), n)
-	require.Zero(t, granted(t, waiting))
-	return inFlight, waiting
-}
-
-// windows answers everybody, in order, from fixed windows of five that begin when the first of them is answered.
-func windows(t *testing.T, all []*caller, name func(n int) string) {
-	t.Helper()
-	opened, used := time.Now(), 0
-	for n, round := 0, 0; n < len(all); round++ {
-		require.Less(t, round, 10000, "somebody waits for ever")
-		if time.Since(opened) >= time.Second {
-			opened, used = time.Now(), 0
-		}
-		for until := granted(t, all); n < until; n++ {
-			used++
-			require.LessOrEqual(t, used, 5, "too many in one window")
-			all[n].update(limited(name(n), 5, 5-used, time.Second-time.Since(opened)))
-		}
-		wait(50 * time.Millisecond)
-	}
-}
-
-func TestHashThatChangesWhileAHundredWait(t *testing.T) {
-	t.Parallel()
-	for name, first := range map[string]ratelimits.Response{
-		"ordinary answer": limited("second", 5, 4, time.Second),
-		"refusal":         inBucket(refused(ratelimits.ClassUser, time.Second), "second", 5, 0, time.Second),
-		"hash alone":      {Status: 200, Bucket: "second"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				inFlight, waiting := crowd(t, m, 100)
-				before := m.Stats().Granted
-				inFlight[0].update(first)
-				for _, c := range inFlight[1:] {
-					c.update(limited("second", 5, 0, time.Second))
-				}
-				assert.Equal(t, 100-granted(t, waiting), m.Stats().Waiting)
-				wait(time.Second) // the windows of the answers are over
-				windows(t, waiting, func(int) string { return "second" })
-				assert.Equal(t, before+100, m.Stats().Granted, "none is lost, none goes twice")
-				drained(t, m)
-				assert.NotZero(t, snapshot(t, m, "second").Limit)
-			})
-		})
-	}
-}
-
-// A route whose answers name another bucket each time can only be sent one request at a time.
-func TestHashThatFlipsKeepsOrderAndEndsInSingleFile(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		inFlight, waiting := crowd(t, m, 100)
-		for _, c := range inFlight {
-			c.update(limited("first", 5, 1, time.Second))
-		}
-		wait(time.Second)
-		flip := func(n int) string { return []string{"second", "first"}[n%2] }
-		windows(t, waiting, flip)
-		drained(t, m)
-
-		wait(2 * time.Second)
-		late := asks(m, message(1), 5)
-		for i, c := range late {
-			require.Equal(t, i+1, granted(t, late), "one at a time")
-			c.update(limited(flip(i), 5, 4-i, time.Second))
-		}
-	})
-}
-
-func TestAlternatingHashesOfTheServerAreSurvived(t *testing.T) {
-	t.Parallel()
-	for name, vary := range map[string]func(discordsim.Call) discordsim.Variant{
-		"two": discordsim.Alternate("first", "second"), "always new": discordsim.EachTime("hash"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "first", Vary: vary}))
-				w.post(1, 60)
-				assert.Less(t, w.finish(), time.Minute)
-				assert.Equal(t, 60, w.Report().Accepted)
-				drained(t, w.manager)
-			})
-		})
-	}
-}
-
-func TestChangingHashOfTheServerLosesNobody(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{
-			Quota: discordsim.Fixed(5, time.Second), Hash: "first",
-			Changes: []discordsim.Change{{At: 2500 * time.Millisecond, Hash: "second"}, {At: 6 * time.Second, Hash: "third"}},
-		}), buckets.WithOrdered())
-		w.post(1, 100)
-		w.finish()
-		report := w.Report()
-		assert.Equal(t, 100, report.Accepted)
-		assert.Zero(t, report.Refused.Total())
-		assert.Zero(t, report.Inversions)
-		drained(t, w.manager)
-		assert.Equal(t, 5, snapshot(t, w.manager, "third").Limit)
-	})
-}
-
-// Discord answers for messages that do not exist from another bucket, which is not the route's.
+// A 404 for a message that does not exist names another bucket. The route must stay in its own bucket.
 func TestNotFoundDoesNotMoveTheRoute(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("normal", 5, 4, time.Minute))
 		missing := limited("young", 3, 0, time.Hour)
@@ -185,13 +45,11 @@ func TestNotFoundDoesNotMoveTheRoute(t *testing.T) {
 		next := ask(m, message(1))
 		assert.True(t, next.granted())
 		assert.Equal(t, 1, snapshot(t, m, "normal").InFlight)
-		next.update(limited("normal", 5, 3, time.Minute))
 	})
 }
 
 func TestRouteThatNamesNoHashGetsOneLater(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("", 2, 1, time.Second))
 		nameless := snapshot(t, m, "")
@@ -203,16 +61,14 @@ func TestRouteThatNamesNoHashGetsOneLater(t *testing.T) {
 		firstOpens(t, waiting, limited("messages", 2, 1, time.Second))
 		assert.Equal(t, 2, granted(t, waiting))
 		assert.Equal(t, "messages", snapshot(t, m, "messages").Hash)
-		require.NoError(t, m.Close())
 	})
 }
 
-// Two routes that name one hash and insist on different limits do not share a bucket, whatever it is called.
+// Two routes name the same hash but always different limits. They must get separate buckets.
 func TestRoutesThatContradictEachOtherPart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		for range 5 { // the first time there is nothing to contradict
+		for range 5 { // the first response contradicts nothing
 			discover(t, m, message(1), limited("same", 5, 4, time.Second))
 			discover(t, m, list(1), limited("same", 50, 49, time.Second))
 			wait(2 * time.Second)
@@ -220,21 +76,20 @@ func TestRoutesThatContradictEachOtherPart(t *testing.T) {
 		lists, posts := asks(m, list(1), 60), asks(m, message(1), 10)
 		assert.Equal(t, 50, granted(t, lists))
 		assert.Equal(t, 5, granted(t, posts))
-		require.NoError(t, m.Close())
 	})
 }
 
 func TestRoutesThatAgreeStayTogether(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		for limit := 5; limit <= 7; limit++ { // which changes for both of them
+		for limit := 5; limit <= 7; limit++ { // the limit changes for both routes
 			for range 6 {
 				discover(t, m, message(1), limited("same", limit, limit-1, time.Second))
 				discover(t, m, list(1), limited("same", limit, limit-2, time.Second))
 				wait(2 * time.Second)
 			}
-			// An answer that was long under way still speaks of the limit before, and is contradicted.
+			// The response to a slow request still names the limit before the change, and the next response contradicts
+			// it.
 			discover(t, m, list(1), limited("same", limit-1, limit-2, time.Second))
 			discover(t, m, message(1), limited("same", limit, limit-3, time.Second))
 			wait(2 * time.Second)
@@ -245,33 +100,31 @@ func TestRoutesThatAgreeStayTogether(t *testing.T) {
 			wait(2 * time.Second)
 		}
 		together := append(asks(m, list(1), 5), asks(m, message(1), 5)...)
-		assert.Equal(t, 7, granted(t, together), "one limit for both")
+		assert.Equal(t, 7, granted(t, together), "both routes share one limit")
 		assert.Empty(t, snapshot(t, m, "same").Route)
-		require.NoError(t, m.Close())
 	})
 }
 
-// Routes part after three contradictions of one limit, not of one now and others long ago.
+// Two routes get separate buckets after three contradictions about the same limit. Contradictions about an earlier
+// limit must not count.
 func TestContradictionsEndWithTheLimitThatTheyAreAbout(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithExpireAfter(time.Hour))
 		for _, limits := range [][2]int{{5, 9}, {7, 7}, {7, 11}} {
 			for range 3 {
 				discover(t, m, message(1), limited("same", limits[0], 4, time.Second))
 				discover(t, m, list(1), limited("same", limits[1], 4, time.Second))
-				wait(61 * time.Second) // a change has reached all servers by then
+				wait(61 * time.Second) // by then a change has reached all of Discord's servers
 			}
 		}
-		assert.Empty(t, bucketOfMajor(t, m, "same", "1").Route, "it is shared")
-		require.NoError(t, m.Close())
+		assert.Empty(t, bucketOfMajor(t, m, "same", "1").Route, "the routes share the bucket")
 	})
 }
 
-// For a minute after a change of the limit, servers that do not know of it yet contradict it.
+// For a minute after a change of the limit, some of Discord's servers still name the old limit. These contradictions
+// must not count.
 func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithExpireAfter(time.Hour))
 		for range 2 {
 			discover(t, m, message(1), limited("same", 5, 4, time.Second))
@@ -295,17 +148,16 @@ func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
 			require.False(t, contradict())
 		}
 		wait(time.Second)
-		assert.False(t, contradict(), "the first one that counts")
+		assert.False(t, contradict(), "this is the first contradiction that counts")
 		assert.False(t, contradict())
 		assert.True(t, contradict())
-		require.NoError(t, m.Close())
 	})
 }
 
-// An ordered request that is in flight when its route moves is still the only one.
+// An ordered request is in flight when its route moves to another bucket. The next ordered request must still wait for
+// it.
 func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("first", 50, 49, time.Minute))
 		ordered := buckets.ContextWithOrdered(background)
@@ -313,20 +165,18 @@ func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 		free, first, second := ask(m, message(1)), call(ordered, m, request), call(ordered, m, request)
 		free.update(limited("second", 50, 48, time.Minute))
 		assert.Equal(t, 1, snapshot(t, m, "second").InFlight)
-		assert.False(t, second.granted(), "the one before is under way still, in another bucket")
+		assert.False(t, second.granted(), "the request before is still in flight, in another bucket")
 		first.update(limited("second", 50, 47, time.Minute))
 		assert.True(t, second.granted())
-		second.update(limited("second", 50, 46, time.Minute))
-		drained(t, m)
 	})
 }
 
-// What was held back by a limit that is not the old bucket's is held back in the new one.
+// A route moves while its old bucket is held. The hold must move, too, unless it belonged to the old bucket itself.
 func TestHoldMovesWithItsRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
-		hash  string // before
+		hash  string // of the old bucket
 		class ratelimits.Class
 		moves bool
 	}{
@@ -334,51 +184,44 @@ func TestHoldMovesWithItsRoute(t *testing.T) {
 		{"of the resource", "first", ratelimits.ClassShared, true},
 		{"of the old bucket", "first", ratelimits.ClassUser, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), limited(c.hash, 50, 49, time.Second))
-				first, second := ask(m, message(1)), ask(m, message(1))
-				first.update(inBucket(refused(c.class, 10*time.Second), c.hash, 50, 0, 10*time.Second))
-				next := ask(m, message(1))
-				require.False(t, next.granted())
-				second.update(limited("second", 50, 48, time.Second))
-				assert.Equal(t, !c.moves, next.granted())
-				wait(11 * time.Second)
-				require.True(t, next.granted())
-				next.update(limited("second", 50, 47, time.Second))
-				drained(t, m)
-			})
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, message(1), limited(c.hash, 50, 49, time.Second))
+			first, second := ask(m, message(1)), ask(m, message(1))
+			first.update(inBucket(refused(c.class, 10*time.Second), c.hash, 50, 0, 10*time.Second))
+			next := ask(m, message(1))
+			require.False(t, next.granted())
+			second.update(limited("second", 50, 48, time.Second))
+			assert.Equal(t, !c.moves, next.granted())
+			wait(11 * time.Second)
+			require.True(t, next.granted())
 		})
 	}
 }
 
-// Only a hash that changes often says nothing.
+// A route's hash must be trusted unless it changes often: three times in a minute is too often.
 func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	t.Parallel()
 	for pause, together := range map[time.Duration]int{31 * time.Second: 5, 29 * time.Second: 1} {
 		bubble(t, func(t *testing.T) {
-			m := started(t, buckets.WithPollPeriod(time.Hour)) // so that nothing is forgotten meanwhile
+			m := started(t, buckets.WithPollPeriod(time.Hour)) // so that nothing is evicted meanwhile
 			for i := range 7 {
 				discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
-				wait(pause) // three times a minute is too often
+				wait(pause) // shorter than 30 s: three changes in a minute
 			}
 			all := asks(m, message(1), 5)
 			assert.Equal(t, together, granted(t, all), pause)
 			for _, c := range all {
-				require.True(t, c.granted())
-				c.update(limited("first", 50, 45, time.Second))
+				answer(t, c, limited("first", 50, 45, time.Second))
 			}
-			drained(t, m)
 		})
 	}
 }
 
-// The windows of the hashes that a route alternates between end at times of their own.
+// A route's hash alternates between two. Its next request must wait until the window that the last response showed as
+// used up ends.
 func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		route := compile(routes.GetMyUser)
 		for i := range 6 {
@@ -392,41 +235,15 @@ func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) 
 		assert.False(t, next.done())
 		wait(2 * time.Millisecond)
 		require.True(t, next.granted())
-		next.update(limited("second", 50, 49, time.Second))
-		drained(t, m)
 	})
 }
 
-// However coarse the clock, those who moved were there before those who come later.
-func TestLaterRequestDoesNotOvertakeThoseWhoMoved(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		probe := ask(m, message(1))
-		moved := asks(m, message(1), 3)
-		probe.update(limited("h", 1, 0, time.Second))
-		last := ask(m, message(1))
-		for i, c := range append(moved, last) {
-			wait(2 * time.Second)
-			require.True(t, c.granted(), "number %d", i)
-			c.update(limited("h", 1, 0, time.Second))
-		}
-	})
-}
-
-// The place of a refused request is before those who come later, also where its route has moved.
-func TestLaterRequestDoesNotOvertakeARefusedOneThatMoved(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithUnknownMode(buckets.UnknownUnlimited))
-		inFlight := asks(m, message(1), 3)
-		inFlight[0].update(limited("h", 1, 0, time.Second))
-		later := ask(m, message(1))
-		inFlight[2].update(inBucket(refused(ratelimits.ClassUser, time.Second), "h", 1, 0, time.Second))
-		inFlight[2].again(m)
-		inFlight[1].update(limited("h", 1, 0, time.Second))
-		wait(2 * time.Second)
-		assert.True(t, inFlight[2].granted(), "it came first")
-		assert.False(t, later.granted())
-	})
+// flip lets the responses of a route name two hashes in turn, n times in all. After enough changes the route's requests
+// are sent one at a time.
+func flip(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) {
+	t.Helper()
+	for i := range n {
+		discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
+		wait(2 * time.Millisecond)
+	}
 }

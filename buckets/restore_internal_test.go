@@ -3,6 +3,11 @@ package buckets
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,11 +15,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/internal/wire"
 	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
-// A state from elsewhere may name times that no manager would. None of them holds anything for longer than a day.
+// A state may contain times that no manager would write. None of them may hold anything for longer than a day.
 func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 	t.Parallel()
 	const far = 42 * time.Hour
@@ -53,7 +59,7 @@ func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 		}},
 		"declared": {prepare: func(m *RESTBucketManager) {
 			for _, a := range m.discord.accounts {
-				for _, d := range a.declared { // of the route below
+				for _, d := range a.declared { // the limit of ListMessages
 					d.window.Shift(far-24*time.Hour, far-24*time.Hour)
 				}
 			}
@@ -103,7 +109,7 @@ func TestNoStateHoldsAnythingForLongerThanADay(t *testing.T) {
 	}
 }
 
-// Invalid responses that a state places in the future count for one period from now on.
+// A state has an invalid response with a time in the future. It must count for one period from now on.
 func TestNoStateUsesUpTheBudgetForLongerThanItsPeriod(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,4 +127,103 @@ func TestNoStateUsesUpTheBudgetForLongerThanItsPeriod(t *testing.T) {
 		require.NoError(t, err)
 		lease.Return()
 	})
+}
+
+// whatever lists values that may stand anywhere in a hostile state.
+var whatever = strings.Fields(`null null null [null] [null] [null] true "" "\ufffd" "GET\u0020/users/@me" []
+	{"":null} {"-1":1} {"1":{}} -1 0 1 2 8 300 1e3 2147483647 9223372036854775807
+	-9223372036854775808 18446744073709551615`)
+
+// spoilt returns the contents of a state with one value replaced or repeated.
+func spoilt(rnd *rand.Rand, v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) > 0 && rnd.IntN(8) > 0 {
+			key := slices.Sorted(maps.Keys(v))[rnd.IntN(len(v))]
+			v[key] = spoilt(rnd, v[key])
+			return v
+		}
+	case []any:
+		if len(v) > 0 && rnd.IntN(8) > 0 {
+			i := rnd.IntN(len(v))
+			if rnd.IntN(8) == 0 {
+				return append(v, v[i])
+			}
+			v[i] = spoilt(rnd, v[i])
+			return v
+		}
+	}
+	return json.RawMessage(whatever[rnd.IntN(len(whatever))])
+}
+
+// The checksum of a state is no signature, so its contents may be anything. RestoreState must refuse them or they must
+// do no harm.
+func TestNoContentsOfAStateDoHarm(t *testing.T) {
+	t.Parallel()
+	options := []Option{
+		WithLogger(nil), WithMaxRateLimit(100 * time.Hour), WithInvalidBudget(0, 0, 0),
+		WithLimit(ForRoute(routes.ListMessages), 1, time.Minute, PerMajor()),
+		WithLimit(ForAll(), 9, time.Hour, AcrossCredentials()),
+	}
+	acquire := func(t *testing.T, m *RESTBucketManager, route routes.Route, major string, r ratelimits.Response) {
+		compiled, err := route.Compile(major)
+		require.NoError(t, err)
+		lease, err := m.AcquireRequest(t.Context(), &Request{Route: compiled, Authorization: "Bot one"})
+		require.NoError(t, err)
+		lease.Update(r)
+	}
+	ok := func(hash string) ratelimits.Response {
+		return ratelimits.Response{
+			Status: 200, Limited: true, Bucket: hash, Limit: 5, Remaining: 3, ResetAfter: time.Minute,
+		}
+	}
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			m := NewRESTBucketManager(options...)
+			require.NoError(t, m.Start())
+			acquire(t, m, routes.CreateMessage, "1", ok("messages"))
+			acquire(t, m, routes.CreateMessage, "2", ok("of two"))
+			acquire(t, m, routes.ListMessages, "1", ok("messages"))
+			acquire(t, m, routes.UpdateChannel, "1", ok(""))
+			for _, class := range []ratelimits.Class{
+				ratelimits.ClassShared, ratelimits.ClassSubLimit, ratelimits.ClassGlobal, ratelimits.ClassEdge,
+			} {
+				r := ok("messages")
+				r.Status, r.Class, r.HasRetryAfter, r.RetryAfter = 429, class, true, 20*time.Second
+				acquire(t, m, routes.CreateMessage, "1", r)
+			}
+			var state bytes.Buffer
+			require.NoError(t, m.WriteState(&state))
+			require.NoError(t, m.Close())
+			head := state.Bytes()[6 : 6+16+8]
+			d := json.NewDecoder(bytes.NewReader(state.Bytes()[6+16+8 : state.Len()-4]))
+			d.UseNumber()
+			var contents any
+			require.NoError(t, d.Decode(&contents))
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			for range 1 + rnd.IntN(3) {
+				contents = spoilt(rnd, contents)
+			}
+			text, err := json.Marshal(contents)
+			require.NoError(t, err)
+			block := wire.EndBlock(append(append(wire.BeginBlock(stateKind, stateVersion), head...), text...))
+
+			next := NewRESTBucketManager(options...)
+			require.NoError(t, next.Start())
+			defer next.Close()
+			if err := next.RestoreState(bytes.NewReader(block)); err != nil {
+				require.ErrorIs(t, err, ErrState)
+				assert.Empty(t, next.discord.accounts)
+			}
+			start := time.Now()
+			for _, major := range []string{"1", "2", "3"} {
+				for _, route := range []routes.Route{routes.CreateMessage, routes.ListMessages, routes.UpdateChannel} {
+					acquire(t, next, route, major, ok("messages"))
+				}
+			}
+			assert.LessOrEqual(t, time.Since(start), 2*ratelimits.LongestTrust, "%d: %s", seed, text)
+			state.Reset()
+			require.NoError(t, next.WriteState(&state))
+		})
+	}
 }

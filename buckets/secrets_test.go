@@ -16,10 +16,9 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Neither credentials nor the tokens of webhooks and interactions may be seen in anything that can be printed.
+// No printed value, error, log line or JSON may contain a credential or the token of a webhook or interaction.
 func TestTokensAppearNowhere(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		const credential = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret"
 		token := interactionToken(12345)
 		m := started(t, buckets.WithMaxWaiting(1))
@@ -30,7 +29,8 @@ func TestTokensAppearNowhere(t *testing.T) {
 		never := buckets.ContextWithMaxWait(context.Background(), 0)
 		probe := call(context.Background(), m, request)
 		waiting := call(context.Background(), m, request)
-		full, tooLong := call(context.Background(), m, request), call(never, m, buckets.Request{Route: followUp(12345), Authorization: credential})
+		full, tooLong := call(context.Background(), m, request),
+			call(never, m, buckets.Request{Route: followUp(12345), Authorization: credential})
 		require.Error(t, full.failed())
 		require.Error(t, tooLong.failed())
 		see(full.failed(), tooLong.failed())
@@ -68,8 +68,7 @@ func TestTokensAppearNowhere(t *testing.T) {
 }
 
 func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for _, authorization := range []string{"", "Bot one", "Bot two"} {
 			for n := range 2 {
@@ -94,10 +93,12 @@ func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
 	})
 }
 
-// printed is all that fmt, slog and encoding/json make of a value.
+// printed returns everything that fmt, slog and encoding/json write for a value.
 func printed(value any) string {
 	var out bytes.Buffer
-	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%+q", "%#q", "%x", "%X", "%d", "%t", "%c", "%U", "%y", "%-400s", "%T"} {
+	for _, format := range []string{
+		"%v", "%+v", "%#v", "%s", "%q", "%+q", "%#q", "%x", "%X", "%d", "%t", "%c", "%U", "%y", "%-400s", "%T",
+	} {
 		fmt.Fprintf(&out, format+"\n", value)
 	}
 	fmt.Fprintln(&out, value)
@@ -109,8 +110,7 @@ func printed(value any) string {
 }
 
 func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		const token = "webhook-secret_0123456789"
 		lease, err := m.Acquire(context.Background(), compile(routes.ExecuteWebhook, "77", token), bot)
@@ -125,13 +125,14 @@ func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
 	})
 }
 
-// Limiters of other makes get requests, and log them as they please.
+// Other limiters get Requests and may log them, so no form of a printed Request may contain its secrets.
 func TestARequestIsPrintedWithoutItsSecrets(t *testing.T) {
 	t.Parallel()
 	const credential, token = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret", "webhook-secret_0123456789"
 	route, err := routes.Match("POST", "/webhooks/5/"+token+"/slack")
 	require.NoError(t, err)
-	r := buckets.Request{Route: route, Authorization: credential, Server: "localhost:8080", Fields: func() []string { return []string{"name"} }}
+	r := buckets.Request{Route: route, Authorization: credential, Server: "localhost:8080",
+		Fields: func() []string { return []string{"name"} }}
 	texts := map[string]string{"private pointer": fmt.Sprintf("%v %+[1]v %#[1]v", struct{ r *buckets.Request }{&r})}
 	for name, value := range map[string]any{
 		"value": r, "pointer": &r, "nil": (*buckets.Request)(nil), "zero": buckets.Request{}, "values": []buckets.Request{r},
@@ -151,5 +152,6 @@ func TestARequestIsPrintedWithoutItsSecrets(t *testing.T) {
 	}
 	assert.Equal(t, "POST /webhooks/5/…/slack at localhost:8080", fmt.Sprint(r))
 	assert.Equal(t, "POST /webhooks/5/…/slack at localhost:8080", fmt.Sprintf("%+v", &r))
-	assert.Equal(t, `"POST /channels/1/messages"`, fmt.Sprintf("%q", buckets.Request{Route: message(1), Authorization: credential}))
+	assert.Equal(t, `"POST /channels/1/messages"`,
+		fmt.Sprintf("%q", buckets.Request{Route: message(1), Authorization: credential}))
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// at asks for a message in channel 1 of a server.
+// at sends a message to channel 1 of a server.
 func at(m *buckets.RESTBucketManager, server, authorization string) *caller {
 	return call(background, m, buckets.Request{Route: message(1), Authorization: authorization, Server: server})
 }
 
-// Whatever one server answers is nothing to another one, with the same credential or with none.
+// The responses of one server must not affect another, with the same credential or with none.
 func TestServersShareNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -32,25 +32,20 @@ func TestServersShareNothing(t *testing.T) {
 	} {
 		for _, servers := range [][2]string{{"", "example.com"}, {"example.com", ""}, {"one.example", "two.example"}} {
 			for _, authorization := range []string{bot, ""} {
-				t.Run(c.name+" at "+servers[0]+" "+authorization, func(t *testing.T) {
-					t.Parallel()
-					bubble(t, func(t *testing.T) {
-						m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
-						for _, server := range servers {
-							at(m, server, authorization).update(roomy)
-						}
-						at(m, servers[0], authorization).update(c.answer)
-						same, other := at(m, servers[0], authorization), at(m, servers[1], authorization)
-						assert.False(t, same.granted())
-						require.True(t, other.granted())
-						other.update(roomy)
-						same.cancel()
-						wait(0)
-						assert.Equal(t, c.answer.Class == ratelimits.ClassEdge, m.EdgeWait(servers[0]) > 0)
-						assert.Zero(t, m.EdgeWait(servers[1]))
-						assert.Zero(t, m.EdgeWait("nowhere.example"))
-						drained(t, m)
-					})
+				subtest(t, c.name+" at "+servers[0]+" "+authorization, func(t *testing.T) {
+					m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
+					for _, server := range servers {
+						at(m, server, authorization).update(roomy)
+					}
+					at(m, servers[0], authorization).update(c.answer)
+					same, other := at(m, servers[0], authorization), at(m, servers[1], authorization)
+					assert.False(t, same.granted())
+					answer(t, other, roomy)
+					same.cancel()
+					wait(0)
+					assert.Equal(t, c.answer.Class == ratelimits.ClassEdge, m.EdgeWait(servers[0]) > 0)
+					assert.Zero(t, m.EdgeWait(servers[1]))
+					assert.Zero(t, m.EdgeWait("nowhere.example"))
 				})
 			}
 		}
@@ -58,8 +53,7 @@ func TestServersShareNothing(t *testing.T) {
 }
 
 func TestServersHaveGlobalLimitsOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
 		for _, server := range []string{"", "one.example", "two.example"} {
 			for _, authorization := range []string{bot, ""} {
@@ -72,10 +66,9 @@ func TestServersHaveGlobalLimitsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// Another server cannot use up what Discord allows of invalid requests.
+// Invalid responses of another server must not count against Discord's budget.
 func TestServersHaveBudgetsOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, time.Hour, 0))
 		at(m, "", bot).update(roomy)
 		at(m, "one.example", bot).update(roomy)
@@ -87,18 +80,15 @@ func TestServersHaveBudgetsOfTheirOwn(t *testing.T) {
 		assert.Zero(t, m.Stats().Invalid)
 		for range 10 {
 			c := at(m, "", bot)
-			require.True(t, c.granted())
-			c.update(plain(403))
+			answer(t, c, plain(403))
 		}
 		assert.Equal(t, 10, m.Stats().Invalid)
 		require.ErrorAs(t, at(m, "", bot).failed(), &over)
-		drained(t, m)
 	})
 }
 
 func TestSnapshotsNameTheServer(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		at(m, "", "").update(limited("discord", 5, 4, time.Minute))
 		at(m, "one.example", "").update(limited("one", 5, 4, time.Minute))
@@ -109,10 +99,10 @@ func TestSnapshotsNameTheServer(t *testing.T) {
 	})
 }
 
-// Servers come and go, like the redirects of a client that limits every host. What is held is remembered.
+// A client that limits every host may meet many servers, for example by redirects. Servers that are not used must be
+// forgotten, but not their holds.
 func TestServersThatNobodyUsesAreForgotten(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 		at(m, "one.example", "").update(roomy)
 		at(m, "one.example", "").update(refused(ratelimits.ClassEdge, 23*time.Hour))
@@ -123,19 +113,17 @@ func TestServersThatNobodyUsesAreForgotten(t *testing.T) {
 		c := at(m, "one.example", "")
 		assert.False(t, c.done())
 		wait(20 * time.Hour)
-		require.True(t, c.granted())
-		c.update(roomy)
+		answer(t, c, roomy)
 		require.NoError(t, m.Close())
 		require.NoError(t, m.Start())
 		assert.Zero(t, m.EdgeWait("one.example"))
 	})
 }
 
-// What is in flight to another server is nothing to the budget of Discord's.
-// Unproven requests leave no credential behind, and what they have used of the budget is kept all the same.
+// Unproven requests use up their share of a server's budget. The server's credentials are forgotten, but that use must
+// not be.
 func TestServerWithInvalidResponsesIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, 24*time.Hour, 0))
 		unproven := func(int) buckets.Request {
 			return buckets.Request{Route: callback(1), Authorization: bot, Server: "one.example", Unproven: true}
@@ -149,9 +137,9 @@ func TestServerWithInvalidResponsesIsNotForgotten(t *testing.T) {
 	})
 }
 
+// Requests in flight to another server must not count against Discord's budget.
 func TestRequestsInFlightToAnotherServerLeaveTheBudgetAlone(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithInvalidBudget(10, time.Hour, 0))
 		at(m, "", bot).update(roomy)
 		at(m, "slow.example", bot).update(roomy)

@@ -58,32 +58,29 @@ func TestManagersThatShareSendInTheOrderOfArrival(t *testing.T) {
 	for _, quota := range []discordsim.Quota{discordsim.Fixed(5, time.Second), discordsim.Fixed(1, time.Second), discordsim.Aligned(3, 2*time.Second, 0)} {
 		for _, managers := range []int{2, 3} {
 			for _, term := range []time.Duration{0, 3 * time.Second} {
-				t.Run(quota.Kind.String()+strconv.Itoa(quota.Limit)+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
-					t.Parallel()
-					bubble(t, func(t *testing.T) {
-						h := newHub(t)
-						h.term = term
-						all := fleet(t, h, managers, one(discordsim.Rule{Quota: quota}))
-						all[0].post(1, 1)
-						all[0].finish()
-						var want []int
-						for i := range 40 {
-							w := all[i%managers]
-							w.post(1, 1)
-							want = append(want, w.sent)
-							wait(10 * time.Microsecond) // so that they do not come together
-						}
-						for _, w := range all {
-							w.finish()
-						}
-						assert.Zero(t, refusals(all[0].Server))
-						got := accepted(all[0].Server)[1:]
-						if len(got) == len(want) && term == 0 {
-							inOrder(t, want, got, quota.Limit)
-						}
-						assert.Len(t, got, len(want))
-						h.ends(t, all)
-					})
+				subtest(t, quota.Kind.String()+strconv.Itoa(quota.Limit)+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
+					h := newHub(t)
+					h.term = term
+					all := fleet(t, h, managers, one(discordsim.Rule{Quota: quota}))
+					all[0].post(1, 1)
+					all[0].finish()
+					var want []int
+					for i := range 40 {
+						w := all[i%managers]
+						w.post(1, 1)
+						want = append(want, w.sent)
+						wait(10 * time.Microsecond) // so that they do not come together
+					}
+					for _, w := range all {
+						w.finish()
+					}
+					assert.Zero(t, refusals(all[0].Server))
+					got := accepted(all[0].Server)[1:]
+					if len(got) == len(want) && term == 0 {
+						inOrder(t, want, got, quota.Limit)
+					}
+					assert.Len(t, got, len(want))
+					h.ends(t, all)
 				})
 			}
 		}
@@ -118,8 +115,7 @@ func known(t *testing.T, limit int, managers ...*buckets.RESTBucketManager) {
 }
 
 func TestCancelledWaitersGiveTheirPlaceBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 1, a, b)
@@ -141,8 +137,7 @@ func TestCancelledWaitersGiveTheirPlaceBack(t *testing.T) {
 }
 
 func TestLeasesThatWereNotSentAreGivenBackToAll(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 2, a, b)
@@ -158,15 +153,15 @@ func TestLeasesThatWereNotSentAreGivenBackToAll(t *testing.T) {
 }
 
 func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 2, a, b)
 		lease, err := a.TryAcquire(message(1), bot)
 		require.NoError(t, err)
-		_, err = b.TryAcquire(message(1), bot)
+		theirs, err := b.TryAcquire(message(1), bot)
 		require.NoError(t, err)
+		defer theirs.Release()
 		_, err = b.TryAcquire(message(1), bot)
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, err, &tooLong)
@@ -193,8 +188,7 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 
 // A request that must not wait waits for the answer of other processes for a second at most.
 func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 2, a, b)
@@ -254,25 +248,21 @@ func TestTryAcquireAlwaysComesBack(t *testing.T) {
 			return message(1)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := newHub(t)
-				a, b := pair(t, h)
-				route := prepare(t, h, a, b)
-				for range 2 {
-					c := call(rightNow, a, buckets.Request{Route: route, Authorization: bot})
-					var tooLong *ratelimits.TooLongError
-					require.ErrorAs(t, c.failed(), &tooLong)
-				}
-			})
+		subtest(t, name, func(t *testing.T) {
+			h := newHub(t)
+			a, b := pair(t, h)
+			route := prepare(t, h, a, b)
+			for range 2 {
+				c := call(rightNow, a, buckets.Request{Route: route, Authorization: bot})
+				var tooLong *ratelimits.TooLongError
+				require.ErrorAs(t, c.failed(), &tooLong)
+			}
 		})
 	}
 }
 
 func TestMaxRateLimitIsForTheRankAmongAll(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h, buckets.WithMaxRateLimit(3500*time.Millisecond))
 		known(t, 1, a, b)
@@ -324,8 +314,7 @@ func TestOutagesReachWhoWaitsAndWhoComes(t *testing.T) {
 }
 
 func TestSilenceEndsWithTheDeadline(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 5, a, b)
@@ -352,47 +341,44 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	t.Parallel()
 	for _, term := range []time.Duration{0, 2 * time.Second} {
 		for _, silent := range []bool{false, true} {
-			t.Run(term.String()+strconv.FormatBool(silent), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					h := newHub(t)
-					h.term = term
-					a, b := pair(t, h, buckets.WithGlobalLimit(50))
-					known(t, 2, a)
-					h.set(func(h *hub) { h.silent = silent })
-					var callers []*caller
-					for _, m := range []*buckets.RESTBucketManager{a, b} {
-						callers = append(callers, asks(m, message(1), 4)...)
-						callers = append(callers, asks(m, list(1), 3)...)
+			subtest(t, term.String()+strconv.FormatBool(silent), func(t *testing.T) {
+				h := newHub(t)
+				h.term = term
+				a, b := pair(t, h, buckets.WithGlobalLimit(50))
+				known(t, 2, a)
+				h.set(func(h *hub) { h.silent = silent })
+				var callers []*caller
+				for _, m := range []*buckets.RESTBucketManager{a, b} {
+					callers = append(callers, asks(m, message(1), 4)...)
+					callers = append(callers, asks(m, list(1), 3)...)
+				}
+				var all sync.WaitGroup
+				for _, m := range []*buckets.RESTBucketManager{a, b} {
+					all.Go(func() { assert.NoError(t, m.Close()) })
+				}
+				all.Wait()
+				synctest.Wait()
+				for _, c := range callers {
+					require.True(t, c.done())
+					if c.err != nil {
+						require.ErrorIs(t, c.err, buckets.ErrClosed)
+					} else { // late ends of leases are no news for anybody
+						c.lease.Update(limited("messages", 2, 1, time.Second))
 					}
-					var all sync.WaitGroup
-					for _, m := range []*buckets.RESTBucketManager{a, b} {
-						all.Go(func() { assert.NoError(t, m.Close()) })
-					}
-					all.Wait()
-					synctest.Wait()
-					for _, c := range callers {
-						require.True(t, c.done())
-						if c.err != nil {
-							require.ErrorIs(t, c.err, buckets.ErrClosed)
-						} else { // late ends of leases are no news for anybody
-							c.lease.Update(limited("messages", 2, 1, time.Second))
-						}
-					}
-					h.empty()
+				}
+				h.empty()
 
-					h.set(func(h *hub) { h.silent = false })
-					require.NoError(t, a.Start())
-					require.NoError(t, b.Start())
-					wait(2 * time.Second)
-					known(t, 2, a, b)
-					c := ask(b, message(1))
-					require.True(t, c.granted())
-					c.lease.Release()
-					require.NoError(t, a.Close())
-					require.NoError(t, b.Close())
-					h.empty()
-				})
+				h.set(func(h *hub) { h.silent = false })
+				require.NoError(t, a.Start())
+				require.NoError(t, b.Start())
+				wait(2 * time.Second)
+				known(t, 2, a, b)
+				c := ask(b, message(1))
+				require.True(t, c.granted())
+				c.lease.Release()
+				require.NoError(t, a.Close())
+				require.NoError(t, b.Close())
+				h.empty()
 			})
 		}
 	}
@@ -400,8 +386,7 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 
 // What is found out while a session ends needs what Close must not keep until the session has ended.
 func TestNewsThatComeWhileASessionEnds(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		h.late = true
 		a, _ := pair(t, h)
@@ -415,8 +400,7 @@ func TestNewsThatComeWhileASessionEnds(t *testing.T) {
 
 // One with priority leaves by the permit of another one, whose place is then that of the first.
 func TestPlacesOfOneManagerAreExchanged(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 1, a, b)
@@ -467,8 +451,7 @@ func (countingSession) Outage() error       { return nil }
 func (countingSession) Stats() shared.Stats { return ofOneSession }
 
 func TestStatsOfEarlierSessionsCount(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithShared(countingHub{newHub(t)}))
 		assert.Equal(t, ofOneSession, m.Stats().Shared)
 		require.NoError(t, m.Close())

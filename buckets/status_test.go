@@ -1,12 +1,12 @@
 package buckets_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -17,18 +17,19 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// allOfThem is more than there is.
+// allOfThem is a limit for Status that is never reached.
 const allOfThem = 1 << 20
 
 func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		for channel, reset := range map[int]time.Duration{1: 10 * time.Second, 2: 30 * time.Second, 3: 20 * time.Second} {
+		for channel, reset := range map[int]time.Duration{
+			1: 10 * time.Second, 2: 30 * time.Second, 3: 20 * time.Second,
+		} {
 			discover(t, m, message(channel), limited("h", 1, 0, reset))
 			require.False(t, ask(m, message(channel)).done())
 		}
-		discover(t, m, message(4), limited("h", 1, 0, time.Minute)) // nobody waits
+		discover(t, m, message(4), limited("h", 1, 0, time.Minute)) // a bucket without waiting requests
 		s := m.Status(2)
 		assert.Equal(t, 3, s.BucketsTotal)
 		assert.Equal(t, 3, s.BucketsSeen)
@@ -41,10 +42,9 @@ func TestStatusShowsTheLongestWaitFirst(t *testing.T) {
 	})
 }
 
-// A long queue is a long wait, for the next one.
+// PredictedWait is the wait of the next request, so it must count the whole queue.
 func TestPredictedWaitCountsTheQueue(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("h", 1, 0, 10*time.Second))
 		asks(m, message(1), 4)
@@ -57,10 +57,10 @@ func TestPredictedWaitCountsTheQueue(t *testing.T) {
 	})
 }
 
-// What waits for an outcome has no predicted wait, and may be what is stuck.
+// Requests that wait for an outcome have no predicted wait, but their bucket may be stuck. Status must show the bucket
+// whose requests have waited longest first.
 func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		probe := ask(m, list(1))
 		require.True(t, probe.granted())
@@ -72,41 +72,38 @@ func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
 		require.Len(t, s.Buckets, 1)
 		assert.Equal(t, buckets.WaitsForProbe, s.Buckets[0].WaitsFor)
 		assert.Equal(t, patience*3/4, s.Buckets[0].Waited)
-		probe.update(plain(200))
 	})
 }
 
 func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 	t.Parallel()
-	for class, want := range map[ratelimits.Class]int{ratelimits.ClassUser: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 0, ratelimits.ClassOK: 0} {
-		t.Run(class.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				r := inBucket(refused(class, 20*time.Second), "h", 5, 0, 10*time.Second)
-				discover(t, m, message(1), r)
-				s := m.Status(allOfThem)
-				require.Len(t, s.Buckets, want)
-				require.Equal(t, want, s.BucketsTotal)
-				for _, b := range s.Buckets {
-					assert.Equal(t, class, b.HoldClass)
-					assert.InDelta(t, 20, b.HoldAfter.Seconds(), .1)
-					assert.Zero(t, b.Waiting)
-				}
-				wait(21 * time.Second)
-				s = m.Status(allOfThem)
-				assert.Empty(t, s.Buckets)
-				assert.Zero(t, s.BucketsTotal)
-				assert.Zero(t, s.BucketsSeen)
-			})
+	for class, want := range map[ratelimits.Class]int{
+		ratelimits.ClassUser: 1, ratelimits.ClassShared: 1, ratelimits.ClassGlobal: 0, ratelimits.ClassOK: 0,
+	} {
+		subtest(t, class.String(), func(t *testing.T) {
+			m := started(t)
+			r := inBucket(refused(class, 20*time.Second), "h", 5, 0, 10*time.Second)
+			discover(t, m, message(1), r)
+			s := m.Status(allOfThem)
+			require.Len(t, s.Buckets, want)
+			require.Equal(t, want, s.BucketsTotal)
+			for _, b := range s.Buckets {
+				assert.Equal(t, class, b.HoldClass)
+				assert.InDelta(t, 20, b.HoldAfter.Seconds(), .1)
+				assert.Zero(t, b.Waiting)
+			}
+			wait(21 * time.Second)
+			s = m.Status(allOfThem)
+			assert.Empty(t, s.Buckets)
+			assert.Zero(t, s.BucketsTotal)
+			assert.Zero(t, s.BucketsSeen)
 		})
 	}
 }
 
-// What the process before has left is held before anybody asks for it.
+// After RestoreState, Status must show the holds of the process before even if no request has been made.
 func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for n := range 3 {
 			as(m, fmt.Sprint("Bot ", n), list(1)).update(plain(200))
@@ -119,16 +116,17 @@ func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 		assert.Equal(t, 1, s.BucketsTotal)
 		assert.Equal(t, "h", s.Buckets[0].Hash)
 		require.Len(t, s.Globals, 1)
-		assert.InDelta(t, 20, s.Globals[0].HoldAfter.Seconds(), .1, "the one that is held comes first")
+		assert.InDelta(t, 20, s.Globals[0].HoldAfter.Seconds(), .1, "the global limit that is held comes first")
 	})
 }
 
-// The next one who changes the channel's name will wait, and everybody else will not.
+// Status must show the hold of a sub-limit as SubLimitAfter, because requests without the same fields do not wait for
+// it.
 func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second), "h", 5, 4, time.Second))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second),
+			"h", 5, 4, time.Second))
 		s := m.Status(allOfThem)
 		require.Len(t, s.Buckets, 1)
 		assert.InDelta(t, 20, s.Buckets[0].SubLimitAfter.Seconds(), .1)
@@ -139,10 +137,9 @@ func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 	})
 }
 
-// A resource that is used up is held for all credentials.
+// A shared 429 holds a resource for all credentials. Status must show the hold for each credential that has the bucket.
 func TestStatusShowsTheHoldOfAResourceForOtherCredentials(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		as(m, "Bot two", message(1)).update(limited("h", 5, 4, time.Second))
 		discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, 20*time.Second), "h", 5, 4, time.Second))
@@ -151,8 +148,7 @@ func TestStatusShowsTheHoldOfAResourceForOtherCredentials(t *testing.T) {
 }
 
 func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(10))
 		discover(t, m, message(1), limited("h", 100, 99, time.Minute))
 		as(m, "Bot two", message(1)).update(limited("h", 100, 99, time.Minute))
@@ -165,9 +161,11 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 		require.Len(t, s.Globals, 2)
 		busy, idle := s.Globals[0], s.Globals[1]
 		assert.Equal(t, buckets.LimitSnapshot{
-			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10, Period: time.Second, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
+			Class: ratelimits.ClassGlobal, Authentication: s.Buckets[0].Authentication, Limit: 10, Part: 10,
+			Period: time.Second, InUse: 10, Waiting: 3, Buckets: 1, WaitAfter: busy.WaitAfter,
 		}, busy)
-		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01, "in flight, so after two seconds")
+		assert.InDelta(t, 1.5, busy.WaitAfter.Seconds(), .01,
+			"the requests are in flight, so the limit opens after two seconds")
 		assert.NotEqual(t, busy.Authentication, idle.Authentication)
 		assert.Equal(t, 10, idle.Limit)
 		assert.Zero(t, idle.InUse+idle.Waiting)
@@ -177,10 +175,10 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 	})
 }
 
-// Nobody waits, and the operator wants to know why nothing will be sent.
+// No request waits, but a global limit is held. Status must show that limit first, so that an operator sees why nothing
+// is sent.
 func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for n := range 50 {
 			as(m, fmt.Sprint("Bot ", n), message(1)).update(limited("h", 5, 4, time.Second))
@@ -194,15 +192,15 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 		assert.True(t, s.Globals[0].Probing)
 		assert.Equal(t, 51, s.GlobalsTotal)
 
-		wait(buckets.DefaultPollPeriod) // whatever the garbage collector forgets
+		wait(buckets.DefaultPollPeriod) // the garbage collector runs meanwhile
 		assert.InDelta(t, 10, m.Status(1).Globals[0].HoldAfter.Seconds(), .1)
 	})
 }
 
-// Nobody else leaves while the first one after a refusal is awaited.
+// After a global 429 one request goes first, and the others wait for its outcome. Status must show how long they wait
+// at most.
 func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
 		discover(t, m, message(1), refused(ratelimits.ClassGlobal, time.Second))
@@ -218,13 +216,11 @@ func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
 		first.lease.Release()
 		next.update(roomy)
 		assert.Zero(t, m.Status(1).Globals[0].WaitAfter)
-		drained(t, m)
 	})
 }
 
 func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("h", 5, 4, time.Second))
 		elsewhere := call(background, m, buckets.Request{Route: message(1), Server: "a.example"})
@@ -233,7 +229,9 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 		require.False(t, waiting.done())
 		edges := m.Status(allOfThem).Edges
 		require.Len(t, edges, 2)
-		assert.Equal(t, buckets.LimitSnapshot{Class: ratelimits.ClassEdge, Authentication: "-", Period: time.Second}, edges[1], "Discord")
+		assert.Equal(t, buckets.LimitSnapshot{
+			Class: ratelimits.ClassEdge, Authentication: "-", Period: time.Second,
+		}, edges[1], "Discord")
 		assert.Equal(t, "a.example", edges[0].Server)
 		assert.Equal(t, m.EdgeWait("a.example"), edges[0].HoldAfter)
 		assert.Equal(t, 1, edges[0].Waiting)
@@ -241,15 +239,16 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 	})
 }
 
-// However many wait, only so many are looked at.
+// Status must examine a bounded number of buckets, however many have waiting requests.
 func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		m.Throttle(time.Minute)
 		const waiting = 5000
 		for channel := range waiting {
-			buckets.AcquireFunc(background, m, &buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)}, func(buckets.Lease, error) {})
+			buckets.AcquireFunc(background, m,
+				&buckets.Request{Route: message(channel + 1), Authorization: fmt.Sprint("Bot ", channel%3)},
+				func(buckets.Lease, error) {})
 		}
 		require.Equal(t, waiting, m.Stats().Waiting)
 		s := m.Status(10)
@@ -268,154 +267,15 @@ func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
 	})
 }
 
-// BenchmarkStatusWithManyRoutes shows that a status takes no longer for the routes that are known beside those that
-// matter.
-func BenchmarkStatusWithManyRoutes(b *testing.B) {
-	words := []string{
-		"messages", "channels", "guilds", "users", "webhooks", "pins", "typing", "invites", "members", "roles", "bans", "emojis", "stickers",
-		"threads", "reactions", "permissions", "recipients", "followers", "search", "integrations", "regions", "templates", "onboarding",
-	}
-	for name, words := range map[string][]string{"few": nil, "many": words} {
-		b.Run(name, func(b *testing.B) {
-			m := buckets.NewRESTBucketManager(buckets.WithLogger(nil))
-			require.NoError(b, m.Start())
-			defer m.Close()
-			for _, word := range words {
-				for _, verb := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
-					for _, place := range []string{"/guilds/1/", "/channels/1/", "/users/1/", "/guilds/1/members/2/"} {
-						for _, end := range []string{"/x", "/1", "/x/2", "/1/2", "/x/2/3", "/1/2/3"} {
-							route, err := routes.Match(verb, place+word+end)
-							require.NoError(b, err)
-							m.UpdateRateLimits(route, bot, limited(route.Route().String(), 5, 4, time.Second))
-						}
-					}
-				}
-			}
-			const held = 1000
-			for channel := range held {
-				m.UpdateRateLimits(message(channel+1), bot, inBucket(refused(ratelimits.ClassUser, time.Hour), "messages", 5, 0, time.Hour))
-			}
-			for b.Loop() {
-				require.Len(b, m.Status(held).Buckets, held)
-			}
-		})
-	}
-}
-
-// What the list of busy buckets shows is what looking at all of them shows, whatever happens.
-func TestStatusShowsEveryBucketThatIsWaitedForOrHeld(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(12) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(seed, 0))
-				m := started(t, buckets.WithGlobalLimit(5), buckets.WithMaxRateLimit(time.Hour))
-				var callers []*caller
-				for range 300 {
-					switch random.IntN(8) {
-					case 0, 1, 2:
-						route := message(random.IntN(6) + 1)
-						if random.IntN(3) == 0 {
-							route = list(random.IntN(6) + 1)
-						}
-						callers = append(callers, as(m, fmt.Sprint("Bot ", random.IntN(2)), route))
-					case 3, 4, 5:
-						for i, c := range callers {
-							if c.done() && c.err == nil {
-								c.update(someResponse(random))
-								callers = append(callers[:i], callers[i+1:]...)
-								break
-							}
-						}
-					case 6:
-						if len(callers) > 0 {
-							callers[random.IntN(len(callers))].cancel()
-						}
-					case 7:
-						wait(time.Duration(random.Int64N(int64(8 * time.Second))))
-						if random.IntN(10) == 0 {
-							m.LiftHolds()
-						}
-					}
-					wait(0)
-					callers = dropFailed(callers)
-					want, got := map[string]bool{}, map[string]bool{}
-					for b := range m.Buckets() {
-						if b.Waiting > 0 || b.HoldAfter > 0 || b.SubLimitAfter > 0 {
-							want[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
-						}
-					}
-					for _, b := range m.Status(allOfThem).Buckets {
-						got[b.Authentication+" "+b.Hash+" "+b.Route+" "+b.Major] = true
-					}
-					require.Equal(t, want, got)
-				}
-				for _, c := range callers {
-					c.cancel()
-				}
-				wait(0)
-				for _, c := range callers {
-					if c.err == nil {
-						c.update(plain(200))
-					}
-				}
-				wait(time.Hour)
-				require.Zero(t, m.Status(0).BucketsTotal, "nothing is left when all is over")
-			})
-		})
-	}
-}
-
-func someResponse(random *rand.Rand) ratelimits.Response {
-	r := limited(fmt.Sprint("h", random.IntN(2)), 3, random.IntN(3), time.Duration(random.IntN(5)+1)*time.Second)
-	if class := ratelimits.Class(random.IntN(12)); class > 0 && class < ratelimits.NumClasses {
-		r.Status, r.Class, r.HasRetryAfter, r.RetryAfter = 429, class, true, time.Duration(random.IntN(10)+1)*time.Second
-	}
-	return r
-}
-
-func dropFailed(callers []*caller) (left []*caller) {
-	for _, c := range callers {
-		if !c.done() || c.err == nil {
-			left = append(left, c)
-		}
-	}
-	return left
-}
-
-func TestStatusCanBeTakenWhileRequestsComeAndGo(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(50))
-		var all sync.WaitGroup
-		for n := range 8 {
-			all.Go(func() {
-				for i := range 50 {
-					lease, err := m.Acquire(background, message(i%5+1), fmt.Sprint("Bot ", n%3))
-					if err == nil {
-						lease.Update(limited("h", 2, i%2, time.Second))
-					}
-				}
-			})
-		}
-		for range 200 {
-			_ = m.Status(5)
-			wait(10 * time.Millisecond)
-		}
-		all.Wait()
-	})
-}
-
 func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(10))
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 1500*time.Millisecond), "<script>", 5, 0, 1500*time.Millisecond))
+		discover(t, m, message(1),
+			inBucket(refused(ratelimits.ClassUser, 1500*time.Millisecond), "<script>", 5, 0, 1500*time.Millisecond))
 		require.False(t, ask(m, message(1)).done())
 		encoded, err := json.Marshal(m.Status(10))
 		require.NoError(t, err)
-		assert.NotContains(t, string(encoded), "<script>", "it may be put into a page")
+		assert.NotContains(t, string(encoded), "<script>", "JSON must be safe inside an HTML page")
 		assert.NotContains(t, string(encoded), bot)
 		var s struct {
 			Time         time.Time
@@ -441,13 +301,99 @@ func TestStatusIsEncodedWithNamesAndSeconds(t *testing.T) {
 		assert.Equal(t, map[string]any{
 			"class": "user", "name": "", "key": "", "part": 0., "in_use": 0., "probing": false, "buckets": 0.,
 			"server": "", "hash": "<script>", "routes": []any{"POST /channels/{channel_id}/messages"}, "route": "", "major": "1",
-			"authentication": s.Globals[0]["authentication"], "kind": b["kind"], "unlimited": false, "limit": 5., "period_seconds": b["period_seconds"],
-			"remaining": 0., "reset_seconds": b["reset_seconds"], "hold_seconds": 1.501, "hold_class": "user", "sub_limit_hold_seconds": 0., "in_flight": 0., "waiting": 1.,
-			"waits_for": "window", "declared": "", "wait_seconds": 1.501, "waited_seconds": 0., "predicted_wait_seconds": b["predicted_wait_seconds"],
+			"authentication": s.Globals[0]["authentication"], "kind": b["kind"], "unlimited": false,
+			"limit": 5., "period_seconds": b["period_seconds"], "remaining": 0., "reset_seconds": b["reset_seconds"],
+			"hold_seconds": 1.501, "hold_class": "user", "sub_limit_hold_seconds": 0., "in_flight": 0., "waiting": 1.,
+			"waits_for": "window", "declared": "", "wait_seconds": 1.501, "waited_seconds": 0.,
+			"predicted_wait_seconds": b["predicted_wait_seconds"],
 		}, b)
 		empty, err := json.Marshal(buckets.NewRESTBucketManager().Status(1))
 		require.NoError(t, err)
-		assert.NotContains(t, strings.ReplaceAll(string(empty), `"calls":null`, ""), "null", "a script need not look whether there is a list")
+		assert.NotContains(t, strings.ReplaceAll(string(empty), `"calls":null`, ""), "null", "empty lists are not null")
 		assert.Contains(t, string(empty), `"state":"new"`)
+	})
+}
+
+// Status must show the windows of declared limits for which requests wait, and the longest line first.
+func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t, buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 2, 10*time.Minute,
+				buckets.PerMajor(), buckets.Named("two")),
+			buckets.WithLimit(buckets.ForRoute(routes.ListMessages), 1, time.Minute,
+				buckets.PerKey(func(r *buckets.Request) string { return "secret " + r.Group }),
+				buckets.AcrossCredentials(), buckets.Named("one")),
+			buckets.WithLimit(buckets.ForRoute(routes.GetMyUser), 1, time.Minute, buckets.Named("idle")))
+		discover(t, m, message(1), plain(200))
+		discover(t, m, list(1), plain(200))
+		wait(time.Hour)
+		none := m.Status(allOfThem)
+		assert.Empty(t, none.Declared)
+		assert.Equal(t, map[string]int{"two": 0, "one": 0, "idle": 0}, none.Stats.Declared)
+
+		for channel := range 3 { // 1, 2 and 3 wait
+			for range 2 + channel {
+				ask(m, message(channel+1)).update(plain(200))
+			}
+		}
+		callers := asks(m, message(1), 4)
+		of := buckets.Request{Route: list(1), Authorization: bot, Group: "a"}
+		for range 2 {
+			callers = append(callers, call(context.Background(), m, of))
+		}
+		callers[4].update(plain(200))
+		wait(15 * time.Second)
+
+		s := m.Status(3)
+		assert.Equal(t, 4, s.DeclaredTotal)
+		assert.Equal(t, map[string]int{"two": 7, "one": 1, "idle": 0}, s.Stats.Declared)
+		require.Len(t, s.Declared, 3)
+		credential := s.Globals[0].Authentication
+		first := s.Declared[0]
+		assert.InDelta(t, (10*time.Minute - 15*time.Second).Seconds(), first.WaitAfter.Seconds(), .1)
+		first.WaitAfter = 0
+		assert.Equal(t, buckets.LimitSnapshot{
+			Name: "two", Limit: 2, Period: 10 * time.Minute, Authentication: credential, Major: "1", Key: "-",
+			InUse: 2, Waiting: 4,
+		}, first)
+		assert.Equal(t, []int{4, 2, 1}, []int{first.Waiting, s.Declared[1].Waiting, s.Declared[2].Waiting})
+		assert.Equal(t, "3", s.Declared[1].Major)
+		assert.Empty(t, m.Status(0).Declared)
+		assert.Empty(t, m.Status(-1).Declared)
+		last := m.Status(allOfThem).Declared[3]
+		assert.Equal(t, []string{"one", "-", "-"}, []string{last.Name, last.Authentication, last.Major})
+		assert.Regexp(t, "^#[0-9a-f]+$", last.Key)
+		for b := range m.Buckets() {
+			if b.Waiting > 0 {
+				assert.Equal(t, buckets.WaitsForDeclared, b.WaitsFor)
+				isList := b.Routes[0] == routes.ListMessages.String()
+				assert.Equal(t, map[bool]string{true: "one", false: "two"}[isList], b.Declared)
+			}
+		}
+
+		text, err := json.Marshal(m.Status(1))
+		require.NoError(t, err)
+		var encoded struct{ Declared []map[string]any }
+		require.NoError(t, json.Unmarshal(text, &encoded))
+		for name, want := range map[string]any{
+			"name": "two", "limit": 2., "period_seconds": 600., "server": "", "authentication": credential, "major": "1", "key": "-",
+			"in_use": 2., "waiting": 4., "wait_seconds": 585.,
+		} {
+			assert.Equal(t, want, encoded.Declared[0][name], name)
+		}
+		assert.Contains(t, string(text), `"declared_total":4`)
+		assert.Contains(t, string(text), `"declared_waiting":{"idle":0,"one":1,"two":7}`)
+		assert.NotContains(t, string(text), "secret")
+
+		for _, c := range callers {
+			c.cancel()
+		}
+		synctest.Wait()
+		s = m.Status(allOfThem)
+		assert.Equal(t, 2, s.DeclaredTotal, "no request waits for the windows of channel 1 and of group a any more")
+		assert.Len(t, s.Declared, 2)
+		require.NoError(t, m.Close())
+		assert.Zero(t, m.Status(allOfThem).DeclaredTotal)
+		assert.Equal(t, map[string]int{"two": 0, "one": 0, "idle": 0}, m.Stats().Declared)
 	})
 }

@@ -18,10 +18,11 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// structural marks a test of a fault that is known and not mended yet: the test fails, so it is skipped unless the
-// environment variable RATELIGHT_STRUCTURAL is 1. Remove the call when the fault is gone.
+// structural marks a test of a known fault that has not been mended. The test fails, so it is skipped unless the
+// environment variable RATELIGHT_STRUCTURAL is 1. Remove the call when the fault is mended.
 //
 //	RATELIGHT_STRUCTURAL=1 go test ./buckets -run Structural
+//
 //	RATELIGHT_STRUCTURAL=1 go test ./buckets -run '^$' -bench Structural -benchtime 1x
 func structural(tb testing.TB) {
 	tb.Helper()
@@ -36,29 +37,28 @@ type allowance struct {
 	period time.Duration
 }
 
-// demand is requests of one kind, without end: each tenant always has several waiting. All of one kind are sent to one
-// channel.
+// demand is an endless series of requests of one kind, all to one channel. Each tenant always has several waiting
+// requests.
 type demand struct {
-	needs   string // names of the limits, a letter each
+	needs   string // names of the limits, one letter each
 	tenants int    // groups; 0: one tenant without a group
 }
 
-// crossing is a world of limits of which some requests need several. A name in lower case is a declared limit, "G" the
-// global limit, and any other capital the bucket of the only kind that needs it.
+// crossing is a set of limits; some requests need several of them. A lower-case name is a declared limit, "G" is the
+// global limit, and any other capital is the bucket of the only kind of request that needs it.
 type crossing struct {
 	limits  map[string]allowance
 	demands []demand
-	same    bool          // the tenants of all demands are the same ones
-	shared  int           // processes that share the limits, each with the same demand; 0: one alone
-	trip    time.Duration // from sending to the response
+	shared  int           // how many processes share the limits, each with the same demands; 0: one that shares nothing
+	trip    time.Duration // round-trip time
 	span    time.Duration
 }
 
-// flow is what became of the demand of one tenant.
+// flow records the requests that one tenant of a demand has sent.
 type flow struct {
 	needs string
 	sent  int
-	wait  time.Duration // the longest time between two requests, or since the first was there
+	wait  time.Duration // the longest time between two requests, or before the first or after the last
 	last  time.Duration
 }
 
@@ -67,7 +67,7 @@ func (f *flow) send(now time.Duration) {
 	f.wait, f.last = max(f.wait, now-f.last), now
 }
 
-// flows returns a flow for each tenant of each demand in each process, which has sent nothing.
+// flows returns an empty flow for each tenant of each demand in each process.
 func (c *crossing) flows() (all []*flow) {
 	for range max(c.shared, 1) {
 		for _, d := range c.demands {
@@ -79,7 +79,7 @@ func (c *crossing) flows() (all []*flow) {
 	return all
 }
 
-// use is how much of a limit the flows have used, 1 if it was all that the limit allows.
+// use returns the share of a limit that the flows have used; 1 is all that the limit allows.
 func (c *crossing) use(name string, flows []*flow) float64 {
 	a, sent := c.limits[name], 0
 	for _, f := range flows {
@@ -90,7 +90,7 @@ func (c *crossing) use(name string, flows []*flow) float64 {
 	return float64(sent) / (float64(a.limit) * float64(c.span) / float64(a.period+c.trip))
 }
 
-// longest is the longest wait of a first request of a tenant.
+// longest returns the longest wait of a tenant's first request.
 func longest(flows []*flow) (wait time.Duration) {
 	for _, f := range flows {
 		wait = max(wait, f.wait)
@@ -98,12 +98,12 @@ func longest(flows []*flow) (wait time.Duration) {
 	return wait
 }
 
-// ideal simulates the same demand without a manager, by backfilling: the tenant that has waited longest, and needs
-// several limits, has a reservation at the instant at which all of them will be open; others are sent before if they do
-// not delay that.
+// ideal simulates the same demands without a manager, by backfilling. Of the tenants that need several limits, the one
+// that has waited longest has a reservation for the instant at which all of its limits will be open. Other requests are
+// sent before it if they do not delay that instant.
 func (c *crossing) ideal() []*flow {
 	flows := c.flows()
-	back := map[string][]time.Duration{} // when places of a limit come back
+	back := map[string][]time.Duration{} // when each charge of a limit ends
 	charged := func(name string, at time.Duration) (n int) {
 		for _, until := range back[name] {
 			if until > at {
@@ -112,9 +112,9 @@ func (c *crossing) ideal() []*flow {
 		}
 		return n
 	}
-	opens := func(name string, now time.Duration) time.Duration { // when there is a place
+	opens := func(name string, now time.Duration) time.Duration { // when the limit has room
 		at := now
-		for _, until := range back[name] { // in order
+		for _, until := range back[name] { // sorted
 			if charged(name, at) < c.limits[name].limit {
 				break
 			}
@@ -172,8 +172,8 @@ func (c *crossing) ideal() []*flow {
 	return flows
 }
 
-// run lets a manager send what is demanded. The order in which limits are declared, the one in which tenants come at
-// first, and how long each round trip takes (up to 2 ms more) are drawn from the seed.
+// run lets a manager send the demands. The seed determines the order in which limits are declared, the order of the
+// first requests, and how much longer each round trip takes (up to 2 ms).
 func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -195,7 +195,7 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 		managers = append(managers, m)
 		for i, d := range c.demands {
 			discover(t, m, message(i+1), c.answer(d))
-			wait(c.longestPeriod() + time.Second) // until nothing is charged any more
+			wait(c.longestPeriod() + time.Second) // until no charge is left
 		}
 	}
 	start, lock, over := time.Now(), sync.Mutex{}, false
@@ -214,7 +214,8 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 				return
 			}
 			f.send(time.Since(start))
-			time.AfterFunc(c.trip+time.Duration(random.IntN(2000))*time.Microsecond, func() { lease.Update(c.answer(d)) })
+			time.AfterFunc(c.trip+time.Duration(random.IntN(2000))*time.Microsecond,
+				func() { lease.Update(c.answer(d)) })
 			time.AfterFunc(0, func() { arrive(m, f, d, channel, tenant) })
 		})
 	}
@@ -252,18 +253,15 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 	return flows
 }
 
-// tenant returns the name of a tenant of a demand, empty if the demand has none.
+// tenant returns the name of a tenant, or "" if the demand has no tenants.
 func (c *crossing) tenant(d demand, number, tenant int) string {
-	switch {
-	case d.tenants == 0:
+	if d.tenants == 0 {
 		return ""
-	case c.same:
-		return "tenant " + strconv.Itoa(tenant)
 	}
 	return "tenant " + strconv.Itoa(tenant) + " of " + strconv.Itoa(number)
 }
 
-// applies returns the key of a declared limit for a request, empty if it does not need the limit.
+// applies returns the key of a declared limit for a request, or "" if the request does not need the limit.
 func (c *crossing) applies(name string, r *buckets.Request) string {
 	for i, d := range c.demands {
 		if r.Route.Major() == message(i+1).Major() && strings.Contains(d.needs, name) {
@@ -273,7 +271,8 @@ func (c *crossing) applies(name string, r *buckets.Request) string {
 	return ""
 }
 
-// answer is what the server says of the bucket of a kind: used up if it is a limit of the world.
+// answer returns the server's response to a request of a demand: the request's bucket is used up if it is one of the
+// limits, and has room otherwise.
 func (c *crossing) answer(d demand) ratelimits.Response {
 	for name, a := range c.limits {
 		if name != "G" && strings.ToUpper(name) == name && strings.Contains(d.needs, name) {

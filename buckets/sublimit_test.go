@@ -2,7 +2,6 @@ package buckets_test
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// change is PATCH channel with a body that sets those fields.
+// change is a PATCH of a channel whose body has these fields.
 func change(channel string, fields ...string) buckets.Request {
 	return buckets.Request{
 		Route: compile(routes.UpdateChannel, channel), Authorization: bot, Fields: func() []string { return fields },
@@ -24,10 +23,10 @@ func change(channel string, fields ...string) buckets.Request {
 
 var background = context.Background()
 
-// renamed is the answer to one name too many: the bucket itself has room.
+// renamed is the 429 for one change of the name too many. The bucket itself has room.
 var renamed = inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "channel", 100, 80, 15*time.Second)
 
-// channelOK has room for more.
+// channelOK is a success in a bucket with room.
 var channelOK = limited("channel", 100, 90, 15*time.Second)
 
 func TestHiddenLimitHoldsOneKindOfBodyOnly(t *testing.T) {
@@ -44,41 +43,33 @@ func TestHiddenLimitHoldsOneKindOfBodyOnly(t *testing.T) {
 		{"fields unknown", buckets.Request{Route: compile(routes.UpdateChannel, "1"), Authorization: bot}, true},
 		{"another channel", change("2", "name"), true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithMaxRateLimit(time.Hour))
-				discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-				discover(t, m, compile(routes.UpdateChannel, "2"), channelOK)
-				first := call(background, m, change("1", "name"))
-				first.update(renamed)
-				other := call(background, m, c.other)
-				assert.Equal(t, c.passes, other.granted())
-				wait(10*time.Minute + time.Second)
-				require.True(t, other.granted(), "the hold is over")
-				other.update(channelOK)
-				drained(t, m)
-			})
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t, buckets.WithMaxRateLimit(time.Hour))
+			discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+			discover(t, m, compile(routes.UpdateChannel, "2"), channelOK)
+			first := call(background, m, change("1", "name"))
+			first.update(renamed)
+			other := call(background, m, c.other)
+			assert.Equal(t, c.passes, other.granted())
+			wait(10*time.Minute + time.Second)
+			require.True(t, other.granted(), "the hold is over")
 		})
 	}
 }
 
 func TestOrderOfFieldsDoesNotMatter(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
 		call(background, m, change("1", "name", "topic")).update(renamed)
 		same := call(background, m, change("1", "topic", "name"))
 		assert.False(t, same.granted())
-		same.cancel()
 	})
 }
 
-// Those that wait already when the limit is met move behind the others.
+// Requests wait in a bucket when a 429 shows a sub-limit. Those with the same fields must let the others pass.
 func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, compile(routes.UpdateChannel, "1"), limited("channel", 2, 1, 15*time.Second))
 		first := call(background, m, change("1", "name"))
@@ -90,118 +81,50 @@ func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 		assert.Equal(t, 5, m.Stats().Waiting)
 
 		wait(16 * time.Second)
-		assert.Equal(t, 2, granted(t, topics), "they pass")
+		assert.Equal(t, 2, granted(t, topics), "requests with other fields pass")
 		assert.Zero(t, granted(t, names))
 		assert.False(t, first.done())
-		for _, c := range topics {
-			c.update(limited("channel", 2, 1, 15*time.Second))
-		}
+		updateAll(topics, limited("channel", 2, 1, 15*time.Second))
 
 		wait(45 * time.Second)
 		for _, c := range append([]*caller{first}, names...) {
-			require.True(t, c.granted(), "one at a time, in their order, the refused one first")
+			require.True(t, c.granted(), "requests leave one at a time in order, the refused one first")
 			require.Equal(t, 1, m.Stats().InFlight)
 			wait(patience - time.Second)
 			c.update(limited("channel", 2, 1, 5*time.Second))
 		}
-		drained(t, m)
-	})
-}
-
-func TestAfterAHiddenLimitOneGoesAtATime(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first := call(background, m, change("1", "name"))
-		first.update(renamed)
-		first.again(m)
-		var rest []*caller
-		for range 3 {
-			rest = append(rest, call(background, m, change("1", "name")))
-		}
-		wait(10*time.Minute + time.Second)
-		require.True(t, first.granted())
-		assert.Zero(t, granted(t, rest))
-		passing := call(background, m, change("1", "topic"))
-		assert.True(t, passing.granted())
-		passing.update(channelOK)
-
-		// Met again: the next ones wait for the new hold, and the refused one is the first of them.
-		first.update(renamed)
-		first.again(m)
-		wait(time.Minute)
-		assert.Zero(t, granted(t, rest))
-		wait(9*time.Minute + time.Second)
-		for _, c := range append([]*caller{first}, rest...) {
-			require.True(t, c.granted())
-			require.Equal(t, 1, m.Stats().InFlight)
-			c.update(channelOK)
-		}
-		drained(t, m)
-	})
-}
-
-// However the one under way ends, the next one of the sub-limit follows.
-func TestSubLimitGoesOnHoweverARequestEnds(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		call(background, m, change("1", "name")).update(renamed)
-		var all []*caller
-		for range 5 {
-			all = append(all, call(background, m, change("1", "name")))
-		}
-		all[1].cancel() // in the sub-limit
-		wait(10*time.Minute + time.Second)
-		require.True(t, all[0].granted())
-		all[0].lease.Return()
-		wait(0)
-		require.True(t, all[2].granted())
-		all[2].lease.Release()
-		wait(0)
-		require.True(t, all[3].granted())
-		all[3].update(plain(500))
-		require.True(t, all[4].granted())
-		all[4].update(channelOK)
-		drained(t, m)
 	})
 }
 
 func TestHiddenLimitIsForgottenAfterItsHold(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithExpireAfter(0))
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
 		call(background, m, change("1", "name")).update(renamed)
 		wait(5 * time.Minute)
-		assert.NotZero(t, snapshot(t, m, "channel").Limit, "the bucket is kept as long as it holds something back")
+		assert.NotZero(t, snapshot(t, m, "channel").Limit, "the bucket is kept as long as its sub-limit is held")
 		wait(5*time.Minute + time.Second)
 		var all []*caller
 		for range 3 {
 			all = append(all, call(background, m, change("1", "name")))
 		}
-		assert.Equal(t, 3, granted(t, all), "together, as before the limit was met")
-		for _, c := range all {
-			c.update(channelOK)
-		}
+		assert.Equal(t, 3, granted(t, all), "requests leave together, as before the 429")
+		updateAll(all, channelOK)
 		wait(time.Minute)
 		assert.Zero(t, m.Stats().Buckets)
 	})
 }
 
-// The names of the fields are asked for seldom, and at a moment when everything else may be asked for, too.
+// Fields must be called only when the fields matter, and without a lock, so that it may call the manager.
 func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		asked := 0
 		request := change("1")
 		request.Fields = func() []string {
 			asked++
 			assert.NotZero(t, m.Stats().Granted)
-			for b := range m.Buckets() { // would wait for ever if a bucket's lock were held
+			for b := range m.Buckets() { // would block for ever if the server's lock were held
 				assert.NotEmpty(t, b.Hash)
 			}
 			return []string{"name"}
@@ -209,7 +132,7 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 		discover(t, m, request.Route, channelOK)
 		c := call(background, m, request)
 		c.update(channelOK)
-		assert.Zero(t, asked, "it did not wait, and met no limit")
+		assert.Zero(t, asked, "the request did not wait and got no 429")
 
 		first, second := call(background, m, request), call(background, m, request)
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 100, 80, 15*time.Second))
@@ -218,40 +141,16 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 		assert.LessOrEqual(t, asked, 2, "at most twice for one request")
 		third := call(background, m, request)
 		wait(11 * time.Second)
-		require.True(t, first.granted())
-		first.update(channelOK)
+		answer(t, first, channelOK)
 		require.True(t, third.granted())
 		third.update(channelOK)
 		assert.LessOrEqual(t, asked, 4)
 	})
 }
 
-// When the hash changes, those behind a sub-limit move with everybody else, and their hold with them.
-func TestSubLimitMovesWithItsRoute(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first, inFlight := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
-		first.update(renamed)
-		name := call(background, m, change("1", "name"))
-		inFlight.update(limited("renamed bucket", 100, 99, 15*time.Second))
-		topic := call(background, m, change("1", "topic"))
-		assert.True(t, topic.granted())
-		assert.False(t, name.granted())
-		assert.Equal(t, 1, snapshot(t, m, "renamed bucket").Waiting)
-		topic.update(limited("renamed bucket", 100, 98, 15*time.Second))
-		wait(10*time.Minute + time.Second)
-		require.True(t, name.granted())
-		name.update(limited("renamed bucket", 100, 97, 15*time.Second))
-		drained(t, m)
-	})
-}
-
-// How often a hidden limit has refused in a row counts where the route moves to, too: the holds go on growing.
+// The backoff for consecutive 429s of a sub-limit must go on when its route moves to another bucket.
 func TestRefusalsInARowMoveWithTheRoute(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		again := func(hash string) ratelimits.Response {
 			return inBucket(refused(ratelimits.ClassSubLimit, time.Millisecond), hash, 100, 80, 15*time.Second)
 		}
@@ -268,21 +167,19 @@ func TestRefusalsInARowMoveWithTheRoute(t *testing.T) {
 		name.update(again("renamed bucket"))
 		name.again(m)
 		wait(10 * time.Second)
-		assert.False(t, name.done(), "it is the ninth in a row")
+		assert.False(t, name.done(), "the hold of the ninth consecutive 429 is longer")
 		wait(time.Minute)
 		require.True(t, name.granted())
-		name.update(limited("renamed bucket", 100, 99, 15*time.Second))
-		drained(t, m)
 	})
 }
 
 func TestThoseBehindASubLimitAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, change("1").Route, channelOK)
 		inFlight := call(background, m, change("1", "name"))
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute),
+			"channel", 100, 80, 15*time.Second))
 		short := call(buckets.ContextWithMaxWait(background, 2*time.Minute), m, change("1", "name"))
 		long := call(background, m, change("1", "name"))
 		require.Equal(t, 2, m.Stats().Waiting)
@@ -293,95 +190,38 @@ func TestThoseBehindASubLimitAreJudgedAgainWhenItsHoldIsExtended(t *testing.T) {
 		assert.False(t, long.done())
 		wait(11 * time.Minute)
 		require.True(t, long.granted())
-		long.update(channelOK)
-		drained(t, m)
 	})
-}
-
-// lined returns callers that wait in the sub-limit on names, which has just refused one for a second.
-func lined(t *testing.T, m *buckets.RESTBucketManager, n int) (all []*caller) {
-	t.Helper()
-	discover(t, m, change("1").Route, channelOK)
-	for range n {
-		all = append(all, call(background, m, change("1", "name")))
-	}
-	require.Equal(t, n, granted(t, all))
-	return all
 }
 
 var renamedForASecond = inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second)
 
-func TestRefusalsOfAHiddenLimitThatWereInFlightTogetherCountOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		all := lined(t, m, 12)
-		for _, c := range all {
-			c.update(renamedForASecond)
-		}
-		next := call(background, m, change("1", "name"))
-		wait(1100 * time.Millisecond)
-		require.True(t, next.granted(), "as the server said")
-		next.update(channelOK)
-	})
-}
-
-func TestRefusalsOfAHiddenLimitWithSuccessesBetweenThemAreNotInARow(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		all := lined(t, m, 12)
-		for _, c := range all {
-			c.update(renamedForASecond)
-		}
-		for _, c := range all {
-			c.again(m)
-		}
-		for _, c := range all {
-			wait(1100 * time.Millisecond)
-			require.True(t, c.granted(), "as the server said")
-			c.update(renamedForASecond)
-			c.again(m)
-			wait(1100 * time.Millisecond)
-			require.True(t, c.granted(), "as the server said")
-			c.update(channelOK)
-		}
-		drained(t, m)
-	})
-}
-
-// A request that was lost or has failed shows nothing of the limit.
+// A lost or failed request shows nothing about a sub-limit, so it must not end the series of consecutive 429s.
 func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
 	t.Parallel()
 	for name, failure := range map[string]ratelimits.Response{"lost": {}, "server error": plain(502)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, change("1").Route, channelOK)
-				c := call(background, m, change("1", "name"))
-				for range 8 {
-					for _, r := range []ratelimits.Response{renamedForASecond, failure} {
-						c.update(r)
-						c.again(m)
-						wait(time.Minute)
-						require.True(t, c.granted())
-					}
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, change("1").Route, channelOK)
+			c := call(background, m, change("1", "name"))
+			for range 8 {
+				for _, r := range []ratelimits.Response{renamedForASecond, failure} {
+					c.update(r)
+					c.again(m)
+					wait(time.Minute)
+					require.True(t, c.granted())
 				}
-				c.update(renamedForASecond)
-				c.again(m)
-				wait(10 * time.Second)
-				assert.False(t, c.done(), "it is the ninth in a row")
-				wait(time.Minute)
-				require.True(t, c.granted())
-				c.update(channelOK)
-				drained(t, m)
-			})
+			}
+			c.update(renamedForASecond)
+			c.again(m)
+			wait(10 * time.Second)
+			assert.False(t, c.done(), "the hold of the ninth consecutive 429 is longer")
+			wait(time.Minute)
+			require.True(t, c.granted())
 		})
 	}
 }
 
-// Two requests have a hidden limit in common only if method, path and all fields are the same.
+// Two requests share a sub-limit only if their method, path and fields are the same.
 func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
 	t.Parallel()
 	reaction := func(r routes.Route) buckets.Request {
@@ -391,103 +231,39 @@ func TestHiddenLimitsAreThoseOfOneMethodAndSetOfFields(t *testing.T) {
 		"method": {reaction(routes.AddMyMessageReaction), reaction(routes.DeleteMyMessageReaction)},
 		"fields": {change("1", "a", "bc"), change("1", "ab", "c")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, c.refused.Route, channelOK)
-				discover(t, m, c.other.Route, channelOK)
-				call(background, m, c.refused).update(renamedForASecond)
-				other := call(background, m, c.other)
-				require.True(t, other.granted())
-				other.update(channelOK)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			discover(t, m, c.refused.Route, channelOK)
+			discover(t, m, c.other.Route, channelOK)
+			call(background, m, c.refused).update(renamedForASecond)
+			other := call(background, m, c.other)
+			require.True(t, other.granted())
 		})
 	}
 }
 
-// Nothing but the end of the hold wakes who waits for it while the bucket waits for an answer.
-func TestHoldOfAHiddenLimitEndsWhileAnOrderedRequestIsAwaited(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, change("1").Route, channelOK)
-		inFlight := call(background, m, change("1", "name"))
-		call(background, m, change("1", "name")).update(renamedForASecond)
-		name := call(background, m, change("1", "name"))
-		ordered := buckets.ContextWithOrdered(background)
-		first, second := call(ordered, m, change("1", "topic")), call(ordered, m, change("1", "topic"))
-		require.True(t, first.granted() && !second.done() && !name.done())
-		inFlight.update(inBucket(refused(ratelimits.ClassSubLimit, 3*time.Second), "channel", 100, 80, 15*time.Second))
-		wait(3100 * time.Millisecond)
-		require.True(t, name.granted())
-		assert.False(t, second.done())
-		name.update(channelOK)
-		first.update(channelOK)
-		second.update(channelOK)
-		drained(t, m)
-	})
-}
-
-// The hold of a sub-limit ends for those who wait for it whatever holds longer was there before.
-func TestEachSubLimitOpensAtItsOwnTime(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		discover(t, m, change("1").Route, channelOK)
-		var waiting []*caller
-		for _, field := range []string{"name", "topic"} {
-			hold := map[string]time.Duration{"name": time.Minute, "topic": 10 * time.Second}[field]
-			call(background, m, change("1", field)).update(inBucket(refused(ratelimits.ClassSubLimit, hold), "channel", 100, 80, 15*time.Second))
-			waiting = append(waiting, call(background, m, change("1", field)))
-		}
-		wait(10100 * time.Millisecond)
-		assert.True(t, waiting[1].granted())
-		require.False(t, waiting[0].done())
-		wait(50 * time.Second)
-		assert.True(t, waiting[0].granted())
-	})
-}
-
-// Whoever waits for a sub-limit, too, is no earlier in the bucket than when it came.
-func TestSubLimitOvertakesNobodyInTheBucket(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 1, 0, 10*time.Second))
-		older, younger := call(background, m, change("1", "topic")), call(background, m, change("1", "name"))
-		wait(5 * time.Second)
-		require.False(t, older.done() || younger.done(), "the bucket is used up, the hold of the sub-limit is over")
-		wait(6 * time.Second)
-		assert.True(t, older.granted())
-		require.False(t, younger.done())
-		older.update(limited("channel", 1, 0, 10*time.Second))
-		wait(11 * time.Second)
-		assert.True(t, younger.granted())
-	})
-}
-
-// A bucket in which only somebody behind a sub-limit waits keeps its place in line for the global limit.
+// The first request of a bucket leaves a sub-limit and waits for the global limit. Its place there must not get lost
+// when another request of the sub-limit is cancelled.
 func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(1))
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 2*time.Second), "channel", 100, 90, 10*time.Second))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 2*time.Second),
+			"channel", 100, 90, 10*time.Second))
 		wait(time.Second)
 		discover(t, m, message(2), limited("messages", 100, 90, 10*time.Second))
 		wait(time.Second)
 		sub := call(background, m, change("1", "name"))
-		require.False(t, sub.done(), "held a little longer")
+		require.False(t, sub.done(), "the hold has not ended")
 		taken := ask(m, message(2))
 		require.True(t, taken.granted(), "the slot is taken")
 		taken.update(limited("messages", 100, 89, 10*time.Second))
 		wait(100 * time.Millisecond)
-		require.False(t, sub.done(), "it stands in line now")
+		require.False(t, sub.done(), "the request waits for the global limit now")
 		other := ask(m, message(2))
 		require.False(t, other.done())
 		call(background, m, change("1", "name")).cancel()
 		wait(950 * time.Millisecond)
-		assert.True(t, sub.granted(), "first come")
+		assert.True(t, sub.granted(), "the first request leaves first")
 		require.False(t, other.done())
 		sub.update(limited("channel", 100, 89, 10*time.Second))
 		wait(time.Second)
@@ -495,42 +271,38 @@ func TestSubLimitKeepsItsPlaceInLine(t *testing.T) {
 	})
 }
 
-// Whoever waits behind a sub-limit that is held, or for the one that goes first, wants nothing of the global limit yet,
-// so nobody waits for it there.
+// Requests wait for a held sub-limit, or for the request that goes first after its hold. They do not need the global
+// limit yet, so predictions for other requests must not count them.
 func TestThoseWhomASubLimitHoldsAreBeforeNobodyInLine(t *testing.T) {
 	t.Parallel()
 	for name, hold := range map[string]time.Duration{"held": time.Minute, "one in flight": time.Second} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t, buckets.WithGlobalLimit(1))
-				discover(t, m, message(1), limited("messages", 100, 90, 10*time.Second))
-				wait(time.Second)
-				refusal := refused(ratelimits.ClassSubLimit, hold)
-				call(background, m, change("1", "name")).update(inBucket(refusal, "channel", 100, 90, 10*time.Second))
-				first, second := call(background, m, change("1", "name")), call(background, m, change("1", "name"))
-				wait(4 * time.Second)
-				require.True(t, first.granted() == (name == "one in flight") && !second.done())
-				call(background, m, change("1", "topic")).update(channelOK)
-				inLine := []*caller{call(background, m, change("1", "topic")), ask(m, message(1)), ask(m, message(1))}
-				require.Zero(t, granted(t, inLine))
-				err := tooLong(t, patient(m, 3*time.Second))
-				assert.Equal(t, 4*time.Second, err.Wait.Round(100*time.Millisecond), "a second for each")
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t, buckets.WithGlobalLimit(1))
+			discover(t, m, message(1), limited("messages", 100, 90, 10*time.Second))
+			wait(time.Second)
+			refusal := refused(ratelimits.ClassSubLimit, hold)
+			call(background, m, change("1", "name")).update(inBucket(refusal, "channel", 100, 90, 10*time.Second))
+			first, second := call(background, m, change("1", "name")), call(background, m, change("1", "name"))
+			wait(4 * time.Second)
+			require.True(t, first.granted() == (name == "one in flight") && !second.done())
+			call(background, m, change("1", "topic")).update(channelOK)
+			inLine := []*caller{call(background, m, change("1", "topic")), ask(m, message(1)), ask(m, message(1))}
+			require.Zero(t, granted(t, inLine))
+			err := tooLong(t, patient(m, 3*time.Second))
+			assert.Equal(t, 4*time.Second, err.Wait.Round(100*time.Millisecond),
+				"a second for each request that counts")
 		})
 	}
 }
 
-// One who stands before all others does not wait longer because they are there.
+// A request of a sub-limit stands first in its bucket. Its prediction must not count the requests behind it.
 func TestFirstOfASubLimitIsNotRefusedForThoseBehindIt(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, compile(routes.UpdateChannel, "1"), limited("channel", 1, 0, time.Minute))
 		wait(2 * time.Minute)
 		first := call(buckets.ContextWithMaxWait(background, 90*time.Second), m, change("1", "name"))
-		require.True(t, first.granted())
-		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 1, 0, time.Minute))
+		answer(t, first, inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 1, 0, time.Minute))
 		first.again(m)
 		require.False(t, first.done())
 		for range 5 {
@@ -538,84 +310,28 @@ func TestFirstOfASubLimitIsNotRefusedForThoseBehindIt(t *testing.T) {
 		}
 		m.Throttle(time.Second)
 		synctest.Wait()
-		require.NoError(t, first.failed(), "a second does not matter to it")
+		require.NoError(t, first.failed(), "the throttle does not make the wait too long")
 		wait(time.Minute + time.Second)
 		assert.True(t, first.granted())
 	})
 }
 
-// Who goes first of those who wait for a sub-limit is told a wait of the first.
+// A request with priority goes first among those that wait for a sub-limit. Its predicted wait must be that of the
+// first.
 func TestPriorityCountsForThePredictedWaitOfASubLimit(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, compile(routes.UpdateChannel, "1"), limited("channel", 2, 1, time.Minute))
-		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second), "channel", 1, 0, time.Minute))
+		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Second),
+			"channel", 1, 0, time.Minute))
 		wait(5 * time.Second)
 		for range 5 {
 			require.False(t, call(background, m, change("1", "name")).done())
 		}
-		urgent := call(buckets.ContextWithPriority(buckets.ContextWithMaxWait(background, 90*time.Second)), m, change("1", "name"))
-		require.NoError(t, urgent.failed(), "it goes first")
+		urgent := call(buckets.ContextWithPriority(buckets.ContextWithMaxWait(background, 90*time.Second)), m,
+			change("1", "name"))
+		require.NoError(t, urgent.failed(), "the request goes first")
 		wait(time.Minute)
 		assert.True(t, urgent.granted())
 	})
-}
-
-// Where the route moves, there is still no more than one of a sub-limit under way.
-func TestSubLimitGoesOneAtATimeAcrossAMove(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first := call(background, m, change("1", "name"))
-		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second))
-		first.again(m)
-		second := call(background, m, change("1", "name"))
-		wait(2 * time.Second)
-		require.True(t, first.granted())
-		require.False(t, second.done())
-		other := call(background, m, change("1", "topic"))
-		require.True(t, other.granted())
-		other.update(limited("another", 100, 90, 15*time.Second)) // and so all of the route move
-		assert.False(t, second.granted(), "the first is still under way")
-		first.update(limited("another", 100, 89, 15*time.Second))
-		assert.True(t, second.granted())
-	})
-}
-
-// Sub-limits are told apart by the path, so there may be one for each message of a channel. Whoever has nothing to do
-// with them does not look at all of them: a hundred times as many should make no difference.
-func BenchmarkRequestBesideManySubLimits(b *testing.B) {
-	edit := func(m *buckets.RESTBucketManager, i int, r ratelimits.Response) {
-		request := buckets.Request{Route: compile(routes.UpdateMessage, "1", strconv.Itoa(i+1)), Authorization: bot}
-		lease, err := m.AcquireRequest(background, &request)
-		require.NoError(b, err)
-		lease.Update(r)
-	}
-	ok := limited("edits", 1_000_000, 999_999, time.Minute)
-	held := func(n int) *buckets.RESTBucketManager {
-		m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour), buckets.WithGlobalLimit(0), buckets.WithInvalidBudget(0, 0, 0))
-		require.NoError(b, m.Start())
-		b.Cleanup(func() { m.Close() })
-		edit(m, 0, ok)
-		for i := range n { // each of them is old, and may not be changed so often
-			edit(m, i, inBucket(refused(ratelimits.ClassSubLimit, time.Hour), "edits", 1_000_000, 999_999, time.Minute))
-		}
-		return m
-	}
-	few, many := held(20), held(2000)
-	took := func(m *buckets.RESTBucketManager) time.Duration {
-		start := time.Now()
-		for i := range 20 {
-			edit(m, 1_000_000+i, ok)
-		}
-		return time.Since(start)
-	}
-	var small, large time.Duration
-	for b.Loop() {
-		small += took(few)
-		large += took(many)
-	}
-	b.ReportMetric(float64(large)/float64(small), "x/hundredth")
 }

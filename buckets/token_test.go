@@ -13,7 +13,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Discord counts requests to a route with a token in its path for the token, with and without the bot's Authorization.
+// Discord counts requests to a route with a token in its path by the token, whether they have the bot's Authorization
+// or not.
 
 func webhookPost(token string) routes.CompiledRoute {
 	return compile(routes.ExecuteWebhook, "77", token)
@@ -21,34 +22,31 @@ func webhookPost(token string) routes.CompiledRoute {
 
 func TestATokenHasOneBucketWithAndWithoutACredential(t *testing.T) {
 	t.Parallel()
-	for name, route := range map[string]routes.CompiledRoute{"webhook": webhookPost("token"), "interaction": followUp(1)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				as(m, "", route).update(limited("posts", 3, 2, time.Minute))
-				one, two := as(m, bot, route), as(m, "Bot two", route)
-				require.True(t, one.granted() && two.granted())
-				third := as(m, "", route)
-				require.False(t, third.granted(), "all three places are taken")
-				b := snapshot(t, m, "posts")
-				assert.Equal(t, 2, b.InFlight)
-				assert.Equal(t, "-", b.Authentication)
-				one.lease.Return()
-				synctest.Wait()
-				assert.True(t, third.granted())
-				third.update(limited("posts", 3, 1, time.Minute))
-				two.update(limited("posts", 3, 0, time.Minute))
-				assert.False(t, as(m, bot, route).granted())
-				require.NoError(t, m.Close())
-			})
+	for name, route := range map[string]routes.CompiledRoute{
+		"webhook": webhookPost("token"), "interaction": followUp(1),
+	} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			as(m, "", route).update(limited("posts", 3, 2, time.Minute))
+			one, two := as(m, bot, route), as(m, "Bot two", route)
+			require.True(t, one.granted() && two.granted())
+			third := as(m, "", route)
+			require.False(t, third.granted(), "all three permits are used")
+			b := snapshot(t, m, "posts")
+			assert.Equal(t, 2, b.InFlight)
+			assert.Equal(t, "-", b.Authentication)
+			one.lease.Return()
+			synctest.Wait()
+			assert.True(t, third.granted())
+			third.update(limited("posts", 3, 1, time.Minute))
+			two.update(limited("posts", 3, 0, time.Minute))
+			assert.False(t, as(m, bot, route).granted())
 		})
 	}
 }
 
 func TestATokenIsDiscoveredOnceForAllCredentials(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		first, second := as(m, bot, webhookPost("token")), as(m, "", webhookPost("token"))
 		require.True(t, first.granted())
@@ -57,14 +55,11 @@ func TestATokenIsDiscoveredOnceForAllCredentials(t *testing.T) {
 		require.False(t, second.granted())
 		wait(1100 * time.Millisecond)
 		require.True(t, second.granted())
-		second.update(roomy)
-		drained(t, m)
 	})
 }
 
 func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(2))
 		for range 2 {
 			as(m, bot, webhookPost("token")).update(limited("posts", 50, 40, time.Minute))
@@ -75,22 +70,19 @@ func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) 
 		require.NoError(t, err)
 		assert.Equal(t, buckets.WaitsForGlobal, because)
 		anonymous, other := as(m, "", webhookPost("token")), as(m, "Bot two", webhookPost("token"))
-		require.True(t, anonymous.granted(), "it has a limit of its own, and does not wait behind the bot's")
+		require.True(t, anonymous.granted(),
+			"requests without a credential have their own global limit and do not wait behind the bot's")
 		require.True(t, other.granted())
 		require.False(t, as(m, bot, message(1)).granted())
 		wait(1100 * time.Millisecond)
 		require.True(t, held.granted())
-		for _, c := range []*caller{held, anonymous, other} {
-			c.update(limited("posts", 50, 30, time.Minute))
-		}
-		require.NoError(t, m.Close())
 	})
 }
 
-// A global 429 is about the credential, whatever the bucket: it holds the bot's requests to the token, and no others.
+// A global 429 belongs to the credential: it must hold the credential's requests to the token's bucket, and no others
+// there.
 func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(5*time.Second))
 		as(m, "", webhookPost("token")).update(limited("posts", 50, 40, time.Minute))
 		request, other := as(m, bot, webhookPost("token")), as(m, bot, message(1))
@@ -103,18 +95,15 @@ func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 		require.True(t, anonymous.granted())
 		other.update(refused(ratelimits.ClassGlobal, 10*time.Second))
 		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, waits.failed(), &tooLong, "told as soon as the hold is longer than it may wait")
+		require.ErrorAs(t, waits.failed(), &tooLong, "the request fails as soon as the hold exceeds its maximum wait")
 		assert.True(t, tooLong.Global)
-		anonymous.update(roomy)
-		require.NoError(t, m.Close())
 	})
 }
 
-// The requests of each credential wait in a queue of their own in the token's bucket: they leave in the order in which
-// they came.
+// In a token's bucket the requests of each credential have a queue of their own. They must still leave in the order of
+// their arrival.
 func TestCredentialsThatWaitForATokenLeaveInOrder(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(50))
 		probe := as(m, bot, webhookPost("token"))
 		var all []*caller
@@ -127,18 +116,14 @@ func TestCredentialsThatWaitForATokenLeaveInOrder(t *testing.T) {
 		assert.Equal(t, 0, granted(t, all[4:]))
 		all[5].cancel()
 		wait(61 * time.Second)
-		for _, c := range all[:4] {
-			c.update(limited("posts", 5, 0, 30*time.Second))
-		}
+		updateAll(all[:4], limited("posts", 5, 0, 30*time.Second))
 		wait(31 * time.Second)
 		assert.Equal(t, 4, granted(t, []*caller{all[4], all[6], all[7], all[8]}))
-		require.NoError(t, m.Close())
 	})
 }
 
 func TestDeclaredLimitsOfACredentialApplyToItsRequestsWithAToken(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithLimit(buckets.ForRoute(routes.ExecuteWebhook), 1, time.Minute))
 		as(m, bot, webhookPost("token")).update(roomy)
 		assert.False(t, as(m, bot, webhookPost("token")).granted())
@@ -146,7 +131,5 @@ func TestDeclaredLimitsOfACredentialApplyToItsRequestsWithAToken(t *testing.T) {
 		assert.True(t, anonymous.granted())
 		require.Len(t, m.Status(10).Declared, 1)
 		assert.NotEqual(t, "-", m.Status(10).Declared[0].Authentication)
-		anonymous.update(roomy)
-		require.NoError(t, m.Close())
 	})
 }

@@ -11,36 +11,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
 func TestUnseenRouteSendsOneRequestFirst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ callers, limit int }{{2, 5}, {5, 5}, {6, 5}, {40, 5}, {3, 1}, {10, 10}, {11, 50}} {
-		t.Run(fmt.Sprintf("%d callers, limit %d", c.callers, c.limit), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				all := asks(m, message(1), c.callers)
-				wait(patience - time.Millisecond)
-				require.Equal(t, 1, granted(t, all), "as long as its answer is waited for")
-				all[0].update(limited("messages", c.limit, c.limit-1, time.Minute))
-				assert.Equal(t, 1+min(c.limit-1, c.callers-1), granted(t, all), "the rest at once, up to the limit")
-				require.NoError(t, m.Close())
-			})
+		subtest(t, fmt.Sprintf("%d callers, limit %d", c.callers, c.limit), func(t *testing.T) {
+			m := started(t)
+			all := asks(m, message(1), c.callers)
+			wait(patience - time.Millisecond)
+			require.Equal(t, 1, granted(t, all), "the others wait for the first response")
+			all[0].update(limited("messages", c.limit, c.limit-1, time.Minute))
+			assert.Equal(t, 1+min(c.limit-1, c.callers-1), granted(t, all),
+				"the others follow at once, up to the limit")
 		})
 	}
 }
 
-// How discovery goes on after a first answer that is not an ordinary one. The route has 10 callers.
+// The first response of a route has various forms. Nine more requests wait for it.
 func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		first func(buckets.Lease)
 		after time.Duration
-		want  int // of the other nine, after that time
+		want  int // how many of the nine have left after that time
 		hash  string
 	}{
 		{"everything remains", update(limited("messages", 5, 5, time.Second)), 0, 4, "messages"},
@@ -58,32 +55,35 @@ func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 		{"not authorised", update(plain(401)), 0, 1, buckets.UnknownHash},
 		{"lost", buckets.Lease.Release, 0, 1, buckets.UnknownHash},
 		{"cancelled before it was sent", buckets.Lease.Return, 0, 1, buckets.UnknownHash},
-		{"refused", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)), 2 * time.Second, 0, "messages"},
-		{"refused, hold over", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)), 2500 * time.Millisecond, 1, "messages"},
+		{"refused",
+			update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)),
+			2 * time.Second, 0, "messages"},
+		{"refused, hold over",
+			update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)),
+			2500 * time.Millisecond, 1, "messages"},
 		{"refused without a hash", update(refused(ratelimits.ClassUser, 2*time.Second)), 2500 * time.Millisecond, 1, ""},
-		{"refused for the resource", update(inBucket(refused(ratelimits.ClassShared, 2*time.Second), "messages", 5, 4, 2*time.Second)), 2500 * time.Millisecond, 1, "messages"},
+		{"refused for the resource",
+			update(inBucket(refused(ratelimits.ClassShared, 2*time.Second), "messages", 5, 4, 2*time.Second)),
+			2500 * time.Millisecond, 1, "messages"},
 		{"refused globally", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2 * time.Second, 0, buckets.UnknownHash},
-		{"refused globally, hold over", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2002 * time.Millisecond, 1, buckets.UnknownHash},
+		{"refused globally, hold over",
+			update(refused(ratelimits.ClassGlobal, 2*time.Second)), 2002 * time.Millisecond, 1, buckets.UnknownHash},
 		{"refused at the edge", update(refused(ratelimits.ClassEdge, 2*time.Second)), 2500 * time.Millisecond, 1, buckets.UnknownHash},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				probe, others := ask(m, message(1)), asks(m, message(1), 9)
-				c.first(probe.lease)
-				synctest.Wait()
-				if c.after > 0 {
-					wait(c.after)
-				}
-				assert.Equal(t, c.want, granted(t, others))
-				hashes := make(map[string]int)
-				for b := range m.Buckets() {
-					hashes[b.Hash] += b.Waiting + b.InFlight
-				}
-				assert.Equal(t, map[string]int{c.hash: 9}, nonZero(hashes), "where they are now")
-				require.NoError(t, m.Close())
-			})
+		subtest(t, c.name, func(t *testing.T) {
+			m := started(t)
+			probe, others := ask(m, message(1)), asks(m, message(1), 9)
+			c.first(probe.lease)
+			synctest.Wait()
+			if c.after > 0 {
+				wait(c.after)
+			}
+			assert.Equal(t, c.want, granted(t, others))
+			hashes := make(map[string]int)
+			for b := range m.Buckets() {
+				hashes[b.Hash] += b.Waiting + b.InFlight
+			}
+			assert.Equal(t, map[string]int{c.hash: 9}, nonZero(hashes), "the bucket of all nine requests")
 		})
 	}
 }
@@ -102,13 +102,12 @@ func nonZero(counts map[string]int) map[string]int {
 }
 
 func TestSnapshotShowsUnknownUntilTheHashIsLearnt(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		probe := ask(m, message(7))
 		before := snapshot(t, m, buckets.UnknownHash)
 		assert.Equal(t, "POST /channels/{channel_id}/messages", before.Route)
-		assert.Equal(t, "-", before.Major, "a place of discovery for all channels")
+		assert.Equal(t, "-", before.Major, "the UNKNOWN bucket is the same for all channels")
 		assert.Zero(t, before.Limit)
 		assert.Equal(t, 1, before.InFlight)
 		probe.update(limited("messages", 5, 3, time.Second))
@@ -120,128 +119,38 @@ func TestSnapshotShowsUnknownUntilTheHashIsLearnt(t *testing.T) {
 	})
 }
 
-func TestColdStormDrawsNoRefusal(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(50, time.Second), Hash: "messages"}))
-		w.post(1, 1000)
-		assert.Equal(t, 1, w.Report().MaxInFlight, "one goes first")
-		elapsed := w.finish()
-		report := w.Report()
-		assert.Equal(t, 1000, report.Accepted)
-		assert.Zero(t, report.Refused.Total())
-		assert.Less(t, elapsed, 22*time.Second, "20 windows, and a round trip for each")
-		drained(t, w.manager)
-	})
-}
-
-// Fifty channels discover one route together, and then each has counters of its own.
-func TestMajorsOfOneUnknownRouteEndInTheirOwnBuckets(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"}), buckets.WithOrdered())
-		for range 10 {
-			for channel := range 50 {
-				w.post(1+channel, 1)
-			}
-		}
-		assert.Equal(t, 1, w.Report().MaxInFlight)
-		w.finish()
-		report := w.Report()
-		assert.Equal(t, 500, report.Accepted)
-		assert.Zero(t, report.Refused.Total())
-		assert.Zero(t, report.Inversions, "each channel keeps its order")
-		assert.Len(t, report.Buckets, 50)
-		known := 0
-		for b := range w.manager.Buckets() {
-			if b.Hash == "messages" {
-				known++
-				assert.Equal(t, 5, b.Limit)
-			}
-		}
-		assert.Equal(t, 50, known)
-		drained(t, w.manager)
-	})
-}
-
-func TestRouteWithoutHeadersBecomesUnlimited(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()}, Global: discordsim.Unlimited()})
-		w.post(1, 100)
-		assert.Less(t, w.finish(), 50*time.Millisecond, "two round trips: one that goes first, and all others")
-		assert.Equal(t, 100, w.Report().Accepted)
-		assert.True(t, snapshotOf(t, w.manager, "1").Unlimited)
-	})
-}
-
-// snapshotOf returns the only bucket of that major parameter.
-func snapshotOf(t *testing.T, m *buckets.RESTBucketManager, major string) (found buckets.LimitSnapshot) {
-	t.Helper()
-	n := 0
-	for b := range m.Buckets() {
-		if b.Major == major {
-			found = b
-			n++
-		}
-	}
-	require.Equal(t, 1, n, "buckets of %s", major)
-	return found
-}
-
 func TestUnlimitedRouteIsCheckedAgainByEveryAnswer(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]ratelimits.Response{
 		"limits and a hash": limited("messages", 3, 0, time.Second),
 		"limits alone":      limited("", 3, 0, time.Second),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				discover(t, m, message(1), plain(200))
-				first, second := ask(m, message(1)), ask(m, message(1))
-				require.True(t, first.granted() && second.granted())
-				first.update(r)
-				third := ask(m, message(1))
-				assert.False(t, third.granted(), "there is a limit after all")
-				b := snapshot(t, m, r.Bucket)
-				assert.Equal(t, 3, b.Limit)
-				assert.False(t, b.Unlimited)
-				second.update(r)
-				wait(1100 * time.Millisecond)
-				assert.True(t, third.granted())
-				third.update(r)
-				drained(t, m)
-			})
-		})
-	}
-}
-
-func TestAnswersWithoutHeadersChangeNothingThatIsKnown(t *testing.T) {
-	t.Parallel()
-	for _, status := range []int{200, 204, 400, 404, 500, 502, 503} {
-		bubble(t, func(t *testing.T) {
+		subtest(t, name, func(t *testing.T) {
 			m := started(t)
-			discover(t, m, message(1), limited("messages", 3, 2, time.Minute))
-			discover(t, m, message(1), plain(status))
-			b := snapshot(t, m, "messages")
+			discover(t, m, message(1), plain(200))
+			first, second := ask(m, message(1)), ask(m, message(1))
+			require.True(t, first.granted() && second.granted())
+			first.update(r)
+			third := ask(m, message(1))
+			assert.False(t, third.granted(), "the response has shown a limit")
+			b := snapshot(t, m, r.Bucket)
 			assert.Equal(t, 3, b.Limit)
-			assert.Equal(t, 1, b.Remaining, "the server may have counted it")
 			assert.False(t, b.Unlimited)
+			second.update(r)
+			wait(1100 * time.Millisecond)
+			assert.True(t, third.granted())
 		})
 	}
 }
 
 func TestUnknownUnlimitedSendsEverythingAtOnce(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithUnknownMode(buckets.UnknownUnlimited))
 		all := asks(m, message(1), 20)
 		require.Equal(t, 20, granted(t, all), "the UNKNOWN bucket has no limit")
 		all[0].update(limited("messages", 5, 4, time.Second))
 		late := ask(m, message(1))
-		assert.False(t, late.granted(), "from now on the bucket is known, and all those under way count in it")
+		assert.False(t, late.granted(), "the bucket is known now, and all requests in flight count in it")
 		for i, c := range all[1:] {
 			if i < 4 {
 				c.update(limited("messages", 5, 3-i, time.Second))
@@ -251,130 +160,148 @@ func TestUnknownUnlimitedSendsEverythingAtOnce(t *testing.T) {
 		}
 		wait(3 * time.Second)
 		assert.True(t, late.granted())
-		late.update(roomy)
-		drained(t, m)
 	})
 }
 
 func TestUnknownModeThatDoesNotExistIsTheDefault(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithUnknownMode(99))
 		all := asks(m, message(1), 3)
 		assert.Equal(t, 1, granted(t, all))
-		require.NoError(t, m.Close())
 	})
 }
 
 func TestOneShotRoutesAreNotDiscovered(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(5))
 		for n := range 20 {
 			c := call(context.Background(), m, buckets.Request{Route: callback(n)})
-			assert.True(t, c.granted(), "each stands for itself, and none is held by the global limit")
+			assert.True(t, c.granted(), "one-shot requests do not wait for each other or for the global limit")
 			c.update(plain(204))
 		}
 		assert.Zero(t, m.Stats().Waited)
 	})
 }
 
-// A request of an unknown route that is answered without limits may have been counted. That is charged where it belongs
-// as soon as another one has named the hash and the limit: by a success, or by a refusal, which says when its own
-// period ends.
+// Requests of an unknown route got errors without limit headers, but the server may have counted them. As soon as a
+// response names the hash and the limit, those requests must be charged in their buckets. A success or a 429 may name
+// it; a 429 also says when its own period ends.
 func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 	t.Parallel()
 	for name, found := range map[string]ratelimits.Response{
 		"by a success": limited("messages", 1, 0, 2*time.Second),
 		"by a refusal": {
-			Status: 429, Class: ratelimits.ClassUser, Limited: true, Bucket: "messages", Limit: 1, ResetAfter: 1500 * time.Millisecond,
+			Status: 429, Class: ratelimits.ClassUser,
+			Limited: true, Bucket: "messages", Limit: 1, ResetAfter: 1500 * time.Millisecond,
 			HasRetryAfter: true, RetryAfter: 1500 * time.Millisecond,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				m := started(t)
-				ask(m, message(1)).update(ratelimits.Response{Status: 503}) // which the refusal, if it is one, is due to
-				wait(500 * time.Millisecond)
-				ask(m, message(2)).update(ratelimits.Response{Status: 503})
-				ask(m, message(1)).update(found)
-				again, other := ask(m, message(2)), ask(m, message(3))
-				require.True(t, other.granted(), "nothing was sent to channel 3")
-				wait(1900 * time.Millisecond)
-				require.False(t, again.granted(), "the last one was sent less than a period ago")
-				wait(200 * time.Millisecond)
-				require.True(t, again.granted())
-				again.update(roomy)
-				other.update(roomy)
-			})
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			// In the case of the 429, this request has used up the bucket.
+			ask(m, message(1)).update(ratelimits.Response{Status: 503})
+			wait(500 * time.Millisecond)
+			ask(m, message(2)).update(ratelimits.Response{Status: 503})
+			ask(m, message(1)).update(found)
+			again, other := ask(m, message(2)), ask(m, message(3))
+			require.True(t, other.granted(), "nothing was sent to channel 3")
+			wait(1900 * time.Millisecond)
+			require.False(t, again.granted(), "the failed request was sent less than a period ago")
+			wait(200 * time.Millisecond)
+			require.True(t, again.granted())
 		})
 	}
 }
 
-// How long a server was in trouble says nothing about how long a period is.
+// Requests fail for five minutes before a 429 names the limit. The manager must not take that time for the period.
 func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for range 60 {
 			ask(m, message(2)).update(plain(503))
 			wait(5 * time.Second)
 		}
 		ask(m, message(1)).update(ratelimits.Response{
-			Status: 429, Class: ratelimits.ClassUser, Limited: true, Bucket: "messages", Limit: 5, ResetAfter: 1500 * time.Millisecond,
+			Status: 429, Class: ratelimits.ClassUser,
+			Limited: true, Bucket: "messages", Limit: 5, ResetAfter: 1500 * time.Millisecond,
 			HasRetryAfter: true, RetryAfter: 1500 * time.Millisecond,
 		})
 		c := ask(m, message(2))
 		wait(2 * time.Second)
 		require.True(t, c.granted())
-		c.update(roomy)
 	})
 }
 
-// A request of an unknown route that was lost is charged once in a bucket that it might have belonged to all the time,
-// and does.
+// Failed requests of an unknown route were charged in a bucket to which they may belong. When the route turns out to
+// belong there, they must not be charged again.
 func TestLostRequestIsNotChargedTwice(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("same", 8, 7, 10*time.Second))
 		for range 2 {
 			ask(m, list(1)).update(plain(503))
 		}
 		require.Equal(t, 5, snapshot(t, m, "same").Remaining)
-		discover(t, m, list(1), limited("same", 8, 4, 10*time.Second)) // all have been counted
+		discover(t, m, list(1), limited("same", 8, 4, 10*time.Second)) // the server has counted all requests
 		assert.Equal(t, 4, snapshot(t, m, "same").Remaining)
 	})
 }
 
-func TestLostRequestIsChargedFromWhenItWasLost(t *testing.T) {
+// The outcome of a request is not known. The request must be charged in all buckets to which it may belong, for a
+// period from its end.
+func TestLostRequestsAreChargedWhereTheyMayCount(t *testing.T) {
 	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		ask(m, message(2)).update(plain(503))
-		wait(9 * time.Second)
-		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
-		c := ask(m, message(2))
-		wait(1500 * time.Millisecond)
-		require.True(t, c.granted())
-		c.update(roomy)
-	})
-}
-
-func TestLostRequestThatTookLongIsChargedForAPeriodAfterItsEnd(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		m := started(t)
-		slow := ask(m, message(2))
-		wait(12 * time.Second)
-		slow.update(plain(503))
-		wait(5 * time.Second)
-		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
-		c := ask(m, message(2))
-		require.False(t, c.done(), "the server may have counted it 5 s ago")
-		wait(5500 * time.Millisecond)
-		require.True(t, c.granted())
-		c.update(roomy)
-	})
+	one := limited("messages", 1, 0, 10*time.Second)
+	for name, c := range map[string]struct {
+		play  func(t *testing.T, m *buckets.RESTBucketManager)
+		next  routes.CompiledRoute
+		waits time.Duration
+	}{
+		"lost before the hash was known": {func(t *testing.T, m *buckets.RESTBucketManager) {
+			ask(m, message(2)).update(plain(503))
+			wait(9 * time.Second)
+			discover(t, m, message(1), one)
+		}, message(2), time.Second},
+		"lost after a long time": {func(t *testing.T, m *buckets.RESTBucketManager) {
+			slow := ask(m, message(2))
+			wait(12 * time.Second)
+			slow.update(plain(503))
+			wait(5 * time.Second)
+			discover(t, m, message(1), one)
+		}, message(2), 5 * time.Second},
+		"two lost, of two that the bucket allows": {func(t *testing.T, m *buckets.RESTBucketManager) {
+			ask(m, message(1)).lease.Release()
+			ask(m, message(1)).update(plain(502))
+			discover(t, m, message(3), limited("messages", 2, 1, 10*time.Second))
+		}, message(1), 10 * time.Second},
+		"one lost, of two that the bucket allows": {func(t *testing.T, m *buckets.RESTBucketManager) {
+			ask(m, message(1)).update(plain(502))
+			discover(t, m, message(3), limited("messages", 2, 1, 10*time.Second))
+		}, message(1), 0},
+		"another route of the family": {func(t *testing.T, m *buckets.RESTBucketManager) {
+			ask(m, react(1)).lease.Release()
+			discover(t, m, unreact(1), limited("reactions", 2, 0, 10*time.Second))
+		}, unreact(1), 10 * time.Second},
+		"a new channel of a known hash": {func(t *testing.T, m *buckets.RESTBucketManager) {
+			discover(t, m, message(1), one)
+			discover(t, m, message(2), plain(503))
+		}, message(2), 10 * time.Second},
+		"a bucket that was forgotten before": {func(t *testing.T, m *buckets.RESTBucketManager) {
+			discover(t, m, message(1), one)
+			wait(5 * time.Minute)
+			ask(m, list(1)).lease.Release()
+		}, message(1), 10 * time.Second},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			m := started(t)
+			c.play(t, m)
+			next := ask(m, c.next)
+			if c.waits > 0 {
+				wait(c.waits - roundings)
+				require.False(t, next.done())
+				wait(2 * roundings)
+			}
+			assert.True(t, next.granted())
+		})
+	}
 }

@@ -2,9 +2,9 @@ package buckets_test
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,10 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/internal/lateclock"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// ends notes how waits end.
+// ends records the calls of the Waited hook.
 type ends struct {
 	mu   sync.Mutex
 	list []buckets.Waited
@@ -31,7 +33,7 @@ func (e *ends) hooks() buckets.Hooks {
 	}}
 }
 
-// all returns what there is when nothing more happens at this moment.
+// all waits until all goroutines of the bubble are blocked and returns the calls so far.
 func (e *ends) all() []buckets.Waited {
 	synctest.Wait()
 	e.mu.Lock()
@@ -40,140 +42,68 @@ func (e *ends) all() []buckets.Waited {
 }
 
 func TestTheEndOfEachWaitIsTold(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var told ends
 		m := started(t, buckets.WithHooks(told.hooks()))
 		const route = "POST /channels/{channel_id}/messages"
 		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
-		assert.Empty(t, told.all(), "it did not wait")
+		assert.Empty(t, told.all(), "the request did not wait")
 
 		granted, cancelled := ask(m, message(1)), ask(m, message(1))
 		wait(4 * time.Second)
 		cancelled.cancel()
 		require.Len(t, told.all(), 1)
-		assert.Equal(t, buckets.Waited{Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 4 * time.Second, Err: context.Canceled}, told.all()[0])
+		assert.Equal(t, buckets.Waited{
+			Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 4 * time.Second, Err: context.Canceled,
+		}, told.all()[0])
 		wait(7 * time.Second)
 		require.True(t, granted.granted())
 		require.Len(t, told.all(), 2)
-		assert.Equal(t, buckets.Waited{Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 10*time.Second + time.Millisecond}, told.all()[1])
+		assert.Equal(t, buckets.Waited{
+			Route: route, Major: "1", For: buckets.WaitsForWindow, Wait: 10*time.Second + time.Millisecond,
+		}, told.all()[1])
 
-		// A 429 makes the wait of another one too long.
-		late := call(buckets.ContextWithMaxWait(context.Background(), 20*time.Second), m, buckets.Request{Route: message(1), Authorization: bot})
+		// A 429 makes the wait of another request too long.
+		late := call(buckets.ContextWithMaxWait(context.Background(), 20*time.Second), m,
+			buckets.Request{Route: message(1), Authorization: bot})
 		granted.update(refused(ratelimits.ClassUser, time.Minute))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, late.failed(), &tooLong)
 		require.Len(t, told.all(), 3)
 		assert.Equal(t, tooLong, told.all()[2].Err)
 
-		// One that is refused at once has not waited.
+		// A request that is rejected at once has not waited.
 		_, err := m.TryAcquire(message(1), bot)
 		require.Error(t, err)
 		assert.Len(t, told.all(), 3)
-		assert.Equal(t, uint64(1), m.Stats().Waited, "only those that were granted")
+		assert.Equal(t, uint64(1), m.Stats().Waited, "only requests that were granted after a wait count")
 	})
 }
 
-func TestTheEndOfAWaitSaysWhatItWasFor(t *testing.T) {
+// Requests wait for the outcome of one that goes first, on a new route or after a hold. If they still wait after that
+// outcome, the reason must be the window.
+func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 	t.Parallel()
-	for reason, prepare := range map[buckets.WaitsFor]func(t *testing.T, m *buckets.RESTBucketManager) (end func()){
-		buckets.WaitsForProbe: func(_ *testing.T, m *buckets.RESTBucketManager) func() {
-			probe := ask(m, message(1))
-			return func() { probe.update(limited("messages", 5, 4, time.Second)) }
-		},
-		buckets.WaitsForWindow: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-			return nil
-		},
-		buckets.WaitsForShared: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 5, 4, time.Second))
-			return nil
-		},
-		buckets.WaitsForSubLimit: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 5, 4, time.Second))
-			return nil
-		},
-		buckets.WaitsForGlobal: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, list(1), refused(ratelimits.ClassGlobal, time.Second))
-			return nil
-		},
-		buckets.WaitsForEdge: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, list(1), refused(ratelimits.ClassEdge, time.Second))
-			return nil
-		},
-		buckets.WaitsForOrdered: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			first := call(buckets.ContextWithOrdered(context.Background()), m, buckets.Request{Route: message(1), Authorization: bot})
-			require.True(t, first.granted())
-			return func() { first.update(limited("messages", 5, 3, time.Second)) }
-		},
-	} {
-		t.Run(string(reason), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				var told ends
-				m := started(t, buckets.WithHooks(told.hooks()))
-				end := prepare(t, m)
-				waiting := call(buckets.ContextWithOrdered(context.Background()), m, buckets.Request{Route: message(1), Authorization: bot})
-				require.False(t, waiting.done())
-				require.Empty(t, told.all())
-				if end != nil {
-					end()
-				}
-				wait(3 * time.Second)
-				require.True(t, waiting.granted())
-				require.Len(t, told.all(), 1)
-				assert.Equal(t, reason, told.all()[0].For)
-				waiting.lease.Return()
-			})
+	for name, held := range map[string]bool{"first of its route": false, "first after a hold": true} {
+		subtest(t, name, func(t *testing.T) {
+			var told ends
+			m := started(t, buckets.WithHooks(told.hooks()))
+			if held {
+				discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "h", 5, 0, time.Second))
+				wait(2 * time.Second)
+			}
+			first, waiting := ask(m, message(1)), asks(m, message(1), 2)
+			answer(t, first, limited("h", 2, 1, 10*time.Second))
+			wait(time.Minute)
+			require.Equal(t, 2, granted(t, waiting))
+			assert.Equal(t, buckets.WaitsForProbe, told.all()[0].For, "the request left when the first one succeeded")
+			assert.Equal(t, buckets.WaitsForWindow, told.all()[1].For)
 		})
 	}
 }
 
-func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		var told ends
-		m := started(t, buckets.WithHooks(told.hooks()))
-		probe := ask(m, message(1))
-		waiting := asks(m, message(1), 2)
-		probe.update(limited("messages", 2, 1, 10*time.Second))
-		wait(time.Minute)
-		require.Equal(t, 2, granted(t, waiting))
-		all := told.all()
-		assert.Equal(t, buckets.WaitsForProbe, all[0].For, "it could leave when the probe was over")
-		assert.Equal(t, buckets.WaitsForWindow, all[1].For)
-		for _, c := range waiting {
-			c.lease.Return()
-		}
-	})
-}
-
-// The request that goes first after a hold is a probe, too.
-func TestWhoWaitsOnAfterTheFirstOneWaitsForTheWindow(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		var told ends
-		m := started(t, buckets.WithHooks(told.hooks()))
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "h", 5, 0, time.Second))
-		wait(2 * time.Second)
-		first := ask(m, message(1))
-		require.True(t, first.granted())
-		waiting := asks(m, message(1), 2)
-		first.update(limited("h", 2, 1, 10*time.Second))
-		wait(time.Minute)
-		require.Equal(t, 2, granted(t, waiting))
-		all := told.all()
-		assert.Equal(t, buckets.WaitsForProbe, all[0].For, "it could leave when the first one was accepted")
-		assert.Equal(t, buckets.WaitsForWindow, all[1].For)
-		for _, c := range waiting {
-			c.lease.Return()
-		}
-	})
-}
-
-// Whether a hidden limit lets one more through is tried with one request. Who waits for that one waits for no limit
-// that anybody knows of, unless it is refused.
+// One request tries whether a hidden limit allows one more. Requests that wait for its outcome must give the probe as
+// the reason; if it gets a 429, the reason is the hidden limit.
 func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 	t.Parallel()
 	for _, refuses := range []bool{false, true} {
@@ -196,7 +126,7 @@ func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 			b := m.Status(1).Buckets[0]
 			require.Zero(t, b.HoldAfter)
 			assert.Equal(t, buckets.WaitsForProbe, b.WaitsFor)
-			assert.Zero(t, b.WaitAfter, "it depends on an outcome")
+			assert.Zero(t, b.WaitAfter, "the wait depends on an outcome")
 			want := buckets.WaitsForProbe
 			if refuses {
 				trial.update(full)
@@ -209,20 +139,18 @@ func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 			require.True(t, waiting.granted())
 			require.Len(t, told.all(), 1)
 			assert.Equal(t, want, told.all()[0].For)
-			waiting.lease.Return()
 		})
 	}
 }
 
-// Who has waited and was granted is never one of those that did not wait, however late its caller hears of it.
+// Stats must count a granted request as Waited at once, even if its caller runs later.
 func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		hang := make(chan struct{})
 		for range 5 {
-			buckets.AcquireFunc(background, m, &buckets.Request{Route: message(1), Authorization: bot}, func(l buckets.Lease, err error) {
+			buckets.AcquireFunc(background, m, request(message(1)), func(l buckets.Lease, err error) {
 				<-hang
 				l.Return()
 			})
@@ -233,14 +161,12 @@ func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
 		assert.Equal(t, uint64(5), s.Waited)
 		assert.InDelta(t, 5, s.WaitTime.Seconds(), .1)
 		close(hang)
-		wait(0)
 	})
 }
 
-// The clock of a test, or of a machine that was suspended, may go back.
+// A test's clock, or that of a machine that was suspended, may step back. No wait may be negative.
 func TestNoWaitIsNegative(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var told ends
 		clock := &steppingClock{Clock: clockwork.NewRealClock()}
 		m := started(t, buckets.WithHooks(told.hooks()), buckets.WithClock(clock))
@@ -256,21 +182,12 @@ func TestNoWaitIsNegative(t *testing.T) {
 	})
 }
 
-// steppingClock is a clock that is set, and knows nothing else.
-type steppingClock struct {
-	clockwork.Clock
-	step atomic.Int64
-}
-
-func (c *steppingClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.step.Load())) }
-
-func (c *steppingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
-
 func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		var order []string
-		m := started(t, buckets.WithHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { order = append(order, "hook") }}))
+		m := started(t, buckets.WithHooks(buckets.Hooks{
+			Waited: func(context.Context, buckets.Waited) { order = append(order, "hook") },
+		}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		for _, ctx := range []context.Context{context.Background(), t.Context()} {
 			request := buckets.Request{Route: message(1), Authorization: bot}
@@ -287,22 +204,18 @@ func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 }
 
 func TestAPanicAtTheEndOfAWaitGivesTheLeaseBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		m.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { panic("boom") }})
 		assert.PanicsWithValue(t, "boom", func() { _, _ = m.Acquire(context.Background(), message(1), bot) })
 		next := ask(m, message(1))
-		assert.True(t, next.granted(), "its place is free again")
-		next.update(limited("messages", 1, 0, time.Second))
-		drained(t, m)
+		assert.True(t, next.granted(), "the lease has been given back")
 	})
 }
 
 func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		r := buckets.Request{Route: message(1), Authorization: bot}
 		acquire := func(answer ratelimits.Response) {
@@ -316,51 +229,132 @@ func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
 		assert.Equal(t, 5*time.Second+time.Millisecond, r.Waited())
 		wait(6 * time.Second)
 		acquire(limited("messages", 1, 0, 5*time.Second))
-		assert.Zero(t, r.Waited(), "on the short path")
+		assert.Zero(t, r.Waited(), "the request was granted at once")
 		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(context.Background(), time.Second), &r)
 		require.Error(t, err)
-		assert.Zero(t, r.Waited(), "it was refused at once")
+		assert.Zero(t, r.Waited(), "the request was rejected at once")
 		acquire(limited("messages", 1, 0, 5*time.Second))
 		assert.Positive(t, r.Waited())
 		ended, end := context.WithCancel(context.Background())
 		end()
 		_, err = m.AcquireRequest(ended, &r)
 		require.ErrorIs(t, err, context.Canceled)
-		assert.Zero(t, r.Waited(), "it had ended before")
+		assert.Zero(t, r.Waited(), "the context had ended before")
 	})
 }
 
-func TestAddedHooksAreCalledAfterThoseThatThereAre(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var called []string
-		hooks := func(name string) buckets.Hooks {
-			note := func(hook string) {
-				mu.Lock()
-				defer mu.Unlock()
-				called = append(called, name+" "+hook)
-			}
-			return buckets.Hooks{
-				Waiting:    func(context.Context, buckets.Waiting) { note("waiting") },
-				Waited:     func(context.Context, buckets.Waited) { note("waited") },
-				Held:       func(context.Context, buckets.Held) { note("held") },
-				BudgetUsed: func(context.Context, buckets.BudgetUsed) { note("budget") },
-				Collected:  func(buckets.Collected) { note("collected") },
-			}
+// reasons returns how many waits ended with each reason.
+func (e *ends) reasons() map[buckets.WaitsFor]int {
+	count := map[buckets.WaitsFor]int{}
+	for _, w := range e.all() {
+		count[w.For]++
+	}
+	return count
+}
+
+// Requests on a new route wait for the probe and then for the window. The reason must never be the global limit,
+// however many requests it allows in a second.
+func TestBurstOnANewRouteWaitsForItsWindowAndNotForTheGlobalLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var told ends
+		hooks, announced := told.hooks(), 0
+		hooks.Waiting = func(_ context.Context, w buckets.Waiting) {
+			announced++
+			assert.False(t, w.Global, "%+v", w)
 		}
-		m := started(t, buckets.WithHooks(hooks("a")), buckets.WithInvalidBudget(2, time.Hour, 0), buckets.WithPollPeriod(time.Minute))
-		m.AddHooks(buckets.Hooks{}) // changes nothing
-		m.AddHooks(hooks("b"))
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
-		ask(m, message(1))
-		wait(time.Hour)
-		ask(m, message(1)).lease.Return()
-		mu.Lock()
-		defer mu.Unlock()
-		assert.Equal(t, []string{
-			"a held", "b held", "a budget", "b budget", "a waiting", "b waiting", "a waited", "b waited",
-			"a collected", "b collected",
-		}, called[:10])
+		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(5, 5*time.Second)}),
+			buckets.WithHooks(hooks), buckets.WithGlobalLimit(50))
+		w.post(1, 100)
+		for r := range w.manager.WaitingRequests() {
+			assert.Equal(t, buckets.WaitsForProbe, r.WaitsFor, "%+v", r)
+			assert.Zero(t, r.WaitAfter)
+		}
+		w.finish()
+		assert.Equal(t, 99, announced)
+		assert.Equal(t, map[buckets.WaitsFor]int{buckets.WaitsForProbe: 4, buckets.WaitsForWindow: 95}, told.reasons())
+	})
+}
+
+func TestBurstIntoAWideWindowWaitsForTheGlobalLimitUntilTheWindowIsFull(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var told ends
+		w := newWorld(t, one(discordsim.Rule{Quota: discordsim.Fixed(100, 10*time.Second)}),
+			buckets.WithHooks(told.hooks()), buckets.WithGlobalLimit(50))
+		w.post(1, 1)
+		wait(20 * time.Second)
+		w.post(1, 150)
+		w.finish()
+		want := map[buckets.WaitsFor]int{buckets.WaitsForGlobal: 50, buckets.WaitsForWindow: 50}
+		assert.Equal(t, want, told.reasons())
+	})
+}
+
+// The reason of a wait may change. For a granted request it must be the limit that opened last, and for a cancelled one
+// a limit that has not opened.
+func TestTheReasonOfAWaitIsTheLimitThatOpenedLast(t *testing.T) {
+	t.Parallel()
+	window := limited("messages", 1, 0, 5*time.Second)
+	held := func(class ratelimits.Class, d time.Duration) func(*testing.T, *buckets.RESTBucketManager) {
+		return func(t *testing.T, m *buckets.RESTBucketManager) { discover(t, m, list(2), refused(class, d)) }
+	}
+	global, shortGlobal := held(ratelimits.ClassGlobal, 20*time.Second), held(ratelimits.ClassGlobal, 2*time.Second)
+	throttle := func(_ *testing.T, m *buckets.RESTBucketManager) { m.Throttle(20 * time.Second) }
+	for name, c := range map[string]struct {
+		then   func(*testing.T, *buckets.RESTBucketManager) // called a second after the request's arrival
+		cancel time.Duration                                // 0: never
+		want   buckets.WaitsFor
+	}{
+		"nothing else":                   {want: buckets.WaitsForWindow},
+		"a longer hold of everything":    {then: global, want: buckets.WaitsForGlobal},
+		"a shorter hold of everything":   {then: shortGlobal, want: buckets.WaitsForWindow},
+		"a longer hold of the edge":      {then: held(ratelimits.ClassEdge, 20*time.Second), want: buckets.WaitsForEdge},
+		"a throttle":                     {then: throttle, want: buckets.WaitsForGlobal},
+		"gives up before the window":     {then: global, cancel: 2 * time.Second, want: buckets.WaitsForWindow},
+		"gives up after the window":      {then: global, cancel: 10 * time.Second, want: buckets.WaitsForGlobal},
+		"gives up, and nothing happened": {cancel: 2 * time.Second, want: buckets.WaitsForWindow},
+	} {
+		subtest(t, name, func(t *testing.T) {
+			var told ends
+			m := started(t, buckets.WithHooks(told.hooks()))
+			discover(t, m, list(2), plain(http.StatusOK))
+			discover(t, m, message(1), window)
+			waiting := ask(m, message(1))
+			wait(time.Second)
+			if c.then != nil {
+				c.then(t, m)
+			}
+			if c.cancel > 0 {
+				wait(c.cancel)
+				waiting.cancel()
+			}
+			wait(time.Minute)
+			require.True(t, waiting.done())
+			require.Len(t, told.all(), 1)
+			assert.Equal(t, c.want, told.all()[0].For)
+		})
+	}
+}
+
+// A request waits for the global limit only, and another one of its bucket for the window. A late timer finds both
+// open. The reason of the first must be the global limit.
+func TestTheReasonOfAWaitIsNotAWindowThatOthersWaitFor(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var told ends
+		m := started(t, buckets.WithHooks(told.hooks()), buckets.WithClock(lateclock.New(1, time.Second)))
+		discover(t, m, message(1), limited("messages", 2, 1, time.Second))
+		wait(3 * time.Second)
+		in := func(group string) *caller {
+			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
+		}
+		inFlight := in("")
+		require.True(t, inFlight.granted())
+		m.Throttle(10*time.Second + 2*time.Millisecond)
+		first := in("one")
+		inFlight.update(limited("messages", 2, 0, 10*time.Second-time.Millisecond))
+		second := in("two")
+		require.True(t, !first.done() && !second.done())
+		wait(20 * time.Second)
+		require.True(t, first.granted())
+		assert.Equal(t, buckets.WaitsForGlobal, told.all()[0].For)
 	})
 }

@@ -18,17 +18,18 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// waitingRequests returns those of a route's template, in the order in which they are told.
+// waitingRequests returns the waiting requests of a route in the order in which WaitingRequests yields them.
 func waitingRequests(m *buckets.RESTBucketManager, route routes.Route) []buckets.WaitingRequest {
 	all := slices.Collect(m.WaitingRequests())
 	return slices.DeleteFunc(all, func(w buckets.WaitingRequest) bool { return w.Route != route.String() })
 }
 
-// Whoever waits is told a time that is within one window of what happens in calm conditions, whatever limit it is that
-// they wait for.
+// The WaitUntil of each waiting request must be within one period of the time at which it leaves, whatever limit it
+// waits for.
 func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 	t.Parallel()
 	const n = 40
+	declared := buckets.WithLimit(buckets.ForAll(), 3, 20*time.Second, buckets.Named("d"))
 	one := func(int) int { return 1 }
 	inTurn := func(i int) int { return 1 + i%4 }
 	oneAfterTheOther := func(i int) int { return 1 + i/25 }
@@ -39,68 +40,68 @@ func TestWaitingRequestsLeaveWithinOneWindowOfTheTimeTheyAreTold(t *testing.T) {
 		reason   buckets.WaitsFor
 		channel  func(i int) int
 	}{
-		"window":                     {nil, limited("messages", 3, 0, 2*time.Second), 2 * time.Second, buckets.WaitsForWindow, one},
-		"global":                     {[]buckets.Option{buckets.WithGlobalLimit(4)}, plain(200), time.Second, buckets.WaitsForGlobal, one},
-		"global, of several buckets": {[]buckets.Option{buckets.WithGlobalLimit(4)}, plain(200), time.Second, buckets.WaitsForGlobal, inTurn},
-		"declared": {[]buckets.Option{buckets.WithLimit(buckets.ForAll(), 3, 20*time.Second, buckets.Named("d"))},
+		"window": {nil, limited("messages", 3, 0, 2*time.Second), 2 * time.Second, buckets.WaitsForWindow, one},
+		"global": {[]buckets.Option{buckets.WithGlobalLimit(4)}, plain(200), time.Second, buckets.WaitsForGlobal, one},
+		"global, of several buckets": {[]buckets.Option{buckets.WithGlobalLimit(4)},
+			plain(200), time.Second, buckets.WaitsForGlobal, inTurn},
+		"declared": {[]buckets.Option{declared},
 			plain(200), 20 * time.Second, buckets.WaitsForDeclared, one},
-		"declared, of several buckets": {[]buckets.Option{buckets.WithLimit(buckets.ForAll(), 3, 20*time.Second, buckets.Named("d"))},
+		"declared, of several buckets": {[]buckets.Option{declared},
 			plain(200), 20 * time.Second, buckets.WaitsForDeclared, inTurn},
-		"declared, one bucket after the other": {[]buckets.Option{buckets.WithLimit(buckets.ForAll(), 3, 20*time.Second, buckets.Named("d"))},
+		"declared, one bucket after the other": {[]buckets.Option{declared},
 			plain(200), 20 * time.Second, buckets.WaitsForDeclared, oneAfterTheOther},
-		"global, one bucket after the other": {[]buckets.Option{buckets.WithGlobalLimit(4)}, plain(200), time.Second, buckets.WaitsForGlobal, oneAfterTheOther},
+		"global, one bucket after the other": {[]buckets.Option{buckets.WithGlobalLimit(4)},
+			plain(200), time.Second, buckets.WaitsForGlobal, oneAfterTheOther},
 	} {
 		for _, groups := range []int{1, 3, 20} {
-			t.Run(name+", "+strconv.Itoa(groups)+" groups", func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					m := started(t, append(test.options, buckets.WithMaxRateLimit(24*time.Hour))...)
-					discover(t, m, message(1), test.response)
-					wait(time.Minute)
-					var mu sync.Mutex
-					left := map[string][]time.Time{} // by who is told apart: group and channel
-					for i := range n {
-						channel, group := test.channel(i), "group "+strconv.Itoa(i%groups)
-						buckets.AcquireFunc(context.Background(), m, &buckets.Request{Route: message(channel), Authorization: bot, Group: group},
-							func(lease buckets.Lease, err error) {
-								assert.NoError(t, err)
-								mu.Lock()
-								key := strconv.Itoa(channel) + group
-								left[key] = append(left[key], time.Now())
-								mu.Unlock()
-								lease.Update(test.response)
-							})
-						wait(time.Millisecond) // so that the order is the same in all buckets
-					}
-					sent := map[string]int{}
-					mu.Lock()
-					for key, all := range left {
-						sent[key] = len(all)
-					}
-					mu.Unlock()
-					all := waitingRequests(m, routes.CreateMessage)
-					require.Equal(t, m.Stats().Waiting, len(all))
-					require.GreaterOrEqual(t, len(all), n-5)
-					wait(time.Hour)
-					drained(t, m)
-					for _, w := range all {
-						key := w.Major + w.Group
-						assert.Equal(t, test.reason, w.WaitsFor)
-						assert.WithinDuration(t, left[key][sent[key]], w.WaitUntil, test.period+100*time.Millisecond, "%+v", w)
-						sent[key]++
-					}
-				})
+			subtest(t, name+", "+strconv.Itoa(groups)+" groups", func(t *testing.T) {
+				m := started(t, append(test.options, buckets.WithMaxRateLimit(24*time.Hour))...)
+				discover(t, m, message(1), test.response)
+				wait(time.Minute)
+				var mu sync.Mutex
+				left := map[string][]time.Time{} // by channel and group
+				for i := range n {
+					channel, group := test.channel(i), "group "+strconv.Itoa(i%groups)
+					r := &buckets.Request{Route: message(channel), Authorization: bot, Group: group}
+					buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
+						assert.NoError(t, err)
+						mu.Lock()
+						key := strconv.Itoa(channel) + group
+						left[key] = append(left[key], time.Now())
+						mu.Unlock()
+						lease.Update(test.response)
+					})
+					wait(time.Millisecond) // so that arrivals have the same order in all buckets
+				}
+				sent := map[string]int{}
+				mu.Lock()
+				for key, all := range left {
+					sent[key] = len(all)
+				}
+				mu.Unlock()
+				all := waitingRequests(m, routes.CreateMessage)
+				require.Equal(t, m.Stats().Waiting, len(all))
+				require.GreaterOrEqual(t, len(all), n-5)
+				wait(time.Hour)
+				drained(t, m)
+				for _, w := range all {
+					key := w.Major + w.Group
+					assert.Equal(t, test.reason, w.WaitsFor)
+					assert.WithinDuration(t, left[key][sent[key]], w.WaitUntil,
+						test.period+100*time.Millisecond, "%+v", w)
+					sent[key]++
+				}
 			})
 		}
 	}
 }
 
 func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		const token = "webhook-secret-of-some-length"
 		hook := compile(routes.ExecuteWebhook, "7", token)
-		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForRoute(routes.ExecuteWebhook), 1, time.Minute, buckets.Named("one")))
+		m := started(t, buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithLimit(buckets.ForRoute(routes.ExecuteWebhook), 1, time.Minute, buckets.Named("one")))
 		request := buckets.Request{Route: hook, Authorization: "Bot " + token, Server: "other.example"}
 		inGroup := buckets.ContextWithGroup(background, "guild 3")
 		c := call(inGroup, m, request)
@@ -129,10 +130,10 @@ func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
 	})
 }
 
-// Those of a bucket come in the order in which they leave, and each says how many are before it.
+// WaitingRequests must yield the requests of a bucket in the order in which they leave, and Ahead must count those
+// before each.
 func TestWaitingRequestsAreInTheOrderInWhichTheyLeave(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
 		of := func(group string) *caller {
@@ -151,17 +152,16 @@ func TestWaitingRequestsAreInTheOrderInWhichTheyLeave(t *testing.T) {
 			assert.Equal(t, i, w.Ahead)
 		}
 		assert.Len(t, order, 4)
-		assert.Equal(t, 'b', rune(order[1]), "its group's turn is the second: %s", order)
+		assert.Equal(t, 'b', rune(order[1]), "group b has the second turn: %s", order)
 		for range m.WaitingRequests() {
-			break // nobody has to look at all
+			break // the iteration can be stopped
 		}
 	})
 }
 
-// What only an outcome can tell has no time, though there is a limit that is known.
+// Requests wait for the outcome of a probe, so no time is known for them, even if a limit is known.
 func TestWaitingRequestsBehindAProbeHaveNoTime(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		behind := func(probe *caller) {
 			t.Helper()
@@ -189,7 +189,8 @@ func TestWaitingRequestsBehindAProbeHaveNoTime(t *testing.T) {
 		behind(probe)
 		probe.update(limited("messages", 5, 4, time.Second))
 		wait(2 * time.Second)
-		discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second))
+		discover(t, m, message(1),
+			inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second))
 		wait(11 * time.Second)
 		behind(ask(m, message(1)))
 		assert.Empty(t, slices.Collect(m.WaitingRequests()))

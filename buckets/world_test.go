@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// world is a simulated Discord and a client that does what the manager says.
+// world is a simulated Discord with a client that sends requests when the manager grants them.
 type world struct {
 	*discordsim.Server
 	manager *buckets.RESTBucketManager
@@ -27,7 +27,7 @@ type world struct {
 	all     sync.WaitGroup
 }
 
-// trip is 20 ms there and back, give or take one, so that no two things happen at one moment.
+// trip is a round-trip time of 20 ms that varies by a millisecond, so that no two events happen at the same moment.
 var trip = discordsim.Latency{RoundTrip: 20 * time.Millisecond, Jitter: time.Millisecond}
 
 func newWorld(t *testing.T, config discordsim.Config, options ...buckets.Option) *world {
@@ -38,16 +38,17 @@ func newWorld(t *testing.T, config discordsim.Config, options ...buckets.Option)
 	server, err := discordsim.New(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { server.Close() })
-	return &world{Server: server, manager: started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, options...)...)}
+	return &world{Server: server,
+		manager: started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, options...)...)}
 }
 
-// one is the configuration of a server with one rule for everything.
+// one returns the configuration of a server with a single rule for all paths.
 func one(rule discordsim.Rule) discordsim.Config {
 	rule.Path = "**"
 	return discordsim.Config{Rules: []discordsim.Rule{rule}, Global: discordsim.Unlimited()}
 }
 
-// send sends a request in the background, as often as it takes, and returns when it has arrived at the manager.
+// send sends a request in a goroutine, again after each 429, and returns when the request has arrived at the manager.
 func (w *world) send(ctx context.Context, method, path string, then func(status int, err error)) {
 	w.sent++
 	number := w.sent
@@ -65,13 +66,26 @@ func (w *world) do(ctx context.Context, method, path string, number int) (int, e
 	if err != nil {
 		return 0, err
 	}
-	request := buckets.Request{Route: route, Authorization: bot}
+	return untilAccepted(ctx, w.manager, request(route), func() (ratelimits.Response, error) {
+		return w.attempt(ctx, method, path, number)
+	})
+}
+
+func (w *world) attempt(ctx context.Context, method, path string, number int) (ratelimits.Response, error) {
+	return exchange(ctx, w.Server, method, path, "{}", number)
+}
+
+// untilAccepted sends a request, and again after each 429, until the server accepts it.
+func untilAccepted(
+	ctx context.Context, m *buckets.RESTBucketManager, request *buckets.Request,
+	attempt func() (ratelimits.Response, error),
+) (status int, err error) {
 	for {
-		lease, err := w.manager.AcquireRequest(ctx, &request)
+		lease, err := m.AcquireRequest(ctx, request)
 		if err != nil {
 			return 0, err
 		}
-		r, err := w.attempt(ctx, method, path, number)
+		r, err := attempt()
 		if err != nil {
 			lease.Release()
 			return 0, err
@@ -83,23 +97,27 @@ func (w *world) do(ctx context.Context, method, path string, number int) (int, e
 	}
 }
 
-func (w *world) attempt(ctx context.Context, method, path string, number int) (ratelimits.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, method, discordsim.BaseURL+path, strings.NewReader("{}"))
+// exchange sends a request to a server once and returns the response.
+func exchange(
+	ctx context.Context, server *discordsim.Server, method, path, body string, number int,
+) (ratelimits.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, discordsim.BaseURL+path, strings.NewReader(body))
 	if err != nil {
 		return ratelimits.Response{}, err
 	}
 	r.Header.Set("Authorization", bot)
+	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(discordsim.SequenceHeader, strconv.Itoa(number))
-	response, err := w.RoundTripper().RoundTrip(r)
+	response, err := server.RoundTripper().RoundTrip(r)
 	if err != nil {
 		return ratelimits.Response{}, err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return ratelimits.Response{}, err
 	}
-	return ratelimits.ParseResponse(response.StatusCode, response.Header, body), nil
+	return ratelimits.ParseResponse(response.StatusCode, response.Header, text), nil
 }
 
 // post sends n messages to a channel.
@@ -109,7 +127,7 @@ func (w *world) post(channel, n int) {
 	}
 }
 
-// finish waits for all requests and returns how long that took.
+// finish waits until all requests have ended and returns how long that took.
 func (w *world) finish() time.Duration {
 	start := time.Now()
 	w.all.Wait()

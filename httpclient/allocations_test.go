@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// deriving answers at once, and derives a context as http.Transport does.
+// deriving answers at once. Like http.Transport, it derives a context from the request's.
 type deriving struct{}
 
 var plenty = http.Header{
@@ -32,8 +32,8 @@ func (deriving) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: plenty, Body: body, Request: r}, nil
 }
 
-// With the race detector pools forget some of what they are given, which has to be allocated again. It measures, so it
-// does not run beside other tests.
+// The test does not run with the race detector, which makes pools drop objects that then have to be allocated again. It
+// counts allocations, so it does not run in parallel with other tests.
 func TestATransportAllocatesLittle(t *testing.T) {
 	endless := func() (context.Context, context.CancelFunc) { return context.Background(), func() {} }
 	for _, c := range []struct {
@@ -68,7 +68,8 @@ func TestATransportAllocatesLittle(t *testing.T) {
 					_ = response.Body.Close()
 				})
 			}
-			transport := httpclient.NewTransport(httpclient.WithBase(deriving{}), httpclient.WithBuckets(buckets.WithGlobalLimit(0)))
+			transport := httpclient.NewTransport(httpclient.WithBase(deriving{}),
+				httpclient.WithBuckets(buckets.WithGlobalLimit(0)))
 			defer transport.Close()
 			assert.LessOrEqual(t, measure(transport)-measure(deriving{}), c.most)
 		})

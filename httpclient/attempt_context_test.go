@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// parents are contexts of requests: one that never ends, one that can, and one that does so after the attempt.
+// parents are contexts of requests: one never ends, one can be cancelled, and one ends after the attempt.
 var parents = map[string]func(t *testing.T) context.Context{
 	"endless":     func(*testing.T) context.Context { return context.Background() },
 	"cancellable": func(t *testing.T) context.Context { return t.Context() },
@@ -25,7 +25,7 @@ var parents = map[string]func(t *testing.T) context.Context{
 	},
 }
 
-// forEachParent runs a test in virtual time with each of the parents.
+// forEachParent runs a test in virtual time once for each of parents.
 func forEachParent(t *testing.T, test func(t *testing.T, parent context.Context)) {
 	t.Parallel()
 	for name, parent := range parents {
@@ -36,7 +36,8 @@ func forEachParent(t *testing.T, test func(t *testing.T, parent context.Context)
 	}
 }
 
-// deriver answers when the latest of the contexts that it derives from the request's has ended, with its error.
+// deriver derives contexts from the request's context. It answers when all of them have ended, with the last one's
+// error.
 type deriver struct {
 	contexts []context.Context
 	answer   func(*http.Request) (*http.Response, error) // nil: wait
@@ -103,7 +104,7 @@ func TestWhatIsDerivedFromAnAttemptThatIsOverHasEnded(t *testing.T) {
 	})
 }
 
-// A context that is asked by a transport below that takes no notice of its end.
+// The transport below asks the context for its state, but does not stop when the context ends.
 func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		type key struct{}
@@ -112,7 +113,7 @@ func TestTheContextOfAnAttemptSaysWhenItEndsAndThatItHas(t *testing.T) {
 			ctx := r.Context()
 			_, can := parent.Deadline()
 			deadline, ok := ctx.Deadline()
-			assert.Equal(t, can, ok, "that of the attempt can be put off")
+			assert.Equal(t, can, ok, "the attempt's timeout can be extended, so it is no deadline")
 			if can {
 				assert.Equal(t, time.Hour, deadline.Sub(start))
 			}

@@ -34,14 +34,14 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 	for name, c := range map[string]struct {
 		options []httpclient.Option
 		takes   time.Duration
-		after   time.Duration // 0: answered
+		after   time.Duration // 0: the request is answered
 	}{
 		"in time":             {[]httpclient.Option{httpclient.WithAttemptTimeout(time.Second)}, 999 * time.Millisecond, 0},
 		"too late":            {[]httpclient.Option{httpclient.WithAttemptTimeout(time.Second)}, 1001 * time.Millisecond, time.Second},
 		"by default in time":  {nil, 14999 * time.Millisecond, 0},
 		"by default too late": {nil, 15001 * time.Millisecond, 15 * time.Second},
 		"no bound":            {[]httpclient.Option{httpclient.WithAttemptTimeout(0)}, 24 * time.Hour, 0},
-		"less than no bound":  {[]httpclient.Option{httpclient.WithAttemptTimeout(-time.Second)}, 24 * time.Hour, 0},
+		"negative, no bound":  {[]httpclient.Option{httpclient.WithAttemptTimeout(-time.Second)}, 24 * time.Hour, 0},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "done"))
@@ -56,7 +56,7 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 			}
 			assertAttemptTimeout(t, c.after, sent.err)
 			assert.Equal(t, c.after, sent.took)
-			assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "it may have been carried out")
+			assert.EqualValues(t, 1, transport.Manager().Stats().Lost, "the server may have processed the request")
 
 			_, err := (&http.Client{Transport: transport}).Do(newMessage(t))
 			var outer *url.Error
@@ -69,7 +69,8 @@ func TestAnAttemptWithoutAnAnswerIsATimeout(t *testing.T) {
 
 func TestPausesAreNoPartOfAnAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(refuse("user", "30"), answer(http.StatusServiceUnavailable, "", "Retry-After: 10"), answer(http.StatusOK, ""))
+		below := newScript(refuse("user", "30"), answer(http.StatusServiceUnavailable, "", "Retry-After: 10"),
+			answer(http.StatusOK, ""))
 		below.takes = 900 * time.Millisecond
 		sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(time.Second)), getChannel(t))
 		assertStatus(t, http.StatusOK, sent)
@@ -93,7 +94,8 @@ func TestABodyIsReadWithinTheTimeOfItsAttempt(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T) {
 		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusOK, "done", time.Second)), newMessage(t), "done"))
-		assertAttemptTimeout(t, 2*time.Second, read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t), ""))
+		assertAttemptTimeout(t, 2*time.Second,
+			read(t, newScript(answerSlowly(http.StatusOK, "", 3*time.Second)), newMessage(t), ""))
 		assert.NoError(t, read(t, newScript(answerSlowly(http.StatusBadRequest, "{}", time.Second)), newMessage(t), "{}"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -127,7 +129,8 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 			below.takes = time.Minute
 			ctx, cancel := c.end(t.Context())
 			defer cancel()
-			sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)), getChannel(t).WithContext(ctx)).wait()
+			sent := send(newTransport(t, below, httpclient.WithAttemptTimeout(2*time.Second)),
+				getChannel(t).WithContext(ctx)).wait()
 			assert.ErrorIs(t, sent.err, c.want)
 			assert.NotErrorAs(t, sent.err, new(*httpclient.AttemptTimeoutError))
 			assert.Equal(t, time.Second, sent.took)
@@ -136,7 +139,7 @@ func TestTheCallersOwnEndIsNotAnAttemptTimeout(t *testing.T) {
 	}
 }
 
-// The context of an attempt, with its timer, must not outlive what it is for.
+// When an attempt is over, neither its context nor its timer may be kept in memory.
 func TestNothingOfAnAttemptIsLeftWhenItIsOver(t *testing.T) {
 	t.Parallel()
 	finish := map[string]func(t *testing.T, response *http.Response){

@@ -11,14 +11,14 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// step is one of the requests of a test: it is sent, and answered after so long.
+// step is one request of a test. Its response has the status, and comes after the time takes.
 type step struct {
 	path   string
 	takes  time.Duration
 	status int
 }
 
-// sendAll sends the requests one second after another, and waits for the last of them.
+// sendAll sends one request each second, and waits for the last response.
 func sendAll(t *testing.T, steps ...step) (transport *httpclient.Transport) {
 	t.Helper()
 	var sent atomic.Int32
@@ -52,25 +52,36 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 		steps   []step
 		stopped bool
 	}{
-		"none":                                   {[]step{{"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
-		"between them":                           {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
-		"before them":                            {[]step{{"/users/1", soon, 200}, {"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
-		"sent between them, and answered after":  {[]step{{"/guilds/1", soon, 401}, {"/users/1", late, 200}, {"/channels/1", soon, 401}}, false},
-		"sent before them, and answered after":   {[]step{{"/users/1", late, 200}, {"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
-		"sent before them, and answered between": {[]step{{"/users/1", soon, 200}, {"/guilds/1", 0, 401}, {"/channels/1", soon, 401}}, true},
-		"after them, as it was under way":        {[]step{{"/guilds/1", late, 401}, {"/channels/1", late, 401}, {"/users/1", late, 200}}, false},
-		"which overtook the first":               {[]step{{"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
-		"which overtook both":                    {[]step{{"/guilds/1", late, 401}, {"/channels/1", late, 401}, {"/users/1", soon, 200}}, false},
-		"a redirect is none":                     {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 302}, {"/channels/1", soon, 401}}, true},
-		"an error is none":                       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 404}, {"/channels/1", soon, 401}}, true},
-		"places of one route":                    {[]step{{"/guilds/1", 3 * soon, 401}, {"/guilds/2", late, 401}, {"/guilds/3", soon, 401}}, false},
-		"between the latest of one route":        {[]step{{"/guilds/1", soon, 401}, {"/guilds/2", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
-		"before the latest of both routes":       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}, {"/guilds/2", soon, 401}}, true},
-		"an earlier one that comes back late": {[]step{
-			{"/guilds/9", 0, 200}, {"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/guilds/2", soon, 401}, {"/channels/1", soon, 401},
+		"no success":                             {[]step{{"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"between the 401s":                       {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
+		"before the 401s":                        {[]step{{"/users/1", soon, 200}, {"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"sent between the 401s, answered after":  {[]step{{"/guilds/1", soon, 401}, {"/users/1", late, 200}, {"/channels/1", soon, 401}}, false},
+		"sent before the 401s, answered after":   {[]step{{"/users/1", late, 200}, {"/guilds/1", soon, 401}, {"/channels/1", soon, 401}}, true},
+		"sent before the 401s, answered between": {[]step{{"/users/1", soon, 200}, {"/guilds/1", 0, 401}, {"/channels/1", soon, 401}}, true},
+		"sent while both 401s are in flight":     {[]step{{"/guilds/1", late, 401}, {"/channels/1", late, 401}, {"/users/1", late, 200}}, false},
+		"overtakes the first 401":                {[]step{{"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}}, false},
+		"overtakes both 401s":                    {[]step{{"/guilds/1", late, 401}, {"/channels/1", late, 401}, {"/users/1", soon, 200}}, false},
+		"a redirect is no success":               {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 302}, {"/channels/1", soon, 401}}, true},
+		"a 404 is no success":                    {[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 404}, {"/channels/1", soon, 401}}, true},
+		"401s in three places of one route": {
+			[]step{{"/guilds/1", 3 * soon, 401}, {"/guilds/2", late, 401}, {"/guilds/3", soon, 401}}, false,
+		},
+		"between the latest 401s of both routes": {
+			[]step{{"/guilds/1", soon, 401}, {"/guilds/2", late, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}},
+			false,
+		},
+		"before the latest 401s of both routes": {
+			[]step{{"/guilds/1", soon, 401}, {"/users/1", soon, 200}, {"/channels/1", soon, 401}, {"/guilds/2", soon, 401}},
+			true,
+		},
+		"an earlier 401 that arrives late": {[]step{
+			{"/guilds/9", 0, 200}, {"/guilds/1", late, 401}, {"/users/1", soon, 200}, {"/guilds/2", soon, 401},
+			{"/channels/1", soon, 401},
 		}, true},
-		"a route for everybody says nothing of it": {[]step{{"/guilds/1", soon, 401}, {"/gateway", soon, 200}, {"/channels/1", soon, 401}}, true},
-		"a token in the path says nothing of it":   {[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true},
+		"a success on a public route": {[]step{{"/guilds/1", soon, 401}, {"/gateway", soon, 200}, {"/channels/1", soon, 401}}, true},
+		"a success with a token in the path": {
+			[]step{{"/guilds/1", soon, 401}, {"/webhooks/1/" + webhookSecret, soon, 200}, {"/channels/1", soon, 401}}, true,
+		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			transport := sendAll(t, c.steps...)
@@ -83,8 +94,8 @@ func TestASuccessClearsWhat401sHaveAddedUpTo(t *testing.T) {
 	}
 }
 
-// A stop lasts until a request succeeds that left after the latest of those that were refused, in whatever order they
-// came back.
+// An Authorization that is stopped in one place is used there again once a request succeeds that was sent after the
+// latest refused one. The order of the responses does not matter.
 func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 	t.Parallel()
 	const path = "/guilds/1"
@@ -92,8 +103,10 @@ func TestASuccessInAPlaceLiftsItsStop(t *testing.T) {
 		steps  []step
 		status int
 	}{
-		"that left after the refusal":    {[]step{{path, 0, 200}, {path, 3 * time.Second, 401}, {path, 5 * time.Second, 200}}, 200},
-		"that left before the last of 2": {[]step{{path, 0, 200}, {path, 5 * time.Second, 401}, {path, 8 * time.Second, 200}, {path, 0, 401}}, 401},
+		"sent after the 401": {[]step{{path, 0, 200}, {path, 3 * time.Second, 401}, {path, 5 * time.Second, 200}}, 200},
+		"sent before the last of two 401s": {
+			[]step{{path, 0, 200}, {path, 5 * time.Second, 401}, {path, 8 * time.Second, 200}, {path, 0, 401}}, 401,
+		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			transport := sendAll(t, c.steps...)

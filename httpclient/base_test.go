@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// http.Client makes an error of a transport below that returns neither a response nor an error.
+// If a transport below returns neither a response nor an error, http.Client returns an error; so must the transport.
 func TestATransportBelowThatReturnsNothingIsAnError(t *testing.T) {
 	t.Parallel()
 	transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) { return nil, nil }))
@@ -27,11 +27,14 @@ func TestATransportBelowThatReturnsNothingIsAnError(t *testing.T) {
 	})
 }
 
-// As an assertion does in a test's transport that is called in the test's goroutine.
+// A failed assertion ends its goroutine. In a test, the transport below may run in the test's goroutine, which must
+// end.
 func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 	t.Parallel()
-	transport := newTransport(t, roundTripper(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
-	for _, r := range []*http.Request{newMessage(t), unreplayable(newMessage(t), endless{}, -1)} { // which is sent by another goroutine
+	transport := newTransport(t,
+		roundTripper(func(*http.Request) (*http.Response, error) { runtime.Goexit(); return nil, nil }))
+	// The second request is sent by another goroutine.
+	for _, r := range []*http.Request{newMessage(t), unreplayable(newMessage(t), endless{}, -1)} {
 		over, returned := make(chan struct{}), false
 		go func() {
 			defer close(over)
@@ -43,7 +46,7 @@ func TestATransportBelowThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 	}
 }
 
-// http.Client takes no notice of a response that comes with an error.
+// http.Client ignores a response that comes with an error, so the transport has to close its body.
 func TestAResponseThatComesWithAnErrorIsClosed(t *testing.T) {
 	t.Parallel()
 	for name, host := range map[string]string{"of the API": "", "of a media host": "cdn.discordapp.com"} {
@@ -87,8 +90,9 @@ func TestAResponseWithoutHeadersDoesNoHarm(t *testing.T) {
 	}
 }
 
-// A lost connection is the caller's to judge, as a request that was perhaps processed must not be repeated blindly. The
-// next requests go as if nothing had been, and what may have been counted stays counted.
+// After a lost connection the server may have processed the request, so the transport returns the error instead of
+// repeating the request. Later requests are sent as usual. The lost request stays charged if the server may have
+// counted it.
 func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
 	t.Parallel()
 	before := discordsim.Fault{Connection: discordsim.ConnectionLostBefore}
@@ -106,7 +110,7 @@ func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			c.fault.Nth = c.nth
 			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), c.fault))
-			// Real HTTP over connections in memory, so that they really break.
+			// HTTP over in-memory connections, so that a connection really breaks.
 			below := &http.Transport{DialContext: server.DialContext}
 			transport := newTransport(t, below)
 			t.Cleanup(below.CloseIdleConnections)
@@ -130,7 +134,7 @@ func TestALostConnectionIsAnErrorAndNothingElseStops(t *testing.T) {
 	}
 }
 
-// Everything once over real sockets. Nothing is asserted about how long it takes.
+// One test over real sockets. It asserts nothing about how long the requests take.
 func TestABurstOverLoopbackIsAnsweredWithoutARefusal(t *testing.T) {
 	t.Parallel()
 	server := discordtest.NewServer(t, discordtest.Window("POST /channels/{id}/messages", 5, 100*time.Millisecond))

@@ -16,8 +16,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// Whatever happens, all bodies are closed in the end: those that the caller or GetBody gave, and those of 429s. The
-// transport below closes what it gets, and a response that is returned is the caller's to close.
+// All bodies are closed in the end: request bodies from the caller and from GetBody, and the bodies of 429s. The
+// transport below closes the request bodies that it gets; the caller closes the response that it gets.
 func TestAllBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	ok := answer(http.StatusOK, "{}")
@@ -59,7 +59,7 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		answers []func(*http.Request) (*http.Response, error)
 		prepare prepare
 		keep    int64
-		status  int // 0: an error
+		status  int // 0: an error is returned
 	}{
 		"success":                              {answers: answers(ok), status: 200},
 		"success, kept in memory":              {answers: answers(ok), prepare: single, keep: 100, status: 200},
@@ -73,16 +73,20 @@ func TestAllBodiesAreClosed(t *testing.T) {
 		"refused, a longer wait than allowed":  {answers: answers(refuse("user", "4000"))},
 		"refused, past the deadline":           {answers: answers(refuse("user", "1")), prepare: tooLate},
 		"error below":                          {answers: answers(fail(errors.New("no network")))},
-		"cannot be read":                       {answers: answers(ok), prepare: unreadable, keep: 100},
-		"cancelled in the queue":               {answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: cancelled},
-		"superseded in the queue":              {answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: superseded},
-		"closed":                               {answers: answers(ok), prepare: closed},
+		"body cannot be read":                  {answers: answers(ok), prepare: unreadable, keep: 100},
+		"cancelled in the queue": {
+			answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: cancelled,
+		},
+		"superseded in the queue": {
+			answers: answers(answer(200, "", limitHeaders("X-RateLimit-Remaining: 0")...)), prepare: superseded,
+		},
+		"closed": {answers: answers(ok), prepare: closed},
 		"closed, kept in memory": {answers: answers(ok), prepare: func(t *testing.T, transport *httpclient.Transport, r *http.Request) {
 			single(t, transport, r)
 			closed(t, transport, r)
 		}, keep: 100},
 		"not a path of Discord's": {answers: answers(ok), prepare: wrongPath},
-		"not of the API":          {answers: answers(ok), prepare: cdn, status: 200},
+		"another host's path":     {answers: answers(ok), prepare: cdn, status: 200},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			var requests, responses ledger

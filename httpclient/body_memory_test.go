@@ -22,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// tally counts what is read of all bodies together.
+// tally adds the bytes that are read of all bodies to sum.
 type tally struct {
 	io.Reader
 	sum *atomic.Int64
@@ -34,13 +34,14 @@ func (c tally) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// silence never answers.
+// silence answers only when the request's context ends.
 func silence(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
-// Uploads wait for a route to be discovered. What is read of them beforehand is in memory.
+// Uploads wait until their route is discovered. The part of their bodies that is read before is kept in memory, up to a
+// bound.
 func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -50,14 +51,14 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 		count   int
 		size    int
 	}{
-		"of known length":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, 3000, 200, 3000},
-		"of unknown length":  {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 200, 3000},
-		"large":              {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 20, 200_000},
-		"by default":         {nil, 64 << 20, -1, 70, 1 << 20},
-		"without a bound":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(math.MaxInt64)}, 600_000, -1, 200, 3000},
-		"none":               {[]httpclient.Option{httpclient.WithMaxBufferedTotal(0)}, 0, -1, 20, 3000},
-		"less than none":     {[]httpclient.Option{httpclient.WithMaxBufferedTotal(-5)}, 0, 3000, 20, 3000},
-		"none of any length": {[]httpclient.Option{httpclient.WithMaxBufferedBody(0)}, 0, -1, 20, 3000},
+		"of known length":   {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, 3000, 200, 3000},
+		"of unknown length": {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 200, 3000},
+		"large":             {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 20, 200_000},
+		"by default":        {nil, 64 << 20, -1, 70, 1 << 20},
+		"without a bound":   {[]httpclient.Option{httpclient.WithMaxBufferedTotal(math.MaxInt64)}, 600_000, -1, 200, 3000},
+		"none":              {[]httpclient.Option{httpclient.WithMaxBufferedTotal(0)}, 0, -1, 20, 3000},
+		"negative, none":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(-5)}, 0, 3000, 20, 3000},
+		"no body is kept":   {[]httpclient.Option{httpclient.WithMaxBufferedBody(0)}, 0, -1, 20, 3000},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(silence, answer(http.StatusOK, ""))
@@ -71,9 +72,9 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 				calls = append(calls, send(transport, unreplayable(newMessage(t), text, c.length)))
 			}
 			synctest.Wait()
-			const ahead = 1 // by one byte it is seen that a body of unknown length goes on
+			const ahead = 1 // a body of unknown length is read one byte further, to see whether it has ended
 			assert.LessOrEqual(t, sum.Load(), c.bound+int64(c.count)*ahead)
-			assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "less than there is room for")
+			assert.GreaterOrEqual(t, sum.Load(), c.bound*9/10, "fewer bytes are kept than there is room for")
 			assert.Error(t, first.wait().err)
 			assertStatus(t, http.StatusOK, calls...)
 			require.Len(t, below.requests(), 1+c.count)
@@ -84,7 +85,7 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 	}
 }
 
-// gate is a limiter that lets everything go at once, or nothing.
+// gate is a limiter that lets all requests leave at once, or none while it is shut.
 type gate struct {
 	buckets.Unlimited
 	shut atomic.Bool
@@ -97,7 +98,7 @@ func (g *gate) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.
 	return g.Unlimited.AcquireRequest(ctx, r)
 }
 
-// assertRoom asserts that there is room for so many bytes of bodies and no more. Nobody may leave.
+// assertRoom asserts that the transport keeps exactly so many bytes of bodies. The limiter must let no request leave.
 func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -108,19 +109,21 @@ func assertRoom(t *testing.T, transport *httpclient.Transport, bytes int) {
 	more := &counted{Reader: strings.NewReader("a")}
 	second := send(transport, unreplayable(newMessage(t), more, 1).WithContext(ctx))
 	synctest.Wait()
-	assert.False(t, more.ended, "there is more room") // of what is not kept the first byte is read
+	assert.False(t, more.ended, "there is more room") // the transport reads only the first byte of a body that it does not keep
 	cancel()
 	assert.ErrorIs(t, first.wait().err, context.Canceled)
 	assert.ErrorIs(t, second.wait().err, context.Canceled)
 }
 
-// Whatever becomes of a request, what its body took is there for others afterwards, and no more than that.
+// However a request ends, other bodies can use the memory of its body afterwards, and no more than that.
 func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 	t.Parallel()
 	const bound = 1000
 	full := func() io.Reader { return strings.NewReader(strings.Repeat("a", bound)) }
 	ok, broken := answer(http.StatusOK, ""), errors.New("disk is gone")
-	panicking := httpclient.WithHooks(httpclient.Hooks{Request: func(context.Context, httpclient.RequestEvent) { panic("the hook") }})
+	panicking := httpclient.WithHooks(httpclient.Hooks{
+		Request: func(context.Context, httpclient.RequestEvent) { panic("the hook") },
+	})
 	for name, c := range map[string]struct {
 		first   func(*http.Request) (*http.Response, error)
 		content io.Reader
@@ -140,7 +143,7 @@ func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 		"cannot be read":     {first: ok, content: io.MultiReader(full(), iotest.ErrReader(broken)), length: -1},
 		"panics":             {first: ok, content: panics{}, length: bound},
 		"a hook that panics": {first: ok, content: full(), length: bound, options: []httpclient.Option{panicking}},
-		"cancelled, read":    {first: ok, length: bound}, // from a pipe that falls silent
+		"cancelled, read":    {first: ok, length: bound}, // the body is a pipe that stops halfway
 		"cancelled, waiting": {first: ok, content: full(), length: bound, shut: true},
 		"cancelled, sent":    {first: silence, content: full(), length: bound},
 	} {
@@ -173,7 +176,7 @@ type panics struct{}
 
 func (panics) Read([]byte) (int, error) { panic("the body") }
 
-// Chunked uploads take a few bytes more, and some servers refuse them.
+// Without a length the body would be chunked. That takes a few bytes more, and some servers refuse chunked uploads.
 func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 	t.Parallel()
 	type received struct {
@@ -214,7 +217,7 @@ func TestABodyThatIsKeptIsSentWithItsLength(t *testing.T) {
 	}
 }
 
-// net/http says so only when it has sent what there is.
+// net/http would find the wrong length only after it has sent the body.
 func TestABodyOfAnotherLengthThanItsRequestSaysIsAnErrorAndNothingIsSent(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{"shorter": "1234", "longer": "123456"} {
@@ -233,7 +236,7 @@ func TestABodyOfAnotherLengthThanItsRequestSaysIsAnErrorAndNothingIsSent(t *test
 	}
 }
 
-// The transport below holds on to a request until its response has been read, and so to the body.
+// The transport below keeps a request, and so its body, until the response has been read.
 func TestTheBodiesOfRequestsWhoseResponsesAreOpenAreWithinTheBound(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]func(*http.Response){

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// unreplayable gives the request a body that only says how long it is, if that.
+// unreplayable gives the request a body that cannot be read again. A length of -1 means unknown.
 func unreplayable(r *http.Request, body io.Reader, length int64) *http.Request {
 	r.Body, r.GetBody, r.ContentLength = io.NopCloser(body), nil, length
 	return r
@@ -48,7 +48,7 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 			r.Body = bodies.open(r.Body)
 			sent := send(transport, r).wait()
 			assertStatus(t, http.StatusTooManyRequests, sent)
-			assert.Zero(t, sent.took, "there is nothing to wait for")
+			assert.Zero(t, sent.took, "the 429 is returned at once")
 			assert.JSONEq(t, `{"message":"You are being rate limited.","retry_after":1,"global":false}`, sent.body)
 			bodies.assertClosed(t)
 			require.Len(t, below.requests(), 1)
@@ -56,7 +56,7 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 			assert.Contains(t, log.String(), `level=WARN msg="request failed"`)
 			assert.Contains(t, log.String(), `reason="its body can be sent only once"`)
 
-			// What it said is obeyed by the next one all the same.
+			// The 429 was returned, but the next request waits as it asked.
 			next := send(transport, newMessage(t))
 			assertStatus(t, http.StatusOK, next)
 			assertTook(t, time.Second, next.took)
@@ -71,7 +71,7 @@ func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
 			t.Parallel()
 			text := &counted{Reader: strings.NewReader("hello")}
 			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-				assert.Equal(t, 1, text.read, "which shows that its source gives something")
+				assert.Equal(t, 1, text.read, "one byte is read to see that the source gives any")
 				defer r.Body.Close()
 				content, err := io.ReadAll(r.Body)
 				assert.NoError(t, err)
@@ -101,19 +101,19 @@ func TestABodyThatCannotBeHadAgainIsAnErrorAndTheNextRequestGoes(t *testing.T) {
 		synctest.Wait()
 		second := send(transport, newMessage(t))
 		assert.ErrorIs(t, first.wait().err, broken)
-		assert.Zero(t, first.took, "it waited for what it cannot send")
+		assert.Zero(t, first.took, "the request waited although it cannot be sent")
 		assertStatus(t, http.StatusOK, second)
 		assertTook(t, time.Second, second.took)
 		assert.Len(t, below.requests(), 2)
-		assert.Zero(t, transport.Manager().Stats().Lost, "what was never sent is not lost")
+		assert.Zero(t, transport.Manager().Stats().Lost, "a request that was never sent does not count as lost")
 	})
 }
 
-// counted counts how much of it was read.
+// counted counts the bytes that were read.
 type counted struct {
 	io.Reader
 	read  int
-	ended bool // its end has been read
+	ended bool // Read has returned io.EOF
 }
 
 func (c *counted) Read(p []byte) (int, error) {

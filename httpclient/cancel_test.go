@@ -16,14 +16,15 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// A request is cancelled after a second, at the place where it is held up for much longer, with two more behind it.
+// One request is cancelled after a second, while it waits for much longer. Two more requests wait behind it and must be
+// sent.
 func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	slow := discordsim.Fault{Nth: []int{1}, Delay: 5 * time.Second}
 	slowBody := discordsim.Fault{Nth: []int{1}, BodyDelay: 5 * time.Second}
 	ban := discordsim.EdgeBan{Until: 5 * time.Second}
 	unlimited := everything(discordsim.Unlimited())
-	taken := func(config discordsim.Config) discordsim.Config { // by others, at the very beginning
+	taken := func(config discordsim.Config) discordsim.Config { // other clients use the limit at the start
 		config.Foreign = []discordsim.ForeignUse{{
 			Request: discordsim.Request{
 				Method: http.MethodPatch, Path: "/channels/1", Authorization: authorization, Fields: []string{"name"},
@@ -39,22 +40,22 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	for name, c := range map[string]struct {
 		config discordsim.Config
 		global int
-		ahead  int // requests before it
+		ahead  int // number of requests before it
 	}{
-		"while the route is discovered":    {config: everything(discordsim.Fixed(5, time.Second), slow), ahead: 1},
-		"in its bucket's queue":            {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 1},
-		"deep in its bucket's queue":       {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 3},
-		"in line for the global limit":     {config: unlimited, global: 1, ahead: 4},
-		"refused, in its bucket's queue":   {config: taken(everything(discordsim.Fixed(2, 5*time.Second)))},
-		"refused, for the global limit":    {config: blocked},
-		"behind a global refusal":          {config: blocked, ahead: 1},
-		"refused by the edge":              {config: banned},
-		"behind a refusal of the edge":     {config: banned, ahead: 1},
-		"refused by a hidden limit":        {config: taken(channels(discordsim.Fixed(9, 5*time.Second)))},
-		"behind one that met such a limit": {config: taken(channels(discordsim.Fixed(9, 5*time.Second))), ahead: 1},
-		"in flight":                        {config: everything(discordsim.Fixed(5, time.Second), slow)},
-		"while its answer is read":         {config: everything(discordsim.Fixed(5, time.Second), slowBody)},
-		"while its refusal is read":        {config: taken(everything(discordsim.Fixed(2, 5*time.Second), slowBody))},
+		"while the route is discovered":            {config: everything(discordsim.Fixed(5, time.Second), slow), ahead: 1},
+		"in its bucket's queue":                    {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 1},
+		"deep in its bucket's queue":               {config: everything(discordsim.Fixed(1, 5*time.Second)), ahead: 3},
+		"in line for the global limit":             {config: unlimited, global: 1, ahead: 4},
+		"refused, in its bucket's queue":           {config: taken(everything(discordsim.Fixed(2, 5*time.Second)))},
+		"refused, for the global limit":            {config: blocked},
+		"behind a global refusal":                  {config: blocked, ahead: 1},
+		"refused by the edge":                      {config: banned},
+		"behind a refusal of the edge":             {config: banned, ahead: 1},
+		"refused by a hidden limit":                {config: taken(channels(discordsim.Fixed(9, 5*time.Second)))},
+		"behind a request that met a hidden limit": {config: taken(channels(discordsim.Fixed(9, 5*time.Second))), ahead: 1},
+		"in flight":                 {config: everything(discordsim.Fixed(5, time.Second), slow)},
+		"while its answer is read":  {config: everything(discordsim.Fixed(5, time.Second), slowBody)},
+		"while its refusal is read": {config: taken(everything(discordsim.Fixed(2, 5*time.Second), slowBody))},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			server := newDiscord(t, c.config)
@@ -77,10 +78,10 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 				synctest.Wait()
 			}
 			time.Sleep(time.Second)
-			require.False(t, victim.over(), "it was not held up")
+			require.False(t, victim.over(), "the request should still wait")
 			cancel()
 			synctest.Wait()
-			require.True(t, victim.over(), "it does not return")
+			require.True(t, victim.over(), "RoundTrip does not return")
 			require.ErrorIs(t, victim.err, context.Canceled)
 
 			assertStatus(t, http.StatusOK, others...)
@@ -94,7 +95,7 @@ func TestACancelledRequestLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// The context ends after the permission to send was given and before anything was sent.
+// The context ends after the limiter has let the request leave, and before it is sent.
 func TestARequestCancelledOnTheWayOutGivesItsPermitBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -125,8 +126,8 @@ func TestARequestCancelledBeforehandIsNotSent(t *testing.T) {
 	assert.Empty(t, below.requests())
 }
 
-// http.Client ends a request by its context, and by the deprecated Request.Cancel, which the transport leaves to the
-// base.
+// A client's timeout cancels the request's context. http.Client can also set the deprecated Request.Cancel, which the
+// transport leaves to the base.
 func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	t.Parallel()
 	ok := answer(http.StatusOK, "")
@@ -145,10 +146,11 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	scripted := func(answers ...func(*http.Request) (*http.Response, error)) func(t *testing.T) http.RoundTripper {
 		return func(*testing.T) http.RoundTripper { return newScript(answers...) }
 	}
-	late429 := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { r, _ := io.Pipe(); return r }, "X-RateLimit-Scope: user", "Retry-After: 1")
+	late429 := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { r, _ := io.Pipe(); return r },
+		"X-RateLimit-Scope: user", "Retry-After: 1")
 	for name, c := range map[string]struct {
 		below  func(t *testing.T) http.RoundTripper
-		ahead  bool // another request is under way
+		ahead  bool // another request is in flight
 		change func(r *http.Request)
 	}{
 		"behind a request that is under way": {below: sim(everything(discordsim.Fixed(1, time.Second), slow)), ahead: true},
@@ -194,10 +196,13 @@ func TestTheTimeoutOfAClientEndsARequestWhereverItIs(t *testing.T) {
 	}
 }
 
-// Only the context ends a wait. Request.Cancel is deprecated, and http.Transport heeds it.
+// Only the context ends a wait in the queue. The deprecated Request.Cancel ends an attempt, because http.Transport
+// obeys it.
 func TestTheCancelChannelOfARequestEndsItsAttempt(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]discordsim.Fault{"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute}} {
+	for name, fault := range map[string]discordsim.Fault{
+		"headers": {Delay: time.Minute}, "body": {BodyDelay: time.Minute},
+	} {
 		inBubble(t, name, func(t *testing.T) {
 			server := newDiscord(t, everything(discordsim.Fixed(5, time.Second), fault))
 			below := &http.Transport{DialContext: server.DialContext}

@@ -22,14 +22,15 @@ const (
 	roomLeft   = "X-RateLimit-Remaining: 4"
 )
 
-// refusal429 is a 429 that is put together by hand.
+// refusal429 returns a 429 with this body and these header lines, in addition to a JSON Content-Type.
 func refusal429(body string, header ...string) func(*http.Request) (*http.Response, error) {
 	return answer(http.StatusTooManyRequests, body, append([]string{"Content-Type: application/json"}, header...)...)
 }
 
-// limitHeaders name a bucket of five per second; the lines that follow replace or add to it.
+// limitHeaders describe a bucket of five requests per second. The lines in more add to them or replace them.
 func limitHeaders(remaining string, more ...string) []string {
-	return append([]string{"X-RateLimit-Bucket: abc", "X-RateLimit-Limit: 5", remaining, "X-RateLimit-Reset-After: 1"}, more...)
+	return append([]string{"X-RateLimit-Bucket: abc", "X-RateLimit-Limit: 5", remaining, "X-RateLimit-Reset-After: 1"},
+		more...)
 }
 
 func TestA429IsRepeatedWhenItSays(t *testing.T) {
@@ -38,24 +39,35 @@ func TestA429IsRepeatedWhenItSays(t *testing.T) {
 		refusal func(*http.Request) (*http.Response, error)
 		want    time.Duration
 	}{
-		"user, the body is more precise": {refusal429(`{"retry_after":0.2}`, "X-RateLimit-Scope: user", "Retry-After: 1"), 200 * time.Millisecond},
+		"user, the body is more precise": {
+			refusal429(`{"retry_after":0.2}`, "X-RateLimit-Scope: user", "Retry-After: 1"), 200 * time.Millisecond,
+		},
 		"user, nothing remains": {
-			refusal429(`{"retry_after":1}`, limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "Retry-After: 1")...),
+			refusal429(`{"retry_after":1}`,
+				limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "Retry-After: 1")...),
 			time.Second,
 		},
-		"two milliseconds":             {refusal429(`{"retry_after":0.002}`, "X-RateLimit-Scope: user"), 2 * time.Millisecond},
-		"a number in quotes":           {refusal429(`{"retry_after":"0.002"}`, "X-RateLimit-Scope: user"), 2 * time.Millisecond},
-		"header only":                  {refusal429(``, "X-RateLimit-Scope: user", "Retry-After: 2"), 2 * time.Second},
-		"no Via, but an API's body":    {refusal429(`{"retry_after":1.5,"global":false}`), 1500 * time.Millisecond},
-		"shared, the body is longer":   {refusal429(`{"retry_after":1163}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared", "Retry-After: 1")...), 1163 * time.Second},
+		"two milliseconds":          {refusal429(`{"retry_after":0.002}`, "X-RateLimit-Scope: user"), 2 * time.Millisecond},
+		"a number in quotes":        {refusal429(`{"retry_after":"0.002"}`, "X-RateLimit-Scope: user"), 2 * time.Millisecond},
+		"header only":               {refusal429(``, "X-RateLimit-Scope: user", "Retry-After: 2"), 2 * time.Second},
+		"no Via, but an API's body": {refusal429(`{"retry_after":1.5,"global":false}`), 1500 * time.Millisecond},
+		"shared, the body is longer": {
+			refusal429(`{"retry_after":1163}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared", "Retry-After: 1")...),
+			1163 * time.Second,
+		},
 		"shared, the header is longer": {refusal429(`{"retry_after":1}`, "X-RateLimit-Scope: shared", "Retry-After: 40"), 40 * time.Second},
-		"sub-limit":                    {refusal429(`{"retry_after":300}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...), 300 * time.Second},
-		"global":                       {refusal429(`{"retry_after":"2","global":true}`, "X-RateLimit-Global: true"), 2 * time.Second},
-		"global, by the body alone":    {refusal429(`{"retry_after":0.5,"global":true}`), 500 * time.Millisecond},
-		"edge, HTML":                   {answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 30"), 30 * time.Second},
-		"edge, JSON":                   {refusal429(`{"message":"blocked","code":0}`, "Retry-After: 30"), 30 * time.Second},
+		"sub-limit": {
+			refusal429(`{"retry_after":300}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...), 300 * time.Second,
+		},
+		"global":                    {refusal429(`{"retry_after":"2","global":true}`, "X-RateLimit-Global: true"), 2 * time.Second},
+		"global, by the body alone": {refusal429(`{"retry_after":0.5,"global":true}`), 500 * time.Millisecond},
+		"edge, HTML": {
+			answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 30"), 30 * time.Second,
+		},
+		"edge, JSON": {refusal429(`{"message":"blocked","code":0}`, "Retry-After: 30"), 30 * time.Second},
 		"a date by the server's clock": {
-			refusal429(`{}`, "X-RateLimit-Scope: user", "Date: Tue, 02 Aug 2016 21:23:43 GMT", "Retry-After: Tue, 02 Aug 2016 21:23:46 GMT"),
+			refusal429(`{}`, "X-RateLimit-Scope: user", "Date: Tue, 02 Aug 2016 21:23:43 GMT",
+				"Retry-After: Tue, 02 Aug 2016 21:23:46 GMT"),
 			4 * time.Second,
 		},
 		"no way of telling when": {refusal429(``, "X-RateLimit-Scope: user"), time.Second},
@@ -79,15 +91,22 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 		global  bool
 	}{
 		"user": {
-			refusal: refusal429(`{"retry_after":4}`, limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 4", "X-RateLimit-Scope: user")...),
-			class:   ratelimits.ClassUser,
+			refusal: refusal429(`{"retry_after":4}`,
+				limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 4", "X-RateLimit-Scope: user")...),
+			class: ratelimits.ClassUser,
 		},
-		"shared": {refusal: refusal429(`{"retry_after":4}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared")...), class: ratelimits.ClassShared},
+		"shared": {
+			refusal: refusal429(`{"retry_after":4}`, limitHeaders(roomLeft, "X-RateLimit-Scope: shared")...),
+			class:   ratelimits.ClassShared,
+		},
 		"sub-limit": {
 			refusal: refusal429(`{"retry_after":"4"}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...),
 			class:   ratelimits.ClassSubLimit,
 		},
-		"global": {refusal: refusal429(`{"retry_after":4,"global":true}`, "X-RateLimit-Scope: global"), class: ratelimits.ClassGlobal, global: true},
+		"global": {
+			refusal: refusal429(`{"retry_after":4,"global":true}`, "X-RateLimit-Scope: global"), class: ratelimits.ClassGlobal,
+			global: true,
+		},
 		"edge": {
 			refusal: answer(http.StatusTooManyRequests, "<html>", "Content-Type: text/html", "Retry-After: 4"),
 			class:   ratelimits.ClassEdge, global: true,
@@ -99,7 +118,7 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 			transport := newTransport(t, below, httpclient.WithMaxRateLimit(3*time.Second))
 			first := send(transport, newMessage(t))
 			synctest.Wait()
-			queued := send(transport, newMessage(t)) // behind it, when nobody knew of the refusal
+			queued := send(transport, newMessage(t)) // sent into the queue before the refusal is known
 			for _, c2 := range []*call{first, queued} {
 				var tooLong *ratelimits.TooLongError
 				require.ErrorAs(t, c2.wait().err, &tooLong)
@@ -107,7 +126,7 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 				assert.Equal(t, c.class, tooLong.Class)
 				assert.Equal(t, c.global, tooLong.Global)
 				assert.InDelta(t, 4, (tooLong.Wait - tooLong.Waited).Seconds(), 0.01)
-				assert.Equal(t, time.Second, c2.took, "at once, when it is known")
+				assert.Equal(t, time.Second, c2.took, "both fail as soon as the 429 is known")
 			}
 			assert.Len(t, below.requests(), 1)
 			time.Sleep(4 * time.Second)
@@ -116,8 +135,8 @@ func TestA429ThatAsksForMoreThanTheMaximumIsAnError(t *testing.T) {
 	}
 }
 
-// A 429 that says "wait nothing" again and again is asked less and less often. Answered at once each time it would be
-// an endless loop, each turn of which Discord counts as an invalid request.
+// A server repeats a 429 that asks for no wait at all. The transport must repeat the request at growing intervals:
+// Discord counts each refusal as an invalid request.
 func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]func(*http.Request) (*http.Response, error){
@@ -137,16 +156,17 @@ func TestA429ThatSaysToWaitNothingIsNotAnEndlessLoop(t *testing.T) {
 				defer cancel()
 				r := newRequest(t, http.MethodPost, route, `{"content":"hello"}`).WithContext(ctx)
 				assert.Error(t, send(transport, r).wait().err)
-				assert.LessOrEqual(t, len(below.requests()), 30, "more often than once in a second")
+				assert.LessOrEqual(t, len(below.requests()), 30, "more than one request per second was sent")
 			})
 		}
 	}
 }
 
-// newCallback is the answer to an interaction; the number makes it another one.
+// newCallback returns a response to interaction i, with a token that only i has.
 func newCallback(t *testing.T, i int) *http.Request {
 	t.Helper()
-	r := newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/interactions/%d/aW50ZXJhY3Rpb246MTp4%d/callback", i, i), `{"type":1}`)
+	r := newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/interactions/%d/aW50ZXJhY3Rpb246MTp4%d/callback", i, i),
+		`{"type":1}`)
 	r.Header.Del("Authorization")
 	return r
 }
@@ -163,7 +183,7 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 			var edge *ratelimits.EdgeError
 			require.ErrorAs(t, first.err, &edge)
 			assert.Equal(t, "POST /channels/{channel_id}/messages", edge.Route)
-			assert.Less(t, first.took, slack, "it was not repeated")
+			assert.Less(t, first.took, slack, "the request must not be repeated")
 			assert.InDelta(t, 2, edge.Hold.Seconds(), 1)
 			assert.Equal(t, edge.Hold, transport.Manager().EdgeWait(""))
 
@@ -179,8 +199,8 @@ func TestARefusalOfTheEdgeWithoutATimeIsAnErrorAndHoldsEverything(t *testing.T) 
 	}
 }
 
-// The edge refuses a callback again and again and never says for how long. Whoever keeps on asking does so less and
-// less often, and everybody else waits.
+// The edge refuses every callback and never says for how long. Its hold must grow with each refusal, so that a caller
+// who keeps sending callbacks reaches the edge less and less often.
 func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{Edge: []discordsim.EdgeBan{{From: 0, Until: time.Hour, Silent: true}}})
@@ -192,12 +212,12 @@ func TestCallbacksDoNotSpinAtTheEdge(t *testing.T) {
 			if attempts++; c.err == nil {
 				break
 			}
-			require.Less(t, attempts, 100, "it spins")
+			require.Less(t, attempts, 100, "the hold does not grow")
 			var edge *ratelimits.EdgeError
 			require.ErrorAs(t, c.err, &edge)
 			last = edge.Hold
 		}
-		assert.Equal(t, attempts, server.Report().Requests, "each was sent once")
+		assert.Equal(t, attempts, server.Report().Requests, "each callback was sent once")
 		assert.Less(t, attempts, 20)
 		assert.Greater(t, last, 5*time.Minute, "the hold did not grow")
 		time.Sleep(10*time.Minute + time.Second)

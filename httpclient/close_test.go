@@ -18,13 +18,15 @@ import (
 func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, discordsim.Config{
-			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute), Faults: []discordsim.Fault{{Delay: 5 * time.Second}}},
+			Default: &discordsim.Rule{
+				Path: "**", Quota: discordsim.Fixed(1, time.Minute), Faults: []discordsim.Fault{{Delay: 5 * time.Second}},
+			},
 		})
 		transport := newTransport(t, server.RoundTripper())
 		underWay := send(transport, newMessage(t))
 		synctest.Wait()
 		var waiting []*call
-		for range 3 { // for the route to be discovered
+		for range 3 { // these requests wait for the discovery of the route
 			waiting = append(waiting, send(transport, newMessage(t)))
 		}
 		time.Sleep(time.Second)
@@ -36,7 +38,7 @@ func TestCloseEndsWhatWaitsAndLeavesWhatIsUnderWay(t *testing.T) {
 			assert.ErrorIs(t, c.err, buckets.ErrClosed)
 			assertTook(t, time.Second, c.took)
 		}
-		assert.False(t, underWay.over(), "cut off")
+		assert.False(t, underWay.over(), "Close cut off a request in flight")
 		assertStatus(t, http.StatusOK, underWay)
 		assert.Equal(t, 1, server.Report().Requests)
 	})
@@ -47,7 +49,7 @@ func TestAClosedTransportRefusesRequests(t *testing.T) {
 	below := newScript(answer(http.StatusOK, "{}"))
 	transport := newTransport(t, below)
 	require.NoError(t, transport.Close())
-	require.NoError(t, transport.Close(), "a second time")
+	require.NoError(t, transport.Close(), "Close may be called twice")
 
 	var bodies ledger
 	r := newMessage(t)
@@ -60,19 +62,21 @@ func TestAClosedTransportRefusesRequests(t *testing.T) {
 
 func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
+		server := newDiscord(t,
+			discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Second)}})
 		manager := buckets.NewRESTBucketManager()
 		require.NoError(t, manager.Start())
 		defer manager.Close()
-		one := newTransport(t, server.RoundTripper(), httpclient.WithManager(manager))
-		other := newTransport(t, server.RoundTripper(), httpclient.WithManager(manager))
+		one := newTransport(t, server.RoundTripper(), httpclient.WithLimiter(manager))
+		other := newTransport(t, server.RoundTripper(), httpclient.WithLimiter(manager))
 		assert.Same(t, manager, one.Manager())
 		assert.Same(t, manager, other.Manager())
 
 		assertStatus(t, http.StatusOK, send(one, newMessage(t)))
 		second := send(other, newMessage(t))
 		assertStatus(t, http.StatusOK, second)
-		assert.GreaterOrEqual(t, second.took, time.Second, "it did not wait for what the other transport used up")
+		assert.GreaterOrEqual(t, second.took, time.Second,
+			"the request did not wait although the other transport had used up the limit")
 
 		require.NoError(t, one.Close())
 		assert.True(t, manager.IsAlive(), "closed by a transport that does not own it")
@@ -84,7 +88,8 @@ func TestTransportsShareTheLimitsOfAManager(t *testing.T) {
 
 func TestAManagerThatIsNotStartedIsToldOf(t *testing.T) {
 	t.Parallel()
-	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithManager(buckets.NewRESTBucketManager()))
+	transport := newTransport(t, newScript(answer(http.StatusOK, "{}")),
+		httpclient.WithLimiter(buckets.NewRESTBucketManager()))
 	_, err := transport.RoundTrip(newMessage(t))
 	assert.ErrorIs(t, err, buckets.ErrNotStarted)
 }
@@ -94,7 +99,7 @@ func TestCloseIdleConnectionsReachesTheTransportBelow(t *testing.T) {
 	below := &idler{}
 	(&http.Client{Transport: newTransport(t, below)}).CloseIdleConnections()
 	assert.Equal(t, 1, below.closed)
-	assert.NotPanics(t, newTransport(t, newScript()).CloseIdleConnections, "a transport that has none")
+	assert.NotPanics(t, newTransport(t, newScript()).CloseIdleConnections, "the base has no CloseIdleConnections")
 }
 
 type idler struct {

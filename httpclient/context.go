@@ -79,7 +79,7 @@ func ContextWithLatest(ctx context.Context) context.Context {
 
 // supersedes returns the key by which a request of the route supersedes older ones, empty if it supersedes none.
 func supersedes(ctx context.Context, route routes.CompiledRoute) string {
-	if key := buckets.Supersedes(ctx); key != "" || !requestConfigOf(ctx).latest {
+	if key := buckets.OptionsOf(ctx).Supersedes; key != "" || !requestConfigOf(ctx).latest {
 		return key
 	}
 	return route.Path() // the limiter compares the path among requests of the same route

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// printedEverywhere is what fmt, slog and encoding/json make of a value.
+// printedEverywhere returns what fmt, slog and encoding/json print for a value.
 func printedEverywhere(value any) string {
 	var out bytes.Buffer
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -32,7 +32,7 @@ func printedEverywhere(value any) string {
 	return fmt.Sprint(out.String(), string(text), err)
 }
 
-// printedInside is also what fmt makes of a value where it cannot call its methods.
+// printedInside adds what fmt prints for the value in an unexported field, where fmt cannot call its methods.
 func printedInside(value any) string {
 	text := printedEverywhere(value)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -41,7 +41,7 @@ func printedInside(value any) string {
 	return text
 }
 
-// printingLimiter prints what it is given, also when the end of the context is asked for.
+// printingLimiter records how its arguments print, also after Done of the context has been called.
 type printingLimiter struct{ text []string }
 
 func (l *printingLimiter) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
@@ -57,7 +57,7 @@ func (l *printingLimiter) AcquireRequest(ctx context.Context, r *buckets.Request
 	return lease, nil
 }
 
-// Whoever gets a context of a request may log it.
+// A limiter or a hook may log the context of a request. No token may appear there.
 func TestNoContextIsPrintedWithAToken(t *testing.T) {
 	t.Parallel()
 	for kind := range secretRequests(t) {
@@ -100,7 +100,7 @@ func TestNoContextIsPrintedWithAToken(t *testing.T) {
 	}
 }
 
-// The secret of a state is in memory for as long as its transport and its manager are.
+// The state key is in memory as long as the transport and its manager. Printing them must not show it.
 func TestNothingIsPrintedWithTheStateKey(t *testing.T) {
 	t.Parallel()
 	const secret = "a state key that nobody may see"

@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// toHook is a message to a webhook, without an Authorization.
+// toHook returns a message to a webhook, without an Authorization.
 func toHook(t *testing.T) *http.Request {
 	t.Helper()
 	return as(newRequest(t, http.MethodPost, webhook, "{}"), "")
@@ -26,20 +26,20 @@ func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {
 		header []string
 		counts bool
 	}{
-		"JSON with a code":            {`{"message":"401: Unauthorized","code":0}`, []string{json}, true},
-		"JSON by another name":        {` {"code":"0"}`, []string{"Content-Type: text/plain"}, true},
-		"Via":                         {`{"message":"401: Unauthorized"}`, []string{json, via}, true},
-		"Via, nothing":                {"", []string{via}, true},
-		"Via, not decoded":            {brotli, []string{via, json, "Content-Encoding: br"}, true},
-		"a page that came by a proxy": {"<html>log in", []string{html, "Via: 1.1 squid"}, false},
-		"a page":                      {"<html>log in", []string{html}, false},
-		"a page that is called JSON":  {"<html>log in", []string{json}, false},
-		"JSON without a code":         {`{"error":"unauthorized"}`, []string{json}, false},
-		"a code of no number":         {`{"code":"UNAUTHENTICATED"}`, []string{json}, false},
-		"no object":                   {`[{"code":0}]`, []string{json}, false},
-		"half an object":              {`{"code":0`, []string{json}, false},
-		"nothing":                     {"", []string{json}, false},
-		"not decoded":                 {brotli, []string{json, "Content-Encoding: br"}, false},
+		"JSON with a code":                {`{"message":"401: Unauthorized","code":0}`, []string{json}, true},
+		"JSON with another content type":  {` {"code":"0"}`, []string{"Content-Type: text/plain"}, true},
+		"Via":                             {`{"message":"401: Unauthorized"}`, []string{json, via}, true},
+		"Via, nothing":                    {"", []string{via}, true},
+		"Via, not decoded":                {brotli, []string{via, json, "Content-Encoding: br"}, true},
+		"a page that came by a proxy":     {"<html>log in", []string{html, "Via: 1.1 squid"}, false},
+		"a page":                          {"<html>log in", []string{html}, false},
+		"a page with a JSON content type": {"<html>log in", []string{json}, false},
+		"JSON without a code":             {`{"error":"unauthorized"}`, []string{json}, false},
+		"a code that is not a number":     {`{"code":"UNAUTHENTICATED"}`, []string{json}, false},
+		"not an object":                   {`[{"code":0}]`, []string{json}, false},
+		"half an object":                  {`{"code":0`, []string{json}, false},
+		"nothing":                         {"", []string{json}, false},
+		"not decoded":                     {brotli, []string{json, "Content-Encoding: br"}, false},
 	} {
 		for kind, request := range map[string]func(*testing.T) *http.Request{
 			"Authorization": func(t *testing.T) *http.Request { return posting(t, 1) }, "webhook": toHook,
@@ -61,7 +61,7 @@ func TestA401CountsOnlyIfItIsDiscords(t *testing.T) {
 	}
 }
 
-// What another server thinks of a token is no more than that server's business.
+// A 401 of another server must not stop the token at Discord.
 func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(unauthorized),
@@ -71,7 +71,7 @@ func TestA401OfAServerThatIsNotDiscordStopsNothing(t *testing.T) {
 				assertStatus(t, http.StatusUnauthorized, send(transport, to(t, "https://compatible.example", r)))
 			}
 		}
-		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1))) // Discord's own counts
+		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1))) // Discord's own 401 counts
 		require.ErrorAs(t, send(transport, posting(t, 1)).wait().err, new(*httpclient.CredentialError))
 	})
 }

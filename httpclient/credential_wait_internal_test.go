@@ -16,12 +16,14 @@ type answering func(r *http.Request) *http.Response
 
 func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// Whoever waits is granted, cancelled, stopped with its credential, or cut off, and is not remembered after that.
+// A wait ends when it is granted, cancelled or cut off, or when its credential is stopped. Afterwards nothing of it may
+// be kept.
 func TestNobodyIsRememberedWhoDoesNotWaitAnyMore(t *testing.T) {
 	t.Parallel()
 	base := answering(func(r *http.Request) *http.Response {
 		response := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r, Header: http.Header{
-			"X-Ratelimit-Bucket": {"b"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"60"},
+			"X-Ratelimit-Bucket": {"b"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
+			"X-Ratelimit-Reset-After": {"60"},
 		}}
 		if !strings.Contains(r.URL.Path, "/channels/") {
 			response.StatusCode, response.Header = http.StatusUnauthorized, http.Header{"Via": {"1.1 google"}}

@@ -15,21 +15,22 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// usedUp is a success that leaves nothing in its bucket for two minutes.
-var usedUp = answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 120")
+// usedUp is a success that uses up its bucket for two minutes.
+var usedUp = answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0",
+	"X-RateLimit-Reset-After: 120")
 
-// A request that will not be sent whatever happens waits for nothing.
+// A queued request whose credential is stopped will never be sent, so it must fail at once.
 func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 	t.Parallel()
 	const late = 5 * time.Second
 	message := func(t *testing.T) *http.Request { return posting(t, 1) }
 	toSlack := func(t *testing.T) *http.Request {
 		return as(newRequest(t, http.MethodPost, webhook+"/slack", "{}"), "")
-	} // of another family
+	} // this route is of another family
 	type request = func(t *testing.T) *http.Request
 	for name, c := range map[string]struct {
 		request request
-		refused []request // under way while others use up the bucket
+		refused []request // in flight while other requests use up the bucket
 		status  int
 		body    string
 		kind    httpclient.CredentialKind
@@ -53,7 +54,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 			assertStatus(t, http.StatusOK, send(transport, c.request(t)))
 			time.Sleep(time.Millisecond)
 			if name == "in its place" {
-				time.Sleep(2 * time.Minute) // until there is a place again
+				time.Sleep(2 * time.Minute) // by then the bucket has room again
 			}
 			var early []*call
 			for _, refused := range c.refused {
@@ -73,7 +74,7 @@ func TestThoseInTheQueueHearAtOnceThatTheirCredentialIsStopped(t *testing.T) {
 	}
 }
 
-// Whose credential is not stopped keeps its place and its time.
+// A request whose credential is not stopped keeps its place and its wait.
 func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -92,7 +93,8 @@ func TestThoseInTheQueueOfAnotherPlaceGoOnWaiting(t *testing.T) {
 	})
 }
 
-// The waits that are not the manager's end, too: the pause after a failure, and that after a 429 with another limiter.
+// The stop must also end waits outside the manager: the pause after a failure, and the pause after a 429 with another
+// limiter.
 func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]func(*http.Request) (*http.Response, error){
@@ -103,14 +105,15 @@ func TestAPauseEndsWhenTheCredentialIsStopped(t *testing.T) {
 			transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
 			pausing := send(transport, getting(t, "/guilds/1"))
 			time.Sleep(100 * time.Millisecond)
-			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+			assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),
+				send(transport, getting(t, "/gateway/bot")))
 			assert.ErrorAs(t, pausing.wait().err, new(*httpclient.CredentialError))
 			assert.Less(t, pausing.took, time.Second)
 		})
 	}
 }
 
-// It is known already when the pause would begin.
+// The credential is stopped while the request is in flight, so after its failure the transport must not pause.
 func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		failing := answer(http.StatusBadGateway, "", "Retry-After: 16")
@@ -122,14 +125,15 @@ func TestNoPauseIsMadeForARequestThatWouldNotBeSent(t *testing.T) {
 			return failing(r)
 		}))
 		failed := send(transport, getting(t, "/guilds/1"))
-		synctest.Wait() // it is in flight
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")), send(transport, getting(t, "/gateway/bot")))
+		synctest.Wait() // the request is in flight
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/users/@me")),
+			send(transport, getting(t, "/gateway/bot")))
 		assert.ErrorAs(t, failed.wait().err, new(*httpclient.CredentialError))
 		assert.Equal(t, time.Second, failed.took)
 	})
 }
 
-// A limiter, or a hook, may keep the context of a wait.
+// A limiter or a hook may keep the context of a wait. The context must end with the wait.
 func TestTheContextOfAWaitEndsWithIt(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		var kept context.Context

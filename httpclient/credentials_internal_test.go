@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// asking is a request with this Authorization, to this path.
+// asking returns the credential of a request with this Authorization to this path.
 func asking(t *testing.T, c *credentials, authorization, method, path string) *credential {
 	t.Helper()
 	route, err := routes.Match(method, path)
@@ -25,9 +25,10 @@ func asking(t *testing.T, c *credentials, authorization, method, path string) *c
 	return &asking
 }
 
-// answeredWith sends the request and takes in Discord's answer.
+// answeredWith records a response of Discord's with this status.
 func (c *credential) answeredWith(status int) {
-	c.answered(&http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{"Via": {"1.1 google"}}}, time.Now())
+	c.answered(&http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{"Via": {"1.1 google"}}},
+		time.Now())
 }
 
 func webhookPost(t *testing.T, c *credentials, i int) *credential {
@@ -35,13 +36,14 @@ func webhookPost(t *testing.T, c *credentials, i int) *credential {
 	return asking(t, c, "", http.MethodPost, "/webhooks/1/token"+strconv.Itoa(i))
 }
 
-// A process that works with the tokens of many users sees them come and expire, all the time.
+// A process that works with the tokens of many users meets new tokens all the time. The memory for them must be
+// bounded.
 func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCredentials(nil, nil)
 		time.Sleep(time.Second)
-		const works = 100 // so many that chance does not spare them all
+		const works = 100 // enough that random eviction does not spare all of them
 		for i := range works {
 			asking(t, c, fmt.Sprint("Bot ", i), http.MethodGet, "/users/@me").answeredWith(http.StatusOK)
 		}
@@ -49,11 +51,11 @@ func TestWhatIsKnownOfCredentialsIsBounded(t *testing.T) {
 			invented := webhookPost(t, c, i)
 			invented.answeredWith(http.StatusUnauthorized)
 			require.LessOrEqual(t, c.known.Size(), maxCredentials)
-			require.Error(t, invented.check(), "the latest is known")
+			require.Error(t, invented.check(), "the latest credential is known")
 		}
 		for i := range works {
 			s, ok := c.known.Load(c.idOf(CredentialAuthorization, fmt.Sprint("Bot ", i)))
-			require.True(t, ok, "those that work are forgotten last")
+			require.True(t, ok, "credentials that work are evicted last")
 			assert.EqualValues(t, time.Second, s.accepted.Load())
 		}
 	})
@@ -69,7 +71,7 @@ func TestPlacesInWhichACredentialRestsAreBounded(t *testing.T) {
 		}
 		for i := range maxPlaces + 500 {
 			in(i).answeredWith(http.StatusUnauthorized)
-			require.Error(t, in(i).check(), "the latest is known")
+			require.Error(t, in(i).check(), "the latest credential is known")
 		}
 		s := c.state(c.idOf(CredentialAuthorization, "Bot a"))
 		assert.Len(t, s.refused, maxPlaces)

@@ -39,7 +39,8 @@ func TestA401OfATokenInAPathStopsThatTokenOnly(t *testing.T) {
 					return as(newRequest(t, http.MethodPost, path, "{}"), authorization)
 				}
 				edit := func() *http.Request { return as(newRequest(t, http.MethodPatch, c.same, "{}"), authorization) }
-				below := byCredential(http.StatusUnauthorized, `{"message":"Invalid Webhook Token","code":50027}`, withPath(webhookSecret, replySecret))
+				below := byCredential(http.StatusUnauthorized, `{"message":"Invalid Webhook Token","code":50027}`,
+					withPath(webhookSecret, replySecret))
 				transport := newTransport(t, below)
 				assertStatus(t, http.StatusUnauthorized, send(transport, post(c.path)))
 				assertStatus(t, http.StatusOK, send(transport, post(c.other)))
@@ -57,7 +58,8 @@ func TestRestingCredentialsAreTheHundredThatRestLongest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusUnauthorized, `{"code":50027}`)))
 		for i := range 120 {
-			assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodPost, "/api/v10/webhooks/1/token"+strconv.Itoa(i), "{}")))
+			assertStatus(t, http.StatusUnauthorized,
+				send(transport, newRequest(t, http.MethodPost, "/api/v10/webhooks/1/token"+strconv.Itoa(i), "{}")))
 			time.Sleep(time.Second)
 		}
 		all := transport.RestingCredentials()
@@ -68,10 +70,11 @@ func TestRestingCredentialsAreTheHundredThatRestLongest(t *testing.T) {
 	})
 }
 
-// The id alone is no secret: it is the bot's Authorization that was refused.
+// The path names the webhook by its id, without a token, so the 401 refuses the bot's Authorization.
 func TestA401OfAWebhookByItsIdIsAboutTheAuthorization(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"code":0}`, func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
+		below := byCredential(http.StatusUnauthorized, `{"code":0}`,
+			func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, newRequest(t, http.MethodGet, "/api/v10/webhooks/1", "")))
 		assertStopped(t, transport, below, newRequest(t, http.MethodGet, "/api/v10/webhooks/1", ""),
@@ -83,11 +86,21 @@ func TestA401OfAWebhookByItsIdIsAboutTheAuthorization(t *testing.T) {
 func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]*httpclient.CredentialError{
-		"GET /a not sent: its Authorization was refused with 401; it is not used again for 5m0s":                {Route: "GET /a", Status: 401, Everywhere: true, RetryAfter: 5 * time.Minute},
-		"GET /a not sent: its Authorization was refused with 401 on this route; it is not used again for 10m0s": {Route: "GET /a", Status: 401, RetryAfter: 10 * time.Minute},
-		"GET /a not sent: its webhook was refused with 404; it is not used again for 10m0s":                     {Route: "GET /a", Kind: httpclient.CredentialWebhook, Status: 404, RetryAfter: 10*time.Minute - 1},
-		"GET /a not sent: its interaction token was refused with 401; it is not used again for 10m0s":           {Route: "GET /a", Kind: httpclient.CredentialInteraction, Status: 401, RetryAfter: 10 * time.Minute},
-		"GET /a not sent: its CredentialKind(9) was refused with 401; it is not used again for 0s":              {Route: "GET /a", Kind: 9, Status: 401},
+		"GET /a not sent: its Authorization was refused with 401; it is not used again for 5m0s": {
+			Route: "GET /a", Status: 401, Everywhere: true, RetryAfter: 5 * time.Minute,
+		},
+		"GET /a not sent: its Authorization was refused with 401 on this route; it is not used again for 10m0s": {
+			Route: "GET /a", Status: 401, RetryAfter: 10 * time.Minute,
+		},
+		"GET /a not sent: its webhook was refused with 404; it is not used again for 10m0s": {
+			Route: "GET /a", Kind: httpclient.CredentialWebhook, Status: 404, RetryAfter: 10*time.Minute - 1,
+		},
+		"GET /a not sent: its interaction token was refused with 401; it is not used again for 10m0s": {
+			Route: "GET /a", Kind: httpclient.CredentialInteraction, Status: 401, RetryAfter: 10 * time.Minute,
+		},
+		"GET /a not sent: its CredentialKind(9) was refused with 401; it is not used again for 0s": {
+			Route: "GET /a", Kind: 9, Status: 401,
+		},
 	} {
 		assert.EqualError(t, err, want)
 		text, failed := json.Marshal(err)
@@ -98,12 +111,16 @@ func TestACredentialErrorSaysWhatToDo(t *testing.T) {
 	assert.Equal(t, "CredentialKind(-1)", httpclient.CredentialKind(-1).String())
 }
 
-// net/http sends a header whatever the case of its name, and so this token is one: its buckets, its global limit and
-// its 401s are its own.
+// net/http sends a header however its name is capitalized. So the token in it must have its own buckets, its own global
+// limit and its own 401s.
 func TestAnAuthorizationIsOneHoweverItsNameIsSpelled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"),
-			answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"), unauthorized)
+		below := newScript(
+			answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1",
+				"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"),
+			answer(http.StatusOK, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1",
+				"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60"),
+			unauthorized)
 		transport := newTransport(t, below)
 		spelled := func(token string, r *http.Request) *http.Request {
 			r.Header.Del("Authorization")
@@ -131,7 +148,7 @@ func TestAnAuthorizationIsLeftOutHoweverItsNameIsSpelled(t *testing.T) {
 	assert.Empty(t, below.requests()[0].request.Header)
 }
 
-// http.Client makes it of a name and a password in the URL, which a proxy asks for.
+// http.Client makes this header from a name and a password in the URL. A proxy may ask for it.
 func TestABasicAuthorizationIsKeptWhereThePathHasAToken(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, ""))
@@ -149,25 +166,26 @@ func TestA404StopsAWebhookThatIsGone(t *testing.T) {
 		method, path, body string
 		stops              bool
 	}{
-		"post, unknown webhook":           {"POST", webhook, gone, true},
-		"post with a query":               {"POST", webhook + "?wait=true", gone, true},
-		"post to Slack's variant":         {"POST", webhook + "/slack", gone, true},
-		"edit, unknown webhook":           {"PATCH", webhook + "/messages/2", gone, true},
-		"a large answer":                  {"POST", webhook, gone + strings.Repeat(" ", 1<<20), true},
-		"get, another code":               {"GET", webhook, `{"code":10003}`, false},
-		"post, unknown channel":           {"POST", webhook, `{"code":10003}`, false},
-		"post without a code":             {"POST", webhook, unknown, false},
-		"post, no JSON":                   {"POST", webhook, "<html>10015", false},
-		"post, nothing":                   {"POST", webhook, "", false},
-		"post, the code too late to see":  {"POST", webhook, `{"message":"` + strings.Repeat("x", 1<<20) + `","code":10015}`, false},
-		"a message of it":                 {"PATCH", webhook + "/messages/2", `{"code":10008}`, false},
-		"a message of it, without a code": {"GET", webhook + "/messages/2", unknown, false},
-		"a thread of it":                  {"POST", webhook + "?thread_id=3", `{"code":10003}`, false},
-		"deleting a message of it":        {"DELETE", webhook + "/messages/2", "", false},
+		"post, unknown webhook":             {"POST", webhook, gone, true},
+		"post with a query":                 {"POST", webhook + "?wait=true", gone, true},
+		"post to Slack's variant":           {"POST", webhook + "/slack", gone, true},
+		"edit, unknown webhook":             {"PATCH", webhook + "/messages/2", gone, true},
+		"a large answer":                    {"POST", webhook, gone + strings.Repeat(" ", 1<<20), true},
+		"get, another code":                 {"GET", webhook, `{"code":10003}`, false},
+		"post, unknown channel":             {"POST", webhook, `{"code":10003}`, false},
+		"post without a code":               {"POST", webhook, unknown, false},
+		"post, no JSON":                     {"POST", webhook, "<html>10015", false},
+		"post, nothing":                     {"POST", webhook, "", false},
+		"post, the code too late to see":    {"POST", webhook, `{"message":"` + strings.Repeat("x", 1<<20) + `","code":10015}`, false},
+		"a message of the webhook":          {"PATCH", webhook + "/messages/2", `{"code":10008}`, false},
+		"a message of the webhook, no code": {"GET", webhook + "/messages/2", unknown, false},
+		"a thread of the webhook":           {"POST", webhook + "?thread_id=3", `{"code":10003}`, false},
+		"deleting a message of the webhook": {"DELETE", webhook + "/messages/2", "", false},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			var bodies ledger
-			below := newScript(answerWith(http.StatusNotFound, func() io.ReadCloser { return bodies.open(strings.NewReader(c.body)) }))
+			below := newScript(answerWith(http.StatusNotFound,
+				func() io.ReadCloser { return bodies.open(strings.NewReader(c.body)) }))
 			transport := newTransport(t, below)
 			request := func() *http.Request { return as(newRequest(t, c.method, c.path, ""), "") }
 			first := send(transport, request())
@@ -199,7 +217,7 @@ func TestA404OfAnInteractionStopsNothing(t *testing.T) {
 		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodPatch, http.MethodDelete} {
 			inBubble(t, method+" "+path, func(t *testing.T) {
 				transport := newTransport(t, newScript(answer(http.StatusNotFound, `{"code":10015}`)))
-				for range 3 { // a follow-up comes too early, before the callback has been taken in
+				for range 3 { // a follow-up may come before Discord has processed the callback
 					assertStatus(t, http.StatusNotFound, send(transport, newRequest(t, method, path, "")))
 				}
 			})

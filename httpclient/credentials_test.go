@@ -21,7 +21,7 @@ const (
 	followUp = "/api/v10/webhooks/1/" + replySecret
 )
 
-// as returns the request with another Authorization, without one if it is empty.
+// as returns the request with this Authorization, or without one if it is empty.
 func as(r *http.Request, authorization string) *http.Request {
 	r.Header.Del("Authorization")
 	if authorization != "" {
@@ -30,7 +30,7 @@ func as(r *http.Request, authorization string) *http.Request {
 	return r
 }
 
-// byCredential answers with the status to requests for which the condition holds, and with 200 to all others.
+// byCredential answers with the status and the body to requests for which bad is true, and with 200 to all others.
 func byCredential(status int, body string, bad func(r *http.Request) bool) *script {
 	return newScript(func(r *http.Request) (*http.Response, error) {
 		if bad(r) {
@@ -51,10 +51,11 @@ func withPath(parts ...string) func(*http.Request) bool {
 	}
 }
 
-// assertStopped asserts that the request is refused without being sent, and without a trace in the limiter.
-func assertStopped(t *testing.T, transport *httpclient.Transport, below *script, r *http.Request, want httpclient.CredentialError) {
+// assertStopped asserts that the request fails without being sent or reaching the limiter.
+func assertStopped(t *testing.T, transport *httpclient.Transport, below *script, r *http.Request,
+	want httpclient.CredentialError) {
 	t.Helper()
-	synctest.Wait() // the collector may be due at this instant
+	synctest.Wait() // the garbage collector may be due at this instant
 	sent, before := len(below.requests()), transport.Manager().Stats()
 	var bodies ledger
 	if r.Body != nil {
@@ -66,13 +67,14 @@ func assertStopped(t *testing.T, transport *httpclient.Transport, below *script,
 	require.ErrorAs(t, c.err, &stopped)
 	assert.Equal(t, want, *stopped)
 	assert.Zero(t, c.took)
-	assert.Len(t, below.requests(), sent, "it was sent")
+	assert.Len(t, below.requests(), sent, "the stopped request was sent")
 	assert.Equal(t, before, transport.Manager().Stats())
 	assertNoSecretIn(t, stopped, stopped.Error())
 }
 
-// assertRests asserts that the requests are stopped for ten minutes from now on, and returns when these are over.
-func assertRests(t *testing.T, transport *httpclient.Transport, below *script, request func() *http.Request, stopped httpclient.CredentialError) {
+// assertRests asserts that the requests are stopped for the next ten minutes, and returns when these are over.
+func assertRests(t *testing.T, transport *httpclient.Transport, below *script, request func() *http.Request,
+	stopped httpclient.CredentialError) {
 	t.Helper()
 	stopped.RetryAfter = 10 * time.Minute
 	assertStopped(t, transport, below, request(), stopped)
@@ -82,18 +84,20 @@ func assertRests(t *testing.T, transport *httpclient.Transport, below *script, r
 	time.Sleep(time.Second)
 }
 
-// unauthorized answers as Discord does to a token that is not valid.
+// unauthorized answers like Discord to an invalid token.
 func unauthorized(r *http.Request) (*http.Response, error) {
-	return answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json", "Via: 1.1 google")(r)
+	return answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json",
+		"Via: 1.1 google")(r)
 }
 
-// posting is a message to a channel, by the bot whose requests are refused in these tests.
+// posting returns a message to a channel with the token that these tests refuse.
 func posting(t *testing.T, channel int) *http.Request {
 	t.Helper()
-	return as(newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/channels/%d/messages", channel), `{"content":"hello"}`), bad)
+	return as(newRequest(t, http.MethodPost, fmt.Sprintf("/api/v10/channels/%d/messages", channel), `{"content":"hello"}`),
+		bad)
 }
 
-// getting is a request of that bot's to a path.
+// getting returns a GET request with the token that these tests refuse.
 func getting(t *testing.T, path string) *http.Request {
 	t.Helper()
 	return as(newRequest(t, http.MethodGet, "/api/v10"+path, ""), bad)
@@ -101,7 +105,7 @@ func getting(t *testing.T, path string) *http.Request {
 
 const bad = "Bot " + botSecret
 
-const postingRoute = "POST /channels/{channel_id}/messages" // of those requests
+const postingRoute = "POST /channels/{channel_id}/messages" // the route of posting
 
 func TestA401StopsItsPlaceForTenMinutes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -129,7 +133,7 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 	t.Parallel()
 	roles, posting1, posting2, posting3 := "/guilds/1/roles", 1, 2, 3
 	for name, c := range map[string]struct {
-		refused []any // a path to get, or a channel to post to
+		refused []any // paths (getting) and channels (posting)
 		stops   bool
 	}{
 		"one place":              {[]any{posting1}, false},
@@ -155,7 +159,8 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 			elsewhere := func() *http.Request { return posting(t, 9) }
 			stopped := httpclient.CredentialError{Route: postingRoute, Status: 401, Everywhere: true}
 			assertRests(t, transport, below, elsewhere, stopped)
-			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10))) // nothing has got better: one is enough now
+			// There was no success since, so one 401 is enough.
+			assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 10)))
 			below.answers = answers(answer(http.StatusOK, "{}"))
 			for _, authorization := range []string{"Bot replacement", ""} {
 				assertStatus(t, http.StatusOK, send(transport, as(posting(t, 1), authorization)))
@@ -166,10 +171,10 @@ func TestAnAuthorizationIsStoppedWhen401sFollowOneAnother(t *testing.T) {
 	}
 }
 
-// Discord limits the deletion of messages by their age, but a missing permission is one.
+// Discord has separate limits for deleting messages of different ages. A missing permission concerns all of them.
 func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		time.Sleep(26 * 365 * 24 * time.Hour) // until there are snowflakes
+		time.Sleep(26 * 365 * 24 * time.Hour) // the bubble's clock starts in 2000, before Discord's first snowflakes
 		now := time.Now()
 		below := newScript(unauthorized)
 		below.takes = time.Second
@@ -177,7 +182,8 @@ func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 		var calls []*call
 		for _, age := range []time.Duration{0, time.Hour, 30 * 24 * time.Hour} {
 			id := discordsim.SnowflakeAt(now.Add(-age))
-			calls = append(calls, send(transport, as(newRequest(t, http.MethodDelete, fmt.Sprintf("%s/%d", messages, id), ""), bad)))
+			calls = append(calls,
+				send(transport, as(newRequest(t, http.MethodDelete, fmt.Sprintf("%s/%d", messages, id), ""), bad)))
 		}
 		assertStatus(t, http.StatusUnauthorized, calls...)
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
@@ -185,7 +191,7 @@ func TestDeletionsOfMessagesOfAllAgesAreOnePlace(t *testing.T) {
 	})
 }
 
-// Every 401 counts for the budget of the address, whoever it stops.
+// Discord counts every 401 against the IP address, so a dead token must cause only a few.
 func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -195,9 +201,12 @@ func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 		most     int
 	}{
 		"one after the other": {false, 10_000, nil, 2},
-		"together":            {true, 2000, nil, 4}, // and those that follow each before the body of its 401 is read
-		"together, in buckets": {true, 2000, []string{"Content-Type: application/json", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 5",
-			"X-RateLimit-Remaining: 4", "X-RateLimit-Reset-After: 5"}, 51}, // what the global limit lets go before the first answer
+		"together":            {true, 2000, nil, 4}, // one more request may leave after each 401 until its body has been read
+		// 51 is what the global limit lets leave before the first response.
+		"together, in buckets": {true, 2000, []string{
+			"Content-Type: application/json", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 5",
+			"X-RateLimit-Remaining: 4", "X-RateLimit-Reset-After: 5",
+		}, 51},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, c.header...))
@@ -227,17 +236,18 @@ func TestADeadTokenDrawsAHandfulOf401s(t *testing.T) {
 	}
 }
 
-// A proxy on the way wants credentials of its own, and has passed on nothing.
+// A 407 comes from a proxy that wants its own credentials. The request has not reached the server.
 func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		proxy := answer(http.StatusProxyAuthRequired, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")
+		proxy := answer(http.StatusProxyAuthRequired, "{}", "X-RateLimit-Bucket: b", "X-RateLimit-Limit: 1",
+			"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")
 		below := newScript(unauthorized, proxy, proxy, unauthorized)
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
 		for range 2 {
 			c := send(transport, posting(t, 1))
 			assertStatus(t, http.StatusProxyAuthRequired, c)
-			assert.Zero(t, c.took, "nothing is known of its bucket")
+			assert.Zero(t, c.took, "the 407 says nothing about the bucket")
 		}
 		stats := transport.Manager().Stats()
 		assert.EqualValues(t, 1, stats.Responses[ratelimits.ClassOK], "answers")
@@ -249,7 +259,7 @@ func TestA407IsNoAnswerOfTheServers(t *testing.T) {
 	})
 }
 
-// A 401 without a credential is the caller's to judge: there is nothing that could be stopped.
+// Without an Authorization a 401 stops nothing.
 func TestOnlyA401StopsAnAuthorization(t *testing.T) {
 	t.Parallel()
 	stopsNothing := func(status int, authorization string) {

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// http2Network has connections that go silent: what is written is lost, and nothing comes.
+// http2Network has connections that can go silent: writes are lost then, and nothing arrives.
 type http2Network struct {
 	base *http.Transport
 
@@ -61,7 +61,7 @@ func (n *http2Network) dials() int {
 	return len(n.connections)
 }
 
-// silence makes all connections of now silent.
+// silence makes all connections that are open now silent.
 func (n *http2Network) silence() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -94,20 +94,20 @@ func TestADeadHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 			if method == http.MethodGet {
 				assertStatus(t, http.StatusOK, first)
 				assert.Less(t, first.took, 17*time.Second)
-			} else { // which is not repeated
+			} else { // a request with this method is not repeated
 				assertAttemptTimeout(t, 15*time.Second, first.err)
 			}
-			time.Sleep(time.Millisecond) // in which net/http notices that the connection is closed
+			time.Sleep(time.Millisecond) // meanwhile net/http notices that the connection is closed
 			next := send(transport, http2Request(t, method).WithContext(parent))
 			assertStatus(t, http.StatusOK, next)
 			assert.Less(t, next.took, time.Second)
 			assert.Equal(t, 2, n.dials())
-			assert.GreaterOrEqual(t, got, 3, "the caller's trace")
+			assert.GreaterOrEqual(t, got, 3, "the caller's trace is called, too")
 		}
 	})
 }
 
-// A response may also stop halfway.
+// The connection may also go silent in the middle of a response.
 func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
@@ -127,25 +127,28 @@ func TestADeadHTTP2ConnectionIsNotUsedAgainAfterAResponseThatStops(t *testing.T)
 	})
 }
 
-// A server that is slow with one request breaks no others on the same connection: neither those that go on, nor those
-// that have not waited for long themselves.
+// A server is slow with one request. Its timeout must not break other requests on the same connection, whether they
+// make progress or have not waited long.
 func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		dial     time.Duration // how long a connection takes to come about, which is no silence
-		unused   bool          // nothing was sent on the connection before
-		idle     time.Duration // before the first request
-		before   time.Duration // a message is sent so long before the slow request, 0: none
-		after    time.Duration // messages are sent so long after it
-		messages int           // one in each second
-		takes    time.Duration // a message
-		deadline time.Duration // of each message, 0: none
-		own      time.Duration // time of the slow request's attempt, 0: the default
+		dial     time.Duration // time to open a connection, which does not count as silence
+		unused   bool          // nothing was sent on the connection before the slow request
+		idle     time.Duration // pause before the first request
+		before   time.Duration // a message is sent this long before the slow request, 0: none
+		after    time.Duration // messages are sent this long after the slow request
+		messages int           // number of them, one each second
+		takes    time.Duration // time that the server takes for a message
+		deadline time.Duration // deadline of each message's context, 0: none
+		own      time.Duration // attempt timeout of the slow request, 0: the default
 	}{
-		"others go on":               {messages: 20, takes: 2 * time.Second},
-		"others have a deadline":     {messages: 15, takes: 2 * time.Second, deadline: 10 * time.Second},
-		"a recent one":               {idle: time.Minute, after: 14 * time.Second, messages: 1, takes: 2 * time.Second},
-		"a new connection":           {dial: 14 * time.Second, unused: true, idle: time.Minute, after: 13 * time.Second, messages: 1, takes: 2 * time.Second},
+		"others go on":           {messages: 20, takes: 2 * time.Second},
+		"others have a deadline": {messages: 15, takes: 2 * time.Second, deadline: 10 * time.Second},
+		"a recent one":           {idle: time.Minute, after: 14 * time.Second, messages: 1, takes: 2 * time.Second},
+		"a new connection": {
+			dial: 14 * time.Second, unused: true, idle: time.Minute, after: 13 * time.Second, messages: 1,
+			takes: 2 * time.Second,
+		},
 		"a short time that ends now": {idle: time.Minute, before: 3 * time.Second, takes: 5 * time.Second, own: time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
@@ -192,7 +195,7 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 			}
 			assert.ErrorAs(t, late.wait().err, new(*httpclient.AttemptTimeoutError))
 			assertStatus(t, http.StatusOK, messages...)
-			time.Sleep(time.Minute) // in which a second dial would end
+			time.Sleep(time.Minute) // a second dial would end in this time
 			if !c.unused {
 				assert.Equal(t, 1, n.dials())
 			}
@@ -200,8 +203,8 @@ func TestATimeoutBreaksNoOthersOnItsHTTP2Connection(t *testing.T) {
 	}
 }
 
-// The default base finds out by itself, also when an attempt may take any time. It is made of http.DefaultTransport, so
-// this test does not run beside others.
+// The default base detects a dead connection by itself, even without an attempt timeout. It is a clone of
+// http.DefaultTransport, which the test replaces, so the test does not run in parallel with others.
 func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 	before := http.DefaultTransport
 	defer func() { http.DefaultTransport = before }()
@@ -217,11 +220,12 @@ func TestTheDefaultBaseFindsADeadHTTP2Connection(t *testing.T) {
 		assertStatus(t, http.StatusOK, second)
 		assert.InDelta(t, 20.5, second.took.Seconds(), 0.5, "15 s until a ping, 5 s for its answer, and a pause")
 		assert.Equal(t, 2, n.dials())
-		assert.Nil(t, n.base.HTTP2, "the caller's own is left alone")
+		assert.Nil(t, n.base.HTTP2, "the caller's transport is not changed")
 	})
 }
 
-// All of them together find that a connection is dead, however many there are, and however soon one follows another.
+// Each request waits only for a short time, and another follows at once. Together they must show that the connection is
+// dead.
 func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(http.ResponseWriter, *http.Request) {})
@@ -244,7 +248,7 @@ func TestADeadHTTP2ConnectionThatIsAlwaysInUseIsClosed(t *testing.T) {
 	})
 }
 
-// stuckConn is a connection whose peer takes nothing more once it is stuck, so that writes block.
+// stuckConn is a connection whose peer stops reading, so that writes block.
 type stuckConn struct {
 	net.Conn
 	stuck, closed context.Context
@@ -263,7 +267,7 @@ func (c *stuckConn) Close() error {
 	return c.Conn.Close()
 }
 
-// net/http tells the server that a response is closed, and waits for that.
+// When a response is closed, net/http tells the server and waits for that write.
 func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		n := newHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
@@ -286,12 +290,12 @@ func TestClosingAResponseOverADeadHTTP2ConnectionEnds(t *testing.T) {
 		select {
 		case <-over:
 		case <-time.After(16 * time.Second):
-			assert.Fail(t, "it does not end")
+			assert.Fail(t, "Close does not end")
 		}
 	})
 }
 
-// The connections in the traces of HTTP/3 clients of quic-go panic when they are closed, which httptrace forbids.
+// HTTP/3 clients of quic-go pass connections to httptrace that panic when they are closed.
 type forbidden struct{ net.Conn }
 
 func (forbidden) Close() error { panic("connection operation prohibited") }

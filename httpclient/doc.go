@@ -16,6 +16,12 @@
 // Discord shares Discord's limits: say so in WithHosts. A proxy may be mounted below a path: the part of the path
 // before /api/v10 is ignored.
 //
+// # Other servers
+//
+// A server that is not compatible with Discord speaks a [Dialect] of its own ([WithDialect]). It says which limit a
+// response is about, and whether a limit has refused the request. Package httpclient/dialects has that of GitHub and
+// that of the IETF's RateLimit fields. A refusal is handled like a 429, whatever its status.
+//
 // # Timeouts
 //
 // Leave http.Client.Timeout at 0, because that timeout includes the time in queues. Bound requests by their contexts. A

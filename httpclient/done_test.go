@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// requestsDone notes what became of requests.
+// requestsDone records the events of the Done hook.
 type requestsDone struct{ list []httpclient.DoneEvent }
 
 func (d *requestsDone) hooks() httpclient.Hooks {
@@ -30,7 +30,8 @@ func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 		below := newScript(refusal, answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
 		below.takes = 100 * time.Millisecond
 		var done requestsDone
-		transport := newTransport(t, below, httpclient.WithHooks(done.hooks()), httpclient.WithBackoff(time.Second, time.Second))
+		transport := newTransport(t, below, httpclient.WithHooks(done.hooks()),
+			httpclient.WithBackoff(time.Second, time.Second))
 		r := newRequest(t, http.MethodPut, "/api/v10/channels/1/pins/2", "")
 		r.Body, r.ContentLength, r.GetBody = stall(700*time.Millisecond, strings.NewReader("{}")), 2, nil
 		c := send(transport, r)
@@ -44,7 +45,8 @@ func TestDoneSaysWhereTheTimeWent(t *testing.T) {
 		require.NoError(t, e.Err)
 		assert.Equal(t, c.took, e.Took)
 		assert.Equal(t, 3*below.takes+300*time.Millisecond, e.Sent)
-		pause := e.Waited - 700*time.Millisecond - 1700*time.Millisecond // the 429 asks for 2 s from its headers on
+		// The 429 asks for 2 s from the arrival of its headers.
+		pause := e.Waited - 700*time.Millisecond - 1700*time.Millisecond
 		assert.InDelta(t, time.Second, pause, float64(250*time.Millisecond+slack))
 		assert.Zero(t, e.Overhead(), "nothing else takes time in virtual time")
 	})
@@ -56,7 +58,9 @@ func TestOverheadIsTheTimeThatNobodyWaitedFor(t *testing.T) {
 		below.takes = 100 * time.Millisecond
 		var done requestsDone
 		transport := newTransport(t, below, httpclient.WithHooks(done.hooks()))
-		transport.AddHooks(httpclient.Hooks{Request: func(context.Context, httpclient.RequestEvent) { time.Sleep(30 * time.Millisecond) }})
+		transport.AddHooks(httpclient.Hooks{
+			Request: func(context.Context, httpclient.RequestEvent) { time.Sleep(30 * time.Millisecond) },
+		})
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		require.Len(t, done.list, 1)
 		assert.Equal(t, 30*time.Millisecond, done.list[0].Overhead())
@@ -64,13 +68,14 @@ func TestOverheadIsTheTimeThatNobodyWaitedFor(t *testing.T) {
 	})
 }
 
-// A limiter around a manager passes on how long that has let the request wait; it must not count twice.
+// A limiter around a manager reports the manager's wait as its own. Done must count that wait once.
 func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		manager := buckets.NewRESTBucketManager()
 		require.NoError(t, manager.Start())
 		defer manager.Close()
-		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
+		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1",
+			"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
 		var done requestsDone
 		transport := newTransport(t, below,
 			httpclient.WithHooks(done.hooks()), httpclient.WithLimiter(struct{ httpclient.Limiter }{manager}))
@@ -85,10 +90,12 @@ func TestWaitsBelowAnyLimiterCountOnce(t *testing.T) {
 func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const token = "canary-5f0c2e"
-		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 50"),
+		below := newScript(answer(http.StatusOK, "{}", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1",
+			"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 50"),
 			fail(errors.New("cannot reach /api/webhooks/77/"+token)))
 		var done requestsDone
-		transport := newTransport(t, below, httpclient.WithHooks(done.hooks()), httpclient.WithMaxRateLimit(time.Second), httpclient.WithRetries(0))
+		transport := newTransport(t, below, httpclient.WithHooks(done.hooks()), httpclient.WithMaxRateLimit(time.Second),
+			httpclient.WithRetries(0))
 		assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		require.Error(t, send(transport, newMessage(t)).wait().err)
 		require.Len(t, done.list, 2)
@@ -109,7 +116,8 @@ func TestDoneIsAlsoCalledForRequestsThatWereNeverSent(t *testing.T) {
 func TestAttemptsSayWhyTheyAreMadeAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(
-			answer(http.StatusServiceUnavailable, ""), func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
+			answer(http.StatusServiceUnavailable, ""),
+			func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() },
 			fail(lostConnection()), refusal429(`{"retry_after":1}`, "X-RateLimit-Scope: user"), answer(http.StatusOK, "{}"))
 		var reasons []httpclient.RetryReason
 		transport := newTransport(t, below, httpclient.WithHooks(httpclient.Hooks{
@@ -117,7 +125,8 @@ func TestAttemptsSayWhyTheyAreMadeAgain(t *testing.T) {
 		}))
 		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodGet, messages, "")))
 		assert.Equal(t, []httpclient.RetryReason{
-			httpclient.RetryNone, httpclient.RetryServerError, httpclient.RetryTimeout, httpclient.RetryConnection, httpclient.RetryRateLimited,
+			httpclient.RetryNone, httpclient.RetryServerError, httpclient.RetryTimeout, httpclient.RetryConnection,
+			httpclient.RetryRateLimited,
 		}, reasons)
 	})
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// encodings are what servers make of a body for whoever says that he accepts them. net/http takes gzip off only if it
-// has asked for it by itself.
+// encodings are what servers use when a request has an Accept-Encoding. net/http decodes gzip only if it has added that
+// header itself.
 var encodings = []struct {
 	header string
 	writer func(io.Writer) io.WriteCloser
@@ -26,7 +26,7 @@ var encodings = []struct {
 	{"gzip", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }},
 	{" X-GZIP", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }},
 	{"deflate", func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }},
-	{"Deflate", func(w io.Writer) io.WriteCloser { // without a frame
+	{"Deflate", func(w io.Writer) io.WriteCloser { // raw deflate, without the zlib frame
 		raw, err := flate.NewWriter(w, flate.BestSpeed)
 		if err != nil {
 			panic(err)
@@ -40,8 +40,9 @@ type unencoded struct{ io.Writer }
 
 func (unencoded) Close() error { return nil }
 
-// inEncodings runs a test with each encoding: encoded returns an answer whose body is encoded.
-func inEncodings(t *testing.T, test func(t *testing.T, encoded func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string))) {
+// inEncodings runs a test for each encoding. encoded returns an answer with an encoded body, and that body.
+func inEncodings(t *testing.T, test func(t *testing.T,
+	encoded func(status int, text string, header ...string) (func(*http.Request) (*http.Response, error), string))) {
 	t.Helper()
 	for _, e := range encodings {
 		inBubble(t, e.header, func(t *testing.T) {
@@ -51,7 +52,8 @@ func inEncodings(t *testing.T, test func(t *testing.T, encoded func(status int, 
 				_, err := io.WriteString(w, text)
 				require.NoError(t, err)
 				require.NoError(t, w.Close())
-				return answer(status, b.String(), append(header, "Content-Type: application/json", "Content-Encoding: "+e.header)...), b.String()
+				return answer(status, b.String(),
+					append(header, "Content-Type: application/json", "Content-Encoding: "+e.header)...), b.String()
 			})
 		})
 	}
@@ -65,7 +67,7 @@ func TestA401CountsWhenItsBodyIsEncoded(t *testing.T) {
 		transport := newTransport(t, below)
 		first := send(transport, getting(t, "/users/@me"))
 		assertStatus(t, http.StatusUnauthorized, first)
-		assert.Equal(t, raw, first.body, "the caller gets what came")
+		assert.Equal(t, raw, first.body, "the caller gets the encoded body")
 		assertStopped(t, transport, below, getting(t, "/users/@me"),
 			httpclient.CredentialError{Route: "GET /users/@me", Status: 401, RetryAfter: 10 * time.Minute})
 	})
@@ -89,14 +91,16 @@ func TestAnEncodedPageOfAProxyStopsNothing(t *testing.T) {
 func TestTheBodyOfA429CountsWhenItIsEncoded(t *testing.T) {
 	t.Parallel()
 	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
-		// A compatible server: no scope, no bucket.
-		refusing, _ := encoded(http.StatusTooManyRequests, `{"message":"You are being rate limited.","retry_after":0.3,"global":false}`, "Retry-After: 1")
+		// A compatible server, whose 429 has neither scope nor bucket.
+		refusing, _ := encoded(http.StatusTooManyRequests,
+			`{"message":"You are being rate limited.","retry_after":0.3,"global":false}`, "Retry-After: 1")
 		transport := newTransport(t, newScript(refusing, answer(http.StatusOK, "{}")))
 		first := send(transport, posting(t, 1))
 		time.Sleep(10 * time.Millisecond)
 		second := send(transport, getting(t, "/guilds/1/roles")).wait()
 		assertStatus(t, http.StatusOK, first, second)
-		assert.Less(t, second.took, 100*time.Millisecond, "another route waited: the refusal was taken for one of the edge")
+		assert.Less(t, second.took, 100*time.Millisecond,
+			"another route waited, so the 429 was taken for a refusal by the edge")
 		assert.Less(t, first.took, 400*time.Millisecond, "the precise wait is in the body")
 	})
 }
@@ -114,7 +118,7 @@ func TestAnEncoded429ThatIsReturnedIsAsItCame(t *testing.T) {
 	})
 }
 
-// What cannot be decoded here is judged by the status and the header.
+// If the body's encoding is not known, status and headers decide.
 func TestAnErrorInAnEncodingThatIsNotKnownIsJudgedByItsHeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const raw = "\x8b\x00\x80{}\x03"

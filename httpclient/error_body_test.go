@@ -15,14 +15,17 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// lateErrors are errors whose body says whose credential is refused.
+// lateErrors are error responses whose body says which credential is refused.
 var lateErrors = map[string]struct {
 	status       int
 	body         string
 	kind         httpclient.CredentialKind
 	method, path string
 }{
-	"401 of a bot":     {401, `{"message":"401: Unauthorized","code":0}`, httpclient.CredentialAuthorization, http.MethodGet, "/api/v10/users/@me"},
+	"401 of a bot": {
+		401, `{"message":"401: Unauthorized","code":0}`, httpclient.CredentialAuthorization, http.MethodGet,
+		"/api/v10/users/@me",
+	},
 	"401 of a webhook": {401, `{"message":"Invalid Webhook Token","code":50027}`, httpclient.CredentialWebhook, http.MethodPost, webhook},
 	"404 of a webhook": {404, `{"message":"Unknown Webhook","code":10015}`, httpclient.CredentialWebhook, http.MethodPost, webhook},
 }
@@ -49,14 +52,14 @@ func TestALateBodyOfAnErrorDelaysNoResponse(t *testing.T) {
 	}
 }
 
-// lookup returns why a request is not sent.
+// lookup sends a request that must not leave, and returns the error.
 func lookup(t *testing.T, transport *httpclient.Transport, method, path string) (stopped *httpclient.CredentialError) {
 	t.Helper()
 	require.ErrorAs(t, send(transport, as(newRequest(t, method, path, ""), bad)).wait().err, &stopped)
 	return stopped
 }
 
-// Many callers close the body of an error and look at its status only, or decode what they need of it.
+// Many callers close an error's body unread, or read only a part. The transport must see the whole body even then.
 func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range lateErrors {
@@ -64,12 +67,13 @@ func TestTheBodyOfAnErrorIsLookedAtHoweverItIsRead(t *testing.T) {
 			"not at all": func(io.ReadCloser) {},
 			"a byte":     func(body io.ReadCloser) { _, _ = body.Read(make([]byte, 1)) },
 			"decoded":    func(body io.ReadCloser) { _ = json.NewDecoder(body).Decode(&struct{}{}) },
-			"two times closed": func(body io.ReadCloser) {
+			"closed twice": func(body io.ReadCloser) {
 				assert.NoError(t, body.Close())
 			},
 		} {
 			inBubble(t, name+", "+how, func(t *testing.T) {
-				transport := newTransport(t, newScript(answer(c.status, c.body+strings.Repeat(" ", 10_000), "Content-Type: application/json")))
+				transport := newTransport(t,
+					newScript(answer(c.status, c.body+strings.Repeat(" ", 10_000), "Content-Type: application/json")))
 				response, err := transport.RoundTrip(as(newRequest(t, c.method, c.path, ""), bad))
 				require.NoError(t, err)
 				read(response.Body)

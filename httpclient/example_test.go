@@ -17,17 +17,17 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// discord stands in for Discord: its channels take one message an hour.
+// discord returns a fake Discord. Each channel takes one message an hour.
 func discord() *discordtest.Server {
 	return discordtest.NewServer(nil, discordtest.Window("*", 1, time.Hour))
 }
 
-// standIn sends what is for Discord to the server that stands in for it. Discord itself needs no such option.
+// standIn sends requests for Discord to the fake server. For Discord itself you need no such option.
 func standIn(server *discordtest.Server) httpclient.Option {
 	return httpclient.WithBase(server.Client().Transport)
 }
 
-// Put the transport into anything that takes an *http.Client, and stop thinking about limits.
+// Put the transport into anything that takes an *http.Client; it then keeps to the limits.
 func Example() {
 	server := discord()
 	defer server.Close()
@@ -36,7 +36,8 @@ func Example() {
 	defer transport.Close()
 	client := &http.Client{Transport: transport}
 
-	response, err := client.Post("https://discord.com/api/v10/channels/1/messages", "application/json", strings.NewReader(`{"content":"hello"}`))
+	response, err := client.Post("https://discord.com/api/v10/channels/1/messages", "application/json",
+		strings.NewReader(`{"content":"hello"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -46,7 +47,7 @@ func Example() {
 	// Output: 200 OK
 }
 
-// A request that would have to wait longer than the maximum is not sent. The error says for what, and how long.
+// A request that would have to wait longer than the maximum is not sent. The error names the route and the wait.
 func ExampleWithMaxRateLimit() {
 	server := discord()
 	defer server.Close()
@@ -72,7 +73,7 @@ func ExampleWithMaxRateLimit() {
 	// not sent: GET /channels/{channel_id}/messages has to wait for about 1h0m0s
 }
 
-// A program that has to end sends what waits already, for ten seconds at most, before it does.
+// Before a program ends, it lets waiting requests be sent for ten seconds at most.
 func ExampleTransport_Shutdown() {
 	server := discord()
 	defer server.Close()
@@ -81,10 +82,10 @@ func ExampleTransport_Shutdown() {
 	transport := httpclient.NewTransport(standIn(server))
 	client := &http.Client{Transport: transport}
 
-	go stop() // in place of a signal
+	go stop() // instead of a signal
 
 	<-ctx.Done() // the program works until then
-	stop()       // a second signal ends it at once
+	stop()       // a second signal ends the program at once
 	patience, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := transport.Shutdown(patience); err != nil {
@@ -97,8 +98,8 @@ func ExampleTransport_Shutdown() {
 	// refused: true
 }
 
-// Two transports that use the same token share a manager, so that together they keep to its limits.
-func ExampleWithManager() {
+// Two transports that use the same token share a manager, so that together they stay within the token's limits.
+func ExampleWithLimiter() {
 	server := discord()
 	defer server.Close()
 	manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Minute))
@@ -108,9 +109,9 @@ func ExampleWithManager() {
 	}
 	defer manager.Close()
 
-	direct := &http.Client{Transport: httpclient.NewTransport(httpclient.WithManager(manager), standIn(server))}
+	direct := &http.Client{Transport: httpclient.NewTransport(httpclient.WithLimiter(manager), standIn(server))}
 	proxied := &http.Client{Transport: httpclient.NewTransport(
-		httpclient.WithManager(manager),
+		httpclient.WithLimiter(manager),
 		httpclient.WithBase(&http.Transport{Proxy: http.ProxyFromEnvironment}),
 	)}
 
@@ -130,7 +131,7 @@ func ExampleWithManager() {
 	// not sent: true
 }
 
-// A single request can say for itself how long it may wait. Zero means not at all.
+// A single request can have its own longest wait. Zero means that it must not wait at all.
 func ExampleTransport_maxWait() {
 	server := discord()
 	defer server.Close()
@@ -158,7 +159,7 @@ func ExampleTransport_maxWait() {
 	// somebody is typing already
 }
 
-// A proxy that forwards to Discord is limited as Discord is, with the same buckets.
+// A proxy that forwards to Discord has Discord's limits. The transport counts its requests in the same buckets.
 func ExampleWithHosts() {
 	proxy := discordtest.NewServer(nil, discordtest.Window("list_messages", 1, time.Hour).Bucket("abcd1234"))
 	defer proxy.Close()
@@ -182,13 +183,14 @@ func ExampleWithHosts() {
 	// Output: abcd1234 1
 }
 
-// What http.Client returns contains the whole address. Log it without the token of the webhook.
+// The errors of http.Client contain the whole address. Redact removes the webhook's token before you log one.
 func ExampleRedact() {
 	transport := httpclient.NewTransport()
 	client := &http.Client{Transport: transport}
-	transport.Close() // so that there is an error
+	transport.Close() // to cause an error
 
-	_, err := client.Post("https://discord.com/api/v10/webhooks/1/a-token-that-nobody-may-see?wait=true", "application/json", nil)
+	_, err := client.Post("https://discord.com/api/v10/webhooks/1/a-token-that-nobody-may-see?wait=true",
+		"application/json", nil)
 	err = httpclient.Redact(err)
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, buckets.ErrClosed))
@@ -197,8 +199,9 @@ func ExampleRedact() {
 	// true
 }
 
-// A program that only posts to a webhook needs nothing but the transport in its client. That obeys a Retry-After, also where Discord sends
-// no other header about limits, and once Discord has said that the webhook is gone, nothing is sent to it for ten minutes.
+// A program that only posts to a webhook needs only the transport in its client. The transport obeys a Retry-After even
+// where Discord sends no other headers about limits. Once Discord has said that the webhook is gone, the transport
+// sends nothing to it for ten minutes.
 func Example_webhook() {
 	server := discordtest.NewServer(nil,
 		discordtest.Unlimited("execute_webhook"),
@@ -207,7 +210,7 @@ func Example_webhook() {
 		discordtest.Answer("execute_webhook", 204, nil))
 	defer server.Close()
 
-	transport := httpclient.NewTransport(standIn(server)) // for Discord itself without an option
+	transport := httpclient.NewTransport(standIn(server)) // for Discord itself: NewTransport()
 	defer transport.Close()
 	client := &http.Client{Transport: transport}
 

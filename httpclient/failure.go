@@ -40,7 +40,8 @@ func misconfigured(err error) bool {
 		}
 	}
 	return errors.Is(err, errors.ErrUnsupported) ||
-		is[*net.AddrError](err) || is[*net.ParseError](err) || is[net.UnknownNetworkError](err) || is[net.InvalidAddrError](err)
+		is[*net.AddrError](err) || is[net.InvalidAddrError](err) ||
+		is[*net.ParseError](err) || is[net.UnknownNetworkError](err)
 }
 
 // unsendable reports whether http.Transport rejects the request before it sends anything. The errors of http.Transport
@@ -60,7 +61,8 @@ func (x *roundTrip) unsendable(err error) bool {
 		trailer = nil
 	}
 	return !isHeader(x.header) || !isHeader(trailer) ||
-		strings.Contains(err.Error(), "http2: invalid ") || strings.Contains(err.Error(), "http2: request header list larger than")
+		strings.Contains(err.Error(), "http2: invalid ") ||
+		strings.Contains(err.Error(), "http2: request header list larger than")
 }
 
 // ofWrongLength reports whether a body differs from its request's length. net/http notices this after sending a part.
@@ -93,7 +95,8 @@ func is[E error](err error) bool {
 // temporaryStatus reports whether a status is a temporary failure of Discord or of Cloudflare in front of it.
 func temporaryStatus(status int) bool {
 	switch status {
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, 529:
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout, 529:
 		return true
 	}
 	return 520 <= status && status <= 524

@@ -23,7 +23,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// attempts counts what is sent through the transport below.
+// attempts counts the requests that reach the transport below.
 func attempts(below http.RoundTripper, count *atomic.Int32) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		count.Add(1)
@@ -49,7 +49,7 @@ func TestAnErrorThatWillNotPassIsReturnedAtOnceAndAsItIs(t *testing.T) {
 		"no TLS, as http.Client says it":        http.ErrSchemeMismatch,
 		"through a proxy":                       &net.OpError{Op: "proxyconnect", Net: "tcp", Err: x509.UnknownAuthorityError{}},
 		"an address that is none":               badURL,
-		"a port that is none":                   &net.OpError{Op: "dial", Net: "tcp", Err: badPort},
+		"an invalid port":                       &net.OpError{Op: "dial", Net: "tcp", Err: badPort},
 		"an unknown network":                    &net.OpError{Op: "dial", Net: "tpc", Err: net.UnknownNetworkError("tpc")},
 		"an address that cannot be parsed":      &net.ParseError{Type: "IP address", Text: "1.2.3"},
 		"what is not supported":                 http.ErrNotSupported,
@@ -81,15 +81,17 @@ func TestAnErrorThatWillNotPassEndsTheRepeating(t *testing.T) {
 	})
 }
 
-// Resolvers say that there is no such host while a network comes up or goes away, and Discord's hosts exist. A record
-// that makes no sense in the middle of a connection is a broken connection.
+// While a network comes up or goes down, resolvers say "no such host" although Discord's hosts exist. A damaged TLS
+// record in the middle of a connection means that the connection is broken.
 func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"no such host":        &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "discord.com", IsNotFound: true}},
-		"a damaged record":    tls.RecordHeaderError{Msg: "oversized record"},
-		"an alert of a proxy": &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")},
-		"a timeout":           &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}},
+		"no such host": &net.OpError{
+			Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "discord.com", IsNotFound: true},
+		},
+		"a damaged record": tls.RecordHeaderError{Msg: "oversized record"},
+		"a proxy's alert":  &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")},
+		"a timeout":        &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "i/o timeout", IsTimeout: true}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(fail(err), answer(http.StatusOK, "done"))
@@ -99,7 +101,7 @@ func TestAnErrorThatMayPassIsRepeated(t *testing.T) {
 	}
 }
 
-// What the real transport refuses to send, with the texts that it has for that.
+// net/http refuses to send these requests, with the given texts.
 func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -133,18 +135,18 @@ func TestARequestThatCannotBeSentIsRefusedAtOnceAndTakesNothing(t *testing.T) {
 			}
 			assert.EqualValues(t, 3, count.Load())
 			assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-			for range 2 { // the bucket is known now, and used up
+			for range 2 { // the bucket is known and used up now
 				r := getChannel(t)
 				r.Method = http.MethodPut
 				c.change(r)
 				send(transport, r).wait()
 			}
-			assert.Zero(t, transport.Manager().Stats().Lost, "they have taken permits")
+			assert.Zero(t, transport.Manager().Stats().Lost, "a request that cannot be sent must not take a permit")
 		})
 	}
 }
 
-// A scheme of its own may be one that a transport has registered.
+// The transport below may have a registered protocol for a scheme other than http and https.
 func TestARequestOfARegisteredSchemeIsRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		registered := newScript(fail(io.ErrUnexpectedEOF), answer(http.StatusOK, "done"))
@@ -173,7 +175,7 @@ func TestAServerThatIsNotTrustedIsAskedOnce(t *testing.T) {
 	}
 }
 
-// HTTP/2 refuses headers that are fine with HTTP/1.
+// HTTP/2 does not allow some headers that HTTP/1 allows.
 func TestAHeaderThatHTTP2DoesNotKnowIsRefusedOnce(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -195,7 +197,7 @@ func TestAHeaderThatHTTP2DoesNotKnowIsRefusedOnce(t *testing.T) {
 				change(r)
 				return send(transport, r).wait()
 			}
-			assertStatus(t, http.StatusNotFound, get(func(*http.Request) {})) // the server says what it accepts
+			assertStatus(t, http.StatusNotFound, get(func(*http.Request) {})) // the response shows that the server uses HTTP/2
 			assert.ErrorContains(t, get(change).err, "http2: ")
 			assert.EqualValues(t, 2, count.Load())
 			assert.Zero(t, transport.Manager().Stats().Lost)
@@ -203,7 +205,7 @@ func TestAHeaderThatHTTP2DoesNotKnowIsRefusedOnce(t *testing.T) {
 	}
 }
 
-// follower is a transport below that follows redirects by itself.
+// follower is a transport below that follows redirects itself.
 type follower struct{ client *http.Client }
 
 func (f follower) RoundTrip(r *http.Request) (*http.Response, error) { return f.client.Do(r) }
@@ -218,7 +220,7 @@ func TestATransportBelowThatWasRedirectedTooOftenIsNotAskedAgain(t *testing.T) {
 	})
 }
 
-// misfit returns a request whose body is not as long as it says, and never will be.
+// misfit returns a request whose body never has the length that the request names.
 func misfit(t *testing.T, content string, opened *atomic.Int32) *http.Request {
 	t.Helper()
 	r := unreplayable(newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", ""), strings.NewReader(content), 10)
@@ -236,7 +238,7 @@ func TestABodyOfAnotherLengthThanItsRequestSaysIsNotSentAgain(t *testing.T) {
 			var opened atomic.Int32
 			c := send(newTransport(t, newServer(t, swallow)), misfit(t, content, &opened)).wait()
 			assert.ErrorContains(t, c.err, "http: ContentLength=10 with Body length")
-			assert.Zero(t, opened.Load(), "it was sent again so often")
+			assert.Zero(t, opened.Load(), "GetBody was called, so the body was sent again")
 			assert.Zero(t, c.took)
 		})
 	}
@@ -253,5 +255,5 @@ func TestABodyThatIsLongerThanItsRequestSaysIsNotSentAgainOverHTTP2(t *testing.T
 	r.URL.Scheme, r.URL.Host = "https", server.Listener.Addr().String()
 	c := send(newTransport(t, server.Client().Transport, anyHost...), r).wait()
 	assert.ErrorContains(t, c.err, "request body larger than specified content length")
-	assert.Zero(t, opened.Load(), "it was sent again so often")
+	assert.Zero(t, opened.Load(), "GetBody was called, so the body was sent again")
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// The bits that choose between the ways in which a server may answer, and in which it is asked.
+// The bits of choice: how the server answers, and which request is sent.
 const (
 	bodyBreaksOff = 1 << iota
 	bodyNeverEnds
-	namesAsWritten // headers in no canonical form
-	sentOnce       // the request's body cannot be had again
+	namesAsWritten // the names of headers are not canonical
+	sentOnce       // the request's body cannot be read again
 	toWebhook
 	toInteraction
 	noAttemptTimeout
 	hideAndAuthorize
 )
 
-// FuzzTransportResponse looks for an answer that makes a request panic, never end, or leave something behind. The first
-// attempts get the answer, and those after them are served.
+// FuzzTransportResponse looks for a response that makes a request panic, never end, or leave something behind. The
+// first attempts get that response, later ones succeed.
 func FuzzTransportResponse(f *testing.F) {
 	for _, status := range []int{0, -1, 101, 200, 202, 204, 304, 401, 403, 404, 429, 500, 503, 529, 999} {
 		f.Add(status, "", []byte(nil), uint8(1), uint8(0))
@@ -56,7 +56,7 @@ func FuzzTransportResponse(f *testing.F) {
 	})
 }
 
-// fuzzedAnswer is a transport below that gives the same answer to a number of attempts.
+// fuzzedAnswer is a transport below that gives the same response to the first attempts.
 type fuzzedAnswer struct {
 	status    int
 	header    string
@@ -103,7 +103,7 @@ func (a *fuzzedAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// check sends a request, and another one after it.
+// check sends a request, and then another one.
 func (a *fuzzedAnswer) check(t *testing.T) {
 	var options []httpclient.Option
 	if a.has(noAttemptTimeout) {
@@ -159,7 +159,7 @@ func (a *fuzzedAnswer) send(t *testing.T, transport *httpclient.Transport) {
 	a.look(t, response)
 }
 
-// look asserts that a response is whole.
+// look asserts that a response is complete.
 func (a *fuzzedAnswer) look(t *testing.T, response *http.Response) {
 	content, err := io.ReadAll(response.Body)
 	response.Body.Close()

@@ -14,7 +14,8 @@ import (
 // Discord's second factor, and the Referer, which may contain a token. Headers that only describe the client, like
 // X-Super-Properties, are not secret.
 var secretHeaders = []string{
-	"Authorization", "Cookie", "Cookie2", "Proxy-Authenticate", "Proxy-Authorization", "Referer", "Www-Authenticate", "X-Discord-Mfa-Authorization",
+	"Authorization", "Cookie", "Cookie2", "Proxy-Authenticate", "Proxy-Authorization", "Referer", "Www-Authenticate",
+	"X-Discord-Mfa-Authorization",
 }
 
 // withheld returns the names of the headers that are not sent. If the path has a token, that token is the credential
@@ -24,6 +25,7 @@ func (x *roundTrip) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):
 		return secretHeaders
+	case x.dialectOf(x.ask.Server) != nil: // what looks like a token in a path of another API is none
 	case route.Route().TokenInPath() && isToken(message.HeaderValue(x.request.Header, "Authorization")):
 		return secretHeaders[:1]
 	}
@@ -41,7 +43,9 @@ func isToken(authorization string) bool {
 // they have.
 func without(header http.Header, names []string) http.Header {
 	rest := header.Clone()
-	maps.DeleteFunc(rest, func(name string, _ []string) bool { return slices.Contains(names, http.CanonicalHeaderKey(name)) })
+	maps.DeleteFunc(rest, func(name string, _ []string) bool {
+		return slices.Contains(names, http.CanonicalHeaderKey(name))
+	})
 	return rest
 }
 
@@ -51,7 +55,8 @@ func without(header http.Header, names []string) http.Header {
 // cookies of a jar may be needed.
 func (t *Transport) leavesServer(request *http.Request) bool {
 	crosses, first := false, request
-	for from := request.Response; from != nil && from.Request != nil && from.Request.URL != nil; from = from.Request.Response {
+	hasURL := func(from *http.Response) bool { return from != nil && from.Request != nil && from.Request.URL != nil }
+	for from := request.Response; hasURL(from); from = from.Request.Response {
 		first = from.Request
 		before, now := first.URL, request.URL
 		crosses = crosses || hostOf(before) != hostOf(now) || before.Scheme == "https" && now.Scheme != "https"
@@ -74,18 +79,15 @@ func (t *Transport) withoutSecrets(request *http.Request) *http.Request {
 	return &clean
 }
 
-// limitHeaders are the headers that a limiter in the library above would read.
-var limitHeaders = []string{
-	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Reset-After", "X-Ratelimit-Bucket",
-	"X-Ratelimit-Global", "X-Ratelimit-Scope",
-}
-
-// hide removes the headers that a limiter in the library above would read.
+// hide removes the headers that a limiter in the library above would read: all about limits, in any dialect, and the
+// wait of a refusal.
 func hide(response *http.Response) {
-	for _, name := range limitHeaders {
-		response.Header.Del(name)
-	}
-	if response.StatusCode == http.StatusTooManyRequests {
+	maps.DeleteFunc(response.Header, func(name string, _ []string) bool {
+		name = strings.TrimPrefix(http.CanonicalHeaderKey(name), "X-")
+		return name == "Ratelimit" || strings.HasPrefix(name, "Ratelimit-")
+	})
+	switch response.StatusCode {
+	case http.StatusTooManyRequests, http.StatusForbidden:
 		response.Header.Del("Retry-After")
 	}
 }

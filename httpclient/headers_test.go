@@ -36,7 +36,7 @@ func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 			r.Header.Set("Cookie", "a=b")
 			header := r.Header.Clone()
 			assertStatus(t, http.StatusOK, send(newTransport(t, below), r))
-			assert.Equal(t, header, r.Header, "the caller's own")
+			assert.Equal(t, header, r.Header, "the caller's header must not change")
 			want := header.Clone()
 			if !c.needed {
 				want.Del("Authorization")
@@ -49,7 +49,8 @@ func TestAuthorizationIsLeftOutWhereThePathHasAToken(t *testing.T) {
 	}
 }
 
-// A token that was read from a file may end in a line break. What is not sent cannot be why an attempt fails.
+// A token that was read from a file may end in a line break. An Authorization that is not sent must not fail the
+// attempt.
 func TestAnAuthorizationThatIsLeftOutMayBeNone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
@@ -61,7 +62,7 @@ func TestAnAuthorizationThatIsLeftOutMayBeNone(t *testing.T) {
 	})
 }
 
-// A refusal of the bot as a whole must not hold up webhooks, if they are not sent with its credential.
+// A global 429 for the bot must not delay webhook requests that are sent without the bot's Authorization.
 func TestWebhooksWithoutAuthorizationAreNotTheBots(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(refuse("global", "20"), answer(http.StatusOK, "")))
@@ -76,7 +77,8 @@ func TestWebhooksWithoutAuthorizationAreNotTheBots(t *testing.T) {
 
 func TestAStoppedBotDoesNotStopWebhooksThatGoWithoutIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := byCredential(http.StatusUnauthorized, `{"code":0}`, func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
+		below := byCredential(http.StatusUnauthorized, `{"code":0}`,
+			func(r *http.Request) bool { return r.Header.Get("Authorization") != "" })
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, newMessage(t)))
 		assertStatus(t, http.StatusOK, send(transport, newRequest(t, http.MethodPost, webhook, "{}")))
@@ -93,7 +95,7 @@ func TestARequestWithoutHeadersCanBeSent(t *testing.T) {
 	assert.Empty(t, below.requests()[0].request.Header)
 }
 
-// The client copies all headers, as Go's own did once, and sends some under two spellings, as net/http does.
+// Old versions of http.Client copied all headers on a redirect, and net/http sends some under two spellings.
 func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 	t.Parallel()
 	secrets := []string{
@@ -112,9 +114,11 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 		"https://discord.com:8443/api/v10/channels/2":           false,
 		"https://cdn.discordapp.com/attachments/1/2/file.png":   false,
 		"https://media.discordapp.net/attachments/1/2/file.png": false,
-		"https://discordapp.com/api/v10/channels/2":             false, // the name before
+		"https://discordapp.com/api/v10/channels/2":             false, // Discord's former name
 	} {
-		for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		for _, status := range []int{
+			http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+		} {
 			inBubble(t, fmt.Sprintf("%s, %d", location, status), func(t *testing.T) {
 				below := newScript(answer(status, "", "Location: "+location), answer(http.StatusOK, "{}"))
 				client := &http.Client{Transport: newTransport(t, below)}
@@ -135,7 +139,7 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 				response, err := client.Do(r)
 				require.NoError(t, err)
 				require.NoError(t, response.Body.Close())
-				assert.Equal(t, header, redirected.Header, "the caller's own")
+				assert.Equal(t, header, redirected.Header, "the caller's header must not change")
 				require.Len(t, below.requests(), 2)
 				assert.Equal(t, header, below.requests()[0].request.Header)
 				if !carried {
@@ -147,7 +151,7 @@ func TestRedirectsCarrySecretsToTheSameHostOnly(t *testing.T) {
 	}
 }
 
-// The usual login: an application sends to another server, and wants its own cookie back when the browser returns.
+// In a login, an application redirects to another server, and needs its own cookie when the browser comes back.
 func TestCookiesOfOtherHostsSurviveTheirRedirects(t *testing.T) {
 	t.Parallel()
 	for _, login := range []string{"https://login.example", "https://discord.com"} {
@@ -155,7 +159,8 @@ func TestCookiesOfOtherHostsSurviveTheirRedirects(t *testing.T) {
 			t.Parallel()
 			const application = "https://application.example"
 			below := newScript(
-				answer(http.StatusFound, "", "Set-Cookie: state=of-the-application; Path=/", "Location: "+login+"/oauth2/authorize"),
+				answer(http.StatusFound, "", "Set-Cookie: state=of-the-application; Path=/",
+					"Location: "+login+"/oauth2/authorize"),
 				answer(http.StatusFound, "", "Set-Cookie: session=of-the-login; Path=/", "Location: "+login+"/oauth2/done"),
 				answer(http.StatusFound, "", "Location: "+application+"/callback"),
 				answer(http.StatusOK, "{}"))
@@ -174,8 +179,8 @@ func TestCookiesOfOtherHostsSurviveTheirRedirects(t *testing.T) {
 	}
 }
 
-// The second hop stays on its host, but that host is not the one that the secrets were meant for. http.Client copies
-// the headers of the first request each time.
+// The second redirect stays on its host, but the secrets were not meant for that host. http.Client copies the headers
+// of the first request for each redirect.
 func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusFound, "", "Location: https://evil.discord.com/api/v10/a"),
@@ -194,7 +199,7 @@ func TestASecondRedirectDoesNotCarrySecretsToAnotherHost(t *testing.T) {
 	})
 }
 
-// As of many a transport in tests.
+// The transports of many tests return such responses.
 func TestARedirectThatDoesNotNameItsRequestDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	for _, named := range []*http.Request{nil, {}} {

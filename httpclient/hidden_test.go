@@ -12,7 +12,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// channels is a simulated Discord where a channel's name may be changed twice in ten minutes, as no header tells.
+// channels is a simulated Discord where a channel's name may be changed twice in ten minutes. No header shows this
+// limit.
 func channels(quota discordsim.Quota) discordsim.Config {
 	return discordsim.Config{Rules: []discordsim.Rule{{
 		Method: http.MethodPatch, Path: "/channels/{id}", Quota: quota,
@@ -36,16 +37,16 @@ func TestRenamesWaitForTheirHiddenLimitAndTopicsPass(t *testing.T) {
 		transport := newTransport(t, server.RoundTripper(), httpclient.WithMaxRateLimit(time.Hour))
 		start := time.Now()
 		assertStatus(t, http.StatusOK, send(transport, rename(t)), send(transport, rename(t)))
-		third := send(transport, rename(t)) // it meets the limit
+		third := send(transport, rename(t)) // the third rename meets the hidden limit
 		time.Sleep(20 * time.Millisecond)
-		fourth := send(transport, rename(t)) // so it waits without asking
+		fourth := send(transport, rename(t)) // the fourth waits without being sent
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, 1, server.Report().Refused.SubLimit)
 		fifth := send(transport, rename(t))
 		for range 3 {
 			topic := send(transport, newTopic(t))
 			assertStatus(t, http.StatusOK, topic)
-			assert.Less(t, topic.took, 6*time.Second, "longer than its own bucket wants")
+			assert.Less(t, topic.took, 6*time.Second, "the topic waited longer than its own bucket requires")
 		}
 
 		assertStatus(t, http.StatusOK, third, fourth)

@@ -27,7 +27,8 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		below := newScript(
-			answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*time.Millisecond, "X-RateLimit-Scope: shared", "Retry-After: 2"),
+			answerSlowly(http.StatusTooManyRequests, `{"retry_after":2}`, 300*time.Millisecond, "X-RateLimit-Scope: shared",
+				"Retry-After: 2"),
 			func(*http.Request) (*http.Response, error) { return nil, broken },
 			answer(http.StatusOK, "{}"),
 		)
@@ -46,8 +47,8 @@ func TestHooksAreToldOfEveryAttempt(t *testing.T) {
 		assert.Equal(t, httpclient.RequestEvent{Route: route, Major: "1", Attempt: 1}, requests[0])
 		assert.Equal(t, 2, requests[1].Attempt)
 		assert.Equal(t, httpclient.RetryRateLimited, requests[1].Retry)
-		assert.InDelta(t, 1700*time.Millisecond, requests[1].Queued, float64(slack), "held by the 429, from its header on")
-		assert.Zero(t, requests[2].Queued, "a pause between attempts is none of the limiter's")
+		assert.InDelta(t, 1700*time.Millisecond, requests[1].Queued, float64(slack), "the 429's hold begins with its headers")
+		assert.Zero(t, requests[2].Queued, "a pause between attempts does not count as queued")
 		assert.Equal(t, []httpclient.ResponseEvent{
 			{Route: route, Major: "1", Attempt: 1, Took: 100 * time.Millisecond, Status: 429, Class: ratelimits.ClassShared},
 			{Route: route, Major: "1", Attempt: 2, Took: 100 * time.Millisecond, Err: broken, Retry: httpclient.RetryRateLimited},
@@ -71,7 +72,7 @@ func TestFailuresAreLoggedForDebugging(t *testing.T) {
 	})
 }
 
-// Who reports errors into a channel uses the very bucket that the error came from.
+// A hook that reports errors into a channel may use the same bucket as the failed request.
 func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(fail(lostConnection()), answer(http.StatusOK, "{}"))
@@ -90,7 +91,7 @@ func TestAHookMaySendARequestOnTheSameRoute(t *testing.T) {
 	})
 }
 
-// A panic of the caller's own function goes on to the caller, and takes nothing with it.
+// A panic in a caller's function must reach the caller and leave no permit or body behind.
 func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 	t.Parallel()
 	boom := func() { panic("boom") }
@@ -107,13 +108,14 @@ func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 	} {
 		for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
 			if name == "GetBody" && status == http.StatusOK || name == "done hook" && status != http.StatusOK {
-				continue // it is asked for only when the request is repeated; the hook is called when it is not
+				continue // GetBody is called only before a retry, the hook only without one
 			}
 			inBubble(t, name+" "+http.StatusText(status), func(t *testing.T) {
 				var requests, responses ledger
 				below := newScript(answerWith(status, func() io.ReadCloser { return responses.open(strings.NewReader("{}")) },
 					"X-RateLimit-Scope: user", "Retry-After: 1"))
-				transport := newTransport(t, below, httpclient.WithHooks(c.hooks)) // which looks at what is held in the end
+				// newTransport checks at the end that nothing is held.
+				transport := newTransport(t, below, httpclient.WithHooks(c.hooks))
 				r := newMessage(t)
 				r.Body = requests.open(r.Body)
 				if c.getBody != nil {
@@ -134,7 +136,7 @@ func TestPanicsOfTheCallersFunctionsGiveEverythingBack(t *testing.T) {
 
 type contextKey struct{}
 
-// contexts is a handler of a log that notes of which request each line is.
+// contexts is a log handler that records which request each line belongs to.
 type contexts struct {
 	slog.Handler
 	mu    sync.Mutex
@@ -155,10 +157,11 @@ func (c *contexts) tell(what string, ctx context.Context) {
 	c.lines = append(c.lines, what+" of "+name)
 }
 
-// Also those of the manager, although it has a context of its own for each wait.
+// The manager derives its own context for each wait; its hooks and logs must have the request's values, too.
 func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"), answer(http.StatusBadGateway, ""), answer(http.StatusOK, "{}"))
+		below := newScript(refusal429(`{"retry_after":2}`, "X-RateLimit-Scope: shared"), answer(http.StatusBadGateway, ""),
+			answer(http.StatusOK, "{}"))
 		var c contexts
 		transport := newTransport(t, below, httpclient.WithLogger(slog.New(&c)),
 			httpclient.WithBuckets(buckets.WithHooks(buckets.Hooks{
@@ -189,13 +192,15 @@ func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
 		const canary = "canary-5f0c2e"
 		below := newScript(fail(fmt.Errorf("post %s: %w", canary, lostConnection())))
 		var log bytes.Buffer
-		transport := newTransport(t, below, httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
+		transport := newTransport(t, below,
+			httpclient.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 		for range 600 {
 			assert.Error(t, send(transport, newRequest(t, http.MethodPost, "/api/webhooks/77/"+canary, `{}`)).wait().err)
 			time.Sleep(20 * time.Millisecond)
 		}
 		assert.Equal(t, 1, strings.Count(log.String(), `msg="request failed"`))
-		assert.Contains(t, log.String(), `route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:… attempt=1 status=0 error=`)
+		assert.Contains(t, log.String(),
+			`route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:… attempt=1 status=0 error=`)
 		require.NoError(t, transport.Close())
 		assert.Equal(t, 2, strings.Count(log.String(), `msg="request failed"`))
 		assert.Contains(t, log.String(), "repeated=598")
@@ -203,7 +208,7 @@ func TestManyFailuresAreOneLineInHalfAMinute(t *testing.T) {
 	})
 }
 
-// Whatever becomes of one callback, the others do not wait for it.
+// One callback fails, is slow or is refused. Other callbacks must not wait for it.
 func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 	t.Parallel()
 	first := []int{1}
@@ -213,10 +218,13 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 		status int
 		took   time.Duration
 	}{
-		"not found":   {fault: discordsim.Fault{Nth: first, Status: http.StatusNotFound}, status: http.StatusNotFound},
-		"slow":        {fault: discordsim.Fault{Nth: first, Delay: 10 * time.Second}, status: http.StatusOK, took: 10 * time.Second},
-		"outage":      {fault: discordsim.Fault{Nth: first, Status: http.StatusBadGateway}, status: http.StatusBadGateway},
-		"slow outage": {fault: discordsim.Fault{Nth: first, Status: http.StatusGatewayTimeout, Delay: 12 * time.Second}, status: http.StatusGatewayTimeout, took: 12 * time.Second},
+		"not found": {fault: discordsim.Fault{Nth: first, Status: http.StatusNotFound}, status: http.StatusNotFound},
+		"slow":      {fault: discordsim.Fault{Nth: first, Delay: 10 * time.Second}, status: http.StatusOK, took: 10 * time.Second},
+		"outage":    {fault: discordsim.Fault{Nth: first, Status: http.StatusBadGateway}, status: http.StatusBadGateway},
+		"slow outage": {
+			fault:  discordsim.Fault{Nth: first, Status: http.StatusGatewayTimeout, Delay: 12 * time.Second},
+			status: http.StatusGatewayTimeout, took: 12 * time.Second,
+		},
 		"refused": {
 			fault: discordsim.Fault{Nth: first, Edit: func(_ discordsim.Call, response *discordsim.Response) {
 				response.Status, response.Body = http.StatusTooManyRequests, []byte(`{"retry_after":3}`)
@@ -226,13 +234,14 @@ func TestACallbackInTroubleDoesNotHoldTheOthers(t *testing.T) {
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			server := newDiscord(t, discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
+			server := newDiscord(t,
+				discordsim.Config{Rules: []discordsim.Rule{{Path: "/interactions/**", Faults: []discordsim.Fault{c.fault}}}})
 			transport := newTransport(t, server.RoundTripper())
 			troubled := send(transport, newCallback(t, 0))
 			time.Sleep(2 * time.Millisecond)
 			for i := range 20 {
 				if i == 10 {
-					time.Sleep(100 * time.Millisecond) // when the trouble is known
+					time.Sleep(100 * time.Millisecond) // by then the first callback's failure is known
 				}
 				other := send(transport, newCallback(t, i+1))
 				assertStatus(t, http.StatusOK, other)

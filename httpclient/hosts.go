@@ -78,7 +78,8 @@ func (h *hosts) belowAPI(u *url.URL) string {
 	path := message.Path(u)
 	rest := path
 	for _, a := range h.apis {
-		if below, ok := strings.CutPrefix(path, a.path); ok && len(below) < len(rest) && strings.HasPrefix(below, "/") && hostOf(u) == a.host {
+		below, ok := strings.CutPrefix(path, a.path)
+		if ok && len(below) < len(rest) && strings.HasPrefix(below, "/") && hostOf(u) == a.host {
 			rest = below
 		}
 	}

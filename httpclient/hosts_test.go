@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// to returns the request with another address.
+// to returns the request with the scheme and host of address.
 func to(t *testing.T, address string, r *http.Request) *http.Request {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -29,7 +29,7 @@ func to(t *testing.T, address string, r *http.Request) *http.Request {
 	return r
 }
 
-// address returns a URL that is parsed.
+// address returns the parsed URL.
 func address(t *testing.T, raw string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(raw)
@@ -37,7 +37,7 @@ func address(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// listener is a limiter that lets everything go, and remembers what it was asked for.
+// listener is a limiter that lets all requests leave at once and records their servers and routes.
 type listener struct {
 	buckets.Unlimited
 	mu      sync.Mutex
@@ -52,12 +52,13 @@ func (l *listener) AcquireRequest(ctx context.Context, r *buckets.Request) (buck
 	return l.Unlimited.AcquireRequest(ctx, r)
 }
 
-// servers sends a request to each address, and returns which servers they were limited for; "-" stands for a request
-// that was passed on.
+// servers sends a request to each address, and returns the server that each was limited for. "-" stands for a request
+// that was not limited.
 func servers(t *testing.T, addresses []string, options ...httpclient.Option) (got []string) {
 	t.Helper()
 	heard, below := &listener{}, newScript(answer(http.StatusOK, "{}"))
-	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(below), httpclient.WithLimiter(heard)}, options...)...)
+	transport := httpclient.NewTransport(append(
+		[]httpclient.Option{httpclient.WithBase(below), httpclient.WithLimiter(heard)}, options...)...)
 	defer transport.Close()
 	for i, address := range addresses {
 		heard.servers = append(heard.servers[:0], "-")
@@ -70,11 +71,14 @@ func servers(t *testing.T, addresses []string, options ...httpclient.Option) (go
 
 func TestOnlyDiscordsHostsAreLimited(t *testing.T) {
 	t.Parallel()
-	ours := []string{"https://discord.com", "http://discord.com", "https://Discord.COM.:443", "https://canary.discord.com", "https://discordapp.com"}
+	ours := []string{"https://discord.com", "http://discord.com", "https://Discord.COM.:443", "https://canary.discord.com",
+		"https://discordapp.com"}
 	assert.Equal(t, []string{"", "", "", "", ""}, servers(t, ours))
 	for _, address := range []string{
-		"https://api.github.com", "https://example.com", "http://127.0.0.1:80", "http://[::1]:8080", "https://discord.com.example.com",
-		"https://notdiscord.com", "https://cdn.discordapp.com", "https://media.discordapp.net", "https://discord.gg", "https://discord.com@example.com",
+		"https://api.github.com", "https://example.com", "http://127.0.0.1:80", "http://[::1]:8080",
+		"https://discord.com.example.com",
+		"https://notdiscord.com", "https://cdn.discordapp.com", "https://media.discordapp.net", "https://discord.gg",
+		"https://discord.com@example.com",
 	} {
 		assert.Equal(t, []string{"-"}, servers(t, []string{address}), address)
 	}
@@ -95,7 +99,8 @@ func TestEachHostThatTheCallerAddsIsAServerOfItsOwn(t *testing.T) {
 	assert.Equal(t, []string{"", "", "one", "-", "-"}, servers(t, all, httpclient.WithHosts(func(host string) (string, bool) {
 		return map[string]string{"[2001:db8::1]": "one"}[host], host != "example.com"
 	})), "the proxy forwards to Discord")
-	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, add, httpclient.WithHosts(nil)), "the later one counts")
+	assert.Equal(t, []string{"", "-", "-", "-", "-"}, servers(t, all, add, httpclient.WithHosts(nil)),
+		"the later one counts")
 }
 
 func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
@@ -104,9 +109,12 @@ func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
 		return host, strings.HasPrefix(host, "proxy") || strings.HasPrefix(host, "[")
 	})
 	for want, spellings := range map[string][]string{
-		"proxy":          {"http://proxy", "https://PROXY", "http://proxy:80", "https://proxy:443", "https://proxy.", "http://Proxy.:80", "http://proxy:"},
+		"proxy": {
+			"http://proxy", "https://PROXY", "http://proxy:80", "https://proxy:443", "https://proxy.", "http://Proxy.:80",
+			"http://proxy:",
+		},
 		"proxy:8080":     {"http://proxy:8080", "https://proxy.:8080", "http://user:password@PROXY:8080"},
-		"proxy:443":      {"http://proxy:443"}, // which is no server with encryption
+		"proxy:443":      {"http://proxy:443"}, // over http, port 443 is not the default
 		"proxy:80":       {"https://proxy:80"},
 		"[::1]":          {"http://[::1]", "https://[::1]:443"},
 		"[::1]:1":        {"http://[::1]:1"},
@@ -116,7 +124,7 @@ func TestAHostIsTheSameHoweverItIsSpelled(t *testing.T) {
 	}
 }
 
-// Without a host it would be the server "", which is Discord.
+// A request without a host must not count as one to the server "", which is Discord.
 func TestARequestToNoHostIsNobodys(t *testing.T) {
 	t.Parallel()
 	add := httpclient.WithHosts(func(host string) (string, bool) { return host, true })
@@ -131,7 +139,7 @@ func TestARequestToNoHostIsNobodys(t *testing.T) {
 	assert.Zero(t, transport.Manager().Stats().Granted)
 }
 
-// What a server calls itself is the Host header; where a request is sent is the URL.
+// The URL says where a request is sent. The Host header does not, so it must not decide about limits.
 func TestTheHostHeaderDoesNotDecideWhoIsLimited(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, "{}"))
@@ -146,13 +154,13 @@ func TestTheHostHeaderDoesNotDecideWhoIsLimited(t *testing.T) {
 	assert.Equal(t, "example.com", below.requests()[1].request.Host)
 }
 
-// What net/http sends is the opaque part of a URL, if it has one.
+// If a URL has an opaque part, net/http sends that instead of the path.
 func TestARequestIsLimitedByThePathThatIsSent(t *testing.T) {
 	t.Parallel()
 	const path = "/api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me"
 	for name, c := range map[string]struct {
 		url  url.URL
-		want string // of the route; empty: there is none
+		want string // method and path of the route; empty: no route
 	}{
 		"path":            {url.URL{Path: "/api/v10/channels/1/messages"}, "PUT /channels/1/messages"},
 		"encoded":         {url.URL{Path: "/api/v10/invites/a/b", RawPath: "/api/v10/invites/a%2Fb"}, "PUT /invites/{code}"},
@@ -198,16 +206,17 @@ func TestMethodsThatAreNotKnownAreLimitedLikeOthers(t *testing.T) {
 		}
 		assertStatus(t, http.StatusOK, calls...)
 		assert.Zero(t, calls[0].took)
-		assert.NotZero(t, calls[1].took, "it waits for the same limit, as far as is known")
+		assert.NotZero(t, calls[1].took, "both may share a limit, so the second waits")
 		for i, method := range []string{"QUERY", "PROPFIND"} {
 			assert.Equal(t, method, below.requests()[i].request.Method)
 		}
 	})
 }
 
-// foreign are hosts whose answers say nothing of Discord.
+// foreign are hosts whose responses say nothing about Discord's limits.
 var foreign = []string{
-	"https://cdn.discordapp.com", "https://api.github.com", "https://uploads.example:8443", "http://127.0.0.1:8080", "http://[::1]",
+	"https://cdn.discordapp.com", "https://api.github.com", "https://uploads.example:8443", "http://127.0.0.1:8080",
+	"http://[::1]",
 }
 
 func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
@@ -215,7 +224,8 @@ func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 	for _, address := range foreign {
 		for _, status := range []int{http.StatusTooManyRequests, http.StatusUnauthorized} {
 			inBubble(t, fmt.Sprint(address, " ", status), func(t *testing.T) {
-				refusal := answer(status, `{"code":0}`, "Retry-After: 86400", "X-RateLimit-Scope: global", "X-RateLimit-Remaining: 0")
+				refusal := answer(status, `{"code":0}`, "Retry-After: 86400", "X-RateLimit-Scope: global",
+					"X-RateLimit-Remaining: 0")
 				below := roundTripper(func(r *http.Request) (*http.Response, error) {
 					if r.URL.Host != "discord.com" {
 						return refusal(r)
@@ -223,7 +233,9 @@ func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 					return answer(http.StatusOK, "{}")(r)
 				})
 				transport := newTransport(t, below, httpclient.WithoutRateLimitHeaders())
-				for _, r := range []*http.Request{newMessage(t), newRequest(t, http.MethodGet, "/api/v10/users/@me", ""), newMessage(t)} {
+				for _, r := range []*http.Request{
+					newMessage(t), newRequest(t, http.MethodGet, "/api/v10/users/@me", ""), newMessage(t),
+				} {
 					response, err := transport.RoundTrip(to(t, address, r))
 					require.NoError(t, err)
 					require.NoError(t, response.Body.Close())
@@ -240,7 +252,7 @@ func TestARefusalOfAnotherHostIsTheCallersAndHoldsNothing(t *testing.T) {
 	}
 }
 
-// Attachments are large and slow, and what fails is the caller's to judge.
+// Attachments are large and slow. Requests to such hosts have no timeout, and the caller decides about failures.
 func TestRequestsToOtherHostsAreNeitherTimedNorRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "{}"))
@@ -255,7 +267,7 @@ func TestRequestsToOtherHostsAreNeitherTimedNorRepeated(t *testing.T) {
 	})
 }
 
-// A path or a method that Discord would not take can be another host's.
+// Another host may accept paths and methods that Discord does not have.
 func TestWhatIsNoRouteOfDiscordsPassesToOtherHosts(t *testing.T) {
 	t.Parallel()
 	below := newScript(answer(http.StatusOK, "{}"))
@@ -313,23 +325,24 @@ func TestTheHostOfAnAPIIsLimitedLikeThoseOfWithHosts(t *testing.T) {
 	assert.Equal(t, []string{"proxy:8080", "other", "third", "-", ""}, servers(t, addresses, options...))
 	options = append(options, httpclient.WithAPI(address(t, "http://proxy:8080"), ""),
 		httpclient.WithAPI(address(t, "https://other/x"), "Mine"), httpclient.WithAPI(address(t, "https://discord.com"), "y"))
-	assert.Equal(t, []string{"", "mine", "third", "-", ""}, servers(t, addresses, options...), "the latest counts")
+	assert.Equal(t, []string{"", "mine", "third", "-", ""}, servers(t, addresses, options...), "the last option counts")
 }
 
-// Ingresses and gateways mount a proxy in front of Discord below a path.
+// An ingress or a gateway may serve a proxy for Discord below a path.
 func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 	t.Parallel()
 	for name, bases := range map[string][]string{
-		"one":                  {"http://proxy/discord/"},
-		"the host, too":        {"http://proxy", "http://proxy/discord"},
-		"below another":        {"http://proxy/discord", "http://proxy/discord/canary"},
-		"above another":        {"http://proxy/discord/canary", "http://proxy/discord"},
-		"beside other servers": {"http://other", "http://proxy/discord", "http://other/discord/canary"},
+		"one":                   {"http://proxy/discord/"},
+		"below the host's root": {"http://proxy", "http://proxy/discord"},
+		"below another API":     {"http://proxy/discord", "http://proxy/discord/canary"},
+		"above another API":     {"http://proxy/discord/canary", "http://proxy/discord"},
+		"beside other servers":  {"http://other", "http://proxy/discord", "http://other/discord/canary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			heard := &listener{}
-			options := []httpclient.Option{httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))), httpclient.WithLimiter(heard)}
+			options := []httpclient.Option{httpclient.WithBase(newScript(answer(http.StatusOK, "{}"))),
+				httpclient.WithLimiter(heard)}
 			paths := []string{"/api/v10", ""}
 			for _, base := range bases {
 				options = append(options, httpclient.WithAPI(address(t, base), ""))
@@ -345,7 +358,8 @@ func TestRoutesAreFoundBelowThePathOfAnAPI(t *testing.T) {
 				assertStatus(t, http.StatusOK, send(transport, r))
 				assert.Equal(t, routes.CreateMessage, heard.routes[len(heard.routes)-1].Route(), path)
 			}
-			for _, path := range []string{"/discord", "/discordant/channels/1/messages"} { // which is not below it
+			// Neither path is below the path of the API.
+			for _, path := range []string{"/discord", "/discordant/channels/1/messages"} {
 				r, err := http.NewRequest(http.MethodPost, "http://proxy"+path, nil)
 				require.NoError(t, err)
 				assertStatus(t, http.StatusOK, send(transport, r))

@@ -24,7 +24,7 @@ import (
 
 const edited = messages + "/2"
 
-// newEdit returns an edit of a message that supersedes earlier ones.
+// newEdit returns an edit of a message that supersedes earlier edits of it.
 func newEdit(t *testing.T, content string) *http.Request {
 	t.Helper()
 	r := newRequest(t, http.MethodPatch, edited, fmt.Sprintf(`{"content":%q}`, content))
@@ -39,7 +39,7 @@ func assertSuperseded(t *testing.T, c *call, again bool) {
 	}
 }
 
-// A thousand edits of one message in ten seconds, of which Discord accepts five in five seconds.
+// A program makes a thousand edits of one message in ten seconds. Discord accepts five in five seconds.
 func TestOfAThousandEditsTheReaderSeesTheLatest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const edits, pace, window, roundTrip = 1000, 10 * time.Millisecond, 5 * time.Second, 20 * time.Millisecond
@@ -88,8 +88,8 @@ func TestOfAThousandEditsTheReaderSeesTheLatest(t *testing.T) {
 	})
 }
 
-// Requests of another method or path, and requests without the option, are left alone. A key of the caller's counts
-// instead of the path.
+// Only requests with the option, the same method and the same path supersede one another. A key from the caller
+// replaces the path.
 func TestLatestComparesMethodAndPath(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")))
@@ -115,7 +115,7 @@ func TestLatestComparesMethodAndPath(t *testing.T) {
 	})
 }
 
-// After a 429 the request waits again, and can be superseded. It is not sent a second time.
+// After a 429 the request waits again. A newer one can supersede it; then it is not sent a second time.
 func TestARefusedEditIsSuperseded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "5"), answer(http.StatusOK, "{}"))
@@ -129,7 +129,7 @@ func TestARefusedEditIsSuperseded(t *testing.T) {
 	})
 }
 
-// A request that pauses after a failure does not wait in the manager. It is superseded when it comes back.
+// A request in the pause after a failure does not wait in the manager, so it is superseded when the pause ends.
 func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, "<html>", "Retry-After: 3"), answer(http.StatusOK, "{}"))
@@ -147,7 +147,7 @@ func TestAnEditThatPausesIsSupersededWhenItComesBack(t *testing.T) {
 	})
 }
 
-// The prediction is for the place that the request would take.
+// Predict returns the wait of the request that a new edit would supersede.
 func TestPredictKnowsWhatIsSuperseded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}", limitHeaders(
@@ -179,7 +179,7 @@ func ExampleContextWithLatest() {
 		response, err := client.Do(request)
 		var superseded *ratelimits.SupersededError
 		if errors.As(err, &superseded) {
-			return nil // a newer status is on its way
+			return nil // a newer status is waiting or was sent
 		}
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func ExampleContextWithLatest() {
 	// Output: sent at once, and a second later: 2
 }
 
-// An older edit whose body comes slowly must neither leave after a newer one, nor supersede it.
+// The body of an older edit comes slowly. The older edit must neither be sent after a newer one nor supersede it.
 func TestSlowBodyOfAnOlderEditSupersedesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}"))

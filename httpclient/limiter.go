@@ -36,8 +36,8 @@ import (
 //   - Close, if the limiter has it: it ends all waits and all later calls with an error.
 //
 // limitertest.Strict also tests the order of arrival, early rejection, throughput, and that a request waits only for
-// limits that apply to it. buckets.MaxWait, buckets.Ordered and buckets.Priority return the options of a context, which
-// a limiter may ignore. A limiter may ignore Request.Supersedes, too. Only a manager has a budget of invalid requests.
+// limits that apply to it. buckets.OptionsOf returns the options of a context. A limiter may ignore them, and
+// Request.Supersedes, too. Only a manager has a budget of invalid requests.
 type Limiter interface {
 	// AcquireRequest waits until the request may be sent, and returns its lease. The transport then sends the request
 	// at once, and always ends the lease. After a 429 it calls AcquireRequest again with the same Request.

@@ -24,11 +24,12 @@ var hiddenFromAbove = []string{
 	"X-RateLimit-Global", "X-RateLimit-Scope",
 }
 
-// WithoutRateLimitHeaders promises to remove the Retry-After "of a 429 that could not be repeated". That of a 503 is no
-// limit, and nobody else tells the caller how long to stay away.
+// WithoutRateLimitHeaders promises to remove the Retry-After of a 429 that could not be repeated. The Retry-After of a
+// 503 is not about limits, and the caller needs it.
 func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 	t.Parallel()
-	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true", "X-RateLimit-Reset: 1",
+	lines := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Scope: user", "X-RateLimit-Global: true",
+		"X-RateLimit-Reset: 1",
 		"Retry-After: 2", "Anything: else")
 	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		for _, hidden := range []bool{false, true} {
@@ -49,7 +50,7 @@ func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 				}
 				assert.Equal(t, hidden && status == http.StatusTooManyRequests, response.Header.Get("Retry-After") == "")
 				assert.Equal(t, "else", response.Header.Get("Anything"))
-				assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "they are obeyed")
+				assert.NotZero(t, transport.Predict(newMessage(t)).Wait, "hidden headers are obeyed all the same")
 			})
 		}
 	}
@@ -58,7 +59,8 @@ func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 func TestWithoutALimiterEverythingGoesAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 60")...)
-		transport := httpclient.NewTransport(httpclient.WithBase(newScript(full)), httpclient.WithLimiter(buckets.Unlimited{}))
+		transport := httpclient.NewTransport(httpclient.WithBase(newScript(full)),
+			httpclient.WithLimiter(buckets.Unlimited{}))
 		assert.Nil(t, transport.Manager())
 		var calls []*call
 		for range 100 {
@@ -80,10 +82,10 @@ func TestAnotherLimiterCanBeRefusedByTheEdge(t *testing.T) {
 	_, err := transport.RoundTrip(newMessage(t))
 	var edge *ratelimits.EdgeError
 	require.ErrorAs(t, err, &edge)
-	assert.Zero(t, edge.Hold, "it does not know")
+	assert.Zero(t, edge.Hold, "the limiter does not know the hold")
 }
 
-// turnstile lets requests pass one second apart, and notes what it is told.
+// turnstile lets one request leave each second, and records what it is called with.
 type turnstile struct {
 	mu    sync.Mutex
 	asked []buckets.Request
@@ -113,7 +115,8 @@ func (l *turnstile) End(sent bool, r ratelimits.Response) { l.ended = append(l.e
 
 func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(refuse("shared", "1"), answer(http.StatusBadGateway, ""), fail(lostConnection()), fail(noConnection()), answer(http.StatusOK, "{}"))
+		below := newScript(refuse("shared", "1"), answer(http.StatusBadGateway, ""), fail(lostConnection()),
+			fail(noConnection()), answer(http.StatusOK, "{}"))
 		limiter := new(turnstile)
 		transport := newTransport(t, below, httpclient.WithLimiter(limiter), httpclient.WithRetries(9))
 		assert.Nil(t, transport.Manager())
@@ -142,7 +145,8 @@ func TestAnyLimiterIsAskedAndToldForEachAttempt(t *testing.T) {
 	})
 }
 
-// The time of the server's clock, by which others who share a limit can tell which answer is the latest.
+// The limiter gets X-RateLimit-Reset, a time of the server's clock. Processes that share a limit compare it to find the
+// latest response.
 func TestALimiterIsToldWhenAResponseSaysThatTheWindowEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Reset: 1470173023.123")...))
@@ -165,13 +169,13 @@ func TestTheManagerOfATransportIsTheLimiterIfThatIsOne(t *testing.T) {
 
 	for name, options := range map[string][]httpclient.Option{
 		"as a limiter": {httpclient.WithLimiter(manager)},
-		"nil":          {httpclient.WithManager(manager), httpclient.WithLimiter(nil)},
+		"nil":          {httpclient.WithLimiter(manager), httpclient.WithLimiter(nil)},
 	} {
 		transport := httpclient.NewTransport(options...)
 		assert.Same(t, manager, transport.Manager(), name)
 		require.NoError(t, transport.Close())
 		lease, err := manager.Acquire(t.Context(), mustMatch(t), "")
-		require.NoError(t, err, "it stays open")
+		require.NoError(t, err, "the caller's limiter stays open")
 		lease.Return()
 	}
 	own := newTransport(t, nil, httpclient.WithLimiter(nil))
@@ -185,7 +189,8 @@ func mustMatch(t *testing.T) routes.CompiledRoute {
 	return route
 }
 
-// A limiter that does nothing must not turn a refusal into a loop: Discord bans an address for ten thousand of them.
+// A limiter that never waits must not turn a refusal into a loop: Discord bans an IP address after ten thousand of
+// them.
 func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"))
@@ -203,7 +208,7 @@ func TestWithoutALimiterARefusalIsWaitedForAllTheSame(t *testing.T) {
 	})
 }
 
-// inert is a limiter that lets messages wait for a second, and then either leave or wait for the end of their context.
+// inert is a limiter where a message waits for a second, and then leaves or waits until its context ends.
 type inert struct{ leaves bool }
 
 func (l inert) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
@@ -220,7 +225,8 @@ func TestACredentialThatIsRefusedMeanwhileIsNotSentWhateverTheLimiterDoes(t *tes
 	t.Parallel()
 	for _, leaves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`, "Content-Type: application/json"))
+			below := newScript(answer(http.StatusUnauthorized, `{"message":"401: Unauthorized","code":0}`,
+				"Content-Type: application/json"))
 			transport := newTransport(t, below, httpclient.WithLimiter(inert{leaves}))
 			waiting := send(transport, newMessage(t))
 			synctest.Wait()

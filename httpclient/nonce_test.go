@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// nonceOf returns the nonce of a message that has to be enforced, and what is left of the message.
+// nonceOf asserts that a message has enforce_nonce, and returns its nonce and its other fields.
 func nonceOf(t *testing.T, body string) (nonce string, rest map[string]any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(body), &rest), body)
@@ -34,16 +34,17 @@ func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 		body   string
 		change func(*http.Request)
 	}{
-		"by GetBody":           {hello, func(*http.Request) {}},
-		"kept in memory":       {hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), int64(len(hello))) }},
-		"of unknown length":    {hello, func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(hello)), -1) }},
-		"empty":                {" \n{ }", func(*http.Request) {}},
-		"no content type":      {hello, func(r *http.Request) { r.Header.Del("Content-Type") }},
-		"content type in full": {hello, func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }},
-		"said to be plain":     {hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "identity") }},
+		"by GetBody":              {hello, func(*http.Request) {}},
+		"kept in memory":          {hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), int64(len(hello))) }},
+		"of unknown length":       {hello, func(r *http.Request) { unreplayable(r, iotest.OneByteReader(strings.NewReader(hello)), -1) }},
+		"empty":                   {" \n{ }", func(*http.Request) {}},
+		"no content type":         {hello, func(r *http.Request) { r.Header.Del("Content-Type") }},
+		"content type in full":    {hello, func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }},
+		"content type plain text": {hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "identity") }},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"), answer(http.StatusOK, ""))
+			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"),
+				answer(http.StatusOK, ""))
 			r := newRequest(t, http.MethodPost, messages, c.body)
 			c.change(r)
 			var bodies ledger
@@ -64,10 +65,10 @@ func TestAMessageGetsANonceAndIsRepeatedWithIt(t *testing.T) {
 				require.NoError(t, err)
 				text, err := io.ReadAll(again)
 				require.NoError(t, err)
-				assert.Equal(t, a.body, string(text), "a connection that turns out to be dead")
+				assert.Equal(t, a.body, string(text), "GetBody, which net/http uses after a dead connection")
 			}
 			bodies.assertClosed(t)
-			assert.Equal(t, length, r.ContentLength, "the caller's request is the caller's")
+			assert.Equal(t, length, r.ContentLength, "the caller's request must not change")
 			assert.Equal(t, header, r.Header)
 		})
 	}
@@ -98,29 +99,29 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 		change     func(*http.Request)
 		options    []httpclient.Option
 	}{
-		"without the option":  {messages, hello, nil, nil},
-		"a nonce":             {messages, `{"nonce":"abc"}`, nil, nonce},
-		"a number":            {messages, `{"nonce":7}`, nil, nonce},
-		"null":                {messages, `{"nonce":null}`, nil, nonce},
-		"not to be enforced":  {messages, `{"enforce_nonce":false}`, nil, nonce},
-		"a list":              {messages, `[` + hello + `]`, nil, nonce},
-		"nothing":             {messages, `null`, nil, nonce},
-		"not JSON":            {messages, `{"content":`, nil, nonce},
-		"more than an object": {messages, hello + hello, nil, nonce},
-		"no body":             {messages, "", nil, nonce},
-		"another type":        {messages, hello, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, nonce},
-		"a form":              {messages, form.String(), func(r *http.Request) { r.Header.Set("Content-Type", w.FormDataContentType()) }, nonce},
-		"encoded":             {messages, hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") }, nonce},
-		"encoded in some way": {messages, hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "br") }, nonce},
-		"trailers":            {messages, hello, func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} }, nonce},
-		"large":               {messages, `{"content":"` + strings.Repeat("x", 1<<20) + `"}`, nil, nonce},
-		"large for spaces":    {messages, hello + strings.Repeat(" ", 1<<20), nil, nonce},
-		"sent once":           {messages, hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), 1<<30) }, nonce},
-		"no room":             {messages, hello, nil, append(nonce, httpclient.WithMaxBufferedTotal(int64(len(hello)+10)))},
-		"the edit of one":     {messages + "/2", hello, func(r *http.Request) { r.Method = http.MethodPatch }, nonce},
-		"another route":       {"/api/v10/channels/1/threads", hello, nil, nonce},
-		"a webhook":           {"/api/v10/webhooks/1/" + webhookSecret, hello, nil, nonce},
-		"a callback":          {callback, hello, nil, nonce},
+		"without the option":    {messages, hello, nil, nil},
+		"a nonce":               {messages, `{"nonce":"abc"}`, nil, nonce},
+		"a number":              {messages, `{"nonce":7}`, nil, nonce},
+		"null":                  {messages, `{"nonce":null}`, nil, nonce},
+		"not to be enforced":    {messages, `{"enforce_nonce":false}`, nil, nonce},
+		"a list":                {messages, `[` + hello + `]`, nil, nonce},
+		"nothing":               {messages, `null`, nil, nonce},
+		"not JSON":              {messages, `{"content":`, nil, nonce},
+		"two objects":           {messages, hello + hello, nil, nonce},
+		"no body":               {messages, "", nil, nonce},
+		"another type":          {messages, hello, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, nonce},
+		"a form":                {messages, form.String(), func(r *http.Request) { r.Header.Set("Content-Type", w.FormDataContentType()) }, nonce},
+		"encoded":               {messages, hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "gzip") }, nonce},
+		"unknown encoding":      {messages, hello, func(r *http.Request) { r.Header.Set("Content-Encoding", "br") }, nonce},
+		"trailers":              {messages, hello, func(r *http.Request) { r.Trailer = http.Header{"X-Sum": nil} }, nonce},
+		"large":                 {messages, `{"content":"` + strings.Repeat("x", 1<<20) + `"}`, nil, nonce},
+		"large, mostly spaces":  {messages, hello + strings.Repeat(" ", 1<<20), nil, nonce},
+		"sent once":             {messages, hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), 1<<30) }, nonce},
+		"no room":               {messages, hello, nil, append(nonce, httpclient.WithMaxBufferedTotal(int64(len(hello)+10)))},
+		"the edit of a message": {messages + "/2", hello, func(r *http.Request) { r.Method = http.MethodPatch }, nonce},
+		"another route":         {"/api/v10/channels/1/threads", hello, nil, nonce},
+		"a webhook":             {"/api/v10/webhooks/1/" + webhookSecret, hello, nil, nonce},
+		"a callback":            {callback, hello, nil, nonce},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(answer(http.StatusOK, ""))
@@ -137,7 +138,7 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 	}
 }
 
-// What a limit has refused was not created, however long it waited for that.
+// A 429 means that the message was not created. So the time limit for retries must not include the wait after it.
 func TestTheTimeForRetriesBeginsWhenAMessageMayHaveBeenCreated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "150"), fail(lostConnection()), answer(http.StatusOK, "{}"))

@@ -27,7 +27,6 @@ type Option func(*settings)
 
 type settings struct {
 	base     http.RoundTripper
-	manager  *buckets.RESTBucketManager
 	limiter  Limiter
 	buckets  []buckets.Option
 	stateKey wire.Secret
@@ -39,6 +38,7 @@ type settings struct {
 // behaviour is the part of the settings that a transport keeps.
 type behaviour struct {
 	hosts               hosts
+	dialects            map[string]Dialect // by server, in lower case; without an entry: Discord's
 	maxBufferedBody     int64
 	maxBufferedTotal    int64
 	withoutLimitHeaders bool
@@ -49,16 +49,11 @@ type behaviour struct {
 
 // conflict returns the error for options that exclude each other, nil if none do.
 func (s *settings) conflict() error {
-	limited := !isNil(s.limiter)
-	switch {
-	case limited && s.manager != nil:
-		return fmt.Errorf("%w: WithLimiter and WithManager exclude each other: expected one of them", ErrOptions)
-	case limited && s.ofOwn != "":
-		return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected a limiter that is configured already", ErrOptions, s.ofOwn)
-	case s.manager != nil && s.ofOwn != "":
-		return fmt.Errorf("%w: %s and WithManager exclude each other: expected the option in NewRESTBucketManager", ErrOptions, s.ofOwn)
+	if s.limiter == nil || s.ofOwn == "" {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: %s and WithLimiter exclude each other: expected the option in NewRESTBucketManager",
+		ErrOptions, s.ofOwn)
 }
 
 func defaults() settings {
@@ -84,16 +79,16 @@ func WithBase(base http.RoundTripper) Option {
 
 // WithMaxRateLimit sets the longest predicted wait that is accepted, see buckets.WithMaxRateLimit. If both options are
 // used, the later one counts. Zero or less means that no request ever waits. The default is
-// buckets.DefaultMaxRateLimit. A manager of WithManager and a limiter of WithLimiter have their own bound: with one of
-// them, every request fails with ErrOptions.
+// buckets.DefaultMaxRateLimit. A limiter of WithLimiter has its own bound: with one, every
+// request fails with ErrOptions.
 func WithMaxRateLimit(d time.Duration) Option {
 	return func(s *settings) {
 		s.buckets, s.ofOwn = append(s.buckets, buckets.WithMaxRateLimit(d)), "WithMaxRateLimit"
 	}
 }
 
-// WithBuckets passes options to the transport's own bucket manager. With WithManager or WithLimiter the transport has
-// no manager of its own, and every request fails with ErrOptions.
+// WithBuckets passes options to the transport's own bucket manager. With WithLimiter the transport has no manager of
+// its own, and every request fails with ErrOptions.
 func WithBuckets(options ...buckets.Option) Option {
 	return func(s *settings) {
 		if len(options) > 0 {
@@ -102,21 +97,19 @@ func WithBuckets(options ...buckets.Option) Option {
 	}
 }
 
-// WithManager makes the transport use a manager that the caller starts and closes, so that several transports can share
-// their limits. Nil is ignored. Together with WithLimiter every request fails with ErrOptions.
-func WithManager(manager *buckets.RESTBucketManager) Option {
-	return func(s *settings) { s.manager = manager }
-}
-
-// WithLimiter makes the transport use a limiter other than a bucket manager. Nil is ignored. Together with WithManager
-// every request fails with ErrOptions.
+// WithLimiter makes the transport use a limiter that the caller owns: a bucket manager that the caller starts and
+// closes, so that several transports can share its limits, or another Limiter. Nil is ignored.
 func WithLimiter(limiter Limiter) Option {
-	return func(s *settings) { s.limiter = limiter }
+	return func(s *settings) {
+		if !isNil(limiter) {
+			s.limiter = limiter
+		}
+	}
 }
 
 // WithoutRateLimitHeaders removes the rate limit headers from the responses that the transport returns, so that a
-// limiter in the library above the transport does not act on them: X-RateLimit-*, and the Retry-After of a 429 that
-// could not be repeated.
+// limiter in the library above the transport does not act on them: X-RateLimit-*, RateLimit and RateLimit-*, and
+// the Retry-After of a 403 or 429.
 func WithoutRateLimitHeaders() Option {
 	return func(s *settings) { s.withoutLimitHeaders = true }
 }

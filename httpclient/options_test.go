@@ -26,15 +26,26 @@ func TestEveryRequestFailsWithOptionsThatCannotBeUsed(t *testing.T) {
 		options []httpclient.Option
 		want    []string
 	}{
-		"max rate limit and manager": {[]httpclient.Option{httpclient.WithMaxRateLimit(time.Second), httpclient.WithManager(manager)}, []string{"WithMaxRateLimit", "WithManager"}},
-		"manager and buckets":        {[]httpclient.Option{httpclient.WithManager(manager), httpclient.WithBuckets(buckets.WithOrdered())}, []string{"WithBuckets", "WithManager"}},
-		"max rate limit and limiter": {[]httpclient.Option{httpclient.WithMaxRateLimit(0), httpclient.WithLimiter(buckets.Unlimited{})}, []string{"WithMaxRateLimit", "WithLimiter"}},
-		"buckets and limiter":        {[]httpclient.Option{httpclient.WithBuckets(nil), httpclient.WithLimiter(manager)}, []string{"WithBuckets", "WithLimiter"}},
+		"max rate limit and manager": {
+			[]httpclient.Option{httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter(manager)},
+			[]string{"WithMaxRateLimit", "WithLimiter"},
+		},
+		"manager and buckets": {
+			[]httpclient.Option{httpclient.WithLimiter(manager), httpclient.WithBuckets(buckets.WithOrdered())},
+			[]string{"WithBuckets", "WithLimiter"},
+		},
+		"max rate limit and limiter": {
+			[]httpclient.Option{httpclient.WithMaxRateLimit(0), httpclient.WithLimiter(buckets.Unlimited{})},
+			[]string{"WithMaxRateLimit", "WithLimiter"},
+		},
+		"buckets and limiter": {
+			[]httpclient.Option{httpclient.WithBuckets(nil), httpclient.WithLimiter(manager)},
+			[]string{"WithBuckets", "WithLimiter"},
+		},
 		"a limit of nothing": {
 			[]httpclient.Option{httpclient.WithBuckets(buckets.WithLimit(buckets.ForAll(), 0, time.Second))},
 			[]string{"WithLimit(all requests 0 per 1s): a limit of 0: expected 1"},
 		},
-		"manager and limiter": {[]httpclient.Option{httpclient.WithLimiter(buckets.Unlimited{}), httpclient.WithManager(manager)}, []string{"WithManager", "WithLimiter"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			below := newScript(answer(http.StatusOK, "{}"))
@@ -63,9 +74,9 @@ func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 	require.NoError(t, manager.Start())
 	defer manager.Close()
 	for name, options := range map[string][]httpclient.Option{
-		"manager":     {httpclient.WithMaxRateLimit(time.Second), httpclient.WithManager(nil), httpclient.WithLimiter(nil)},
+		"manager":     {httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter(nil)},
 		"nil manager": {httpclient.WithMaxRateLimit(time.Second), httpclient.WithLimiter((*buckets.RESTBucketManager)(nil))},
-		"buckets":     {httpclient.WithBuckets(), httpclient.WithManager(manager), httpclient.WithLogger(nil)},
+		"buckets":     {httpclient.WithBuckets(), httpclient.WithLimiter(manager), httpclient.WithLogger(nil)},
 		"API":         {httpclient.WithAPI(address(t, "https://discord.com/api"), "")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,11 +86,12 @@ func TestOptionsThatAreNothingExcludeNoOthers(t *testing.T) {
 	}
 }
 
-// With every option at every extreme a request whose first attempt fails ends, in time, with an answer or a reason.
+// Every option has an extreme value, and the first attempt of the request fails. The request must end in time, with a
+// response or an error that says why.
 func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 	t.Parallel()
 	options := map[string]httpclient.Option{
-		"no base": httpclient.WithBase(nil), "no limiter": httpclient.WithLimiter(nil), "no manager": httpclient.WithManager(nil),
+		"no base": httpclient.WithBase(nil), "no limiter": httpclient.WithLimiter(nil),
 		"no logger": httpclient.WithLogger(nil), "no hosts": httpclient.WithHosts(nil),
 		"no hooks": httpclient.WithHooks(httpclient.Hooks{}), "nothing": nil,
 	}

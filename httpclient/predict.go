@@ -47,7 +47,7 @@ func (t *Transport) Predict(request *http.Request) Prediction {
 	x := &roundTrip{Transport: t, request: request}
 	x.ask = buckets.Request{
 		Server: server, Route: route, Authorization: message.HeaderValue(request.Header, "Authorization"),
-		Group: buckets.Group(request.Context()), Supersedes: supersedes(request.Context(), route),
+		Group: buckets.OptionsOf(request.Context()).Group, Supersedes: supersedes(request.Context(), route),
 	}
 	if request.Body != nil && request.Body != http.NoBody {
 		x.body.get, x.ask.Fields = request.GetBody, x.fields

@@ -59,8 +59,8 @@ func TestPredictSaysWhyARequestWaits(t *testing.T) {
 		again := send(transport, message())
 		synctest.Wait()
 		p = transport.Predict(message())
-		assert.InDelta(t, 8, p.Wait.Seconds(), .5, "behind the one that waits")
-		assert.EqualValues(t, 1, sent.Load(), "nothing is sent")
+		assert.InDelta(t, 8, p.Wait.Seconds(), .5, "the request would be sent after the one that waits")
+		assert.EqualValues(t, 1, sent.Load(), "Predict sends nothing")
 		assertStatus(t, http.StatusOK, again)
 	})
 }

@@ -51,11 +51,11 @@ func TestAResponseMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) 
 	}
 }
 
-// Time counts only while somebody waits. A caller that does something else between two reads, for hours, is not cut
-// off.
+// The timeout counts only while a read waits. A caller that pauses for hours between two reads must not be cut off.
 func TestAResponseThatNobodyReadsIsNotCutOff(t *testing.T) {
 	t.Parallel()
-	pauses := []time.Duration{0, time.Second, 14 * time.Second, 15 * time.Second, 16 * time.Second, 31 * time.Second, 20 * time.Minute}
+	pauses := []time.Duration{0, time.Second, 14 * time.Second, 15 * time.Second, 16 * time.Second, 31 * time.Second,
+		20 * time.Minute}
 	for parent, ctx := range parents {
 		inBubble(t, parent, func(t *testing.T) {
 			for _, pause := range pauses {
@@ -81,7 +81,7 @@ func TestAResponseThatNobodyReadsIsNotCutOff(t *testing.T) {
 				}
 				time.Sleep(pause)
 				start := time.Now()
-				_, err = response.Body.Read(make([]byte, 1)) // which does not come
+				_, err = response.Body.Read(make([]byte, 1)) // this byte never comes
 				assertAttemptTimeout(t, 15*time.Second, err)
 				assert.Equal(t, 15*time.Second, time.Since(start), "after %v", pause)
 				require.NoError(t, response.Body.Close())
@@ -90,7 +90,8 @@ func TestAResponseThatNobodyReadsIsNotCutOff(t *testing.T) {
 	}
 }
 
-// A server may respond before it has the whole body. What is still sent then is nothing that the caller waits for.
+// A server may respond before it has the whole body. The caller does not wait for the rest of the upload, so the
+// timeout must not count then.
 func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 	forEachParent(t, func(t *testing.T, parent context.Context) {
 		source, writer := io.Pipe()
@@ -121,7 +122,7 @@ func TestAnUploadThatGoesOnAfterTheResponseStartsNoTime(t *testing.T) {
 	})
 }
 
-// One read and Close come from different goroutines, at any moment.
+// The caller may call Close while a Read in another goroutine waits.
 func TestClosingAResponseEndsItsReading(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -147,8 +148,8 @@ func TestClosingAResponseEndsItsReading(t *testing.T) {
 	})
 }
 
-// Each attempt has bytes that come and reads that begin at moments of its own, and times out exactly if one read waits
-// longer than it may.
+// In each attempt bytes arrive and reads begin at random times. The attempt must time out exactly when one read waits
+// longer than the timeout.
 func TestEachAttemptIsCutOffExactlyWhenItHasWaitedTooLong(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -195,7 +196,7 @@ func TestEachAttemptIsCutOffExactlyWhenItHasWaitedTooLong(t *testing.T) {
 
 type fitfulKey struct{}
 
-// fitful is a body of which one byte comes after each wait.
+// fitful is a body in which one byte comes after each wait.
 type fitful struct {
 	context context.Context
 	waits   []time.Duration
@@ -207,7 +208,7 @@ func (f *fitful) Read(p []byte) (int, error) {
 	}
 	wait := f.waits[0]
 	f.waits = f.waits[1:]
-	if wait >= 10*time.Second { // not both at the same moment
+	if wait >= 10*time.Second { // otherwise the byte and the timeout could come at the same instant
 		wait += time.Second
 	}
 	select {

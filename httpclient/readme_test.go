@@ -6,8 +6,8 @@ import (
 	"github.com/ratelight/ratelight/internal/librarytest"
 )
 
-// TestProgramOfTheREADMECompiles compiles the program that needs no library; the other one is compiled by its library's
-// module.
+// TestProgramOfTheREADMECompiles compiles the README's program that uses no Discord library. The program that uses one
+// is compiled in that library's module.
 func TestProgramOfTheREADMECompiles(t *testing.T) {
 	librarytest.CompileREADME(t, "../README.md", "github.com/ratelight/ratelight/buckets")
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// assertRedacted asserts that an error, and all that it wraps, shows no secret.
+// assertRedacted asserts that neither the error nor any error that it wraps shows a secret.
 func assertRedacted(t *testing.T, err error) {
 	t.Helper()
 	assertNoSecretIn(t, err)
@@ -39,13 +39,13 @@ func assertRedacted(t *testing.T, err error) {
 	}
 }
 
-// isA reports whether there is an error of that type in the chain.
+// isA reports whether the chain of err contains an error of type E.
 func isA[E error](err error) bool {
 	var target E
 	return errors.As(err, &target)
 }
 
-// What http.Client makes of our errors contains the address, and that the token of a webhook.
+// The errors that http.Client returns contain the whole address, and so the token of a webhook.
 func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 	t.Parallel()
 	lost := lostConnection()
@@ -54,12 +54,15 @@ func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 		want   func(error) bool
 		is     error
 	}{
-		"too long":   {answer: refuse("user", "4000"), want: isA[*ratelimits.TooLongError]},
-		"edge":       {answer: answer(http.StatusTooManyRequests, "<html>"), want: isA[*ratelimits.EdgeError]},
-		"lost":       {answer: fail(lost), is: lost},
-		"end":        {answer: fail(io.ErrUnexpectedEOF), is: io.ErrUnexpectedEOF},
-		"no network": {answer: fail(&net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}), want: isA[*net.OpError], is: os.ErrDeadlineExceeded},
-		"a transport that tells": {answer: func(r *http.Request) (*http.Response, error) {
+		"too long": {answer: refuse("user", "4000"), want: isA[*ratelimits.TooLongError]},
+		"edge":     {answer: answer(http.StatusTooManyRequests, "<html>"), want: isA[*ratelimits.EdgeError]},
+		"lost":     {answer: fail(lost), is: lost},
+		"end":      {answer: fail(io.ErrUnexpectedEOF), is: io.ErrUnexpectedEOF},
+		"no network": {
+			answer: fail(&net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}), want: isA[*net.OpError],
+			is: os.ErrDeadlineExceeded,
+		},
+		"a transport whose error has the URL": {answer: func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("sending %s: %w", r.URL, &url.Error{Op: "Dial", URL: r.URL.String(), Err: io.ErrClosedPipe})
 		}, is: io.ErrClosedPipe},
 		"a bad redirect": {answer: answer(http.StatusFound, "", "Location: https://discord.com:x/webhooks/1/"+webhookSecret)},
@@ -74,7 +77,7 @@ func TestRedactedErrorsOfAClientContainNoToken(t *testing.T) {
 				require.Error(t, err)
 				redacted := httpclient.Redact(err)
 				assertRedacted(t, redacted)
-				assert.Contains(t, redacted.Error(), "discord.com", "it says where")
+				assert.Contains(t, redacted.Error(), "discord.com", "the host may be shown")
 				if c.want != nil {
 					assert.True(t, c.want(redacted))
 				}
@@ -97,11 +100,13 @@ func TestRedactKeepsWhatIsNoSecret(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, httpclient.Redact(nil))
 	plain := []error{
-		io.EOF, fmt.Errorf("a: %w", io.EOF), errors.Join(io.EOF, context.Canceled), &ratelimits.EdgeError{Route: "POST /webhooks/{webhook_id}/{webhook_token}"},
+		io.EOF, fmt.Errorf("a: %w", io.EOF), errors.Join(io.EOF, context.Canceled),
+		&ratelimits.EdgeError{Route: "POST /webhooks/{webhook_id}/{webhook_token}"},
 		&url.Error{Op: "Get", URL: "https://discord.com/api/v10/channels/1234567890123456789/messages", Err: io.EOF},
 		&url.Error{Op: "Get", URL: "https://discord.com/api/v10/guilds/1/scheduled-events", Err: io.EOF},
 		&url.Error{Op: "Get", URL: "/guilds/1234567890123456/scheduled-events", Err: io.EOF},
-		errors.New("POST /webhooks/{webhook_id}/{webhook_token}/slack failed"), errors.New("POST /webhooks/1/…/slack"), errors.New("/webhooks/1"),
+		errors.New("POST /webhooks/{webhook_id}/{webhook_token}/slack failed"), errors.New("POST /webhooks/1/…/slack"),
+		errors.New("/webhooks/1"),
 		errors.New("see https://discord.com/developers/docs, or http://localhost:8080."),
 		&url.Error{Op: "Get", URL: "", Err: errors.New("http: nil Request.URL")},
 	}
@@ -114,26 +119,37 @@ func TestRedactHidesSecretsOfURLs(t *testing.T) {
 	t.Parallel()
 	at := func(address string) error { return &url.Error{Op: "Post", URL: address, Err: io.EOF} }
 	for want, err := range map[string]error{
-		`Post "https://discord.com/api/v10/webhooks/1/…": EOF`:              at("https://discord.com/api/v10/webhooks/1/SeCrEt"),
-		`Post "https://discord.com/api/v10/webhooks/2/…?…": EOF`:            at("https://discord.com/api/v10/webhooks/2/SeCrEt?wait=true#SeCrEt"),
-		`Post "https://discord.com/api/webhooks/3/…/messages/4": EOF`:       at("https://discord.com/api/webhooks/3/SeCrEt/messages/4"),
-		`Post "https://discord.com/api/v10/interactions/5/…/callback": EOF`: at("https://user:SeCrEt@discord.com/api/v10/interactions/5/" + replySecret + "/callback"),
-		`Post "http://localhost:8080/discord/%77ebhooks/6/…": EOF`:          at("http://localhost:8080/discord/%77ebhooks/6/%53eCrEt"),
-		`Post "http://[::1]:8080/WEBHOOKS/7/…": EOF`:                        at("http://SeCrEt@[::1]:8080/WEBHOOKS/7/SeCrEt"),
-		`Post "/webhooks/8/…": unsupported protocol scheme ""`:              &url.Error{Op: "Post", URL: "/webhooks/8/SeCrEt", Err: errors.New(`unsupported protocol scheme ""`)},
-		`Post "https://cdn.discordapp.com/attachments/1/2/a.png?…": EOF`:    at("https://cdn.discordapp.com/attachments/1/2/a.png?ex=SeCrEt&hm=SeCrEt"),
-		`Post "https://…": EOF`:                                             at("https://user:pass/SeCrEt@discord.com:x/"),
-		`Post "discord.com:…": EOF`:                                         at("discord.com:SeCrEt/%zz"),
-		`Post "mailto:…": EOF`:                                              at("mailto:SeCrEt@discord.com"),
-		`Post "https://discord.com/a/…": EOF`:                               at("https://discord.com/a/" + webhookSecret),
-		`Post "http://proxy:8080/…/api/v10/users/@me": EOF`:                 at("http://proxy:8080/SeCrEt-16-letter/api/v10/users/@me"),
-		`Post "http://proxy:8080/…/users/1": EOF`:                           at("http://proxy:8080/0123456789012345/users/1"),
-		`Post "http://proxy:8080/…/applications/1/role-connections": EOF`:   at("http://proxy:8080/SeCrEt-20-letters-xx/applications/1/role-connections"),
-		`request: Post "https://discord.com/webhooks/9/…": EOF`:             fmt.Errorf("request: %w", at("https://discord.com/webhooks/9/SeCrEt")),
-		`see https://discord.com/webhooks/10/…?…, "http://a/?…"`:            errors.New(`see https://discord.com/webhooks/10/SeCrEt?SeCrEt, "http://a/?SeCrEt"`),
-		`at /api/v10/webhooks/14/…/slack, /interactions/15/…: EOF`:          fmt.Errorf("at /api/v10/webhooks/14/SeCrEt/slack, /interactions/15/SeCrEt: %w", io.EOF),
-		"a\nPost \"https://discord.com/webhooks/11/…\": EOF":                errors.Join(errors.New("a"), at("https://discord.com/webhooks/11/SeCrEt")),
-		`Post "https://discord.com/webhooks/12/…": … was refused`:           &url.Error{Op: "Post", URL: "https://discord.com/webhooks/12/" + webhookSecret, Err: errors.New(webhookSecret + " was refused")},
+		`Post "https://discord.com/api/v10/webhooks/1/…": EOF`:        at("https://discord.com/api/v10/webhooks/1/SeCrEt"),
+		`Post "https://discord.com/api/v10/webhooks/2/…?…": EOF`:      at("https://discord.com/api/v10/webhooks/2/SeCrEt?wait=true#SeCrEt"),
+		`Post "https://discord.com/api/webhooks/3/…/messages/4": EOF`: at("https://discord.com/api/webhooks/3/SeCrEt/messages/4"),
+		`Post "https://discord.com/api/v10/interactions/5/…/callback": EOF`: at(
+			"https://user:SeCrEt@discord.com/api/v10/interactions/5/" + replySecret + "/callback"),
+		`Post "http://localhost:8080/discord/%77ebhooks/6/…": EOF`: at("http://localhost:8080/discord/%77ebhooks/6/%53eCrEt"),
+		`Post "http://[::1]:8080/WEBHOOKS/7/…": EOF`:               at("http://SeCrEt@[::1]:8080/WEBHOOKS/7/SeCrEt"),
+		`Post "/webhooks/8/…": unsupported protocol scheme ""`: &url.Error{
+			Op: "Post", URL: "/webhooks/8/SeCrEt", Err: errors.New(`unsupported protocol scheme ""`),
+		},
+		`Post "https://cdn.discordapp.com/attachments/1/2/a.png?…": EOF`: at(
+			"https://cdn.discordapp.com/attachments/1/2/a.png?ex=SeCrEt&hm=SeCrEt"),
+		`Post "https://…": EOF`:                             at("https://user:pass/SeCrEt@discord.com:x/"),
+		`Post "discord.com:…": EOF`:                         at("discord.com:SeCrEt/%zz"),
+		`Post "mailto:…": EOF`:                              at("mailto:SeCrEt@discord.com"),
+		`Post "https://discord.com/a/…": EOF`:               at("https://discord.com/a/" + webhookSecret),
+		`Post "http://proxy:8080/…/api/v10/users/@me": EOF`: at("http://proxy:8080/SeCrEt-16-letter/api/v10/users/@me"),
+		`Post "http://proxy:8080/…/users/1": EOF`:           at("http://proxy:8080/0123456789012345/users/1"),
+		`Post "http://proxy:8080/…/applications/1/role-connections": EOF`: at(
+			"http://proxy:8080/SeCrEt-20-letters-xx/applications/1/role-connections"),
+		`request: Post "https://discord.com/webhooks/9/…": EOF`: fmt.Errorf("request: %w",
+			at("https://discord.com/webhooks/9/SeCrEt")),
+		`see https://discord.com/webhooks/10/…?…, "http://a/?…"`: errors.New(
+			`see https://discord.com/webhooks/10/SeCrEt?SeCrEt, "http://a/?SeCrEt"`),
+		`at /api/v10/webhooks/14/…/slack, /interactions/15/…: EOF`: fmt.Errorf(
+			"at /api/v10/webhooks/14/SeCrEt/slack, /interactions/15/SeCrEt: %w", io.EOF),
+		"a\nPost \"https://discord.com/webhooks/11/…\": EOF": errors.Join(errors.New("a"),
+			at("https://discord.com/webhooks/11/SeCrEt")),
+		`Post "https://discord.com/webhooks/12/…": … was refused`: &url.Error{
+			Op: "Post", URL: "https://discord.com/webhooks/12/" + webhookSecret, Err: errors.New(webhookSecret + " was refused"),
+		},
 		`… of Post "https://discord.com/webhooks/13/…": EOF`: fmt.Errorf("%s of %w", webhookSecret,
 			&url.Error{Op: "Post", URL: "https://discord.com/webhooks/13/" + webhookSecret, Err: io.EOF}),
 	} {
@@ -146,13 +162,14 @@ func TestRedactHidesSecretsOfURLs(t *testing.T) {
 	}
 }
 
-// Who asks what kind of error it is gets the same answer.
+// errors.Is and errors.As must find the same errors as before.
 func TestRedactedErrorsAreWhatTheyWere(t *testing.T) {
 	t.Parallel()
 	const address = "https://discord.com/webhooks/1/" + webhookSecret
 	late := &url.Error{Op: "Post", URL: address, Err: &httpclient.AttemptTimeoutError{Route: address}}
 	broken := fmt.Errorf("%s: %w", address, context.Canceled)
-	err := fmt.Errorf("%s: %w", address, &httpclient.RetryError{Route: "POST /x", Err: errors.Join(broken, late), Reason: httpclient.ErrMaxRetryDuration})
+	err := fmt.Errorf("%s: %w", address,
+		&httpclient.RetryError{Route: "POST /x", Err: errors.Join(broken, late), Reason: httpclient.ErrMaxRetryDuration})
 	redacted := httpclient.Redact(err)
 	assertRedacted(t, redacted)
 	assert.True(t, strings.HasPrefix(redacted.Error(), "https://discord.com/webhooks/1/…: POST /x failed"), redacted)
@@ -185,7 +202,8 @@ func (l list) Error() string { return strings.Join(l, ", ") }
 
 func TestErrorsThatCannotBeComparedAreRedactedToo(t *testing.T) {
 	t.Parallel()
-	err := &url.Error{Op: "Get", URL: "https://discord.com/a?b", Err: fmt.Errorf("all: %w", list{"https://discord.com/a?b", "c"})}
+	err := &url.Error{Op: "Get", URL: "https://discord.com/a?b",
+		Err: fmt.Errorf("all: %w", list{"https://discord.com/a?b", "c"})}
 	redacted := httpclient.Redact(err)
 	assert.Equal(t, `Get "https://discord.com/a?…": all: https://discord.com/a?…, c`, redacted.Error())
 	assert.Equal(t, list{"c"}, httpclient.Redact(list{"c"}))

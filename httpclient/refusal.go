@@ -31,12 +31,15 @@ type refusalState struct {
 	lifted     <-chan struct{}     // closed by a LiftHolds after the latest 429
 }
 
-// handleRefusal reports a 429 to the lease: its headers at once, and the rest when the body has been read. The attempt
-// is the last one if an edge refusal does not say when to retry, or if the request's body can be sent only once.
+// handleRefusal reports a refusal to the lease: its headers at once, and the rest when the body has been read. The
+// attempt is the last one if an edge refusal does not say when to retry, if the request's body can be sent only once,
+// or if the response turns out to be no refusal.
 func (x *roundTrip) handleRefusal(
-	took time.Duration, response *http.Response, lease buckets.Lease,
+	took time.Duration, response *http.Response, headers ratelimits.Response, lease buckets.Lease,
 ) (*http.Response, outcome, error) {
-	lease.Refused(x.parse(response, nil))
+	if headers.Class != ratelimits.ClassOK {
+		lease.Refused(headers)
+	}
 	if x.manager == nil {
 		if x.refusalState == nil {
 			x.refusalState = new(refusalState)
@@ -44,7 +47,8 @@ func (x *roundTrip) handleRefusal(
 		x.refusalState.at, x.refusalState.lifted = time.Now(), x.liftSignal.next()
 	}
 	read := measure(&x.times.sent)
-	refusal, whole, err := readRefusal(x.request.Context(), response.Body, !x.body.repeatable())
+	keep := !x.body.repeatable() || x.dialectOf(x.ask.Server) != nil // the body may show that it is no refusal
+	refusal, whole, err := readRefusal(x.request.Context(), response.Body, keep)
 	read()
 	limits := x.parse(response, message.Decoded(response.Header, refusal, maxRefusal))
 	lease.Update(limits)
@@ -53,6 +57,9 @@ func (x *roundTrip) handleRefusal(
 	case err != nil && x.request.Context().Err() != nil:
 		response.Body.Close()
 		return nil, done, err
+	case limits.Class == ratelimits.ClassOK:
+		response.Body = whole
+		return response, done, nil
 	case limits.Class == ratelimits.ClassEdge && !limits.HasRetryAfter:
 		response.Body.Close()
 		return nil, done, &ratelimits.EdgeError{Route: x.route(), Hold: edgeWait(x.limiter, x.ask.Server)}

@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// watcher is a limiter that lets everything go, and notes when it is told what.
+// watcher is a limiter that lets all requests leave at once, and records its calls with their times.
 type watcher struct {
 	start time.Time
 	told  []telling
@@ -39,7 +39,8 @@ func (l *watcher) AcquireRequest(context.Context, *buckets.Request) (buckets.Lea
 }
 
 func (l *watcher) tell(what string, r ratelimits.Response) {
-	l.told = append(l.told, telling{what, time.Since(l.start), r.Class, r.RetryAfter, r.Status == http.StatusTooManyRequests, r})
+	l.told = append(l.told,
+		telling{what, time.Since(l.start), r.Class, r.RetryAfter, r.Status == http.StatusTooManyRequests, r})
 }
 
 func (l *watcher) Refused(r ratelimits.Response)     { l.tell("refused", r) }
@@ -52,16 +53,19 @@ func TestA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay   time.Duration
 		content io.Reader
-		life    time.Duration // of the request's context
+		life    time.Duration // time until the request's context ends
 		ended   time.Duration
 		wait    time.Duration
 	}{
-		"at once":               {0, strings.NewReader(precise), time.Minute, 0, 2500 * time.Millisecond},
-		"late":                  {3 * time.Second, strings.NewReader(precise), time.Minute, 3 * time.Second, 2500 * time.Millisecond},
-		"never":                 {time.Hour, strings.NewReader(precise), time.Minute, 5 * time.Second, 3 * time.Second},
-		"broken off":            {time.Second, io.MultiReader(strings.NewReader(precise[:9]), iotest.ErrReader(broken)), time.Minute, time.Second, 3 * time.Second},
-		"nothing but trouble":   {time.Second, iotest.ErrReader(broken), time.Minute, time.Second, 3 * time.Second},
-		"until it was too late": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
+		"at once": {0, strings.NewReader(precise), time.Minute, 0, 2500 * time.Millisecond},
+		"late":    {3 * time.Second, strings.NewReader(precise), time.Minute, 3 * time.Second, 2500 * time.Millisecond},
+		"never":   {time.Hour, strings.NewReader(precise), time.Minute, 5 * time.Second, 3 * time.Second},
+		"broken off": {
+			time.Second, io.MultiReader(strings.NewReader(precise[:9]), iotest.ErrReader(broken)), time.Minute, time.Second,
+			3 * time.Second,
+		},
+		"broken off at once": {time.Second, iotest.ErrReader(broken), time.Minute, time.Second, 3 * time.Second},
+		"after the deadline": {time.Hour, strings.NewReader(precise), 2 * time.Second, 2 * time.Second, 3 * time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			refusal := answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(c.delay, c.content) },
@@ -98,7 +102,7 @@ func TestOnlyA429IsToldToTheLimiterBeforeItsBodyHasCome(t *testing.T) {
 	})
 }
 
-// It may take longer than anybody waits for what it says.
+// The body of a 429 may come after the wait that it asks for.
 func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 	t.Parallel()
 	const precise = `{"message":"You are being rate limited.","retry_after":9,"global":false}`
@@ -116,7 +120,7 @@ func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 			below := newScript(answerSlowly(http.StatusTooManyRequests, c.text, c.delay,
 				"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
 			r := newMessage(t)
-			r.GetBody = nil // it can be sent only once
+			r.GetBody = nil // the body can be sent only once
 			sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r)
 			assertStatus(t, http.StatusTooManyRequests, sent)
 			assert.Equal(t, c.text, sent.body)
@@ -125,12 +129,13 @@ func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 	}
 }
 
-// What is read of it goes on in the background, and ends with it.
+// The transport reads the body in the background. Closing the body must end that.
 func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 	t.Parallel()
 	for _, read := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			below := newScript(answerWith(http.StatusTooManyRequests, func() io.ReadCloser { return stall(time.Hour, strings.NewReader("{}")) },
+			below := newScript(answerWith(http.StatusTooManyRequests,
+				func() io.ReadCloser { return stall(time.Hour, strings.NewReader("{}")) },
 				"X-RateLimit-Scope: user", "Retry-After: 9"))
 			r := newMessage(t)
 			r.GetBody = nil
@@ -161,7 +166,8 @@ func TestAResetLiftsAPlaceToo(t *testing.T) {
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusUnauthorized, send(transport, posting(t, 1)))
 		transport.ResetCredential(bad)
-		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1"))) // the first of them again
+		// It counts as the first 401 again: the reset has cleared the count.
+		assertStatus(t, http.StatusUnauthorized, send(transport, getting(t, "/guilds/1")))
 		assertStatus(t, http.StatusOK, send(transport, posting(t, 1)), send(transport, posting(t, 2)))
 	})
 }
@@ -182,7 +188,7 @@ func TestA401UnderWayAtAResetStopsNothing(t *testing.T) {
 	}
 }
 
-// lifted is a limiter that counts how often its holds were lifted.
+// lifted is a limiter that counts the calls of LiftHolds.
 type lifted struct {
 	buckets.Unlimited
 	times int
@@ -218,27 +224,27 @@ func TestAllThatIsStoppedCanBeLiftedByHand(t *testing.T) {
 		transport.LiftHolds()
 		assert.Equal(t, 1, limiter.times)
 		assertStatus(t, http.StatusOK, all()...)
-		newTransport(t, below).LiftHolds() // of a manager
+		newTransport(t, below).LiftHolds() // the limiter is a manager here
 	})
 }
 
-// limiting is a limiter of somebody else's, which has no holds of its own.
+// limiting is a limiter of another type, without holds of its own.
 type limiting struct{ buckets.Unlimited }
 
 func TestLiftHoldsEndsWaitsAfter429sAlsoWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "120"), refuse("user", "3"), answer(http.StatusOK, "{}"))
 		transport := newTransport(t, below, httpclient.WithLimiter(limiting{}))
-		transport.LiftHolds() // of nobody
+		transport.LiftHolds() // nothing is held yet
 		waiting := send(transport, newMessage(t))
 		time.Sleep(time.Second)
 		transport.LiftHolds()
 		assertStatus(t, http.StatusOK, waiting)
-		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "what it is answered then counts again")
+		assert.InDelta(t, 4*time.Second, waiting.took, float64(slack), "later 429s count again")
 	})
 }
 
-// What was refused before holds were lifted is in no row with what is refused afterwards.
+// A 429 before LiftHolds and one after it must not count as consecutive.
 func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		again := refuse("user", "0")
@@ -252,14 +258,17 @@ func TestLiftHoldsEndsTheRowOf429sWithAnotherLimiter(t *testing.T) {
 	})
 }
 
-// Retry-After counts from when the server answered, and a body can take a while.
+// A body may come long after its headers. Retry-After counts from the headers.
 func TestTheWaitAfterA429CountsFromItsHeaderWhateverTheLimiter(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]httpclient.Option{"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})}} {
+	for name, options := range map[string][]httpclient.Option{
+		"manager": nil, "another limiter": {httpclient.WithLimiter(limiting{})},
+	} {
 		inBubble(t, name, func(t *testing.T) {
 			late := answerSlowly(http.StatusTooManyRequests, `{"retry_after":8}`, 3*time.Second,
 				"X-RateLimit-Scope: user", "Retry-After: 8", "Via: 1.1 google")
-			transport := httpclient.NewTransport(append(options, httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
+			transport := httpclient.NewTransport(append(options,
+				httpclient.WithBase(newScript(late, answer(http.StatusOK, "{}"))))...)
 			defer transport.Close()
 			c := send(transport, newMessage(t))
 			assertStatus(t, http.StatusOK, c)

@@ -172,7 +172,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 	}
 	pause := r.backoff.Next()
 	if response != nil {
-		if limits := ratelimits.ParseResponse(response.StatusCode, response.Header, nil); limits.HasRetryAfter {
+		if limits := x.parse(response, nil); limits.HasRetryAfter {
 			pause = max(pause, min(limits.RetryAfter, s.maximum))
 		}
 	}
@@ -218,8 +218,8 @@ func (x *roundTrip) newRetryError(reason, err error) error {
 // acquireForRetry is acquireLease for an attempt after a failure. The attempt must begin within retryTime.
 func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) {
 	longest := x.maxRateLimit()
-	if own, ok := buckets.MaxWait(ctx); ok {
-		longest = own
+	if o := buckets.OptionsOf(ctx); o.HasMaxWait {
+		longest = o.MaxWait
 	}
 	left := retryTime - time.Since(x.retry.first)
 	if left < longest {

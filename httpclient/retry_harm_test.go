@@ -20,7 +20,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// outcome of a request whose first attempt fails, in every way in which it may have been carried out.
+// assertRepeated asserts whether a request is repeated after each failure that may come after Discord has processed it.
 func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...httpclient.Option) {
 	t.Helper()
 	for name, failure := range map[string]func(*http.Request) (*http.Response, error){
@@ -57,20 +57,25 @@ func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 		context func(context.Context) context.Context
 		options []httpclient.Option
 		post    bool // POST and PATCH are repeated
-		put     bool // PUT is
+		put     bool // PUT is repeated
 	}{
-		"nothing":                 {plain, nil, false, true},
-		"by the context":          {with, nil, true, true},
-		"by the option":           {plain, unsafe, true, true},
-		"by both":                 {with, unsafe, true, true},
-		"not by the context":      {without, nil, false, false},
-		"not in spite of it":      {without, unsafe, false, false},
-		"the last word":           {func(ctx context.Context) context.Context { return with(without(ctx)) }, nil, true, true},
-		"the last word, not":      {func(ctx context.Context) context.Context { return without(with(ctx)) }, unsafe, false, false},
-		"with a max wait as well": {func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(with(ctx), time.Minute) }, nil, true, true},
-		"but not at all":          {with, []httpclient.Option{httpclient.WithUnsafeRetries(), httpclient.WithRetries(0)}, false, false},
+		"nothing":                           {plain, nil, false, true},
+		"by the context":                    {with, nil, true, true},
+		"by the option":                     {plain, unsafe, true, true},
+		"by both":                           {with, unsafe, true, true},
+		"not by the context":                {without, nil, false, false},
+		"not by the context, by the option": {without, unsafe, false, false},
+		"the context's last option":         {func(ctx context.Context) context.Context { return with(without(ctx)) }, nil, true, true},
+		"the context's last option, not":    {func(ctx context.Context) context.Context { return without(with(ctx)) }, unsafe, false, false},
+		"with a max wait as well": {
+			func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(with(ctx), time.Minute) },
+			nil, true, true,
+		},
+		"but not at all": {with, []httpclient.Option{httpclient.WithUnsafeRetries(), httpclient.WithRetries(0)}, false, false},
 	} {
-		for method, want := range map[string]bool{http.MethodPost: c.post, http.MethodPatch: c.post, http.MethodPut: c.put, http.MethodGet: c.put} {
+		for method, want := range map[string]bool{
+			http.MethodPost: c.post, http.MethodPatch: c.post, http.MethodPut: c.put, http.MethodGet: c.put,
+		} {
 			t.Run(name+", "+method, func(t *testing.T) {
 				t.Parallel()
 				assertRepeated(t, want, func() *http.Request {
@@ -96,13 +101,13 @@ func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
 		"kept in memory":            {messages, nonce, func(r *http.Request) { r.GetBody = nil }, true},
 		"without a version":         {"/api/channels/1/messages", nonce, nil, true},
 		"not enforced":              {messages, `{"nonce":"abc","enforce_nonce":false}`, nil, false},
-		"not said to be enforced":   {messages, `{"nonce":"abc"}`, nil, false},
+		"no enforce_nonce":          {messages, `{"nonce":"abc"}`, nil, false},
 		"no nonce":                  {messages, `{"enforce_nonce":true}`, nil, false},
-		"an empty one":              {messages, `{"nonce":"","enforce_nonce":true}`, nil, false},
+		"an empty nonce":            {messages, `{"nonce":"","enforce_nonce":true}`, nil, false},
 		"null":                      {messages, `{"nonce":null,"enforce_nonce":true}`, nil, false},
-		"other names":               {messages, `{"Nonce":"abc","ENFORCE_NONCE":true}`, nil, false},
-		"enforced by a text":        {messages, `{"nonce":"abc","enforce_nonce":"true"}`, nil, false},
-		"inside of something":       {messages, `{"message":` + nonce + `}`, nil, false},
+		"other case of names":       {messages, `{"Nonce":"abc","ENFORCE_NONCE":true}`, nil, false},
+		"enforce_nonce as a string": {messages, `{"nonce":"abc","enforce_nonce":"true"}`, nil, false},
+		"inside an object":          {messages, `{"message":` + nonce + `}`, nil, false},
 		"in a list":                 {messages, `[` + nonce + `]`, nil, false},
 		"not JSON":                  {messages, `nonce=abc&enforce_nonce=true`, nil, false},
 		"no body":                   {messages, ``, nil, false},
@@ -112,7 +117,7 @@ func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
 		"a callback":                {callback, nonce, nil, false},
 		"another route":             {"/api/v10/channels/1/threads", nonce, nil, false},
 		"the edit of a message":     {messages + "/2", nonce, func(r *http.Request) { r.Method = http.MethodPatch }, false},
-		"a nonce and nothing of it": {messages + "/bulk-delete", nonce, nil, false},
+		"a route without nonces":    {messages + "/bulk-delete", nonce, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +132,8 @@ func TestAMessageWithAnEnforcedNonceIsRepeated(t *testing.T) {
 	}
 }
 
-// What Discord makes of a nonce in a form with files is not looked at, so it is not relied on.
+// The transport does not look for a nonce in a form with files, because it is not known what Discord does with one
+// there.
 func TestAnUploadIsNotRepeatedForItsNonce(t *testing.T) {
 	t.Parallel()
 	assertRepeated(t, false, func() *http.Request {
@@ -156,7 +162,8 @@ func TestRefusalsAreRepeatedWithoutRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(refuse("user", "1"), refuse("shared", "1"), refuse("global", "1"), answer(http.StatusOK, ""))
 		r := newMessage(t)
-		sent := send(newTransport(t, below, httpclient.WithRetries(0)), r.WithContext(httpclient.ContextWithoutRetries(r.Context())))
+		sent := send(newTransport(t, below, httpclient.WithRetries(0)),
+			r.WithContext(httpclient.ContextWithoutRetries(r.Context())))
 		assertStatus(t, http.StatusOK, sent)
 		assertTook(t, 3*time.Second, sent.took)
 	})
@@ -178,7 +185,8 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 		"said to be none":           {func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0 }, ""},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"), answer(http.StatusOK, ""))
+			below := newScript(answer(http.StatusBadGateway, ""), fail(lostConnection()), refuse("user", "1"),
+				answer(http.StatusOK, ""))
 			r := newRequest(t, http.MethodPut, channel+"/pins/2", content)
 			c.change(r)
 			var bodies ledger
@@ -186,10 +194,11 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 				r.Body = bodies.open(r.Body)
 			}
 			length := r.ContentLength
-			if length < 0 { // it is known once the body has been read
+			if length < 0 { // the length is known once the body has been read
 				length = int64(len(c.want))
 			}
-			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r)) // exactly as long
+			// The body is exactly as long as the bound.
+			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r))
 			require.Len(t, below.requests(), 4)
 			for i, a := range below.requests() {
 				assert.Equal(t, c.want, a.body, "attempt %d", i)
@@ -233,7 +242,7 @@ func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAFailure(t *testing.T) {
 	}
 }
 
-// Whether a message has a nonce is read from its body, which may come from anywhere.
+// The transport reads a body to find a nonce in it, but must not wait for a body that does not come or never ends.
 func TestABodyThatCannotBeLookedAtIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]func() io.ReadCloser{

@@ -17,12 +17,13 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// oneLeft names a bucket of two a minute, of which one is left.
+// oneLeft is a response of a bucket of two requests per minute, where one is left.
 func oneLeft() func(*http.Request) (*http.Response, error) {
-	return answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
+	return answer(http.StatusOK, "",
+		limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
 }
 
-// Both failures take the last permit of the bucket. That of a request which never left comes back.
+// Both failures take the bucket's last permit. Only a request that was never sent gives its permit back.
 func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -42,7 +43,7 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 			first := getChannel(t)
 			first.Method = c.method
 			assertStatus(t, http.StatusOK, send(transport, first))
-			// Not a GET: net/http may have sent one of those before the error that it reports.
+			// Not with GET: net/http may have sent a GET before the error that it reports.
 			again := getChannel(t)
 			again.Method = c.method
 			sent := send(transport, again.WithContext(httpclient.ContextWithUnsafeRetries(t.Context())))
@@ -54,11 +55,12 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 	}
 }
 
-// A bucket of one in ten seconds. The second request fails, or is refused, and has to wait for the next window like the others, but
-// ahead of those that came after it.
+// The bucket allows one request in ten seconds. The second request fails or is refused. Like the others it waits for
+// the next window, but is sent before the requests that came after it.
 func TestARequestThatFailedKeepsItsPlaceInTheQueue(t *testing.T) {
 	t.Parallel()
-	full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")...)
+	full := answer(http.StatusOK, "",
+		limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")...)
 	for name, failure := range map[string]func(*http.Request) (*http.Response, error){
 		"server error": answer(http.StatusBadGateway, ""), "lost": fail(lostConnection()), "refused": refuse("user", "10"),
 	} {
@@ -155,7 +157,7 @@ func TestAnErrorAfterARepetitionSaysSo(t *testing.T) {
 	})
 }
 
-// The body of a failure that is repeated is wanted by nobody, so nobody should wait for it.
+// A failed attempt is repeated, so nothing needs the body of its response. The transport must not wait for it.
 func TestAFailureWhoseBodyNeverComesIsRepeatedAllTheSame(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]httpclient.Option{

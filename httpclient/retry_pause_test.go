@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// pauses returns the times between what was sent.
+// pauses returns the times between the requests that were sent.
 func pauses(s *script) []time.Duration {
 	var between []time.Duration
 	requests := s.requests()
@@ -45,8 +45,13 @@ func TestPausesDoubleUpToTheMaximum(t *testing.T) {
 			[]httpclient.Option{httpclient.WithRetries(7)},
 			[]time.Duration{s / 2, s, 2 * s, 4 * s, 8 * s, 16 * s, 16 * s}, s / 8,
 		},
-		"as set":                {[]httpclient.Option{httpclient.WithRetries(4), httpclient.WithBackoff(2*s, 5*s)}, []time.Duration{2 * s, 4 * s, 5 * s, 5 * s}, s / 2},
-		"nonsense":              {[]httpclient.Option{httpclient.WithRetries(2), httpclient.WithBackoff(-1, -1)}, []time.Duration{s / 2, s}, s / 8},
+		"as set": {
+			[]httpclient.Option{httpclient.WithRetries(4), httpclient.WithBackoff(2*s, 5*s)},
+			[]time.Duration{2 * s, 4 * s, 5 * s, 5 * s}, s / 2,
+		},
+		"nonsense": {
+			[]httpclient.Option{httpclient.WithRetries(2), httpclient.WithBackoff(-1, -1)}, []time.Duration{s / 2, s}, s / 8,
+		},
 		"only the first":        {[]httpclient.Option{httpclient.WithBackoff(6*s, 0)}, []time.Duration{6 * s, 12 * s, 16 * s}, 3 * s / 2},
 		"only the longest":      {[]httpclient.Option{httpclient.WithBackoff(0, s)}, []time.Duration{s / 2, s, s}, s / 8},
 		"the longest too short": {[]httpclient.Option{httpclient.WithBackoff(20*s, s)}, []time.Duration{20 * s, 20 * s, 20 * s}, 5 * s},
@@ -87,14 +92,14 @@ func TestRetryAfterOfAFailureIsObeyedUpToTheLongestPause(t *testing.T) {
 		after, date string // Retry-After and Date
 		least, most time.Duration
 	}{
-		"some seconds":          {503, "5", "", 5 * time.Second, 5 * time.Second},
-		"of another status":     {502, "5", "", 5 * time.Second, 5 * time.Second},
-		"an hour":               {503, "3600", "", 16 * time.Second, 16 * time.Second},
-		"a billion":             {503, "1000000000", "", 16 * time.Second, 16 * time.Second},
-		"less than the pause":   {503, "0", "", 375 * time.Millisecond, 625 * time.Millisecond},
-		"negative":              {503, "-3", "", 375 * time.Millisecond, 625 * time.Millisecond},
-		"a date, but whose now": {503, "Wed, 21 Oct 2026 07:28:00 GMT", "", 375 * time.Millisecond, 625 * time.Millisecond},
-		"a date":                {503, "Tue, 02 Aug 2016 21:23:46 GMT", "Tue, 02 Aug 2016 21:23:43 GMT", 4 * time.Second, 4 * time.Second},
+		"some seconds":           {503, "5", "", 5 * time.Second, 5 * time.Second},
+		"another status":         {502, "5", "", 5 * time.Second, 5 * time.Second},
+		"an hour":                {503, "3600", "", 16 * time.Second, 16 * time.Second},
+		"a billion":              {503, "1000000000", "", 16 * time.Second, 16 * time.Second},
+		"less than the pause":    {503, "0", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"negative":               {503, "-3", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"a date, no Date header": {503, "Wed, 21 Oct 2026 07:28:00 GMT", "", 375 * time.Millisecond, 625 * time.Millisecond},
+		"a date":                 {503, "Tue, 02 Aug 2016 21:23:46 GMT", "Tue, 02 Aug 2016 21:23:43 GMT", 4 * time.Second, 4 * time.Second},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(answer(c.status, "", "Retry-After: "+c.after, "Date: "+c.date), answer(http.StatusOK, ""))
@@ -115,7 +120,7 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 	}{
 		"two minutes":               {nil, 0, 12},
 		"less than the first pause": {[]httpclient.Option{httpclient.WithBackoff(3*time.Minute, 0)}, 0, 1},
-		"attempts are a part of it": {
+		"attempts count": {
 			[]httpclient.Option{httpclient.WithBackoff(time.Second, time.Second)}, 13500 * time.Millisecond, 9,
 		},
 		"the last one may overshoot": {[]httpclient.Option{
@@ -135,7 +140,8 @@ func TestRetriesEndWithTheirTime(t *testing.T) {
 
 func TestTheTimeForRetriesBeginsWithTheFirstAttemptThatFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := newScript(answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 180")...),
+		below := newScript(answer(http.StatusOK, "",
+			limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 180")...),
 			answer(http.StatusBadGateway, ""), answer(http.StatusOK, "done"))
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
@@ -193,7 +199,7 @@ func TestAPauseEndsWithTheContextAndWithTheTransport(t *testing.T) {
 	}
 }
 
-// A failure that the caller or the end brought about is not worth another attempt.
+// A request must not be repeated if its failure came from the caller's context or from Close.
 func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, ""))
@@ -210,16 +216,17 @@ func TestARequestThatWasGivenUpIsNotRepeated(t *testing.T) {
 		last := send(transport, getChannel(t))
 		time.Sleep(time.Second)
 		require.NoError(t, transport.Close())
-		assertStatus(t, http.StatusBadGateway, last) // what is under way is not cut off
+		assertStatus(t, http.StatusBadGateway, last) // Close does not cut off a request in flight
 		assert.Equal(t, "last", last.body)
 		assert.Len(t, below.requests(), 2)
 	})
 }
 
-// The time in the queue before another attempt counts.
+// The time that a retry spends in the queue counts toward the time for retries.
 func TestNoAttemptIsBegunAfterTheTimeForRetries(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 180")...)
+		full := answer(http.StatusOK, "",
+			limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 180")...)
 		below := newScript(full, answer(http.StatusBadGateway, ""), full)
 		transport := newTransport(t, below)
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))

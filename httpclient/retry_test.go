@@ -22,7 +22,7 @@ import (
 
 const channel = "/api/v10/channels/1"
 
-// getChannel is a request that does no harm when it is carried out twice.
+// getChannel returns a request that does no harm when it is carried out twice.
 func getChannel(t *testing.T) *http.Request {
 	t.Helper()
 	return newRequest(t, http.MethodGet, channel, "")
@@ -37,7 +37,8 @@ func noConnection() error {
 
 func TestOnlyStatusesThatWillPassAreRepeated(t *testing.T) {
 	t.Parallel()
-	passing := map[int]bool{500: true, 502: true, 503: true, 504: true, 520: true, 521: true, 522: true, 523: true, 524: true, 529: true}
+	passing := map[int]bool{500: true, 502: true, 503: true, 504: true, 520: true, 521: true, 522: true, 523: true,
+		524: true, 529: true}
 	synctest.Test(t, func(t *testing.T) {
 		for status := 200; status < 1000; status++ {
 			if status == http.StatusTooManyRequests {
@@ -74,8 +75,9 @@ func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
 	}
 	neverSent := map[string]bool{"no connection at all": true, "no proxy": true, "a wrapped one": true}
 	for method, safe := range map[string]bool{
-		"": true, http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true, http.MethodDelete: true,
-		http.MethodPost: false, http.MethodPatch: false,
+		"": true, http.MethodGet: true, http.MethodHead: true, http.MethodOptions: true, http.MethodPut: true,
+		http.MethodDelete: true,
+		http.MethodPost:   false, http.MethodPatch: false,
 	} {
 		for name, failure := range failures {
 			inBubble(t, method+" after "+name, func(t *testing.T) {
@@ -93,7 +95,7 @@ func TestARequestIsRepeatedIfItsMethodAllowsIt(t *testing.T) {
 				}
 				assert.Len(t, below.requests(), 1)
 				assert.Zero(t, c.took)
-				if c.err != nil { // the very error, as nothing was tried
+				if c.err != nil { // the error is not wrapped, because nothing was repeated
 					assert.NotErrorAs(t, c.err, new(*httpclient.RetryError))
 					_, want := failure(r)
 					assert.ErrorContains(t, c.err, want.Error())
@@ -114,7 +116,7 @@ func TestARequestIsRepeatedSoManyTimes(t *testing.T) {
 	}{
 		"by default":           {nil, 4},
 		"never":                {[]httpclient.Option{httpclient.WithRetries(0)}, 1},
-		"less than never":      {[]httpclient.Option{httpclient.WithRetries(-7)}, 1},
+		"negative":             {[]httpclient.Option{httpclient.WithRetries(-7)}, 1},
 		"once":                 {[]httpclient.Option{httpclient.WithRetries(1)}, 2},
 		"more than by default": {[]httpclient.Option{httpclient.WithRetries(6)}, 7},
 	} {
@@ -130,7 +132,7 @@ func TestARequestIsRepeatedSoManyTimes(t *testing.T) {
 			assert.Len(t, below.requests(), c.sent)
 			var vain *httpclient.RetryError
 			if c.sent == 1 {
-				assert.False(t, errors.As(err, &vain), "there is nothing to tell")
+				assert.False(t, errors.As(err, &vain), "no RetryError, because nothing was repeated")
 				return
 			}
 			require.ErrorAs(t, err, &vain)
@@ -143,14 +145,15 @@ func TestTheLastResponseIsReturnedWhole(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var bodies ledger
 		page := strings.Repeat("bad gateway ", 10_000)
-		below := newScript(answerWith(http.StatusBadGateway, func() io.ReadCloser { return bodies.open(strings.NewReader(page)) },
+		below := newScript(answerWith(http.StatusBadGateway,
+			func() io.ReadCloser { return bodies.open(strings.NewReader(page)) },
 			"Anything: else", "Retry-After: 1"))
 		response, err := newTransport(t, below).RoundTrip(getChannel(t))
 		require.NoError(t, err)
 		require.Len(t, below.requests(), 4)
 		assert.Equal(t, http.StatusBadGateway, response.StatusCode)
 		assert.Equal(t, http.Header{"Anything": {"else"}, "Retry-After": {"1"}}, response.Header)
-		assert.EqualValues(t, 3, bodies.closed.Load(), "those before it are done with")
+		assert.EqualValues(t, 3, bodies.closed.Load(), "the earlier responses are closed")
 		content, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
 		assert.Equal(t, page, string(content))
@@ -177,7 +180,10 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 			options:  []httpclient.Option{httpclient.WithBackoff(90*time.Second, 90*time.Second)},
 			attempts: 2, reason: httpclient.ErrMaxRetryDuration,
 		},
-		"not repeatable": {options: []httpclient.Option{httpclient.WithMaxBufferedBody(0)}, change: once, attempts: 1, reason: httpclient.ErrNotRepeatable},
+		"not repeatable": {
+			options: []httpclient.Option{httpclient.WithMaxBufferedBody(0)}, change: once, attempts: 1,
+			reason: httpclient.ErrNotRepeatable,
+		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(fail(lost))
@@ -214,7 +220,7 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 	}
 }
 
-// Nobody listens at the address of a server that was closed.
+// The server has closed, so nothing listens at its address.
 func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -236,21 +242,22 @@ func TestAConnectionThatIsRefusedIsTriedAgain(t *testing.T) {
 	assert.Zero(t, transport.Manager().Stats().Lost)
 }
 
-// The time that is left for retries is no reason to wait longer than is allowed.
+// A retry must not wait longer than the max rate limit, even if there is more time for retries.
 func TestARetryWaitsNoLongerThanTheMaxRateLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		full := answer(http.StatusOK, "", limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
+		full := answer(http.StatusOK, "",
+			limitHeaders("X-RateLimit-Remaining: 1", "X-RateLimit-Limit: 2", "X-RateLimit-Reset-After: 60")...)
 		below := newScript(full, answer(http.StatusBadGateway, ""), full)
 		transport := newTransport(t, below, httpclient.WithMaxRateLimit(10*time.Second))
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t)))
-		c := send(transport, getChannel(t)).wait() // it takes the last permit; the next one comes in a minute
+		c := send(transport, getChannel(t)).wait() // this request takes the last permit; the next permit comes in a minute
 		assert.ErrorAs(t, c.err, new(*ratelimits.TooLongError))
 		assert.Less(t, c.took, 2*time.Second)
 		assert.Len(t, below.requests(), 2)
 	})
 }
 
-// Refusals are always repeated within the max rate limit; a failure before one changes nothing about that.
+// A refusal is always repeated within the max rate limit, also when a failure came before.
 func TestARefusalAfterAFailureIsRepeatedWheneverItSays(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""), refuse("user", "150"), answer(http.StatusOK, "done"))
@@ -260,7 +267,7 @@ func TestARefusalAfterAFailureIsRepeatedWheneverItSays(t *testing.T) {
 	})
 }
 
-// A caller who does not want to wait is told so, and not that the time for retries is over.
+// If a retry would wait too long for the caller, the error must say that, not that the time for retries is over.
 func TestARetryThatWouldWaitTooLongForTheCallerIsNotOutOfTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(oneLeft(), answer(http.StatusBadGateway, ""), answer(http.StatusOK, ""))
@@ -277,7 +284,7 @@ func TestARetryThatWouldWaitTooLongForTheCallerIsNotOutOfTime(t *testing.T) {
 	})
 }
 
-// Discord remembers a nonce for minutes only: after that the same message would be a second one.
+// Discord remembers a nonce only for minutes. After that, a retry would create a second message.
 func TestANonceIsNotReliedOnForLong(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusBadGateway, ""), refuse("shared", "150"), answer(http.StatusOK, "twice"))
@@ -288,7 +295,7 @@ func TestANonceIsNotReliedOnForLong(t *testing.T) {
 	})
 }
 
-// slow is a limiter that cannot tell how long its second lease will take.
+// slow is a limiter that lets the second request wait for three minutes without predicting it.
 type slow struct{ turnstile }
 
 func (l *slow) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {

@@ -42,7 +42,7 @@ type outcome int
 
 const (
 	done    outcome = iota
-	refused         // a 429 after which the request is sent again
+	refused         // a refusal by a limit, after which the request is sent again
 	failed          // a temporary server error, or no response
 )
 
@@ -108,14 +108,15 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 		x.callResponseHook(took, nil, ratelimits.ClassOK, err)
 		return nil, failed, err
 	}
-	switch response.StatusCode {
-	case http.StatusTooManyRequests:
-		return x.handleRefusal(took, response, lease)
-	case http.StatusProxyAuthRequired: // the response is a proxy's: the server has not seen the request
+	if response.StatusCode == http.StatusProxyAuthRequired { // a proxy's response: the server has not seen the request
 		lease.Return()
-	default:
+	} else {
+		limits := x.parse(response, nil)
+		if limits.Class != ratelimits.ClassOK || x.mayRefuse(response.StatusCode) {
+			return x.handleRefusal(took, response, limits, lease)
+		}
 		x.credential.answered(response, now) // before Update, which lets waiting requests be sent
-		lease.Update(x.parse(response, nil))
+		lease.Update(limits)
 	}
 	x.callResponseHook(took, response, ratelimits.ClassOK, nil)
 	if temporaryStatus(response.StatusCode) {
@@ -168,14 +169,6 @@ func closeInPanic(response *http.Response) {
 		}
 		panic(problem)
 	}
-}
-
-func (x *roundTrip) parse(response *http.Response, refusal []byte) ratelimits.Response {
-	limits := ratelimits.ParseResponse(response.StatusCode, response.Header, refusal)
-	if x.manager == nil || x.manager.Shares() { // other limiters and processes need the stamp
-		limits.Stamp = ratelimits.ParseStamp(response.Header)
-	}
-	return limits
 }
 
 // sleep waits for d or until early is closed. It returns an error if the request or the transport ends first, or if the

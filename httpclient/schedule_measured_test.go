@@ -9,7 +9,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// measuredWorlds are drawn, too, except worlds whose schedules the library does not all pass yet. Those need -world.
+// measuredWorlds are the worlds that measured sets. Plays are drawn only from those with drawn true; in the others the
+// library does not pass all schedules yet. Choose such a world with -world.
 var measuredWorlds = []struct {
 	name  string
 	drawn bool
@@ -20,7 +21,7 @@ var measuredWorlds = []struct {
 	{"hash by URL", false}, {"errors of an address", false},
 }
 
-// drawnWorlds are the worlds that a play is set in by chance.
+// drawnWorlds returns the worlds that a play may be set in by chance.
 func drawnWorlds() []string {
 	worlds := slices.Clone(worldNames)
 	for _, world := range measuredWorlds {
@@ -31,12 +32,13 @@ func drawnWorlds() []string {
 	return worlds
 }
 
-// measured sets the worlds that have been measured on Discord, or found with a compatible server, in autumn 2026.
+// measured sets the worlds that were measured on Discord, or found on a compatible server, in autumn 2026.
 func (p play) measured(c *discordsim.Config, rule *discordsim.Rule) {
-	// Who is late by a period or more cannot be told from another client that uses the bucket.
+	// A bucket that is late by a period or more looks like one that another client uses, too.
 	by := min([]time.Duration{50, 200, 300, 400}[p.bits(16, 2)]*time.Millisecond, p.quota.Period*3/4)
 	quota := p.quota
-	if quota.Kind == discordsim.KindSliding { // of a late one not all refusals are foreseen yet; none was measured
+	// The library does not foresee all refusals of a late sliding log yet. None has been measured on Discord.
+	if quota.Kind == discordsim.KindSliding {
 		quota = discordsim.Leaky(quota.Limit, quota.Period)
 	}
 	switch late := quota.Late(by, 0); p.world {
@@ -52,7 +54,7 @@ func (p play) measured(c *discordsim.Config, rule *discordsim.Rule) {
 		rule.Changes = []discordsim.Change{{At: 2 * time.Second, Quota: late}, {At: 8 * time.Second, Quota: quota}}
 	case "late global limit":
 		if c.Global.Limit > 0 {
-			c.Global = c.Global.Late(by/4, by) // less than a second in all
+			c.Global = c.Global.Late(by/4, by) // less than a second late in all
 		}
 	case "lag":
 		rule.Quota = discordsim.Lagging(p.quota.Limit, p.quota.Period)

@@ -26,13 +26,13 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// play is one random schedule for the whole library: a load, a server and what goes wrong, all of it drawn beforehand
-// so that it can be shrunk and repeated.
+// play is one random schedule for the whole library: requests, a server, and faults. All is drawn before it starts, so
+// that a play can be shrunk and repeated.
 type play struct {
 	seed      uint64
 	requests  int
 	channels  int
-	spread    time.Duration // over which the requests arrive
+	spread    time.Duration // time over which the requests arrive
 	quota     discordsim.Quota
 	latency   time.Duration // round trip
 	jitter    time.Duration
@@ -42,11 +42,11 @@ type play struct {
 	ordered   bool
 	troubles  int // percent of the requests that end in a server error or without an answer
 	world     string
-	poll      time.Duration // of the garbage collector
-	closeAt   time.Duration // 0: at the end
-	skew      time.Duration // of the server's clock
-	late      time.Duration // how late timers are, at most
-	extreme   string        // an option at its extreme, "": none
+	poll      time.Duration // poll period of the garbage collector
+	closeAt   time.Duration // when the transport is closed, 0: at the end
+	skew      time.Duration // offset of the server's clock
+	late      time.Duration // the most that a timer is late
+	extreme   string        // name of the option that has an extreme value, "": none
 }
 
 var onlyWorld = flag.String("world", "", "play in this world only")
@@ -66,13 +66,14 @@ func drawPlay(t *rapid.T) play {
 		worlds = []string{*onlyWorld}
 	}
 	return play{
-		seed:      rapid.Uint64().Draw(t, "seed"),
-		requests:  rapid.IntRange(1, 60).Draw(t, "requests"),
-		channels:  rapid.SampledFrom([]int{1, 1, 3, 10}).Draw(t, "channels"),
-		spread:    ms(0, 100, 3000),
-		quota:     quota,
-		latency:   ms(20, 1, 100, 400),
-		jitter:    ms(1, 10, 100), // never none: at one and the same moment nobody can tell what was known before what
+		seed:     rapid.Uint64().Draw(t, "seed"),
+		requests: rapid.IntRange(1, 60).Draw(t, "requests"),
+		channels: rapid.SampledFrom([]int{1, 1, 3, 10}).Draw(t, "channels"),
+		spread:   ms(0, 100, 3000),
+		quota:    quota,
+		latency:  ms(20, 1, 100, 400),
+		// The jitter is never 0: if two events have the same time, their order does not show what the client knew.
+		jitter:    ms(1, 10, 100),
 		global:    rapid.SampledFrom([]int{50, 10, 3}).Draw(t, "global"),
 		cancelled: percent("cancelled"),
 		deadlines: percent("deadlines"),
@@ -87,13 +88,13 @@ func drawPlay(t *rapid.T) play {
 	}
 }
 
-// outcomes counts what became of the requests.
+// outcomes counts the outcomes of requests.
 type outcomes struct {
 	started                                     atomic.Int64
 	answered, refused, cancelled, closed, broke atomic.Int64
 
 	mu      sync.Mutex
-	problem string // the first that was noticed
+	problem string // the first problem that was noticed
 }
 
 func (o *outcomes) complain(format string, arguments ...any) {
@@ -105,7 +106,7 @@ func (o *outcomes) complain(format string, arguments ...any) {
 // bodyPatience is how long the caller waits for the end of a body.
 const bodyPatience = 10 * time.Second
 
-// note takes down one outcome. One that was required to be an answer is a problem if it is an error.
+// note records one outcome. It is a problem if a required response is an error.
 func (o *outcomes) note(r sent, response *http.Response, err error) {
 	took := time.Since(r.at)
 	if err == nil {
@@ -145,10 +146,10 @@ func (o *outcomes) note(r sent, response *http.Response, err error) {
 	}
 }
 
-// patience is how long a play may last in virtual time. Whoever waits longer waits for ever.
+// patience is how long a play may last in virtual time. A request that takes longer counts as waiting for ever.
 const patience = 2 * time.Hour
 
-// run plays it in virtual time and returns what is wrong with the result, "" if nothing is.
+// run runs the play in virtual time. It returns the first problem, or "" if there is none.
 func (p play) run(t *testing.T) (problem string) {
 	synctest.Test(t, func(t *testing.T) {
 		problem = p.inBubble(t)
@@ -191,12 +192,14 @@ func (p play) inBubble(t *testing.T) string {
 	ends := o.answered.Load() + o.refused.Load() + o.cancelled.Load() + o.closed.Load() + o.broke.Load()
 	switch {
 	case stuck.Load():
-		return fmt.Sprintf("something still waited after %v: %d answered of %d, %+v, %d refusals, the last: %s", patience, o.answered.Load(),
+		return fmt.Sprintf("something still waited after %v: %d answered of %d, %+v, %d refusals, the last: %s", patience,
+			o.answered.Load(),
 			o.started.Load(), stats, report.Refused.Total(), last(server.Refusals(), 3))
 	case stats.Waiting != 0 || stats.InFlight != 0:
 		return fmt.Sprintf("something was not given back: %+v", stats)
 	case p.blames() && report.Avoidable.Total() > 0:
-		return fmt.Sprintf("avoidable refusals %+v of %+v, the last: %s", report.Avoidable, report.Refused, last(avoidable(server.Refusals()), 5))
+		return fmt.Sprintf("avoidable refusals %+v of %+v, the last: %s", report.Avoidable, report.Refused,
+			last(avoidable(server.Refusals()), 5))
 	case p.promisesOrder() && report.Inversions > 0:
 		return fmt.Sprintf("%d requests were overtaken", report.Inversions)
 	case o.problem != "":
@@ -212,7 +215,7 @@ func (p play) inBubble(t *testing.T) string {
 	return ""
 }
 
-// avoidable are the refusals that the client is to blame for.
+// avoidable returns the refusals that the client could have avoided.
 func avoidable(events []discordsim.Event) []discordsim.Event {
 	return slices.DeleteFunc(events, func(e discordsim.Event) bool { return e.Verdict != discordsim.Avoidable })
 }
@@ -221,7 +224,8 @@ func avoidable(events []discordsim.Event) []discordsim.Event {
 func last(events []discordsim.Event, n int) string {
 	var b strings.Builder
 	for _, e := range events[max(len(events)-n, 0):] {
-		fmt.Fprintf(&b, "\n\t%v processed %v: number %d, %s of %s in %q: %v by %v, %s", e.SentAt.Format(time.StampMicro), e.At.Format(time.StampMicro),
+		fmt.Fprintf(&b, "\n\t%v processed %v: number %d, %s of %s in %q: %v by %v, %s", e.SentAt.Format(time.StampMicro),
+			e.At.Format(time.StampMicro),
 			e.Sequence, e.Operation, e.Major, e.Hash, e.Verdict, e.Class, e.Because)
 	}
 	return b.String()
@@ -231,9 +235,9 @@ func last(events []discordsim.Event, n int) string {
 type sent struct {
 	*http.Request
 	at       time.Time
-	wants    int           // the status of its answer; 0: whatever
-	within   time.Duration // the answer may take; 0: whatever
-	required bool          // nothing may keep it from being answered
+	wants    int           // the status of its response; 0: any
+	within   time.Duration // longest time that the response may take; 0: any
+	required bool          // the request must get a response
 }
 
 // send sends the requests and waits for all outcomes.
@@ -279,8 +283,8 @@ func (p play) send(transport *Transport, o *outcomes) {
 	all.Wait()
 }
 
-// storm sends all requests at once and cancels all that are left, several times. Whoever comes afterwards must be
-// served.
+// storm sends all requests at once and then cancels all that still wait, several times. Requests that come afterwards
+// must be served.
 func (p play) storm(transport *Transport, o *outcomes, one func(context.Context, context.CancelFunc, int, bool)) {
 	chance := rand.New(rand.NewPCG(p.seed, 4))
 	for range 3 {
@@ -300,9 +304,9 @@ func (p play) storm(transport *Transport, o *outcomes, one func(context.Context,
 	}
 }
 
-// TestWhateverHappensNothingIsLostAndNothingAvoidable plays random schedules through the whole library. To play more of
-// them: go test ./httpclient -run Whatever -rapid.checks=100000 or, in one world only: go test ./httpclient -run
-// Whatever -rapid.checks=10000 -world "block that grows"
+// TestWhateverHappensNothingIsLostAndNothingAvoidable runs random plays through the whole library. To run more of them:
+// go test ./httpclient -run Whatever -rapid.checks=100000 or, in one world only: go test ./httpclient -run Whatever
+// -rapid.checks=10000 -world "block that grows"
 func TestWhateverHappensNothingIsLostAndNothingAvoidable(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlay(rt)
@@ -312,10 +316,11 @@ func TestWhateverHappensNothingIsLostAndNothingAvoidable(t *testing.T) {
 	})
 }
 
-// regressions are plays that went wrong once.
+// regressions are plays that failed once.
 var regressions = map[string]play{
 	"a 429 that named another bucket did not hold the request that it refused": {
-		seed: 2540, requests: 23, channels: 1, spread: 100 * time.Millisecond, quota: discordsim.Sliding(5, 250*time.Millisecond),
+		seed: 2540, requests: 23, channels: 1, spread: 100 * time.Millisecond,
+		quota:   discordsim.Sliding(5, 250*time.Millisecond),
 		latency: 20 * time.Millisecond, jitter: 100 * time.Millisecond, global: 3, world: "error bucket",
 		poll: 100 * time.Millisecond, extreme: "no global limit",
 	},
@@ -325,8 +330,10 @@ var regressions = map[string]play{
 		world: "cancel storm at a sub-limit", poll: 80 * time.Second, skew: time.Hour,
 	},
 	"a channel stayed behind when the rest of its route moved": {
-		seed: 527558302, requests: 50, channels: 10, spread: 100 * time.Millisecond, quota: discordsim.Fixed(2, 2*time.Second),
-		latency: time.Millisecond, jitter: time.Millisecond, global: 10, skew: time.Hour, world: "roll-out", poll: 80 * time.Second,
+		seed: 527558302, requests: 50, channels: 10, spread: 100 * time.Millisecond,
+		quota:   discordsim.Fixed(2, 2*time.Second),
+		latency: time.Millisecond, jitter: time.Millisecond, global: 10, skew: time.Hour, world: "roll-out",
+		poll: 80 * time.Second,
 	},
 	"a low limit took the smallest of six round trips for the smallest that there is": {
 		seed: 1389935767046, requests: 10, channels: 1, quota: discordsim.Leaky(1, 250*time.Millisecond),
@@ -334,31 +341,37 @@ var regressions = map[string]play{
 	},
 	"two routes did not know any more that they share the bucket of a channel": {
 		seed: 6507391, requests: 7, channels: 1, spread: 3 * time.Second, quota: discordsim.Fixed(1, time.Second),
-		latency: 20 * time.Millisecond, jitter: time.Millisecond, global: 50, world: "hash by channel", poll: 100 * time.Millisecond,
+		latency: 20 * time.Millisecond, jitter: time.Millisecond, global: 50, world: "hash by channel",
+		poll: 100 * time.Millisecond,
 	},
 	"waits that had grown kept step with somebody else who uses the bucket": {
 		seed: 0, requests: 1, channels: 1, quota: discordsim.Fixed(1, 250*time.Millisecond),
-		latency: time.Millisecond, jitter: time.Millisecond, global: 50, world: "foreign", poll: 80 * time.Second, extreme: "global limit of 1",
+		latency: time.Millisecond, jitter: time.Millisecond, global: 50, world: "foreign", poll: 80 * time.Second,
+		extreme: "global limit of 1",
 	},
 	"a request that was given up on its way was taken for processed": {
 		seed: 64051, requests: 15, channels: 10, spread: 3 * time.Second, quota: discordsim.Fixed(1, 2*time.Second),
-		latency: 400 * time.Millisecond, jitter: 10 * time.Millisecond, global: 3, cancelled: 50, troubles: 50, world: "plain",
-		poll: 80 * time.Second,
+		latency: 400 * time.Millisecond, jitter: 10 * time.Millisecond, global: 3, cancelled: 50, troubles: 50,
+		world: "plain",
+		poll:  80 * time.Second,
 	},
 	"a bucket that was collected and made anew knew nothing of a request that is under way on a route of its hash": {
 		seed: 27838, requests: 7, channels: 1, spread: 3 * time.Second, quota: discordsim.Fixed(1, 250*time.Millisecond),
-		latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond, global: 50, world: "one hash", poll: 100 * time.Millisecond,
+		latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond, global: 50, world: "one hash",
+		poll: 100 * time.Millisecond,
 	},
 	"what had been said of a window was forgotten when it was taken for a log that names its next place": {
-		seed: 11, requests: 33, channels: 1, quota: discordsim.Leaky(2, 2*time.Second), latency: 20 * time.Millisecond, jitter: 10 * time.Millisecond,
-		global: 3, cancelled: 50, deadlines: 10, world: "stale first answer", poll: 80 * time.Second, late: 300 * time.Millisecond,
+		seed: 11, requests: 33, channels: 1, quota: discordsim.Leaky(2, 2*time.Second), latency: 20 * time.Millisecond,
+		jitter: 10 * time.Millisecond,
+		global: 3, cancelled: 50, deadlines: 10, world: "stale first answer", poll: 80 * time.Second,
+		late: 300 * time.Millisecond,
 	},
 }
 
 func TestWhatWentWrongOnceDoesNotAgain(t *testing.T) {
 	for name, p := range regressions {
 		t.Run(name, func(t *testing.T) {
-			for range 20 { // the scheduler has a say, too
+			for range 20 { // the result also depends on the scheduler
 				require.Empty(t, p.run(t))
 			}
 		})

@@ -15,18 +15,21 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// worldNames are the worlds that plays are set in; some come up more often than others.
+// worldNames are the worlds that plays are set in. A name that is listed twice is drawn twice as often.
 var worldNames = []string{
-	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited", "shared", "sub-limit",
+	"plain", "plain", "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "unlimited",
+	"shared", "sub-limit",
 	"global block", "edge", "edge without a word", "foreign",
-	// Compatible and old servers, and what else has been observed.
-	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "stale block that grows", "hash by channel",
+	// Found on compatible or old servers, or now and then on Discord.
+	"no scope", "milliseconds in bodies", "waits that contradict", "block that grows", "stale block that grows",
+	"hash by channel",
 	"stale first answer", "reset alone", "next place",
 	"hidden limit without headers", "error bucket", "roll-out", "stalled bodies", "401 by channel", "foreign host",
-	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit", "cancel storm in a window",
+	"cancel storm at the global limit", "cancel storm at the edge", "cancel storm at a sub-limit",
+	"cancel storm in a window",
 }
 
-// extremes are options at their extremes, one at a time.
+// extremes are options with extreme values. A play has at most one of them.
 var extremes = map[string][]buckets.Option{
 	"expire never":          {buckets.WithExpireAfter(math.MaxInt64)},
 	"no global limit":       {buckets.WithGlobalLimit(0)},
@@ -41,14 +44,15 @@ var extremes = map[string][]buckets.Option{
 	"an endless budget":     {buckets.WithInvalidBudget(math.MaxInt, math.MaxInt64, math.MinInt)},
 }
 
-// extremeNames are drawn from; in most plays no option is extreme.
+// extremeNames is what an option is drawn from; "" stands for no extreme option.
 var extremeNames = []string{
 	"", "", "", "", "", "", "", "", "", "", "", "",
-	"expire never", "no global limit", "global limit of 1", "a high global limit", "nothing waits", "everything waits", "collect all the time",
+	"expire never", "no global limit", "global limit of 1", "a high global limit", "nothing waits", "everything waits",
+	"collect all the time",
 	"collect never", "a budget of 1", "a budget of 1 for all", "an endless budget",
 }
 
-// closedChannels answer 401 in one of the worlds, however many they are: they are all of one route.
+// closedChannels are the channels that answer 401 in the world "401 by channel". They are all of one route.
 var closedChannels = []int{2, 4, 5, 6, 8, 9}
 
 const (
@@ -56,19 +60,20 @@ const (
 	foreignHost = "cdn.example"
 )
 
-// bits are n of the seed's bits, for what is not worth a draw of its own.
+// bits returns n bits of the seed, for choices that need no draw of their own.
 func (p play) bits(from, n int) int { return int(p.seed >> from & (1<<n - 1)) }
 
-// config is the simulated Discord of the play.
+// config returns the simulated Discord of the play.
 func (p play) config() discordsim.Config {
 	rule := discordsim.Rule{Path: "**", Quota: p.quota, Hash: "messages"}
 	c := discordsim.Config{
-		Seed: p.seed, ClockSkew: p.skew, Latency: discordsim.Latency{RoundTrip: p.latency, Jitter: min(p.jitter, p.latency/2)},
-		Global: discordsim.Aligned(p.global, time.Second, time.Duration(p.seed%1000)*time.Millisecond),
+		Seed: p.seed, ClockSkew: p.skew,
+		Latency: discordsim.Latency{RoundTrip: p.latency, Jitter: min(p.jitter, p.latency/2)},
+		Global:  discordsim.Aligned(p.global, time.Second, time.Duration(p.seed%1000)*time.Millisecond),
 	}
 	switch p.extreme {
 	case "no global limit", "a high global limit":
-		c.Global = discordsim.Unlimited() // whoever turns it off has none
+		c.Global = discordsim.Unlimited() // without a global limit in the client, the server must have none
 	}
 	switch p.world {
 	case "changing hash":
@@ -96,7 +101,8 @@ func (p play) config() discordsim.Config {
 	}
 	if p.troubles > 0 {
 		share := float64(p.troubles) / 400
-		after := func(c discordsim.Call) bool { return c.N > 3*p.channels } // what is known before that is too little
+		// The first requests must get their responses: from these the client learns the limits.
+		after := func(c discordsim.Call) bool { return c.N > 3*p.channels }
 		c.Faults = append(c.Faults,
 			discordsim.Fault{Probability: share, When: after, Status: 502, Uncounted: true},
 			discordsim.Fault{Probability: share, When: after, Connection: discordsim.ConnectionLostBefore},
@@ -119,7 +125,7 @@ func (p play) config() discordsim.Config {
 	return c
 }
 
-// observed sets the worlds that have been seen on compatible and old servers, and now and then on Discord.
+// observed sets the worlds that were found on compatible or old servers, and now and then on Discord.
 func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 	switch p.world {
 	case "no scope":
@@ -131,7 +137,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 	case "waits that contradict":
 		p.refuses(c, rule)
 		c.Faults = []discordsim.Fault{
-			[]discordsim.Fault{discordsim.HeadersUntilFull(), discordsim.ShortHeaders(), discordsim.WithoutRetryAfter(), discordsim.HeadersUntilFull()}[p.bits(16, 2)],
+			[]discordsim.Fault{discordsim.HeadersUntilFull(), discordsim.ShortHeaders(), discordsim.WithoutRetryAfter(),
+				discordsim.HeadersUntilFull()}[p.bits(16, 2)],
 		}
 	case "block that grows", "stale block that grows":
 		rule.Quota = discordsim.Extending(p.quota.Limit, p.quota.Period, p.quota.Period)
@@ -140,7 +147,7 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 			c.Faults = append(c.Faults, discordsim.StaleFirst())
 		}
 		p.useOfOthers(c)
-		c.Foreign[0].Every, c.Foreign[0].Count = 0, p.quota.Limit // more would keep the block up for ever
+		c.Foreign[0].Every, c.Foreign[0].Count = 0, p.quota.Limit // more requests would renew the block for ever
 		c.Foreign[0].At = []time.Duration{400 * time.Millisecond, 1700 * time.Millisecond, 5 * time.Second}
 	case "hash by channel":
 		rule.Vary = discordsim.HashByMajor("messages")
@@ -158,7 +165,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 		if p.bits(16, 1) == 1 {
 			rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(7, 4*time.Second), Silent: silent}
 		} else {
-			rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second), Silent: silent}}
+			rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second),
+				Silent: silent}}
 		}
 	case "error bucket":
 		rule.Quota = discordsim.Unlimited()
@@ -169,7 +177,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 			return 0
 		})
 	case "roll-out":
-		change := discordsim.Change{At: 500 * time.Millisecond, Over: 3 * time.Second, Counters: discordsim.Counters(p.bits(16, 8) % 3)}
+		change := discordsim.Change{At: 500 * time.Millisecond, Over: 3 * time.Second,
+			Counters: discordsim.Counters(p.bits(16, 8) % 3)}
 		if p.bits(24, 1) == 1 {
 			change.Hash = "other"
 		}
@@ -193,7 +202,8 @@ func (p play) observed(c *discordsim.Config, rule *discordsim.Rule) {
 		}
 	case "foreign host":
 		c.Rules = append(c.Rules, discordsim.Rule{
-			Method: "GET", Path: "/channels/{id}/messages/{id}", Status: http.StatusTemporaryRedirect, Hash: "redirects", Quota: p.quota,
+			Method: "GET", Path: "/channels/{id}/messages/{id}", Status: http.StatusTemporaryRedirect, Hash: "redirects",
+			Quota:  p.quota,
 			Faults: []discordsim.Fault{{Set: map[string]string{"Location": "http://" + foreignHost + "/channels/1/busy"}}},
 		})
 	case "cancel storm at the edge":
@@ -212,7 +222,8 @@ func (p play) refuses(c *discordsim.Config, rule *discordsim.Rule) {
 	switch p.bits(8, 2) {
 	case 0:
 		p.useOfOthers(c)
-		c.Foreign[0].Every += 37 * time.Millisecond // what keeps in step with waits of whole seconds is "foreign"
+		// An interval that stays in step with waits of whole seconds is tested in the world "foreign".
+		c.Foreign[0].Every += 37 * time.Millisecond
 	case 1:
 		rule.SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
 	case 2:
@@ -222,7 +233,7 @@ func (p play) refuses(c *discordsim.Config, rule *discordsim.Rule) {
 	}
 }
 
-// useOfOthers lets somebody else use the bucket of a channel, and nothing else.
+// useOfOthers lets another client use the bucket of one channel, and no other limit.
 func (p play) useOfOthers(c *discordsim.Config) {
 	c.Foreign = []discordsim.ForeignUse{{
 		Request: discordsim.Request{Method: "POST", Path: "/channels/1/messages", Authorization: "Bot token"},
@@ -231,19 +242,22 @@ func (p play) useOfOthers(c *discordsim.Config) {
 	c.Global = discordsim.Unlimited()
 }
 
-// foreignHost is a server that is not Discord's: it refuses for a day, wants another credential, or has a file.
+// foreignHost is a server other than Discord. Depending on the path it refuses for a day, answers 401, or has a file.
 func (p play) foreignHost() discordsim.Config {
 	return discordsim.Config{
 		Seed: p.seed, Latency: discordsim.RoundTrip(p.latency), Global: discordsim.Unlimited(),
 		Rules: []discordsim.Rule{
-			{Path: "/channels/{id}/busy", Status: http.StatusTooManyRequests, Faults: []discordsim.Fault{{Set: map[string]string{"Retry-After": "86400"}}}},
+			{
+				Path: "/channels/{id}/busy", Status: http.StatusTooManyRequests,
+				Faults: []discordsim.Fault{{Set: map[string]string{"Retry-After": "86400"}}},
+			},
 			{Path: "/channels/{id}/messages", Status: http.StatusUnauthorized},
 			{Path: "**"},
 		},
 	}
 }
 
-// channelCount is how many channels are written to: where channels differ there have to be some.
+// channelCount returns how many channels get messages: at least three where channels differ.
 func (p play) channelCount() int {
 	switch p.world {
 	case "hash by channel", "401 by channel", "late in some channels":
@@ -289,16 +303,16 @@ func (p play) request(ctx context.Context, i int, chance *rand.Rand) sent {
 			path, s.wants = "/messages/404", http.StatusNotFound
 		}
 	case p.world == "401 by channel" && slices.Contains(closedChannels, channel):
-		s.wants, s.required = http.StatusUnauthorized, false // later ones may be held back
+		s.wants, s.required = http.StatusUnauthorized, false // later requests may be stopped without being sent
 	case p.world == "foreign host":
 		switch i % 8 {
-		case 1: // what looks like Discord's, with another answer
+		case 1: // a path of Discord's with another status
 			host, s.wants, s.within = foreignHost, http.StatusUnauthorized, time.Second
 		case 3:
 			host, path, s.wants, s.within = foreignHost, "/file", http.StatusOK, time.Second
 		case 5:
 			host, path, s.wants, s.within = foreignHost, "/busy", http.StatusTooManyRequests, time.Second
-		case 7: // a redirect of Discord's leads there
+		case 7: // Discord redirects to the foreign host
 			method, path, body, s.wants = "GET", "/messages/1", "", http.StatusTooManyRequests
 		}
 	}
@@ -311,7 +325,7 @@ func (p play) request(ctx context.Context, i int, chance *rand.Rand) sent {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set(discordsim.SequenceHeader, strconv.Itoa(i+1))
 	if p.troubles > 0 {
-		s.wants = 0 // a server error may be what is left in the end
+		s.wants = 0 // the last response may be a server error
 	}
 	s.Request = r
 	return s
@@ -320,7 +334,7 @@ func (p play) request(ctx context.Context, i int, chance *rand.Rand) sent {
 // storms reports whether all requests are cancelled in bursts.
 func (p play) storms() bool { return strings.HasPrefix(p.world, "cancel storm") }
 
-// maxWait is the longest wait that is accepted. After a storm nothing is left that anybody would have to wait long for.
+// maxWait is the longest wait that the client accepts. After a storm, no request should have to wait long.
 func (p play) maxWait() time.Duration {
 	if p.storms() {
 		return 15 * time.Second
@@ -328,10 +342,10 @@ func (p play) maxWait() time.Duration {
 	return time.Hour
 }
 
-// answersAll reports whether every request has to get its answer: nobody gives up, and nothing breaks.
+// answersAll reports whether every request must get a response, because nothing is cancelled and nothing fails.
 func (p play) answersAll() bool {
 	switch p.world {
-	case "edge without a word": // an error is the answer to that
+	case "edge without a word": // its refusals are returned as errors
 		return false
 	}
 	switch p.extreme {
@@ -341,24 +355,25 @@ func (p play) answersAll() bool {
 	return p.closeAt == 0 && p.cancelled+p.deadlines+p.troubles == 0 || p.storms() && p.closeAt == 0 && p.troubles == 0
 }
 
-// blames reports whether refusals in this world can be blamed on the client at all.
+// blames reports whether the client can avoid the refusals in this world.
 func (p play) blames() bool {
 	switch p.world {
-	case "one name": // no client can know which bucket a request will be counted in
+	case "one name": // no client can know which bucket will count a request
 		return false
-	case "lag": // nor, without all answers, by how much a Remaining lags
+	case "lag": // unless it gets all responses, it cannot know by how much Remaining lags
 		return p.cancelled+p.deadlines+p.troubles == 0
-	case "one hash": // nor, unless it reads all answers, that two routes will meet in a channel
+	case "one hash": // unless it gets all responses, it cannot know that two routes share a channel's bucket
 		return p.channels == 1 && p.cancelled+p.deadlines+p.troubles == 0
-	case "next place": // whoever forgets a bucket at once forgets how it counts
+	case "next place": // if it evicts a bucket at once, it loses the bucket's kind
 		return p.cancelled+p.deadlines+p.troubles == 0 && p.poll > time.Minute && p.extreme != "collect all the time"
 	}
-	// Whoever forgets a bucket at once knows nothing when the next answer is lost.
-	return p.cancelled+p.deadlines+p.troubles == 0 && !p.storms() || p.poll > time.Minute && p.extreme != "collect all the time"
+	// If the client evicts buckets at once, it knows nothing when the next response is lost.
+	return p.cancelled+p.deadlines+p.troubles == 0 && !p.storms() || p.poll > time.Minute &&
+		p.extreme != "collect all the time"
 }
 
-// promisesOrder reports whether requests may not overtake each other: in the ordered mode, unless they wait in two
-// places before it is known that they belong to one bucket, or for a limit of their own.
+// promisesOrder reports whether requests must not overtake one another. They must not in ordered mode, unless they wait
+// in two places before the client knows that these share a bucket, or wait for a limit of their own.
 func (p play) promisesOrder() bool {
 	switch p.world {
 	case "one hash", "one name", "changing hash", "flipping hash", "new hash each time", "hash by channel", "hash by URL",

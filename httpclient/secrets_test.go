@@ -31,13 +31,15 @@ const (
 	secretRetry   = 4000 // seconds, more than the default maximum
 )
 
-// secretRequests are requests with a token in every place where there can be one.
+// secretRequests returns requests with a token in each place where a token can be.
 func secretRequests(t *testing.T) map[string]*http.Request {
 	t.Helper()
 	requests := map[string]*http.Request{
-		"bot":         newRequest(t, http.MethodPost, messages, `{"content":"hello"}`),
-		"webhook":     newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+webhookSecret+"?wait=true", `{"content":"hello"}`),
-		"webhook/2":   newRequest(t, http.MethodPatch, "/api/v10/webhooks/1/"+webhookSecret+"/messages/2", `{"content":"hello"}`),
+		"bot": newRequest(t, http.MethodPost, messages, `{"content":"hello"}`),
+		"webhook": newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+webhookSecret+"?wait=true",
+			`{"content":"hello"}`),
+		"webhook/2": newRequest(t, http.MethodPatch, "/api/v10/webhooks/1/"+webhookSecret+"/messages/2",
+			`{"content":"hello"}`),
 		"interaction": newRequest(t, http.MethodPost, "/api/v10/interactions/1/"+replySecret+"/callback", `{"type":1}`),
 		"follow-up":   newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+replySecret, `{"content":"hello"}`),
 		"unknown":     newRequest(t, http.MethodPost, "/api/v10/webhooks/1/"+webhookSecret+"/"+webhookSecret+"/nobody", `{}`),
@@ -48,7 +50,7 @@ func secretRequests(t *testing.T) map[string]*http.Request {
 	return requests
 }
 
-// assertNoSecret asserts that a text repeats no token, and not a part of one either.
+// assertNoSecret asserts that a text contains no token and no part of one.
 func assertNoSecret(t *testing.T, text string) {
 	t.Helper()
 	for _, secret := range []string{"SeCrEt", botSecret[:12], webhookSecret[:7], replySecret[16:24]} {
@@ -57,7 +59,7 @@ func assertNoSecret(t *testing.T, text string) {
 	}
 }
 
-// assertNoSecretIn looks at a value in all the ways in which it can end up in a log.
+// assertNoSecretIn prints values in all the ways that may reach a log, and asserts that no token shows.
 func assertNoSecretIn(t *testing.T, values ...any) {
 	t.Helper()
 	for _, value := range values {
@@ -73,23 +75,28 @@ func TestNoErrorContainsAToken(t *testing.T) {
 		answer  func(*http.Request) (*http.Response, error)
 		options []buckets.Option
 		change  func(*http.Request)
-		again   bool  // the error comes to a request after the first
-		want    error // of this type, nil: of any
+		again   bool  // the second request gets the error
+		want    error // the type of the error, nil: any
 		is      error
 	}{
-		"too long":     {answer: refuse("user", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
-		"shared":       {answer: refuse("shared", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
-		"global":       {answer: refuse("global", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
-		"hidden":       {answer: refusal429(`{"retry_after":4000}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...), want: (*ratelimits.TooLongError)(nil)},
+		"too long": {answer: refuse("user", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
+		"shared":   {answer: refuse("shared", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
+		"global":   {answer: refuse("global", fmt.Sprint(secretRetry)), want: (*ratelimits.TooLongError)(nil)},
+		"hidden": {
+			answer: refusal429(`{"retry_after":4000}`, limitHeaders(roomLeft, "X-RateLimit-Scope: user")...),
+			want:   (*ratelimits.TooLongError)(nil),
+		},
 		"edge":         {answer: answer(http.StatusTooManyRequests, "<html>"), want: (*ratelimits.EdgeError)(nil)},
 		"edge, a time": {answer: answer(http.StatusTooManyRequests, "<html>", "Retry-After: 4000"), want: (*ratelimits.TooLongError)(nil)},
 		"path": {
-			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"/../"+webhookSecret, "" },
-			want: (*routes.PathError)(nil), is: routes.ErrDotSegment,
+			answer: answer(http.StatusOK, ""),
+			change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"/../"+webhookSecret, "" },
+			want:   (*routes.PathError)(nil), is: routes.ErrDotSegment,
 		},
 		"encoding": {
-			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"\x01"+webhookSecret, "" },
-			want: (*routes.PathError)(nil), is: routes.ErrControlCharacter,
+			answer: answer(http.StatusOK, ""),
+			change: func(r *http.Request) { r.URL.Path, r.URL.RawPath = r.URL.Path+"\x01"+webhookSecret, "" },
+			want:   (*routes.PathError)(nil), is: routes.ErrControlCharacter,
 		},
 		"method": {
 			answer: answer(http.StatusOK, ""), change: func(r *http.Request) { r.Method = "BR EW" },
@@ -131,7 +138,7 @@ func TestNoErrorContainsAToken(t *testing.T) {
 					assertNoSecretIn(t, err)
 					assertNoSecret(t, err.Error())
 				}
-				synctest.Wait() // fmt takes no locks
+				synctest.Wait() // fmt reads fields without locks, so nothing may run
 				assertNoSecretIn(t, transport, transport.Manager(), transport.Manager().Stats())
 			})
 		}
@@ -146,7 +153,8 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		var calls []*call
 		for _, r := range secretRequests(t) {
-			calls = append(calls, send(transport, r.WithContext(deadline)), send(transport, secretRequests(t)["bot"].WithContext(cancelled)))
+			calls = append(calls, send(transport, r.WithContext(deadline)),
+				send(transport, secretRequests(t)["bot"].WithContext(cancelled)))
 		}
 		waiting := send(transport, secretRequests(t)["webhook"])
 		synctest.Wait()
@@ -161,8 +169,8 @@ func TestDeadlinesCancellationsAndClosingContainNoToken(t *testing.T) {
 	})
 }
 
-// Transports below may put the address and the header into their errors, and net/http repeats what a server has
-// answered that is no response, which may be the request.
+// A transport below may put the address and the headers into its errors. If a server sends something that is no HTTP
+// response, net/http quotes it, and it may repeat the request.
 func TestHooksAndLogsShowNoToken(t *testing.T) {
 	t.Parallel()
 	for kind, r := range secretRequests(t) {
@@ -171,7 +179,8 @@ func TestHooksAndLogsShowNoToken(t *testing.T) {
 			var log bytes.Buffer
 			broken := errors.New("broken")
 			transport := newTransport(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-				return nil, fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
+				return nil,
+					fmt.Errorf("%s with %v: malformed HTTP response %q: %w", r.URL, r.Header, r.Method+" "+r.URL.RequestURI(), broken)
 			}), httpclient.WithRetries(1), httpclient.WithHooks(httpclient.Hooks{
 				Request:  func(_ context.Context, e httpclient.RequestEvent) { events = append(events, e, &e) },
 				Response: func(_ context.Context, e httpclient.ResponseEvent) { events = append(events, e, &e, e.Err) },
@@ -188,12 +197,16 @@ func TestHooksAndLogsShowNoToken(t *testing.T) {
 	}
 }
 
-// net/http sends the opaque part of a URL, so the token is there.
+// net/http sends the opaque part of a URL, which contains the token here.
 func TestHooksSeeNoTokenOfAnOpaqueURL(t *testing.T) {
 	t.Parallel()
-	for _, opaque := range []string{webhook, webhook + "?wait=true", "//discord.com" + webhook, "https://discord.com" + webhook} {
+	for _, opaque := range []string{
+		webhook, webhook + "?wait=true", "//discord.com" + webhook, "https://discord.com" + webhook,
+	} {
 		var seen error
-		hooks := httpclient.WithHooks(httpclient.Hooks{Response: func(_ context.Context, e httpclient.ResponseEvent) { seen = e.Err }})
+		hooks := httpclient.WithHooks(httpclient.Hooks{
+			Response: func(_ context.Context, e httpclient.ResponseEvent) { seen = e.Err },
+		})
 		transport := newTransport(t, newScript(fail(errors.New("no way for "+webhookSecret))), hooks)
 		r := as(newRequest(t, http.MethodPost, webhook, "{}"), "")
 		r.URL = &url.URL{Scheme: "https", Host: "discord.com", Opaque: opaque}
@@ -205,10 +218,12 @@ func TestHooksSeeNoTokenOfAnOpaqueURL(t *testing.T) {
 
 func TestRedactFindsTheTokenOfAnOpaqueURL(t *testing.T) {
 	t.Parallel()
-	assertRedacted(t, httpclient.Redact(&url.Error{Op: "Post", URL: "https:api/webhooks/1/" + webhookSecret, Err: errors.New("no way for " + webhookSecret)}))
+	assertRedacted(t, httpclient.Redact(&url.Error{
+		Op: "Post", URL: "https:api/webhooks/1/" + webhookSecret, Err: errors.New("no way for " + webhookSecret),
+	}))
 }
 
-// Requests of all kinds wait and are in flight while snapshots are taken.
+// Requests of all kinds wait or are in flight while the manager is printed.
 func TestNoSnapshotContainsAToken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusOK, "{}", limitHeaders("X-RateLimit-Remaining: 0")...))
@@ -232,7 +247,7 @@ func TestNoSnapshotContainsAToken(t *testing.T) {
 			assertNoSecretIn(t, transport.Manager().Stats())
 		}
 		assertStatus(t, http.StatusOK, calls...)
-		synctest.Wait() // fmt takes no locks
+		synctest.Wait() // fmt reads fields without locks, so nothing may run
 		assertNoSecretIn(t, transport, transport.Manager())
 	})
 }

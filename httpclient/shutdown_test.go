@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// shutdown is a call of Shutdown and what became of it.
+// shutdown is a call of Shutdown with its result.
 type shutdown struct {
 	over atomic.Bool
 	err  error
@@ -42,12 +42,13 @@ func (s *shutdown) assertOver(t *testing.T, err error) {
 
 func TestShutdownSendsWhatWaitsAndNothingElse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		server := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
+		server := newDiscord(t,
+			discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
 		transport := newTransport(t, server.RoundTripper())
 		var waiting []*call
 		for range 3 {
 			waiting = append(waiting, send(transport, newMessage(t)))
-			synctest.Wait() // in this order
+			synctest.Wait() // so that they wait in this order
 		}
 		s := shutDown(context.Background(), transport)
 
@@ -71,7 +72,7 @@ func TestShutdownSendsWhatWaitsAndNothingElse(t *testing.T) {
 	})
 }
 
-// Between two attempts a request neither waits at the manager nor is in flight there.
+// Between two attempts a request is not in the manager, neither waiting nor in flight.
 func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]func(*http.Request) (*http.Response, error){
@@ -81,14 +82,15 @@ func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 		for _, limiter := range []string{"manager", "own manager", "other limiter"} {
 			inBubble(t, name+" "+limiter, func(t *testing.T) {
 				options := []httpclient.Option{
-					httpclient.WithBase(newScript(first, answer(http.StatusOK, "{}"))), httpclient.WithBackoff(20*time.Second, 20*time.Second),
+					httpclient.WithBase(newScript(first, answer(http.StatusOK, "{}"))),
+					httpclient.WithBackoff(20*time.Second, 20*time.Second),
 				}
 				m := buckets.NewRESTBucketManager()
 				require.NoError(t, m.Start())
 				defer m.Close()
 				switch limiter {
 				case "own manager":
-					options = append(options, httpclient.WithManager(m))
+					options = append(options, httpclient.WithLimiter(m))
 				case "other limiter":
 					options = append(options, httpclient.WithLimiter(buckets.Unlimited{}))
 				}
@@ -101,7 +103,7 @@ func TestShutdownWaitsForARequestBetweenTwoAttempts(t *testing.T) {
 				require.False(t, s.over.Load())
 				assertStatus(t, http.StatusOK, c)
 				s.assertOver(t, nil)
-				assert.True(t, m.IsAlive(), "it is somebody else's")
+				assert.True(t, m.IsAlive(), "the caller's manager stays open")
 			})
 		}
 	}
@@ -121,7 +123,7 @@ func TestShutdownWhoseContextEndsCutsOffWhatWaits(t *testing.T) {
 		other.assertOver(t, buckets.ErrClosed)
 		assert.ErrorIs(t, c.wait().err, buckets.ErrClosed)
 		assertTook(t, 10*time.Second, c.took)
-		shutDown(ctx, transport).assertOver(t, nil) // nothing is left
+		shutDown(ctx, transport).assertOver(t, nil) // no request is left
 	})
 }
 
@@ -130,8 +132,9 @@ func TestCloseEndsAShutdown(t *testing.T) {
 		m := buckets.NewRESTBucketManager()
 		require.NoError(t, m.Start())
 		defer m.Close()
-		for range 40 { // whoever of those that it wakes is first
-			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithManager(m), httpclient.WithBackoff(time.Minute, time.Minute))
+		for range 40 { // repeated, because any of the goroutines that Close wakes may run first
+			transport := newTransport(t, newScript(answer(http.StatusBadGateway, "")), httpclient.WithLimiter(m),
+				httpclient.WithBackoff(time.Minute, time.Minute))
 			c := send(transport, newRequest(t, http.MethodGet, messages, ""))
 			synctest.Wait()
 			s := shutDown(context.Background(), transport)
@@ -154,7 +157,7 @@ func TestShutdownOfATransportWithNothingToDoReturnsAtOnce(t *testing.T) {
 	assert.NoError(t, transport.Shutdown(over))
 }
 
-// A panic of the caller's own function leaves nobody inside.
+// A panic in a caller's function ends its request, so Shutdown must not wait for that request.
 func TestShutdownDoesNotWaitForARequestThatPanicked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "{}")), httpclient.WithHooks(httpclient.Hooks{

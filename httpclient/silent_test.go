@@ -17,8 +17,9 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// deaf are sources that give nothing more, and whose Close ends no read. Package http gives every io.Reader that has no
-// Close one that does nothing, and the Close of a server's request waits for a read. All of them end with the test.
+// deaf makes sources of bodies that stop giving bytes, and whose Close does not end a waiting Read. There are two such
+// kinds: if an io.Reader has no Close, package http adds one that does nothing; and Close of a server's request body
+// waits for a Read. All waits end with the test.
 type deaf struct{ end chan struct{} }
 
 func newDeaf(t *testing.T) *deaf {
@@ -27,7 +28,7 @@ func newDeaf(t *testing.T) *deaf {
 	return d
 }
 
-// after returns a source that gives so many bytes first.
+// after returns a source that gives so many bytes before it stops.
 func (d *deaf) after(bytes int) io.ReadCloser { return &deafSource{d, bytes} }
 
 type deafSource struct {
@@ -45,7 +46,7 @@ func (s *deafSource) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close waits until there is nothing to read any more, as that of a server's request may.
+// Close waits until no more can be read, as Close of a server's request body may.
 func (s *deafSource) Close() error {
 	<-s.end
 	return nil
@@ -53,8 +54,8 @@ func (s *deafSource) Close() error {
 
 func swallow(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
 
-// The source of an upload that falls silent moves nothing. net/http waits for the read from it when a context ends, so
-// that has to be ended, or left alone if nothing ends it.
+// An upload stops because its source gives no more bytes. When a context ends, net/http waits for its read from the
+// source. So the transport must end that read, or give up the attempt if nothing ends it.
 func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 	t.Parallel()
 	const never = time.Duration(0)
@@ -62,14 +63,14 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 		bytes, length      int
 		getBody            bool
 		timeout            time.Duration
-		deadline, cancelAt time.Duration // of the context
+		deadline, cancelAt time.Duration // when the context ends
 		ends               time.Duration
 	}{
 		"a stream, at its deadline":                  {2 << 20, -1, false, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
 		"a stream, at its deadline, without timeout": {2 << 20, -1, false, never, 5 * time.Second, never, 5 * time.Second},
 		"a stream, when it is cancelled":             {2 << 20, -1, false, 15 * time.Second, never, 5 * time.Second, 5 * time.Second},
 		"a stream, by the attempt's time":            {2 << 20, -1, false, 15 * time.Second, time.Hour, never, 15 * time.Second},
-		"a stream, without an end of its own":        {2 << 20, -1, false, 15 * time.Second, never, never, 15 * time.Second},
+		"a stream, context without an end":           {2 << 20, -1, false, 15 * time.Second, never, never, 15 * time.Second},
 		"a small body, at its deadline":              {0, 100, true, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
 		"a small body, by the attempt's time":        {0, 100, true, 15 * time.Second, time.Hour, never, 15 * time.Second},
 		"a large body that could be sent once":       {2 << 20, 3 << 20, false, 15 * time.Second, 5 * time.Second, never, 5 * time.Second},
@@ -101,7 +102,8 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, c.deadline)
 					defer cancel()
 				}
-				transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0), httpclient.WithAttemptTimeout(c.timeout))
+				transport := newTransport(t, newServer(t, swallow), httpclient.WithRetries(0),
+					httpclient.WithAttemptTimeout(c.timeout))
 				r := unreplayable(newMessage(t), nil, int64(c.length)).WithContext(ctx)
 				r.Body = source()
 				if c.getBody {
@@ -109,7 +111,8 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 				}
 				silent := send(transport, r)
 				time.Sleep(time.Second)
-				assertStatus(t, http.StatusOK, send(transport, newMessage(t))) // on the same route, for whose first answer it waits
+				// This request has the same route, so it waits for the first one's response.
+				assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 				silent.wait()
 				assert.GreaterOrEqual(t, silent.took, c.ends)
 				assert.Less(t, silent.took, c.ends+time.Second)
@@ -130,7 +133,7 @@ func TestAnUploadFromASilentSourceEndsAndHoldsNobody(t *testing.T) {
 	}
 }
 
-// A proxy's client stalls in the middle of its upload.
+// A client of a proxy stalls in the middle of its upload.
 func TestAnUploadThatStallsBeforeAReverseProxyHoldsNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		transport := newTransport(t, newServer(t, swallow))
@@ -146,12 +149,14 @@ func TestAnUploadThatStallsBeforeAReverseProxyHoldsNobody(t *testing.T) {
 		second := send(client, newMessage(t))
 		assertStatus(t, http.StatusOK, second)
 		assert.Less(t, second.took, 16*time.Second)
-		writer.CloseWithError(io.ErrUnexpectedEOF) // not later: the server waits for a mutex, where virtual time stands still
+		// Not later: the server's Close waits for a mutex, and virtual time stands still meanwhile.
+		writer.CloseWithError(io.ErrUnexpectedEOF)
 		first.wait()
 	})
 }
 
-// A body is read before the queue if it is to be kept. What it takes is given back when its source lets go of it.
+// A body that is kept is read before the request waits in the queue. When its source ends the read, the memory is free
+// again.
 func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -194,7 +199,7 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 	}
 }
 
-// It is not read then, but closed.
+// The request waits, so its body is not read. Close of that body blocks, but must not delay the error.
 func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limiter := new(gate)
@@ -202,11 +207,11 @@ func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 		transport := newTransport(t, newScript(answer(http.StatusOK, "")), httpclient.WithLimiter(limiter))
 		sources := newDeaf(t)
 		for name, change := range map[string]func(*http.Request){
-			"large":                     func(r *http.Request) { r.ContentLength = 2 << 20 },
-			"with GetBody":              func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return sources.after(0), nil } },
-			"longer than its length":    func(r *http.Request) { r.ContentLength = 5 },
-			"longer than what is kept":  func(r *http.Request) { r.Body = sources.after(2 << 20) },
-			"of a path that is not one": func(r *http.Request) { r.URL.Path = "/a/../b" },
+			"large":                  func(r *http.Request) { r.ContentLength = 2 << 20 },
+			"with GetBody":           func(r *http.Request) { r.GetBody = func() (io.ReadCloser, error) { return sources.after(0), nil } },
+			"longer than its length": func(r *http.Request) { r.ContentLength = 5 },
+			"longer than the bound":  func(r *http.Request) { r.Body = sources.after(2 << 20) },
+			"with an invalid path":   func(r *http.Request) { r.URL.Path = "/a/../b" },
 		} {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			r := unreplayable(newMessage(t), nil, -1).WithContext(ctx)
@@ -220,7 +225,7 @@ func TestABodyThatCannotBeClosedDelaysNoError(t *testing.T) {
 	})
 }
 
-// Other transports than net/http's may return at any time, and do anything.
+// A transport below other than net/http's may return at any time and use the request afterwards.
 func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var responses ledger
@@ -243,7 +248,7 @@ func TestATransportBelowThatWasLeftAloneWithAnUploadDoesNoHarm(t *testing.T) {
 			r.Header.Set("X-Count", "1")
 			c := send(transport, r).wait()
 			assertAttemptTimeout(t, 15*time.Second, c.err)
-			r.Header.Set("X-Count", "2") // it is the caller's again
+			r.Header.Set("X-Count", "2") // the caller may change the request again
 			r.URL.Path = ""
 			assertStatus(t, http.StatusOK, send(transport, newMessage(t)))
 		}

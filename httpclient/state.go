@@ -31,7 +31,7 @@ func WithStateKey(secret []byte) Option {
 }
 
 // WriteState writes everything that the next transport needs to continue. That includes the state of the transport's
-// own manager, see buckets.RESTBucketManager.WriteState, but not the state of a manager of WithManager. It includes the
+// own manager, see buckets.RESTBucketManager.WriteState, but not the state of a manager of WithLimiter. It includes the
 // credentials that have worked within a week, so that invented ones do not use up their budget, but not the credentials
 // that Discord has refused. RestoreState reads the state. Package statefile keeps it in a file.
 //

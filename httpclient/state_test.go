@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/wire"
 )
 
-// stateOf returns the state of a transport that is closed, or was killed.
+// stateOf returns the state of a transport: the one from its Close if clean is true, else the one of a killed process.
 func stateOf(t *testing.T, transport *httpclient.Transport, clean bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -39,7 +39,9 @@ func TestStateOfATransportIsThatOfItsManagerToo(t *testing.T) {
 			assertStatus(t, http.StatusOK, send(first, getChannel(t)))
 		}
 		state := stateOf(t, first, true)
-		for name, option := range map[string]httpclient.Option{"none": nil, "another": httpclient.WithStateKey([]byte("wrong"))} {
+		for name, option := range map[string]httpclient.Option{
+			"none": nil, "another": httpclient.WithStateKey([]byte("wrong")),
+		} {
 			err := newTransport(t, server.RoundTripper(), option).RestoreState(bytes.NewReader(state))
 			assert.ErrorIs(t, err, buckets.ErrState, "%s key", name)
 		}
@@ -51,7 +53,7 @@ func TestStateOfATransportIsThatOfItsManagerToo(t *testing.T) {
 		waited := send(second, getChannel(t))
 		assertStatus(t, http.StatusOK, waited)
 		assert.InDelta(t, time.Minute, waited.took, float64(time.Second))
-		assert.Error(t, second.RestoreState(bytes.NewReader(state)), "it is in use")
+		assert.Error(t, second.RestoreState(bytes.NewReader(state)), "the manager is in use")
 	})
 }
 
@@ -66,7 +68,7 @@ func FuzzRestoreStateOfATransport(f *testing.F) {
 		defer transport.Close()
 		var b bytes.Buffer
 		require.NoError(t, transport.WriteState(&b))
-		head := b.Bytes()[6 : 6+16+8] // of this transport's key
+		head := b.Bytes()[6 : 6+16+8] // the header with the hash of this transport's key
 		state := wire.EndBlock(append(append(wire.BeginBlock('T', 2), head...), contents...))
 		if transport.RestoreState(bytes.NewReader(state)) == nil {
 			require.NoError(t, transport.WriteState(io.Discard))
@@ -85,5 +87,5 @@ func TestStateThatCannotBeWrittenIsAnError(t *testing.T) {
 
 	unasked := newTransport(t, newScript(unauthorized))
 	require.NoError(t, unasked.Close())
-	assert.ErrorIs(t, unasked.WriteState(io.Discard), buckets.ErrClosed, "nobody has said before that it is wanted")
+	assert.ErrorIs(t, unasked.WriteState(io.Discard), buckets.ErrClosed, "no state was written or restored before Close")
 }

@@ -26,24 +26,24 @@ import (
 const (
 	authorization = "Bot token"
 	messages      = "/api/v10/channels/1/messages"
-	// slack is what a wait may last longer than asked for in virtual time: round trips, and the rounding of headers.
+	// slack is how much longer than required a wait may take in virtual time: round trips, and the rounding of headers.
 	slack = 50 * time.Millisecond
 )
 
-// bubble runs a test in virtual time, beside others.
+// bubble runs a test in virtual time, in parallel with others.
 func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, test)
 }
 
-// inBubble runs a subtest in virtual time, beside others.
+// inBubble runs a subtest in virtual time, in parallel with others.
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { bubble(t, test) })
 }
 
-// newTransport returns a transport that is closed in the end. What it lent must have been given back by then.
+// newTransport returns a transport that is closed when the test ends. By then no request may wait or be in flight.
 func newTransport(t *testing.T, base http.RoundTripper, options ...httpclient.Option) *httpclient.Transport {
 	t.Helper()
 	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(base)}, options...)...)
@@ -59,7 +59,7 @@ var anyHost = []httpclient.Option{
 	httpclient.WithHosts(func(string) (string, bool) { return "", true }),
 }
 
-// assertNothingHeld asserts that nobody waits and nothing is in flight, in sum and in each bucket.
+// assertNothingHeld asserts that no request waits or is in flight, in sum and in each bucket.
 func assertNothingHeld(t *testing.T, transport *httpclient.Transport) {
 	t.Helper()
 	if transport.Manager() == nil {
@@ -74,7 +74,7 @@ func assertNothingHeld(t *testing.T, transport *httpclient.Transport) {
 	}
 }
 
-// newDiscord returns a simulated Discord with ten milliseconds from here to there and back.
+// newDiscord returns a simulated Discord. The round trip takes 10 ms unless the config says otherwise.
 func newDiscord(t *testing.T, config discordsim.Config) *discordsim.Server {
 	t.Helper()
 	config.Latency.RoundTrip = cmp.Or(config.Latency.RoundTrip, 10*time.Millisecond)
@@ -84,7 +84,7 @@ func newDiscord(t *testing.T, config discordsim.Config) *discordsim.Server {
 	return server
 }
 
-// newRequest returns a request of the bot's. An empty body is none.
+// newRequest returns a request with the bot's Authorization. If body is empty, the request has none.
 func newRequest(t *testing.T, method, path, body string) *http.Request {
 	t.Helper()
 	var content io.Reader
@@ -105,7 +105,7 @@ func newMessage(t *testing.T) *http.Request {
 	return newRequest(t, http.MethodPost, messages, `{"content":"hello"}`)
 }
 
-// call is a request under way in a goroutine of its own.
+// call is a request that runs in its own goroutine.
 type call struct {
 	done   chan struct{}
 	status int
@@ -138,7 +138,7 @@ func (c *call) wait() *call {
 	return c
 }
 
-// over reports that there is an outcome.
+// over reports whether the request has ended.
 func (c *call) over() bool {
 	select {
 	case <-c.done:
@@ -148,7 +148,7 @@ func (c *call) over() bool {
 	}
 }
 
-// assertStatus asserts that all calls were answered with that status.
+// assertStatus waits for all calls and asserts that they have this status.
 func assertStatus(t *testing.T, status int, calls ...*call) {
 	t.Helper()
 	for i, c := range calls {
@@ -159,15 +159,15 @@ func assertStatus(t *testing.T, status int, calls ...*call) {
 	}
 }
 
-// assertTook asserts that something lasted as long as it had to, and no longer.
+// assertTook asserts that a wait took as long as required, and at most slack longer.
 func assertTook(t *testing.T, want, took time.Duration) {
 	t.Helper()
 	assert.GreaterOrEqual(t, took, want)
 	assert.LessOrEqual(t, took, want+slack)
 }
 
-// script is a transport below that answers requests one after the other, and keeps what it was sent. The last answer is
-// for all that follow.
+// script is a transport below that gives one answer after another and records the requests. The last answer is
+// repeated.
 type script struct {
 	answers []func(*http.Request) (*http.Response, error)
 	takes   time.Duration
@@ -176,7 +176,7 @@ type script struct {
 	sent []sent
 }
 
-// sent is one request as a script got it.
+// sent is a request that a script got.
 type sent struct {
 	request *http.Request
 	body    string
@@ -211,14 +211,14 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r)
 }
 
-// requests returns what has been sent.
+// requests returns the requests that were sent.
 func (s *script) requests() []sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.sent)
 }
 
-// answer answers with a status, a body and header lines.
+// answer returns a response with this status, body and header lines.
 func answer(status int, body string, header ...string) func(*http.Request) (*http.Response, error) {
 	return answerWith(status, func() io.ReadCloser { return io.NopCloser(strings.NewReader(body)) }, header...)
 }
@@ -234,7 +234,8 @@ func answerWith(status int, body func() io.ReadCloser, header ...string) func(*h
 	}
 }
 
-// stalling is a body whose content comes after a delay. Its Close, and the end of its context, end a read that waits.
+// stalling is a body whose content comes after a delay. A waiting Read ends when the body is closed or its context
+// ends.
 type stalling struct {
 	io.Reader
 	delay           time.Duration
@@ -250,7 +251,7 @@ func stall(delay time.Duration, content io.Reader) *stalling {
 var errClosedBody = errors.New("read on closed body")
 
 func (s *stalling) Read(p []byte) (int, error) {
-	if s.delay == 0 { // it has come
+	if s.delay == 0 { // the content has come
 		return s.Reader.Read(p)
 	}
 	timer := time.NewTimer(s.delay)
@@ -271,8 +272,10 @@ func (s *stalling) Close() error {
 	return nil
 }
 
-// answerSlowly answers at once with a body that takes its time, if its request lives that long.
-func answerSlowly(status int, text string, delay time.Duration, header ...string) func(*http.Request) (*http.Response, error) {
+// answerSlowly returns a response whose headers come at once and whose body comes after the delay, unless the request's
+// context ends before.
+func answerSlowly(status int, text string, delay time.Duration,
+	header ...string) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
 		body := stall(delay, strings.NewReader(text))
 		body.context = r.Context()
@@ -280,21 +283,22 @@ func answerSlowly(status int, text string, delay time.Duration, header ...string
 	}
 }
 
-// refuse answers with a 429 of Discord's API of the given scope that asks to wait so many seconds.
+// refuse returns a 429 of Discord's API with this scope, which asks to wait so many seconds.
 func refuse(scope, seconds string) func(*http.Request) (*http.Response, error) {
-	return answer(http.StatusTooManyRequests, `{"message":"You are being rate limited.","retry_after":`+seconds+`,"global":false}`,
+	return answer(http.StatusTooManyRequests,
+		`{"message":"You are being rate limited.","retry_after":`+seconds+`,"global":false}`,
 		"X-RateLimit-Scope: "+scope, "Retry-After: "+seconds, "Via: 1.1 google", "Content-Type: application/json")
 }
 
-// fail answers with an error.
+// fail returns an error instead of a response.
 func fail(err error) func(*http.Request) (*http.Response, error) {
 	return func(*http.Request) (*http.Response, error) { return nil, err }
 }
 
-// ledger counts bodies that are open.
+// ledger counts bodies that were opened and closed.
 type ledger struct{ opened, closed atomic.Int32 }
 
-// open returns a body that is entered into the ledger until it is closed.
+// open returns a body that the ledger counts as open until it is closed.
 func (l *ledger) open(content io.Reader) io.ReadCloser {
 	l.opened.Add(1)
 	return &entered{Reader: content, close: sync.OnceFunc(func() { l.closed.Add(1) })}
@@ -316,15 +320,15 @@ func (e *entered) Close() error {
 	return nil
 }
 
-// pipes are connections in memory, for a server of net/http in virtual time. What is written waits until it is read.
+// pipes is a listener of in-memory connections, for a net/http server in virtual time. A write waits until it is read.
 type pipes struct {
 	dialed chan net.Conn
 	closed context.Context
 	close  context.CancelFunc
 }
 
-// newServer returns a transport that reaches a server of its own, in virtual time. The contexts of its requests end
-// with the test.
+// newServer starts a server in virtual time, and returns a transport whose connections all lead to it. The contexts of
+// the server's requests end with the test.
 func newServer(t *testing.T, handler http.HandlerFunc) *http.Transport {
 	t.Helper()
 	p := &pipes{dialed: make(chan net.Conn)}
@@ -352,7 +356,7 @@ func newServer(t *testing.T, handler http.HandlerFunc) *http.Transport {
 		below.CloseIdleConnections()
 		assert.NoError(t, server.Close())
 		serving.Wait()
-		time.Sleep(time.Second) // so that connections linger no more, as net/http lets them
+		time.Sleep(time.Second) // net/http keeps connections open for a short time
 	})
 	return below
 }
@@ -369,7 +373,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.close(); return nil }
 func (p *pipes) Addr() net.Addr { return new(net.TCPAddr) }
 
-// everything is a simulated Discord with one limit for each channel and no global one.
+// everything is a simulated Discord with one limit for each channel and no global limit.
 func everything(quota discordsim.Quota, faults ...discordsim.Fault) discordsim.Config {
 	return discordsim.Config{
 		Rules:   []discordsim.Rule{{Path: "**", Quota: quota, Hash: "messages", Faults: faults}},
@@ -378,5 +382,5 @@ func everything(quota discordsim.Quota, faults ...discordsim.Fault) discordsim.C
 	}
 }
 
-// unlimitedBot says that there is no global limit.
+// unlimitedBot turns off the global limit.
 func unlimitedBot() httpclient.Option { return httpclient.WithBuckets(buckets.WithGlobalLimit(0)) }

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// echo switches to a protocol that says everything again.
+// echo switches to a protocol that sends back everything it receives.
 func echo(w http.ResponseWriter, _ *http.Request) {
 	conn, both, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -43,7 +43,7 @@ func assertEcho(t *testing.T, response *http.Response, line string) {
 	t.Helper()
 	require.Equal(t, http.StatusSwitchingProtocols, response.StatusCode)
 	both, ok := response.Body.(io.ReadWriteCloser)
-	require.True(t, ok, "it cannot be written to")
+	require.True(t, ok, "the body cannot be written to")
 	_, err := io.WriteString(both, line+"\n")
 	require.NoError(t, err)
 	got, err := bufio.NewReader(both).ReadString('\n')
@@ -56,7 +56,8 @@ func TestAConnectionThatWasSwitchedCanBeWrittenTo(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(echo))
 	defer server.Close()
 	for name, options := range map[string][]httpclient.Option{
-		"by default": nil, "without a timeout": {httpclient.WithAttemptTimeout(0)}, "with hidden limits": {httpclient.WithoutRateLimitHeaders()},
+		"by default": nil, "without a timeout": {httpclient.WithAttemptTimeout(0)},
+		"with hidden limits": {httpclient.WithoutRateLimitHeaders()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newUpgrade(t)
@@ -84,7 +85,7 @@ func TestNoTimeoutCutsAConnectionThatWasSwitched(t *testing.T) {
 	})
 }
 
-// tied is a connection of another transport than net/http's, which ends with the context of its request.
+// tied is a connection of a transport other than net/http's. It ends with the context of its request.
 type tied struct {
 	net.Conn
 	context.Context

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// A body that turns out to be empty is still followed by its trailers, which net/http sends behind a body only. Without
-// one, HTTP/2 would never say that the request is over.
+// A body that turns out to be empty still has trailers, which net/http sends only after a body. Without a body, HTTP/2
+// would never say that the request is complete.
 func TestTrailersOfAnEmptyBodyAreSent(t *testing.T) {
 	t.Parallel()
 	for name, version2 := range map[string]bool{"HTTP/1": false, "HTTP/2": true} {

@@ -51,7 +51,7 @@ func NewTransport(options ...Option) *Transport {
 		}
 	}
 	t := &Transport{
-		base: s.base, limiter: s.limiter, manager: s.manager, behaviour: s.behaviour,
+		base: s.base, limiter: s.limiter, behaviour: s.behaviour,
 		invalid: s.conflict(), requests: drain.New(),
 	}
 	t.hooks.Store(&s.hooks)
@@ -61,16 +61,14 @@ func NewTransport(options ...Option) *Transport {
 	if t.base == nil {
 		t.base, t.ownsBase = newBase()
 	}
-	if !isNil(t.limiter) {
+	if t.limiter != nil {
 		t.manager, _ = t.limiter.(*buckets.RESTBucketManager)
 	} else {
-		if t.manager == nil {
-			t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
-			if err := t.manager.Start(); err != nil { // an option is invalid
-				t.invalid = errors.Join(t.invalid, err)
-			}
-		}
+		t.manager, t.owned = buckets.NewRESTBucketManager(s.buckets...), true
 		t.limiter = t.manager
+		if err := t.manager.Start(); err != nil { // an option is invalid
+			t.invalid = errors.Join(t.invalid, err)
+		}
 	}
 	t.credentials = newCredentials(s.stateKey, t.manager)
 	return t
@@ -106,7 +104,7 @@ func isNil(l Limiter) bool {
 func (t *Transport) Manager() *buckets.RESTBucketManager { return t.manager }
 
 // Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
-// manager of WithManager stays open, and requests that wait in that manager go on waiting. Closing again does nothing;
+// manager of WithLimiter stays open, and requests that wait in that manager go on waiting. Closing again does nothing;
 // the error is always nil.
 func (t *Transport) Close() error {
 	t.requests.Closing()
@@ -128,7 +126,7 @@ func (t *Transport) Close() error {
 // requests to hosts that are not limited nor waits for them. A redirect that http.Client follows is a new request.
 //
 // Then Shutdown shuts down the manager, too, see buckets.RESTBucketManager.Shutdown, unless it is the manager of
-// WithManager. Shutdown can be called more than once, also at the same time. If Close or another call of Shutdown cuts
+// WithLimiter. Shutdown can be called more than once, also at the same time. If Close or another call of Shutdown cuts
 // off a waiting request, Shutdown returns buckets.ErrClosed.
 func (t *Transport) Shutdown(ctx context.Context) error {
 	err := t.requests.Wait(ctx, t.life.Done())
@@ -160,7 +158,7 @@ func (t *Transport) HasSucceeded(authorization string) bool {
 }
 
 // LiftHolds ends all effects of earlier refusals: rests of credentials, waits after 429s, and the holds of the limiter
-// if it has a LiftHolds method. Every manager has this method, also a manager of WithManager. New responses count as
+// if it has a LiftHolds method. Every manager has this method, also a manager of WithLimiter. New responses count as
 // usual.
 func (t *Transport) LiftHolds() {
 	t.credentials.resetAll()

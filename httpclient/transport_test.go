@@ -35,7 +35,9 @@ func (u untouchable) Close() error {
 
 func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{200, 201, 202, 204, 301, 304, 400, 403, 404, 405, 428, 430, 500, 501, 502, 503, 504, 524} {
+	for _, status := range []int{
+		200, 201, 202, 204, 301, 304, 400, 403, 404, 405, 428, 430, 500, 501, 502, 503, 504, 524,
+	} {
 		inBubble(t, strconv.Itoa(status), func(t *testing.T) {
 			header := http.Header{"X-Ratelimit-Bucket": {"abc"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
 				"X-Ratelimit-Reset-After": {"60"}, "Retry-After": {"60"}, "Anything": {"else"}}
@@ -58,7 +60,7 @@ func TestEveryResponseButA429IsReturnedUntouchedAndAtOnce(t *testing.T) {
 	}
 }
 
-// roundTripper is a transport below that is a function.
+// roundTripper makes a transport below of a function.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -71,15 +73,15 @@ func TestTheRequestIsNotModified(t *testing.T) {
 		below  *script
 		change func(*http.Request)
 	}{
-		"success":              {newScript(ok), nil},
-		"refused and repeated": {newScript(refusal, refusal, ok), nil},
-		"body kept in memory":  {newScript(refusal, ok), func(r *http.Request) { r.GetBody = nil }},
-		"of unknown length":    {newScript(refusal, ok), func(r *http.Request) { r.GetBody, r.ContentLength = nil, -1 }},
-		"without a body":       {newScript(refusal, ok), func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }},
-		"no method":            {newScript(ok), func(r *http.Request) { r.Method = "" }},
-		"below it fails":       {newScript(fail(errors.New("no network"))), nil},
-		"too long a wait":      {newScript(refuse("user", "4000")), nil},
-		"not a path":           {newScript(ok), func(r *http.Request) { r.URL.Path = "/channels/../1" }},
+		"success":                   {newScript(ok), nil},
+		"refused and repeated":      {newScript(refusal, refusal, ok), nil},
+		"body kept in memory":       {newScript(refusal, ok), func(r *http.Request) { r.GetBody = nil }},
+		"of unknown length":         {newScript(refusal, ok), func(r *http.Request) { r.GetBody, r.ContentLength = nil, -1 }},
+		"without a body":            {newScript(refusal, ok), func(r *http.Request) { r.Body, r.GetBody, r.ContentLength = nil, nil, 0 }},
+		"no method":                 {newScript(ok), func(r *http.Request) { r.Method = "" }},
+		"the transport below fails": {newScript(fail(errors.New("no network"))), nil},
+		"too long a wait":           {newScript(refuse("user", "4000")), nil},
+		"an invalid path":           {newScript(ok), func(r *http.Request) { r.URL.Path = "/channels/../1" }},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			transport := newTransport(t, c.below)
@@ -101,7 +103,7 @@ func TestTheRequestIsNotModified(t *testing.T) {
 			assert.Equal(t, url, *r.URL)
 			assert.Equal(t, header, r.Header)
 			assert.Equal(t, trailer, r.Trailer)
-			// Functions and bodies cannot be compared deeply, the rest can.
+			// Functions and bodies cannot be compared deeply; the other fields can.
 			after := *r
 			before.Body, before.GetBody, after.Body, after.GetBody = nil, nil, nil, nil
 			assert.True(t, reflect.DeepEqual(before, after))
@@ -157,7 +159,7 @@ func TestNoMethodMeansGet(t *testing.T) {
 	r := newRequest(t, "", "/api/v10/gateway/bot", "")
 	r.Method = ""
 	assertStatus(t, http.StatusOK, send(transport, r))
-	assert.Empty(t, below.requests()[0].request.Method, "it is left to the transport below")
+	assert.Empty(t, below.requests()[0].request.Method, "the transport below chooses the method")
 	var known []string
 	for b := range transport.Manager().Buckets() {
 		known = append(known, b.Route)
@@ -180,7 +182,7 @@ func TestErrorsOfTheTransportBelowArePassedOnAndTheNextRequestGoes(t *testing.T)
 		transport := newTransport(t, below)
 		start := time.Now()
 		var calls []*call
-		for range 4 { // the first is a probe, the others wait for its outcome
+		for range 4 { // the first is sent alone, the others wait for its outcome
 			calls = append(calls, send(transport, newMessage(t)))
 			synctest.Wait()
 		}

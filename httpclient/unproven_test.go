@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// knowing is a Discord that knows one bot and one webhook, and refuses everybody else.
+// knowing is a Discord that accepts one bot and one webhook, and answers 401 to all other credentials.
 func knowing(r *http.Request) (*http.Response, error) {
 	if r.Header.Get("Authorization") == authorization || strings.HasSuffix(r.URL.Path, webhookSecret) {
 		return answer(http.StatusOK, "{}", "Via: 1.1 google")(r)
@@ -29,7 +29,7 @@ func knowing(r *http.Request) (*http.Response, error) {
 // small is a budget of a hundred invalid responses in ten minutes.
 var small = httpclient.WithBuckets(buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 
-// invent sends requests with invented credentials until the budget refuses one, and returns how many were sent.
+// invent sends requests with invented credentials until the budget rejects one, and returns how many were sent.
 func invent(t *testing.T, transport *httpclient.Transport, request func(i int) *http.Request) int {
 	t.Helper()
 	for i := range 1000 {
@@ -42,7 +42,7 @@ func invent(t *testing.T, transport *httpclient.Transport, request func(i int) *
 	return 1000
 }
 
-// inventions are what a caller without a credential can send.
+// inventions are requests that a caller without a credential can send.
 func inventions(t *testing.T) map[string]func(i int) *http.Request {
 	return map[string]func(i int) *http.Request{
 		"interactions": func(i int) *http.Request {
@@ -80,7 +80,7 @@ func TestInventedCredentialsStopNobodyWhoseOwnHasWorked(t *testing.T) {
 	}
 }
 
-// A success where no credential is needed proves nothing, and one that lies a week back neither.
+// A success proves nothing if its route needs no credential, or if it is a week old.
 func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -88,18 +88,18 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 		age    time.Duration
 		proven bool
 	}{
-		"a bot's own":    {"/users/@me", 0, true},
-		"six days ago":   {"/users/@me", 6 * 24 * time.Hour, true},
-		"eight days ago": {"/users/@me", 8 * 24 * time.Hour, false},
-		"for everybody":  {"/gateway", 0, false},
-		"not documented": {"/something/new", 0, false},
+		"a bot's route, just now":       {"/users/@me", 0, true},
+		"a bot's route, six days ago":   {"/users/@me", 6 * 24 * time.Hour, true},
+		"a bot's route, eight days ago": {"/users/@me", 8 * 24 * time.Hour, false},
+		"a public route":                {"/gateway", 0, false},
+		"an undocumented route":         {"/something/new", 0, false},
 	} {
 		for _, restart := range []bool{false, true} {
 			inBubble(t, fmt.Sprint(name, ", restart ", restart), func(t *testing.T) {
 				transport := newTransport(t, roundTripper(knowing), small)
 				assert.False(t, transport.HasSucceeded(authorization))
 				assertStatus(t, http.StatusOK, send(transport, newRequest(t, "GET", "/api/v10"+c.path, "")))
-				for range 2 { // restarts, in one of which it is not used
+				for range 2 { // up to two restarts; the credential is not used between them
 					time.Sleep(c.age / 2)
 					if restart {
 						next := newTransport(t, roundTripper(knowing), small)
@@ -111,13 +111,14 @@ func TestWhatHasNotWorkedOfLateIsUnproven(t *testing.T) {
 				assert.False(t, transport.HasSucceeded(""))
 				assert.Equal(t, 50, invent(t, transport, inventions(t)["Authorizations"]))
 				own := send(transport, newMessage(t)).wait()
-				assert.Equal(t, c.proven, own.err == nil, "unproven ones have one share")
+				assert.Equal(t, c.proven, own.err == nil, "all unproven credentials share a part of the budget")
 			})
 		}
 	}
 }
 
-// A manager of somebody else's takes nothing over from a state, but the credentials are the transport's.
+// The caller's own manager restores nothing from the transport's state. The transport still restores the credentials
+// that worked.
 func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,9 +132,9 @@ func TestTheStateOfCredentialsThatWorkedIsAKeyedHash(t *testing.T) {
 		lent := buckets.NewRESTBucketManager(buckets.WithInvalidBudget(100, 10*time.Minute, 0))
 		require.NoError(t, lent.Start())
 		defer lent.Close()
-		second := newTransport(t, roundTripper(knowing), key, httpclient.WithManager(lent))
+		second := newTransport(t, roundTripper(knowing), key, httpclient.WithLimiter(lent))
 		require.NoError(t, second.RestoreState(bytes.NewReader(state)))
-		assert.Zero(t, lent.Stats().Buckets, "it is somebody else's")
+		assert.Zero(t, lent.Stats().Buckets, "the caller's manager restores nothing")
 		assert.Equal(t, 50, invent(t, second, inventions(t)["interactions"]))
 		assertStatus(t, http.StatusOK, send(second, newMessage(t)))
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// The first request of a route goes alone. An upload of which nothing has come yet is not that request.
+// The first request of a route is sent alone. An upload whose body has not begun must not be that request.
 func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]httpclient.Option{
@@ -47,7 +47,7 @@ func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 	}
 }
 
-// The source is another one for the second attempt.
+// The second attempt reads from a new source, which does not give anything at first.
 func TestAnUploadThatHasNotBegunAgainHoldsNobody(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]func(*http.Request) (*http.Response, error){
@@ -58,7 +58,7 @@ func TestAnUploadThatHasNotBegunAgainHoldsNobody(t *testing.T) {
 			source, writer := io.Pipe()
 			r := newRequest(t, http.MethodPut, "/api/v10/guilds/1/bans/2", "")
 			r = unreplayable(r, io.LimitReader(endless{}, 3<<20), 3<<20)
-			r.Header.Set("Content-Type", "multipart/form-data") // it is not looked at
+			r.Header.Set("Content-Type", "multipart/form-data") // in a form, the transport does not look for a nonce
 			r.GetBody = func() (io.ReadCloser, error) { return source, nil }
 			upload := send(transport, r)
 			time.Sleep(5 * time.Second)
@@ -71,7 +71,8 @@ func TestAnUploadThatHasNotBegunAgainHoldsNobody(t *testing.T) {
 	}
 }
 
-// An upload that goes on slowly is the first request of its route. The others go without its outcome after 15 s.
+// An upload that makes slow progress is the first request of its route. After 15 s the others are sent without its
+// outcome.
 func TestAnUploadThatTricklesDelaysTheDiscoveryOfItsRouteABoundedTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		server := newDiscord(t, everything(discordsim.Fixed(5, 5*time.Second)))
@@ -116,7 +117,7 @@ func TestAnUploadThatNeverBeginsTimesOut(t *testing.T) {
 	})
 }
 
-// A body that is read into memory first has as long as one that is sent as it comes.
+// Reading a body into memory has the same timeout as sending a body.
 func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int64{"of a known length": 1000, "of unknown length": -1} {
@@ -145,7 +146,8 @@ func TestABodyThatStopsBeforeItIsKeptTimesOut(t *testing.T) {
 	}
 }
 
-// A credential that is stopped meanwhile ends the wait for a body. One that rests already has it not read at all.
+// If its credential is stopped meanwhile, a request stops waiting for its body. If it was stopped before, the body is
+// not read.
 func TestTheWaitForABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
 	t.Parallel()
 	for name, length := range map[string]int64{"sent as it comes": 3 << 20, "read into memory": -1} {
@@ -173,7 +175,7 @@ func TestTheWaitForABodyEndsWhenItsCredentialIsStopped(t *testing.T) {
 	}
 }
 
-// An urgent request may be sent although others would wait too long. Its body is kept like that of any other.
+// An urgent request may be sent although other requests would wait too long. Its body is kept like any other.
 func TestTheBodyOfAnUrgentRequestIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		full := limitHeaders("X-RateLimit-Remaining: 0", "X-RateLimit-Limit: 1", "X-RateLimit-Reset-After: 10")

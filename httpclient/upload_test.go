@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// readSlowly reads all, one piece after the other.
+// readSlowly reads all in pieces, with a pause before each.
 func readSlowly(r io.Reader, piece int, pause time.Duration) (sum int) {
 	p := make([]byte, piece)
 	for {
@@ -29,7 +29,7 @@ func readSlowly(r io.Reader, piece int, pause time.Duration) (sum int) {
 	}
 }
 
-// 25 MB at 10 Mbit/s.
+// An upload of 25 MB at 10 Mbit/s.
 func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 	t.Parallel()
 	const size, piece = 25 << 20, 256 << 10
@@ -53,8 +53,11 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 		below  func(t *testing.T) http.RoundTripper
 		change func(*http.Request)
 	}{
-		"over HTTP":                    {func(t *testing.T) http.RoundTripper { return newServer(t, handler) }, func(*http.Request) {}},
-		"over HTTP, of unknown length": {func(t *testing.T) http.RoundTripper { return newServer(t, handler) }, func(r *http.Request) { r.ContentLength = -1 }},
+		"over HTTP": {func(t *testing.T) http.RoundTripper { return newServer(t, handler) }, func(*http.Request) {}},
+		"over HTTP, of unknown length": {
+			func(t *testing.T) http.RoundTripper { return newServer(t, handler) },
+			func(r *http.Request) { r.ContentLength = -1 },
+		},
 		"with another transport below": {fake, func(*http.Request) {}},
 		"of unknown length":            {fake, func(r *http.Request) { r.ContentLength = -1 }},
 		"that can be repeated": {fake, func(r *http.Request) {
@@ -86,10 +89,12 @@ func TestAnUploadMayTakeLongerThanTheTimeOfAnAttemptWhileItMoves(t *testing.T) {
 
 func TestAnUploadThatStopsIsATimeout(t *testing.T) {
 	t.Parallel()
-	for name, stops := range map[string]time.Duration{"at once": 0, "in the middle": 30 * time.Second, "at the end": time.Hour} {
+	for name, stops := range map[string]time.Duration{
+		"at once": 0, "in the middle": 30 * time.Second, "at the end": time.Hour,
+	} {
 		inBubble(t, name, func(t *testing.T) {
 			start := time.Now()
-			var last atomic.Int64 // since then
+			var last atomic.Int64 // time since start
 			below := newServer(t, func(_ http.ResponseWriter, r *http.Request) {
 				p := make([]byte, 64<<10)
 				for time.Since(start) < stops {
@@ -109,7 +114,7 @@ func TestAnUploadThatStopsIsATimeout(t *testing.T) {
 	}
 }
 
-// closers are closed together.
+// closers closes all its elements.
 type closers []io.Closer
 
 func (c closers) Close() error {
@@ -119,7 +124,7 @@ func (c closers) Close() error {
 	return nil
 }
 
-// onceOnly counts how often it is closed.
+// onceOnly counts the calls of its Close.
 type onceOnly struct {
 	io.Reader
 	closed atomic.Int32
@@ -144,7 +149,7 @@ func TestTheBodyOfAnUploadIsClosedOnce(t *testing.T) {
 	})
 }
 
-// The server asks for the body, or refuses it, after it has seen the headers.
+// After the headers, the server asks for the body or refuses it.
 func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	t.Parallel()
 	for consent, ok := range map[time.Duration]bool{13 * time.Second: true, 16 * time.Second: false} {
@@ -167,7 +172,7 @@ func TestAnUploadThatWaitsForTheServersConsentGoesOnAfterIt(t *testing.T) {
 	}
 }
 
-// net/http sends the headers by themselves if it cannot see that a body is in memory.
+// net/http sends the headers alone if it cannot see that the body is in memory.
 func TestASmallBodyIsSentTogetherWithItsHeaders(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*http.Request){

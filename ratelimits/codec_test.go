@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything is a window in which no field is zero, by a clock that started long ago.
+// everything is a window in which no field is zero, on a clock whose origin lies 50 years in the past.
 func everything() Window {
 	const origin = 50 * 365 * 24 * time.Hour
 	at := origin
@@ -25,12 +25,15 @@ func everything() Window {
 		return l
 	}
 	w := Window{
-		limit: 11, inflight: 12, uncounted: 13, passed: 14, answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
-		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true, punctual: true, opening: tried, openedWithin: 18, returned: 19,
+		limit: 11, inflight: 12, uncounted: 13, passed: 14, returned: 19,
+		answered: math.MaxUint32, countedAt: math.MaxUint32 - 5, expired: 17,
+		origin: unlimited, recentWhole: true, probing: probesAlone, probeOut: true,
+		punctual: true, opening: tried, openedWithin: 18,
 		longest: span(), recent: span(), recentSince: next(), outcome: next(), opened: next(), uncountedAt: next(),
 		ledger: list(3),
 		evidence: evidence{
-			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2, reset: interval{next(), next()}, at: next(),
+			refuted: log | leaky, others: true, suspected: true, seen: 200, leftOut: 2,
+			reset: interval{next(), next()}, at: next(),
 			fixed: fixedEvidence{closes: interval{next(), next()}, least: span(), leastSpent: 21, count: 22, until: next()},
 			leaky: leakyEvidence{interval{-span(), span()}}, next: nextEvidence{span()},
 		},
@@ -40,13 +43,16 @@ func everything() Window {
 			hidden:   hiddenLimit{room: 32, vain: 4, span: span(), passed: list(1), tryAt: next(), met: next(), until: next()},
 			rounding: span(), unawaited: 2,
 			openBy: next(),
-			late:   lateness{by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7, tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2},
+			late: lateness{
+				by: span(), shown: measurement{span(), span()}, trip: span(), trips: 7,
+				tryAt: next(), shownAt: next(), sureAt: next(), vain: 5, punctual: 2,
+			},
 		},
 	}
 	return w
 }
 
-// plain is what a window consists of, whatever its lists are kept in.
+// plain returns a window that equals every window with the same content, however its lists are stored.
 func plain(w *Window) Window {
 	p := *w
 	p.ledger = p.ledger.plain()
@@ -58,7 +64,7 @@ func plain(w *Window) Window {
 	return p
 }
 
-// notInLists are the fields of a plain ledger that are not used.
+// notInLists matches fields of a plain ledger that are not used.
 var notInLists = regexp.MustCompile(`\.(ledger|passed)\.(first|many\.gone)\b`)
 
 func (l *ledger) plain() ledger {
@@ -83,7 +89,7 @@ func leaves(v reflect.Value, name string, f func(string, reflect.Value)) {
 	}
 }
 
-// A field that is forgotten here, or by Append, is found.
+// The test fails if everything or Append omits a field.
 func TestEveryFieldOfAWindowTravels(t *testing.T) {
 	t.Parallel()
 	w := everything()
@@ -123,7 +129,7 @@ func TestZeroWindowAndPermitAreFewBytes(t *testing.T) {
 	assert.Equal(t, Permit{}, permit)
 }
 
-// By the clock of a server, in nanoseconds since 1970, in the middle of a window of which two requests are charged.
+// A window with two charged requests, by the server's clock (nanoseconds since 1970), must be short when written.
 func TestWindowIsSmallOnTheServer(t *testing.T) {
 	t.Parallel()
 	var w Window
@@ -133,7 +139,7 @@ func TestWindowIsSmallOnTheServer(t *testing.T) {
 			p, ok := w.Take(now)
 			require.True(t, ok)
 			now += 23_456_789
-			w.Report(now, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - j, ResetAfter: 5*time.Second - time.Duration(j)*30*time.Millisecond})
+			w.Report(now, p, says(5, 4-j, 5*second-time.Duration(j)*30*ms))
 		}
 		if i < 4 {
 			now += 6 * time.Second
@@ -180,55 +186,34 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 		"an empty charge":           func(w *Window) { w.ledger.list()[0].n = 0 },
 		"a suspicion without end":   func(w *Window) { w.rare = nil },
 		"a probe that is nowhere":   func(w *Window) { w.inflight = 0 },
+		"open before it says":       func(w *Window) { w.rare.late.by = -time.Hour },
 	} {
 		w := everything()
 		change(&w)
 		_, _, err := DecodeWindow(w.Append(nil))
 		assert.ErrorIs(t, err, ErrFormat, name)
 	}
-	_, _, err := DecodeWindow(Permit{}.Append(nil))
+	more := new(Window).Append(nil) // its last group will claim more values than a window has
+	more[len(more)-1] |= 1 << 7     // the last group has fewer than eight values
+	_, _, err := DecodeWindow(append(more, 1))
+	assert.ErrorIs(t, err, ErrFormat)
+	_, _, err = DecodeWindow(Permit{}.Append(nil))
 	assert.ErrorIs(t, err, ErrFormat)
 	_, _, err = DecodePermit(data)
 	assert.ErrorIs(t, err, ErrFormat)
 }
 
-// What says that more follows than there is room for in a window was not written by Append.
-func TestValuesThatNobodyReadsAreAnError(t *testing.T) {
-	t.Parallel()
-	var w Window
-	data := w.Append(nil)
-	_, _, err := DecodeWindow(data)
-	require.NoError(t, err)
-	data[len(data)-1] |= 1 << 7 // the last group has fewer than eight values
-	_, _, err = DecodeWindow(append(data, 1))
-	assert.ErrorIs(t, err, ErrFormat)
-}
-
-// A list that claims to be long does not take memory before it is there.
+// A list that claims to be long must not allocate memory before its elements are read.
 func TestLongListIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	e := newWriter(nil, windowFormat, 0)
-	for range 20 { // what is before the ledger
+	for range 20 { // the values before the ledger
 		e.value(0)
 	}
 	e.value(1 << 40)
 	_, _, err := DecodeWindow(append(e.b, make([]byte, 1000)...))
 	assert.ErrorIs(t, err, ErrFormat)
 	assert.ErrorContains(t, err, "longer than the data")
-}
-
-// What lies too far away is brought near, and nothing that still holds is.
-func TestHoldLongAfterTheLatestOutcomeTravels(t *testing.T) {
-	t.Parallel()
-	var w Window
-	p, _ := w.Take(time.Second)
-	w.Report(2*time.Second, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Second})
-	now := 1000 * time.Hour
-	w.Hold(now, time.Hour)
-	got, _, err := DecodeWindow(w.Append(nil))
-	require.NoError(t, err)
-	assert.Equal(t, time.Hour, got.HoldWait(now))
-	assert.Equal(t, 5, got.Remaining(now))
 }
 
 func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
@@ -239,8 +224,23 @@ func TestPermitIsSentLaterButNotEarlier(t *testing.T) {
 	assert.Equal(t, p, p.SentAt(time.Millisecond))
 }
 
-// FuzzDecodeWindow looks for data that makes a window which cannot be used, or which is another one after it was
-// written again.
+// A window that another process has written may not wait for more than a day, whatever lateness it has.
+func TestResumedLatenessHoldsNothingForLongerThanADay(t *testing.T) {
+	t.Parallel()
+	var w Window
+	now := 100 * 24 * time.Hour
+	w.Report(now, takeAt(t, &w, now), says(1, 0, second))
+	w.writeRare().late = lateness{by: 47 * time.Hour, shown: measurement{least: 47 * time.Hour}, tryAt: now + 47*time.Hour}
+	w, _, err := DecodeWindow(w.Append(nil))
+	require.NoError(t, err)
+	w.Resume(now, true)
+	at, ok := w.Next(now)
+	require.True(t, ok)
+	assert.LessOrEqual(t, at-now, LongestTrust)
+}
+
+// FuzzDecodeWindow looks for data that is decoded to an unusable window, or to a window that changes when it is written
+// and read again.
 func FuzzDecodeWindow(f *testing.F) {
 	full, zero := everything(), Window{}
 	f.Add(full.Append(nil))
@@ -287,7 +287,7 @@ func BenchmarkWindowTravels(b *testing.B) {
 	for i := range 3 {
 		p, _ := w.Take(now)
 		now += 20 * time.Millisecond
-		w.Report(now, p, Response{Status: 200, Limited: true, Limit: 5, Remaining: 4 - i, ResetAfter: 5*time.Second - time.Duration(i)*20*time.Millisecond})
+		w.Report(now, p, says(5, 4-i, 5*second-time.Duration(i)*20*ms))
 	}
 	data := w.Append(nil)
 	b.ReportAllocs()

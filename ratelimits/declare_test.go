@@ -10,67 +10,54 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// declared is a new window of a declared limit.
-func declared(limit int, period time.Duration) (w ratelimits.Window) {
-	w.Declare(limit, period)
-	return w
+// declared is a new window of a declared limit. Responses say nothing about its state.
+func declared(t *testing.T, limit int, period time.Duration) *bucket {
+	b := &bucket{t: t}
+	b.Declare(limit, period)
+	return b
 }
 
-// overAt lets requests of a window be over at those times.
-func overAt(t *testing.T, w *ratelimits.Window, at ...time.Duration) {
-	t.Helper()
+// overAt sends requests that are over at the given times.
+func (b *bucket) overAt(at ...time.Duration) {
+	b.t.Helper()
 	for _, now := range at {
-		w.Report(now, take(t, w, now), ratelimits.Response{Status: 200})
-	}
-}
-
-// room returns how many more may be sent.
-func room(w *ratelimits.Window, now time.Duration) (n int) {
-	for ; ; n++ {
-		if _, ok := w.Take(now); !ok {
-			return n
-		}
+		b.exchange(now, bare)
 	}
 }
 
 func TestDeclaredLimitGoesOnFromAState(t *testing.T) {
 	t.Parallel()
-	const s = time.Second
-	w := declared(3, 10*s)
-	overAt(t, &w, s)
-	require.True(t, w.Declared())
-	other := ratelimits.NewWindow(100*s, w.State(2*s))
+	b := declared(t, 3, 10*second)
+	b.overAt(second)
+	other := from(t, 100*second, b.State(2*second))
 	require.True(t, other.Declared())
-	assert.Equal(t, 2, room(&other, 100*s))
-	at, ok := other.Next(100 * s)
-	require.True(t, ok)
-	assert.Equal(t, 100*s+9*s, at)
+	other.burst(100*second, 2)
+
+	other = from(t, 100*second, b.State(2*second))
+	other.overAt(100*second, 100*second)
+	other.closedUntil(100*second, 109*second)
 }
 
 func TestRefusedRequestDoesNotCountInADeclaredLimit(t *testing.T) {
 	t.Parallel()
-	w := declared(2, time.Minute)
-	w.Report(0, take(t, &w, 0), shared(time.Second))
-	assert.Equal(t, 2, room(&w, 0))
+	b := declared(t, 2, time.Minute)
+	b.exchange(0, shared(second))
+	b.burst(0, 2)
 }
 
-// What the other window has charged is not charged again for what has come back there.
-func TestWhatHasComeBackInAnotherWindowOfADeclaredLimitIsNotCharged(t *testing.T) {
-	t.Parallel()
-	w, other := declared(5, 60*second), declared(5, 60*second)
-	overAt(t, &other, 0, second, 50*second)
-	overAt(t, &w, 50*second)
-	w.Remember(70*second, &other, time.Hour)
-	assert.Equal(t, 4, room(&w, 70*second))
-}
-
-// A response says nothing of a declared limit, so nothing goes first after a hold either.
+// The outcome of a request teaches nothing about a declared limit. So no request is sent first, neither after a hold
+// nor because of the window's earlier state.
 func TestNothingGoesFirstAfterTheHoldOfADeclaredLimit(t *testing.T) {
 	t.Parallel()
-	w := declared(3, time.Minute)
-	w.Hold(0, time.Second)
-	assert.Zero(t, room(&w, time.Second-1))
-	assert.Equal(t, 3, room(&w, time.Second))
+	b := declared(t, 3, time.Minute)
+	b.Hold(0, second)
+	b.closedUntil(0, second)
+	b.burst(second, 3)
+
+	b = &bucket{t: t}
+	b.Hold(1, second)
+	b.Declare(5, time.Minute)
+	b.written().burst(2*second, 5)
 }
 
 func TestWhatAnotherWindowKnowsOfADeclaredLimitIsCharged(t *testing.T) {
@@ -91,43 +78,33 @@ func TestWhatAnotherWindowKnowsOfADeclaredLimitIsCharged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for i, at := range []time.Duration{10 * s, 55 * s, 65*s + time.Millisecond, 71 * s} {
-				w, other := declared(4, 60*s), declared(4, 60*s)
-				overAt(t, &w, c.here...)
-				overAt(t, &other, c.there...)
-				w.Remember(10*s, &other, c.until)
-				assert.Equal(t, c.room[i], room(&w, at), "after %v", at)
+			for i, at := range []time.Duration{10 * s, 55 * s, 65*s + ms, 71 * s} {
+				b, other := declared(t, 4, 60*s), declared(t, 4, 60*s)
+				b.overAt(c.here...)
+				other.overAt(c.there...)
+				b.Remember(10*s, &other.Window, c.until)
+				b.Return(10*s, b.Adopt(10*s, 10*s)) // must not remove a charge
+				b.burst(at, c.room[i])
 			}
 		})
 	}
+	t.Run("some of it has come back there", func(t *testing.T) {
+		t.Parallel()
+		b, other := declared(t, 5, 60*s), declared(t, 5, 60*s)
+		other.overAt(0, s, 50*s)
+		b.overAt(50 * s)
+		b.Remember(70*s, &other.Window, time.Hour)
+		b.burst(70*s, 4)
+	})
 }
 
-func TestRequestThatIsNotSentForgetsNothingThatWasRemembered(t *testing.T) {
+// A declared limit and its period are bounded: the limit is at least one.
+func TestDeclaredLimitIsAtLeastOne(t *testing.T) {
 	t.Parallel()
-	const s = time.Second
-	w, other := declared(4, 60*s), declared(4, 60*s)
-	overAt(t, &other, 0, 5*s)
-	w.Remember(10*s, &other, 100*s)
-	p, ok := w.Take(10 * s)
-	require.True(t, ok)
-	w.Return(10*s, p)
-	assert.Equal(t, 2, room(&w, 10*s))
-}
-
-// What a window was before it is declared must not matter: a declared limit is tried by nobody.
-func TestDeclaredWindowIsNotProbed(t *testing.T) {
-	t.Parallel()
-	var w ratelimits.Window
-	w.Hold(1, time.Second)
-	w.Declare(5, time.Minute)
-	now := 2 * time.Second
-	p, ok := w.Take(now)
-	require.True(t, ok)
-	w.Report(now, p, ratelimits.Response{Status: 200})
-	for i := range 4 {
-		_, ok := w.Take(now)
-		assert.True(t, ok, "number %d", i+2)
-	}
-	_, _, err := ratelimits.DecodeWindow(w.Append(nil))
-	assert.NoError(t, err)
+	b := declared(t, 0, 0)
+	assert.Equal(t, 1, b.Limit())
+	assert.Equal(t, ms, b.Period())
+	b.burst(0, 1)
+	assert.Equal(t, 100_000_000, declared(t, 1<<40, ratelimits.LongestTrust+1).Limit())
+	assert.Equal(t, ratelimits.LongestTrust, declared(t, 1, ratelimits.LongestTrust+1).Period())
 }

@@ -176,7 +176,7 @@ type BudgetError struct {
 }
 
 func (e *BudgetError) Error() string {
-	return fmt.Sprintf("invalid request budget used up: %s refused after %d responses of 401, 403 or 429 within %v and with "+
-		"%d requests in flight (limit %d); find out what causes them, and try again in %v",
+	return fmt.Sprintf("invalid request budget used up: %s refused after %d responses of 401, 403 or 429 within %v "+
+		"and with %d requests in flight (limit %d); find out what causes them, and try again in %v",
 		e.Route, e.Used, e.Period, e.InFlight, e.Limit, e.RetryAfter.Round(time.Second))
 }

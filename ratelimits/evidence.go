@@ -2,13 +2,13 @@ package ratelimits
 
 import "time"
 
-// evidence is what each kind has to remember about earlier responses, so that a later response can rule it out.
+// evidence is what a window remembers about earlier responses, so that a later response can rule out kinds.
 type evidence struct {
 	refuted   kinds
 	others    bool     // other clients seem to use the bucket
 	suspected bool     // KindNext is more likely than KindFixed, until rare.suspected
 	seen      uint8    // responses since all kinds were last possible again, at most 255
-	leftOut   uint8    // responses in a row that no kind can have given; dropped at rare.leftOutUntil
+	leftOut   uint8    // responses in a row that no kind can have given; counted anew after rare.leftOutUntil
 	reset     interval // the latest reset that a response named; at is when that response came
 	at        time.Duration
 	fixed     fixedEvidence
@@ -16,10 +16,14 @@ type evidence struct {
 	next      nextEvidence
 }
 
-// kindOf returns the only kind that remains when a set of kinds is refuted. For KindFixed, KindNext need not be
-// refuted: its responses look like those of a fixed window until a reset moves.
+// kindOf maps a set of refuted kinds to the only kind that remains. KindFixed remains even if KindNext is not refuted:
+// the responses of KindNext look like those of a fixed window until a reset moves.
 var kindOf = [everyKind + 1]Kind{
-	everyKind &^ fixed: KindFixed, log | leaky: KindFixed, everyKind &^ log: KindLog, everyKind &^ leaky: KindLeaky, everyKind &^ next: KindNext,
+	everyKind &^ fixed: KindFixed,
+	log | leaky:        KindFixed,
+	everyKind &^ log:   KindLog,
+	everyKind &^ leaky: KindLeaky,
+	everyKind &^ next:  KindNext,
 }
 
 func (e *evidence) kind() Kind { return kindOf[e.refuted&everyKind] }
@@ -35,8 +39,8 @@ func (e *evidence) mayBeNext() bool {
 }
 
 // suspectedPeriods is for how many periods KindNext is preferred to KindFixed after an event that no other kind
-// explains. The event may also come from another client or a mistake of the server. The preference costs part of a
-// round trip each period.
+// explains. Another client or a mistake of the server may also have caused the event. While the window
+// prefers KindNext, each period takes part of a round trip longer.
 const suspectedPeriods = 64
 
 // suspect records an event that fits KindNext and seems to fit no other kind.
@@ -61,7 +65,7 @@ const (
 const enoughLeftOut = 3
 
 // judge updates the evidence with a response. If no kind can have given the response, judge makes all kinds possible
-// again and leaves the response out.
+// again and does not use the response as evidence.
 func (w *Window) judge(s *sample) verdict {
 	e := &w.evidence
 	e.suspected = e.suspected && s.received < w.rare.suspected
@@ -77,8 +81,8 @@ func (w *Window) judge(s *sample) verdict {
 	return v
 }
 
-// contradict makes all kinds possible again. If that happens too often, the bucket now works in another way, and the
-// response is the first evidence of it.
+// contradict makes all kinds possible again. After enoughLeftOut such responses within a short time, the bucket works
+// in another way, and the response is the first evidence of it.
 func (w *Window) contradict(s *sample) verdict {
 	e, rare := &w.evidence, w.writeRare()
 	if s.received >= rare.leftOutUntil {
@@ -134,8 +138,8 @@ func (w *Window) refute(s *sample) {
 // leastPeriod returns the shortest possible period according to the responses so far.
 func (w *Window) leastPeriod() time.Duration { return w.longest - w.readRare().rounding }
 
-// enough is how many responses must fit a sliding bucket before it is a more likely explanation than other clients. One
-// response easily refutes it, unless resets are rounded.
+// enough is how many responses must fit a sliding bucket before it explains a count better than other clients do. If a
+// bucket does not slide, one response is usually enough to show that, unless resets are rounded.
 const enough = 4
 
 // slides reports whether, in a fixed window, only other clients could explain the count, while a sliding bucket

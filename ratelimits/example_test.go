@@ -9,14 +9,14 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A 429 of Discord's, and what it asks for.
+// ExampleParseResponse reads a 429 of Discord and prints the wait that it asks for.
 func ExampleParseResponse() {
 	header := http.Header{}
 	header.Set("X-RateLimit-Limit", "5")
 	header.Set("X-RateLimit-Remaining", "0")
 	header.Set("X-RateLimit-Reset-After", "1.250")
 	header.Set("X-RateLimit-Scope", "user")
-	header.Set("Via", "1.1 google") // it came from the API, not from the network in front of it
+	header.Set("Via", "1.1 google") // added by Discord's API; responses of the network in front of it lack it
 	body := []byte(`{"message": "You are being rate limited.", "retry_after": 1.25, "global": false}`)
 
 	response := ratelimits.ParseResponse(http.StatusTooManyRequests, header, body)
@@ -27,9 +27,9 @@ func ExampleParseResponse() {
 	// wait 1.25s
 }
 
-// Two requests of a bucket of two, in virtual time: no clock runs, so any schedule can be played.
+// ExampleWindow sends requests to a bucket of two, in virtual time: no clock runs.
 func ExampleWindow() {
-	var window ratelimits.Window // nothing is known: one request goes, to find out
+	var window ratelimits.Window // nothing is known yet, so one request is sent first
 	permit, ok := window.Take(0)
 	fmt.Println("first:", ok)
 	_, ok = window.Take(0)
@@ -49,19 +49,20 @@ func ExampleWindow() {
 	// third not before 1.1s
 }
 
-// A hold is only ever extended.
+// ExampleThrottle shows that a shorter hold does not shorten a longer one.
 func ExampleThrottle() {
 	var hold ratelimits.Throttle
 	hold.Extend(0, 3*time.Second)
-	hold.Extend(time.Second, time.Second) // would end sooner: no effect
+	hold.Extend(time.Second, time.Second) // would end earlier: no effect
 	fmt.Println(hold.Wait(time.Second))
 	// Output: 2s
 }
 
-// What a caller does with a refusal: try again later, or tell somebody when.
+// ExampleTooLongError shows how a caller learns when to try again.
 func ExampleTooLongError() {
 	var err error = &ratelimits.TooLongError{
-		Route: "POST /channels/{channel.id}/messages", Wait: 20 * time.Second, Max: 10 * time.Second, Limit: 5, Period: 5 * time.Second,
+		Route: "POST /channels/{channel.id}/messages",
+		Wait:  20 * time.Second, Max: 10 * time.Second, Limit: 5, Period: 5 * time.Second,
 	}
 	var tooLong *ratelimits.TooLongError
 	if errors.As(err, &tooLong) {

@@ -18,7 +18,7 @@ var (
 	extremeNumbers = []int{math.MinInt, -1, 0, 1, 5, 1 << 31, 1 << 33, math.MaxInt - 1, math.MaxInt}
 )
 
-// extremeResponse is one that a caller has made by hand: each field has any value, whatever the others say.
+// extremeResponse draws a response as a caller may make it by hand: each field has any value, whatever the others say.
 func extremeResponse(t *rapid.T) ratelimits.Response {
 	times, numbers := rapid.SampledFrom(extremeTimes), rapid.SampledFrom(extremeNumbers)
 	return ratelimits.Response{
@@ -51,7 +51,7 @@ func TestA429AsksForADayAtMost(t *testing.T) {
 	assert.Equal(t, 24*time.Hour, r.AskedWait())
 }
 
-// Whatever the fields of responses are, a window waits a sensible time and opens again.
+// Whatever the fields of responses are, the window names bounded waits and opens again.
 func TestResponsesWithFieldsAtTheirExtremesStopNoWindow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -89,7 +89,7 @@ func TestResponsesWithFieldsAtTheirExtremesStopNoWindow(t *testing.T) {
 			_, _, err := ratelimits.DecodeWindow(w.Append(nil))
 			require.NoError(t, err)
 		}
-		for range 200 { // no request is in flight, so each time is one at which the window may open
+		for range 200 { // no request is in flight, so Next must always name a time
 			at, ok := w.Next(now)
 			require.True(t, ok)
 			if at <= now {
@@ -102,7 +102,7 @@ func TestResponsesWithFieldsAtTheirExtremesStopNoWindow(t *testing.T) {
 	})
 }
 
-// soon requires that waits are sensible. Hidden limits are remembered for some periods.
+// soon asserts that waits are bounded. Hidden limits are remembered for several periods.
 func soon(t require.TestingT, now time.Duration, waits ...time.Duration) {
 	for i, wait := range waits {
 		require.LessOrEqual(t, wait, 1000*ratelimits.LongestTrust, fmt.Sprint(i))
@@ -110,7 +110,7 @@ func soon(t require.TestingT, now time.Duration, waits ...time.Duration) {
 	}
 }
 
-// However far away what a window waits for lies by the one who has written it, a day after Resume it lets a request go.
+// Whatever times another process has written, the window must open at most a day after Resume.
 func TestResumedWindowWaitsForADayAtMost(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

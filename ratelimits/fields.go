@@ -23,7 +23,6 @@ func number[N ~uint8 | ~int32 | ~uint32](v visitor, n *N, most int64) {
 	*n = N(v.number(int64(*n), most))
 }
 
-// flags calls a visitor for flags.
 func flags(v visitor, all ...*bool) {
 	for _, f := range all {
 		x := int64(0)

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// takeGlobal takes a slot that has to be there.
+// takeGlobal takes a slot. It fails if none is free.
 func takeGlobal(t *testing.T, g *ratelimits.Global, now time.Duration) ratelimits.Slot {
 	t.Helper()
 	slot, wait := g.Take(now)
@@ -21,133 +21,154 @@ func takeGlobal(t *testing.T, g *ratelimits.Global, now time.Duration) ratelimit
 	return slot
 }
 
-// globalWaits says that there is no slot now, and for how long.
+// globalWaits asserts that no slot is free now, and how long the wait is.
 func globalWaits(t *testing.T, g *ratelimits.Global, now, want time.Duration) {
 	t.Helper()
 	slot, wait := g.Take(now)
 	require.Equal(t, want, wait, "wait at %v", now)
-	require.Zero(t, slot, "a slot was taken all the same")
+	require.Zero(t, slot, "no slot may be taken")
 	require.Equal(t, want, g.Wait(now))
 }
 
+// This test shows in one readable sequence what TestGlobalDoesWhatTheSimpleVersionDoes checks for random sequences.
 func TestGlobalSlotComesBackASecondAfterItsAnswer(t *testing.T) {
 	t.Parallel()
 	g := ratelimits.NewGlobal(2)
+	assert.True(t, g.Idle(0), "new")
 	early, late := takeGlobal(t, g, 0), takeGlobal(t, g, 0)
+	assert.False(t, g.Idle(0), "in flight")
+	globalWaits(t, g, 0, 2*second) // at most that long, whatever the outcomes are
 	g.Report(300*ms, late)
 	g.Report(100*ms, early)
 	globalWaits(t, g, 200*ms, 900*ms)
-	takeGlobal(t, g, 1100*ms)
+	unused := takeGlobal(t, g, 1100*ms)
 	globalWaits(t, g, 1100*ms, 200*ms)
-	takeGlobal(t, g, 1300*ms)
+	g.Return(unused)
+	forced := g.Force(1100 * ms)
+	globalWaits(t, g, 1100*ms, 200*ms)
+	g.Lost(forced)
+	assert.Equal(t, 2*second, g.Busy(1100*ms), "the lost request may still be under way")
+	assert.Zero(t, g.Busy(3100*ms))
+	assert.True(t, g.Idle(3100*ms))
 }
 
-func TestGlobalSlotReturnedUnusedCanBeTakenAtOnce(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(1)
-	slot := takeGlobal(t, g, 5*second)
-	globalWaits(t, g, 5*second, 2*second)
-	g.Return(slot)
-	again := takeGlobal(t, g, 5*second)
-
-	g.Return(slot)
-	assert.Equal(t, 2*second, g.Wait(5*second), "returned twice, it takes nothing from the one who has it now")
-	g.Return(again)
-	assert.Zero(t, g.Wait(5*second))
-	assert.True(t, g.Idle(5*second))
+// simpleGlobal is a simple and slow version of ratelimits.Global: it looks at every slot each time.
+type simpleGlobal struct {
+	limit int
+	slots []*simpleSlot
+	trips []time.Duration
 }
 
-func TestGlobalSlotReportedTwiceChangesNothing(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(1)
-	slot := takeGlobal(t, g, 0)
-	g.Report(100*ms, slot)
-	g.Report(900*ms, slot)
-	globalWaits(t, g, 900*ms, 200*ms)
-	g.Return(slot)
-	globalWaits(t, g, 900*ms, 200*ms)
+type simpleSlot struct {
+	slot       ratelimits.Slot
+	sent       time.Duration
+	over       bool // its outcome is known
+	answered   time.Duration
+	isAnswered bool // the answer came early enough to decide when the slot is free
 }
 
-func TestGlobalSlotIsKeptForTwoSecondsAtMost(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(1)
-	slow := takeGlobal(t, g, 0)
-	globalWaits(t, g, 500*ms, 1500*ms)
-	next := takeGlobal(t, g, 2*second)
-
-	g.Report(2100*ms, slow)
-	g.Return(slow)
-	globalWaits(t, g, 2100*ms, 1900*ms) // the late outcome gives back what is no longer its own
-	g.Report(2200*ms, next)
-	globalWaits(t, g, 2200*ms, second)
-}
-
-// What round trips add to the distance of two requests is only added between those that are answered.
-func TestGlobalSlotIsKeptForTwoSecondsAlsoWhenTheLatencyIsKnown(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(1)
-	now := time.Duration(0)
-	for range 150 {
-		slot := takeGlobal(t, g, now)
-		g.Report(now+400*ms, slot)
-		now += 2 * second
+func (s *simpleGlobal) credit() time.Duration {
+	if len(s.trips) < max(2*s.limit, 100) {
+		return 0
 	}
-	slow := takeGlobal(t, g, now)
-	globalWaits(t, g, now+100*ms, 1900*ms)
-	g.Report(now+1950*ms, slow)
-	globalWaits(t, g, now+1950*ms, 50*ms)
+	return slices.Min(s.trips) / 4 * 3
 }
 
-func TestGlobalLateAnswerCostsNoMoreThanNone(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(1)
-	g.Report(1900*ms, takeGlobal(t, g, 0))
-	globalWaits(t, g, 1900*ms, 100*ms)
-}
-
-func TestGlobalForcedRequestMakesTheOthersWait(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(2)
-	first, other := takeGlobal(t, g, 0), takeGlobal(t, g, 0)
-	g.Report(0, first)
-	g.Report(0, other)
-
-	forced := g.Force(500 * ms) // a second has room for two, and this is the third
-	require.NotZero(t, forced)
-	g.Report(500*ms, forced)
-	takeGlobal(t, g, second)
-	globalWaits(t, g, second, 500*ms)
-	takeGlobal(t, g, 1500*ms)
-}
-
-// The slot of a request in flight is its own, however many are sent in any case meanwhile.
-func TestGlobalForcedRequestsTakeNoSlotFromThoseInFlight(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(2)
-	slow, quick := takeGlobal(t, g, 0), takeGlobal(t, g, 0)
-	for range 5 {
-		g.Report(100*ms, g.Force(100*ms))
+func (s *simpleGlobal) back(slot *simpleSlot) time.Duration {
+	if slot.isAnswered {
+		return slot.answered + second - s.credit()
 	}
-	g.Report(300*ms, quick)
-	globalWaits(t, g, 300*ms, 1000*ms) // until the quick one's is back, and those that were forced
-	takeGlobal(t, g, 1300*ms)
-	globalWaits(t, g, 1300*ms, 700*ms)
-	g.Report(1900*ms, slow)
-	takeGlobal(t, g, 2*second)
+	return slot.sent + 2*second
 }
 
-func TestGlobalReturnOfAForcedRequestLetsTheOthersGo(t *testing.T) {
+// wait returns the wait for a slot. It also removes slots that are free again.
+func (s *simpleGlobal) wait(now time.Duration) time.Duration {
+	s.slots = slices.DeleteFunc(s.slots, func(slot *simpleSlot) bool { return s.back(slot) <= now })
+	if len(s.slots) < s.limit {
+		return 0
+	}
+	var backs []time.Duration
+	for _, slot := range s.slots {
+		backs = append(backs, s.back(slot))
+	}
+	slices.Sort(backs)
+	return backs[len(backs)-s.limit] - now
+}
+
+func (s *simpleGlobal) report(now time.Duration, slot *simpleSlot) {
+	if slot.over || !slices.Contains(s.slots, slot) {
+		return
+	}
+	slot.over = true
+	s.trips = append(s.trips, now-slot.sent)
+	if now+second-s.credit() < slot.sent+2*second {
+		slot.isAnswered, slot.answered = true, now
+	}
+}
+
+func TestGlobalDoesWhatTheSimpleVersionDoes(t *testing.T) {
 	t.Parallel()
-	g := ratelimits.NewGlobal(1)
-	forced, other := g.Force(0), g.Force(0)
-	g.Return(forced)
-	globalWaits(t, g, 0, 2*second)
-	g.Return(other)
-	g.Return(other)
-	takeGlobal(t, g, 0)
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 6).Draw(t, "limit")
+		g, simple := ratelimits.NewGlobal(limit), &simpleGlobal{limit: limit}
+		now := second
+		for range rapid.IntRange(0, 150).Draw(t, "trips") { // round trips that the limit has measured before
+			slot := g.Force(now)
+			simple.slots = append(simple.slots, &simpleSlot{slot: slot, sent: now})
+			trip := time.Duration(rapid.IntRange(20, 40).Draw(t, "trip")) * ms
+			g.Report(now+trip, slot)
+			simple.report(now+trip, simple.slots[len(simple.slots)-1])
+			now += 3 * second
+			require.Equal(t, simple.wait(now), g.Wait(now))
+		}
+		var all []*simpleSlot
+		for range 100 {
+			switch rapid.IntRange(0, 7).Draw(t, "what") {
+			case 0, 1, 2:
+				slot, wait := g.Take(now)
+				require.Equal(t, simple.wait(now), wait)
+				if wait == 0 {
+					all = append(all, &simpleSlot{slot: slot, sent: now})
+					simple.slots = append(simple.slots, all[len(all)-1])
+				}
+			case 3:
+				all = append(all, &simpleSlot{slot: g.Force(now), sent: now})
+				simple.slots = append(simple.slots, all[len(all)-1])
+			case 4:
+				now += time.Duration(rapid.IntRange(0, 700).Draw(t, "ms")) * ms
+			case 5:
+				if rapid.IntRange(0, 5).Draw(t, "resize") == 0 {
+					simple.limit = rapid.IntRange(1, 6).Draw(t, "limit")
+					g.Resize(simple.limit)
+				}
+			default:
+				if len(all) == 0 {
+					continue
+				}
+				slot := rapid.SampledFrom(all).Draw(t, "slot") // it may be returned twice
+				g.Return(ratelimits.Slot{})                    // belongs to no request
+				simple.wait(now)
+				switch g.Wait(now); rapid.IntRange(0, 6).Draw(t, "outcome") {
+				case 0:
+					g.Lost(slot.slot)
+					slot.over = true
+				case 1:
+					g.Return(slot.slot)
+					if !slot.over {
+						simple.slots = slices.DeleteFunc(simple.slots, func(other *simpleSlot) bool { return other == slot })
+					}
+				default:
+					g.Report(now, slot.slot)
+					simple.report(now, slot)
+				}
+			}
+			require.Equal(t, simple.wait(now), g.Wait(now))
+			require.Equal(t, len(simple.slots) == 0, g.Idle(now))
+		}
+	})
 }
 
-// Whoever sets a limit that nobody reaches pays for what is used of it.
+// A very high limit must not cost memory: only used slots do.
 func TestGlobalLimitCanBeAsHighAsANumberIs(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1 << 30, 1 << 40, math.MaxInt} {
@@ -163,71 +184,6 @@ func TestGlobalLimitCanBeAsHighAsANumberIs(t *testing.T) {
 	}
 }
 
-// A server that counts all there are, forced ones too, in seconds of any phase, never sees one too many that was not
-// forced.
-func TestGlobalLimitMakesRoomForWhatIsForced(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.IntRange(1, 5).Draw(t, "limit")
-		g := ratelimits.NewGlobal(limit)
-		g.Report(0, g.Force(0)) // no round trip may count for the distance of two requests
-		now := second
-		type flight struct {
-			slot ratelimits.Slot
-			sent time.Duration
-		}
-		var flying []flight
-		var done []time.Duration // when those ended that did
-		for range 100 {
-			switch rapid.IntRange(0, 3).Draw(t, "what") {
-			case 0:
-				now += time.Duration(rapid.IntRange(1, 600).Draw(t, "ms")) * ms
-			case 1:
-				flying = append(flying, flight{g.Force(now), now})
-			case 2:
-				slot, wait := g.Take(now)
-				if wait > 0 {
-					continue
-				}
-				counted := 0
-				for _, f := range flying {
-					if now-f.sent < 2*second {
-						counted++
-					}
-				}
-				for _, at := range done {
-					if now-at < second {
-						counted++
-					}
-				}
-				require.Less(t, counted, limit)
-				flying = append(flying, flight{slot, now})
-			case 3:
-				if len(flying) == 0 {
-					continue
-				}
-				i := rapid.IntRange(0, len(flying)-1).Draw(t, "which")
-				g.Report(now, flying[i].slot)
-				if now-flying[i].sent < second { // later outcomes are bounded by patience
-					done = append(done, now)
-				}
-				flying = slices.Delete(flying, i, i+1)
-			}
-		}
-	})
-}
-
-func TestGlobalForceTakesThroughAHold(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(1)
-	g.Hold(0, 10*second)
-	forced := g.Force(0)
-	require.NotZero(t, forced)
-	globalWaits(t, g, 0, 10*second)
-	g.Report(9500*ms, forced) // long forgotten: it has waited out its patience
-	takeGlobal(t, g, 10*second)
-}
-
 func TestGlobalHoldIsOnlyEverExtended(t *testing.T) {
 	t.Parallel()
 	g := ratelimits.NewGlobal(5)
@@ -236,26 +192,19 @@ func TestGlobalHoldIsOnlyEverExtended(t *testing.T) {
 	g.Hold(1*second, 0)
 	g.Hold(1*second, -second)
 	globalWaits(t, g, 2*second, 8*second)
+	require.NotZero(t, g.Force(2*second), "a forced request takes a slot during a hold")
 	g.Hold(2*second, 20*second)
 	assert.Equal(t, 20*second, g.HoldWait(2*second))
 	globalWaits(t, g, 21*second, 1*second)
+	assert.False(t, g.Idle(21*second))
 	assert.Zero(t, g.HoldWait(22*second))
 	takeGlobal(t, g, 22*second)
-}
 
-func TestGlobalHoldIsNeverLongerThanADay(t *testing.T) {
-	t.Parallel()
-	for name, hold := range map[string]time.Duration{
-		"years":            100 * 365 * 24 * time.Hour,
-		"no time is later": math.MaxInt64,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := ratelimits.NewGlobal(1)
-			g.Hold(second, hold)
-			globalWaits(t, g, second, 24*time.Hour)
-			takeGlobal(t, g, 24*time.Hour+second)
-		})
+	for _, hold := range []time.Duration{100 * 365 * 24 * time.Hour, math.MaxInt64} {
+		g := ratelimits.NewGlobal(1)
+		g.Hold(second, hold)
+		globalWaits(t, g, second, 24*time.Hour) // a hold lasts at most a day
+		takeGlobal(t, g, 24*time.Hour+second)
 	}
 }
 
@@ -279,49 +228,105 @@ func TestGlobalWithoutALimitOnlyHolds(t *testing.T) {
 	}
 }
 
-func TestGlobalIsIdleWhenNothingIsLostByForgettingIt(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(3)
-	assert.Equal(t, 3, g.Limit())
-	assert.True(t, g.Idle(0), "new")
-
-	slot := takeGlobal(t, g, 0)
-	assert.False(t, g.Idle(0), "in flight")
-	g.Return(slot)
-	assert.True(t, g.Idle(0), "given back unused")
-
-	slot = takeGlobal(t, g, 0)
-	g.Report(100*ms, slot)
-	assert.False(t, g.Idle(1099*ms), "cooling")
-	assert.True(t, g.Idle(1100*ms))
-
-	g.Hold(2*second, second)
-	assert.False(t, g.Idle(2999*ms), "held")
-	assert.True(t, g.Idle(3*second))
+// pace sends requests through a global limit, each as soon as it allows one. It returns the times at which the server
+// processed them, in ascending order.
+func pace(g *ratelimits.Global, requests int, travel travel) []time.Duration {
+	type answer struct {
+		at   time.Duration
+		slot ratelimits.Slot
+	}
+	var answers []answer // earliest first
+	var processed []time.Duration
+	now := time.Duration(0)
+	for len(processed) < requests {
+		for len(answers) > 0 && answers[0].at <= now {
+			g.Report(answers[0].at, answers[0].slot)
+			answers = answers[1:]
+		}
+		slot, wait := g.Take(now)
+		if wait > 0 {
+			now += wait
+			if len(answers) > 0 {
+				now = min(now, answers[0].at)
+			}
+			continue
+		}
+		way := travel()
+		processed = append(processed, now+way.there)
+		a := answer{now + way.there + way.back, slot}
+		i, _ := slices.BinarySearchFunc(answers, a, func(x, y answer) int { return int(x.at - y.at) })
+		answers = slices.Insert(answers, i, a)
+	}
+	slices.Sort(processed)
+	return processed
 }
 
-func TestGlobalZeroSlotIsNoSlot(t *testing.T) {
-	t.Parallel()
-	g := ratelimits.NewGlobal(1)
-	takeGlobal(t, g, 0)
-	g.Report(100*ms, ratelimits.Slot{})
-	g.Return(ratelimits.Slot{})
-	assert.Equal(t, 1900*ms, g.Wait(100*ms))
+// neverMoreThan asserts that no second, wherever it begins, contains more requests than the limit.
+func neverMoreThan(t require.TestingT, limit int, processed []time.Duration) {
+	for i := limit; i < len(processed); i++ {
+		first, last := processed[i-limit], processed[i]
+		require.GreaterOrEqual(t, last-first, second, "%d requests between %v and %v", limit+1, first, last)
+	}
 }
 
-// Who gives up at once does not know when the request arrives, so nobody may count on its being over.
-func TestRequestThatWasGivenUpKeepsItsGlobalSlot(t *testing.T) {
+// slowFirst makes the first n trips slow, as while connections are opened.
+func slowFirst(n int, slow, then travel) travel {
+	return func() trip {
+		if n--; n >= 0 {
+			return slow()
+		}
+		return then()
+	}
+}
+
+func TestNoServersSecondSeesMoreThanTheGlobalLimit(t *testing.T) {
 	t.Parallel()
-	g := ratelimits.NewGlobal(1)
-	slot, _ := g.Take(0)
-	g.Lost(slot)
-	assert.Equal(t, 2*time.Second, g.Wait(0))
-	g.Report(time.Second, slot)
-	assert.Equal(t, time.Second, g.Wait(time.Second), "its outcome was known to be lost")
-	second, wait := g.Take(2 * time.Second)
-	assert.Zero(t, wait)
-	g.Lost(ratelimits.Slot{})
-	g.Lost(slot)
-	g.Report(2*time.Second, second)
-	assert.Equal(t, time.Second, g.Wait(2*time.Second))
+	oneWay := func(there, back time.Duration) travel { return func() trip { return trip{there, back} } }
+	for name, travelOf := range map[string]func(limit int) travel{
+		"no latency":          func(int) travel { return steady(0) },
+		"20 ms":               func(int) travel { return steady(20 * ms) },
+		"100 ms":              func(int) travel { return steady(100 * ms) },
+		"a second":            func(int) travel { return steady(second) },
+		"slow way there":      func(int) travel { return oneWay(200*ms, 5*ms) },
+		"slow way back":       func(int) travel { return oneWay(5*ms, 200*ms) },
+		"very late answers":   func(int) travel { return oneWay(10*ms, 5*second) },
+		"jitter":              func(int) travel { return between(1, 20*ms, 60*ms) },
+		"wild jitter":         func(int) travel { return between(2, 1*ms, 600*ms) },
+		"slow first requests": func(limit int) travel { return slowFirst(limit, oneWay(700*ms, 100*ms), steady(50*ms)) },
+		"slow first answers":  func(limit int) travel { return slowFirst(limit, oneWay(10*ms, 900*ms), steady(20*ms)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, limit := range []int{1, 5, 50} {
+				neverMoreThan(t, limit, pace(ratelimits.NewGlobal(limit), 12*limit, travelOf(limit)))
+			}
+		})
+	}
+}
+
+// Before the limit knows enough round trips, even the worst sequence of latencies must not exceed it.
+func TestGlobalPromisesNothingBeforeItKnowsTheLatency(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 12).Draw(t, "limit")
+		there := rapid.IntRange(0, 1000) // ms; after a longer way the slot may be reused too early
+		back := rapid.IntRange(0, 3000)
+		processed := pace(ratelimits.NewGlobal(limit), 2*limit, func() trip {
+			return trip{time.Duration(there.Draw(t, "there")) * ms, time.Duration(back.Draw(t, "back")) * ms}
+		})
+		neverMoreThan(t, limit, processed)
+	})
+}
+
+func TestGlobalLimitIsNearlyUsedUpUnderSteadyLatency(t *testing.T) {
+	t.Parallel()
+	const limit = 50
+	for roundTrip, atLeast := range map[time.Duration]float64{0: 1, 40 * ms: 0.99, 100 * ms: 0.97, 200 * ms: 0.95} {
+		g := ratelimits.NewGlobal(limit)
+		processed := pace(g, 30*limit, steady(roundTrip))
+		warm := processed[5*limit:]
+		rate := float64(len(warm)-limit) / (warm[len(warm)-limit] - warm[0]).Seconds()
+		assert.GreaterOrEqual(t, rate/limit, atLeast, "of the limit, with round trips of %v", roundTrip)
+		neverMoreThan(t, limit, processed)
+	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// What one request costs here.
+// This file measures the cost of one request.
 
 // ordinary is the header of an ordinary answer, with the names as net/http stores them.
 func ordinary() http.Header {
@@ -31,7 +31,7 @@ func ordinary() http.Header {
 	}
 }
 
-// refusal is the header of a 429 of a bucket.
+// refusal is the header of a bucket's 429.
 func refusal() http.Header {
 	h := ordinary()
 	h.Set("X-RateLimit-Remaining", "0")
@@ -40,8 +40,8 @@ func refusal() http.Header {
 	return h
 }
 
-// withoutLimits is the header of an answer that says nothing.
-func withoutLimits() http.Header {
+// headerWithoutLimits is the header of an answer that names no limits.
+func headerWithoutLimits() http.Header {
 	h := ordinary()
 	for _, name := range []string{"Bucket", "Limit", "Remaining", "Reset", "Reset-After"} {
 		h.Del("X-RateLimit-" + name)
@@ -59,10 +59,10 @@ var parsings = []struct {
 }{
 	{"ordinary", http.StatusOK, ordinary(), nil},
 	{"429", http.StatusTooManyRequests, refusal(), refusalBody},
-	{"without limits", http.StatusOK, withoutLimits(), nil},
+	{"without limits", http.StatusOK, headerWithoutLimits(), nil},
 }
 
-var parsed ratelimits.Response // so that nothing is optimised away
+var parsed ratelimits.Response // keeps the compiler from removing the calls
 
 func BenchmarkParseResponse(b *testing.B) {
 	for _, c := range parsings {
@@ -75,7 +75,7 @@ func BenchmarkParseResponse(b *testing.B) {
 	}
 }
 
-// course is a window in the course of its work: requests go at an even pace, and their answers repeat.
+// course is a window in constant use: requests are sent at an even pace, and their answers repeat.
 type course struct {
 	name    string
 	kind    ratelimits.Kind
@@ -85,7 +85,7 @@ type course struct {
 }
 
 func courses() []course {
-	var fixedWindow []ratelimits.Response // of a second, from the beginning of which on 100 requests come
+	var fixedWindow []ratelimits.Response // the answers in a window of one second, in which 100 requests are sent
 	for i := range 100 {
 		fixedWindow = append(fixedWindow, ok(200, 199-i, second-time.Duration(i)*10*ms))
 	}
@@ -100,7 +100,7 @@ func courses() []course {
 	}
 }
 
-// proven is a bucket of so many requests whose first answers name these resets, one after the other.
+// proven is a bucket whose kind is proven: its first answers name the resets in turn.
 func proven(t testing.TB, limit int, resets []time.Duration) *bucket {
 	t.Helper()
 	b := newBucket(t)
@@ -115,7 +115,7 @@ func proven(t testing.TB, limit int, resets []time.Duration) *bucket {
 	return b
 }
 
-// play lets one request go and be answered at once, at the i-th step.
+// play sends a request at the i-th step, which is answered at once.
 func (c *course) play(w *ratelimits.Window, i int) bool {
 	now := second + time.Duration(i)*c.pace
 	if at, ok := w.Next(now); !ok || at > now {
@@ -135,12 +135,13 @@ func TestNothingOfAnOrdinaryRequestAllocates(t *testing.T) {
 			}
 			i++
 		}
-		many := func() { // all in one, as what only grows allocates less and less often
+		many := func() { // one run, because a growing list allocates more and more rarely
 			for range 20_000 {
 				one()
 			}
 		}
-		require.Zero(t, testing.AllocsPerRun(1, many), c.name) // after a first run, by which lists have grown
+		// AllocsPerRun calls many once before it counts, so that lists have grown.
+		require.Zero(t, testing.AllocsPerRun(1, many), c.name)
 		require.Equal(t, c.kind, b.Kind())
 	}
 	for name, take := range map[string]func(*ratelimits.Global, time.Duration) ratelimits.Slot{
@@ -187,7 +188,7 @@ func BenchmarkWindow(b *testing.B) {
 	}
 }
 
-// A window of its own for each bucket that is met: one or two requests, as most see.
+// Most buckets see one or two requests. Each has a new Window.
 func BenchmarkWindowOfANewBucket(b *testing.B) {
 	for _, requests := range []int{1, 2, 5} {
 		b.Run(fmt.Sprintf("%d requests", requests), func(b *testing.B) {

@@ -6,7 +6,7 @@ import (
 )
 
 // The reset that a response names is the earliest time at which a bucket opens: some of Discord's buckets open up to
-// 0.4 s later (measured in autumn 2026). Only a 429 shows that. From such a 429 a Window measures how much later
+// 0.4 s later (measured in autumn 2026). Only a 429 shows how late. From such a 429 a Window measures how much later
 // requests have to leave, and keeps the largest measurement. After some periods it tries the announced reset again,
 // with one request alone. Each refused try doubles the number of periods until the next try.
 
@@ -50,9 +50,9 @@ type lateness struct {
 	punctual uint8         // accepted tries in a row
 }
 
-// measurement is the lateness that a 429 has shown: between least, and least plus trips. trips is the sum of two round
-// trips: that of the refused request, and that of the request whose response announced the reset. The server may have
-// processed each of the two at any moment of its round trip.
+// measurement is what a 429 has shown: the lateness is at least least, and at most least plus trips. trips is the sum
+// of two round trips: that of the refused request, and that of the request whose response announced the reset. The
+// server may have processed each of the two at any moment of its round trip.
 type measurement struct{ least, trips time.Duration }
 
 // expect returns how long after the announced reset requests must leave to arrive when the bucket is certainly open.
@@ -74,7 +74,7 @@ func (l *lateness) travel(trip time.Duration) {
 	l.by = l.expect(l.shown)
 }
 
-// announced returns the latest announced reset whose charges have expired by now.
+// announced returns the latest time t for which charges with the announced reset t have expired by now.
 func (l *lateness) announced(now time.Duration) time.Duration {
 	if now >= l.tryAt {
 		return now
@@ -90,7 +90,7 @@ func (l *lateness) wait(now, period time.Duration) {
 	l.tryAt, l.punctual = now+times(patientPeriods<<l.vain, period), 0
 }
 
-// show records a 429 that showed lateness. try says that its request left before the bucket was expected to open.
+// show records a 429 that showed lateness, measured as m. try: the refused request was a try of the announced reset.
 func (l *lateness) show(now, period time.Duration, m measurement, try bool) {
 	switch {
 	case l.expect(m) > l.by:
@@ -130,7 +130,7 @@ func (l *lateness) keep() (over bool) {
 }
 
 // doubtLateness makes the next try early if the lateness was shown shortly before a response that no kind can have
-// given: perhaps the bucket now counts in another way, which looked like lateness.
+// given. Perhaps the bucket now counts in another way, and that looked like lateness.
 func (w *Window) doubtLateness(now time.Duration) {
 	if late := &w.rare.late; late.by > 0 && now < late.sureAt {
 		late.tryAt = min(late.tryAt, now+w.longest)
@@ -166,7 +166,7 @@ func (w *Window) opens(at time.Duration) time.Duration {
 	return w.rare.late.opens(at)
 }
 
-// announced returns the latest announced reset whose charges have expired by now.
+// announced returns the latest time t for which charges with the announced reset t have expired by now.
 func (w *Window) announced(now time.Duration) time.Duration {
 	if w.rare == nil {
 		return now
@@ -176,14 +176,14 @@ func (w *Window) announced(now time.Duration) time.Duration {
 
 // reopen records that n charges have expired. opened is the announced reset of the last of these charges.
 func (w *Window) reopen(n int32, opened interval) {
-	if opened.high > w.opened+plausible { // earlier places have been free for long enough
+	if opened.high > w.opened+plausible { // the places that became free before are certainly open
 		w.returned = 0
 	}
 	if opened.high > w.opened {
 		switch closes := w.evidence.fixed.closes; {
 		case w.evidence.windows() && closes.high <= opened.high: // another response named the end more precisely
 			opened.low = max(opened.low, closes.low)
-		case w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog: // a 429 may concern an earlier place
+		case w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog: // a 429 may concern a place before
 			opened.low = min(opened.low, w.openedFrom())
 		}
 		if w.opened, w.opening = opened.high, untried; n > 1 {
@@ -194,7 +194,7 @@ func (w *Window) reopen(n int32, opened interval) {
 	w.returned = min(w.returned+n, w.limit)
 }
 
-// openedFrom returns the earliest time for which the latest opening can have been announced.
+// openedFrom returns the earliest instant that the announced reset of the latest opening can mean.
 func (w *Window) openedFrom() time.Duration {
 	return w.opened - time.Duration(w.openedWithin)*time.Millisecond
 }
@@ -208,8 +208,8 @@ func (w *Window) reliesOn(now time.Duration) time.Duration {
 	return w.opened
 }
 
-// tests reports whether the next request, which relies on an opening, is sent alone: no request has tried that opening
-// yet, and the bucket may open later than expected.
+// tests reports whether the next request has to try the opening that it relies on, so that it is sent alone: no request
+// has tried this opening yet, and the bucket may open later than expected.
 func (w *Window) tests(now time.Duration) bool {
 	by, known := w.Late()
 	late := &w.readRare().late
@@ -222,8 +222,8 @@ func (w *Window) tests(now time.Duration) bool {
 	return !known || by > 0
 }
 
-// surelyOpen returns when the bucket is certainly open, even if it opens late. Until then at most one request is sent
-// first. The other requests do not wait longer for it, because it may be a large upload.
+// surelyOpen returns when the bucket is certainly open, even if it opens late. Until then one request is sent alone to
+// try the opening. The other requests do not wait longer for its response, because it may be a large upload.
 func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().late.by + plausible }
 
 // accept records that the bucket accepted a request, which shows that it was open.
@@ -245,9 +245,9 @@ func (w *Window) accept(now time.Duration, p Permit) {
 	}
 }
 
-// refusedLate measures by a 429 how late the bucket opens. ok reports whether lateness is the only explanation: the
-// request left after the announced reset, and another client's request would have kept the place for longer. A 429 of
-// another request that was in flight at the time of such a 429 shows the same lateness.
+// refusedLate derives from a 429 how late the bucket opens. ok reports whether lateness is the only explanation: the
+// request left after the announced reset, and a place taken by another client would become free later. Requests that
+// were in flight when such a 429 came may get 429s of their own, which show the same lateness.
 func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measurement, ok bool) {
 	wait := r.AskedWait()
 	if r.Limited && r.ResetAfter > 0 {
@@ -270,7 +270,7 @@ func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measur
 	case w.evidence.leftOut > 0 && now < rare.leftOutUntil:
 	case w.evidence.others || w.evidence.kind() == KindLeaky:
 		return m, now+wait < p.opened-time.Duration(w.openedWithin)*time.Millisecond+w.shortestStay()
-	default: // a longer wait may come from another client's request within a round trip after the opening
+	default: // with a longer wait, another client's request may have come within a round trip after the opening
 		return m, m.least < w.longest && (m.least < plausible || m.least+m.trips < w.longest-tick)
 	}
 	return m, false
@@ -296,7 +296,7 @@ func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Respo
 	w.punctual = false
 	late.show(now, w.longest, m, try)
 	if f := &w.evidence.fixed; f.until <= p.sent {
-		f.count = 0 // the count of the window that has closed late
+		f.count = 0 // this count belongs to the window that has closed late
 	}
 	w.HoldFor(now, max(r.AskedWait(), w.again(now)), ClassUser)
 }
@@ -317,7 +317,7 @@ func (g *Global) ExpectLate(now, by time.Duration) {
 	}
 }
 
-// Tries reports whether the next request tries if the server's seconds begin on time again. Send that request alone.
+// Tries reports whether the next request tests if the server's seconds begin on time again. Send that request alone.
 func (g *Global) Tries(now time.Duration) bool {
 	return g.late.by > 0 && now >= g.late.tryAt && g.reliesOn(now) > 0
 }
@@ -331,7 +331,8 @@ func (g *Global) reopen(opened time.Duration) {
 	g.opened, g.returned = opened, min(g.returned+1, g.limit)
 }
 
-// reliesOn returns when the slot that the next request takes became free, with seconds on time; 0 if that is long ago.
+// reliesOn returns when the slot that the next request takes became free, if the server's seconds begin on time. It
+// returns 0 if that is long ago.
 func (g *Global) reliesOn(now time.Duration) time.Duration {
 	g.expire(now)
 	if g.returned == 0 || g.returned+g.used() < g.limit || now >= g.opened+g.late.by+mostLateSecond {

@@ -7,22 +7,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Stories about buckets of two requests in ten seconds that open 0.3 s later than they said. All requests are answered
-// at the moment at which they are sent. Rounds are so far apart that the bucket is empty at the beginning of each.
+// The buckets of these tests allow two requests in ten seconds and open 0.3 s later than announced. Every request is
+// answered at the moment at which it is sent. Rounds are so far apart that the bucket is empty when each begins.
 const (
 	lateBy    = 300 * ms
 	round     = time.Minute
 	roundings = 5 * rounding
 )
 
-// lateKind is how a bucket of some kind answers two requests, one second apart, that find it empty.
+// lateKind says how an empty bucket of a kind answers two requests that are sent one second apart.
 type lateKind struct {
 	kind   ratelimits.Kind
 	second time.Duration // the reset-after of the second request's response
-	first  time.Duration // that of the first one's, which is when the first place comes back
+	first  time.Duration // the reset-after of the first response, after which the first place is free
 }
 
 var lateKinds = []lateKind{
@@ -38,7 +39,7 @@ func forEachLateKind(t *testing.T, story func(t *testing.T, k lateKind, b *bucke
 		t.Run(k.kind.String(), func(t *testing.T) {
 			t.Parallel()
 			b := newBucket(t)
-			for i := range 3 { // rounds in which the bucket is punctual prove the kind
+			for i := range 3 { // in these rounds the bucket is punctual, and its responses prove the kind
 				at := k.fill(b, time.Duration(i)*round)
 				b.exchange(at, k.next(0))
 			}
@@ -48,7 +49,7 @@ func forEachLateKind(t *testing.T, story func(t *testing.T, k lateKind, b *bucke
 	}
 }
 
-// fill uses the bucket up, and returns when it opens by what it has announced.
+// fill uses up the bucket, and returns the announced time of its opening.
 func (k lateKind) fill(b *bucket, now time.Duration) time.Duration {
 	b.t.Helper()
 	b.exchange(now, ok(2, 1, k.first))
@@ -58,7 +59,7 @@ func (k lateKind) fill(b *bucket, now time.Duration) time.Duration {
 	return now + k.first + rounding
 }
 
-// next is the response to a request that takes the first place that has come back, so long after it was announced.
+// next returns the response to a request that takes the first free place, late after its announced time.
 func (k lateKind) next(late time.Duration) ratelimits.Response {
 	switch k.kind {
 	case ratelimits.KindFixed:
@@ -68,16 +69,16 @@ func (k lateKind) next(late time.Duration) ratelimits.Response {
 	case ratelimits.KindLeaky:
 		return ok(2, 0, 10*second)
 	}
-	return ok(2, 0, second-late) // when the second one's place comes back
+	return ok(2, 0, second-late) // when the second request's place is free
 }
 
-// opensAt says when the next request may leave, give or take roundings.
+// opensAt asserts when the next request may leave, within roundings.
 func (b *bucket) opensAt(now, want time.Duration) {
 	b.t.Helper()
 	assert.InDelta(b.t, want, b.opens(now), float64(roundings), "wanted %v", want)
 }
 
-// refuseLate is a round at the opening of which a request is refused.
+// refuseLate plays a round in which a request leaves at the announced opening and is refused. It returns that opening.
 func (k lateKind) refuseLate(b *bucket, now time.Duration) (opened time.Duration) {
 	b.t.Helper()
 	opened = k.fill(b, now)
@@ -94,7 +95,7 @@ func TestOneRefusalShowsHowLateABucketOpens(t *testing.T) {
 		by, known := b.Late()
 		assert.True(t, known)
 		assert.InDelta(t, lateBy, by, float64(roundings))
-		assert.Equal(t, k.kind, b.Kind(), "which the refusal says nothing of")
+		assert.Equal(t, k.kind, b.Kind(), "the 429 must not change the kind")
 		for i := range time.Duration(5) {
 			now := (11 + i) * round
 			opened := k.fill(b, now)
@@ -105,7 +106,8 @@ func TestOneRefusalShowsHowLateABucketOpens(t *testing.T) {
 	})
 }
 
-// Nobody has tried when the bucket opens: one request does, and the others follow its response.
+// No response has shown yet how late the bucket opens. One request tries the first opening; the others wait for its
+// response.
 func TestTheFirstOpeningIsTriedByOne(t *testing.T) {
 	t.Parallel()
 	for _, r := range []ratelimits.Response{ok(5, 4, second), bare} {
@@ -124,7 +126,7 @@ func TestTheOneThatTriesTheFirstOpeningIsNotWaitedForLong(t *testing.T) {
 	b := &bucket{t: t}
 	b.exchange(0, ok(5, 0, second))
 	tries := b.burst(firstEnd, 1)
-	b.closedUntil(firstEnd, firstEnd+second/2) // real lateness is shorter
+	b.closedUntil(firstEnd, firstEnd+second/2) // no lateness longer than this was measured
 	b.burst(firstEnd+second/2, 4)
 	_, known := b.Late()
 	assert.False(t, known)
@@ -133,7 +135,7 @@ func TestTheOneThatTriesTheFirstOpeningIsNotWaitedForLong(t *testing.T) {
 	assert.True(t, known)
 }
 
-// One that got an error, or none at all, proves nothing.
+// A request that gets an error or no answer does not show that the bucket is open: the next request tries the opening.
 func TestTheFirstOpeningIsTriedUntilOneSucceeds(t *testing.T) {
 	t.Parallel()
 	b := &bucket{t: t}
@@ -152,7 +154,8 @@ func TestABucketThatWasNotUsedAtItsOpeningIsNotTried(t *testing.T) {
 	b.burst(firstEnd+second, 5)
 }
 
-// Requests that were in flight together when the bucket was not open yet are one refusal: they wait no longer.
+// Requests were in flight together before the bucket opened. Their 429s show one lateness and must not increase the
+// wait.
 func TestWhatIsRefusedTogetherShowsTheSame(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, 10*second)
@@ -173,58 +176,87 @@ func TestWhatIsRefusedTogetherShowsTheSame(t *testing.T) {
 	b.burst(end+lateBy+rounding, 4)
 }
 
-// A refusal that asks to wait for a whole period is not one of a bucket that opens late.
-func TestALongRefusalIsNotLateness(t *testing.T) {
+// A 429 shows lateness only if the bucket itself asks for a short wait, for a place that was announced to be free.
+func TestOtherRefusalsAreNotLateness(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		opened := k.fill(b, 10*round)
-		b.Report(opened, b.send(opened), refused(2, 10*second))
+		both := []ratelimits.Permit{b.send(opened), b.Adopt(opened, opened)}
+		b.Report(opened, both[0], shared(lateBy))
+		b.Report(opened, both[1], refused(2, 10*second)) // it asks to wait for a whole period
+		by, _ := b.Late()
+		assert.Zero(t, by)
+	})
+	t.Run("with places left", func(t *testing.T) {
+		t.Parallel()
+		b := fixed(t, 5, 10*second)
+		b.Report(3*second, b.send(3*second), refused(5, lateBy))
+		by, _ := b.Late()
+		assert.Zero(t, by)
+	})
+	t.Run("by a limit that was not known to be lower", func(t *testing.T) {
+		t.Parallel()
+		b := fixed(t, 5, second)
+		for left := 2; left >= 0; left-- {
+			b.exchange(200*ms, ok(5, left, 800*ms))
+		}
+		permits := b.burst(firstEnd, 5)
+		for i, r := range []ratelimits.Response{
+			ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms),
+		} {
+			b.Report(firstEnd+time.Duration(i+1)*10*ms, permits[i], r)
+		}
+		by, _ := b.Late()
+		assert.Zero(t, by)
+	})
+	t.Run("although the bucket has room", func(t *testing.T) { // without a scope its class is not sub-limit
+		t.Parallel()
+		b := fixed(t, 2, 60*second)
+		at := b.opens(6 * second)
+		room := refusedFor(2, 50*second, 55*second)
+		room.Remaining = 1
+		b.Report(at, b.send(at), room)
 		by, _ := b.Late()
 		assert.Zero(t, by)
 	})
 }
 
-// Nor is one of another limit.
-func TestARefusalOfAnotherLimitIsNotLateness(t *testing.T) {
-	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
-		opened := k.fill(b, 10*round)
-		b.Report(opened, b.send(opened), shared(lateBy))
-		by, _ := b.Late()
-		assert.Zero(t, by)
-	})
-}
-
-// Nor are those of a limit that is lower, and was not known to be so yet.
-func TestRefusalsByALoweredLimitAreNotLateness(t *testing.T) {
+// A request in flight when a 429 showed lateness is itself refused much later. Its 429 must not increase the lateness.
+func TestSlowUploadOfBeforeDoesNotRaiseLateness(t *testing.T) {
 	t.Parallel()
-	b := fixed(t, 5, second)
-	for left := 2; left >= 0; left-- {
-		b.exchange(200*ms, ok(5, left, 800*ms))
-	}
-	permits := b.burst(firstEnd, 5)
-	for i, r := range []ratelimits.Response{ok(2, 1, 2*second), ok(2, 0, 1990*ms), refused(2, 1980*ms), refused(2, 1970*ms)} {
-		b.Report(firstEnd+time.Duration(i+1)*10*ms, permits[i], r)
-	}
+	b := fixed(t, 2, 60*second)
+	opened := b.opens(6 * second)
+	both := b.many(opened, 2)
+	b.Report(opened+50*ms, both[0], refused(2, 200*ms))
 	by, _ := b.Late()
-	assert.Zero(t, by)
+	b.Report(opened+45*second, both[1], refused(2, 59*second)) // meanwhile another client has filled the bucket
+	after, _ := b.Late()
+	assert.Less(t, after, by+second, "was %v", by)
 }
 
-// Nor is one while there were places that nobody had used.
-func TestARefusalWithPlacesLeftIsNotLateness(t *testing.T) {
+// The request that tries an opening delays the others only until that opening is certainly open. Later openings must
+// not extend this wait.
+func TestLaterOpeningsDoNotProlongTheWaitForTheFirst(t *testing.T) {
 	t.Parallel()
-	b := fixed(t, 5, 10*second)
-	b.Report(3*second, b.send(3*second), refused(5, lateBy))
-	by, _ := b.Late()
-	assert.Zero(t, by)
+	b, now := &bucket{t: t}, time.Duration(0)
+	for i := range 50 { // a sliding log: one request every 400 ms
+		b.exchange(now, ok(50, 49-i, 20*second))
+		now += 400 * ms
+	}
+	require.Equal(t, ratelimits.KindLog, b.Kind())
+	opened := b.opens(now)
+	b.burst(opened, 1) // this request tries the opening
+	// The second place became free 400 ms after the first. It is certainly open half a second later.
+	assert.LessOrEqual(t, b.opens(opened)-opened, 400*ms+second/2+10*ms)
 }
 
-// The announced reset is tried after 64 periods; three times in a row it has to be kept.
+// After 64 periods requests try the announced reset again. Three accepted tries in a row end the lateness.
 func TestLatenessEndsAfterThreeTriesInARow(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		k.refuseLate(b, 10*round)
-		now := 25 * round // 64 times 10.3 s are over
+		now := 25 * round // 64 periods of 10.3 s have passed
 		for i := range 3 {
 			by, _ := b.Late()
-			require.InDelta(t, lateBy, by, float64(roundings), "after %d", i)
+			require.InDelta(t, lateBy, by, float64(roundings), "after %d accepted tries", i)
 			opened := k.fill(b, now)
 			b.opensAt(now+second, opened)
 			b.exchange(opened, k.next(0))
@@ -238,7 +270,7 @@ func TestLatenessEndsAfterThreeTriesInARow(t *testing.T) {
 	})
 }
 
-// Each try in vain makes it twice as long until the next one.
+// Each refused try doubles the number of periods until the next try.
 func TestTriesInVainBecomeRarer(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		k.refuseLate(b, 10*round)
@@ -262,45 +294,21 @@ func TestTriesInVainBecomeRarer(t *testing.T) {
 	})
 }
 
-// A larger lateness is learnt at once, and replaces the one that was known.
+// A larger lateness applies at once, and replaces the smaller one.
 func TestLatenessGrows(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		k.refuseLate(b, 10*round)
 		opened := k.fill(b, 11*round) + lateBy + roundings
 		b.Report(opened, b.send(opened), refused(2, lateBy/3))
 		by, _ := b.Late()
-		assert.Greater(t, by, (lateBy+lateBy/3)*17/16, "with a margin")
+		assert.Greater(t, by, (lateBy+lateBy/3)*17/16, "the lateness varies, so it gets a margin")
 		assert.Less(t, by, lateBy+lateBy/2)
 		assert.Equal(t, k.kind, b.Kind())
 	})
 }
 
-// What is known survives being written.
-func TestLatenessIsWritten(t *testing.T) {
-	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
-		k.refuseLate(b, 10*round)
-		by, _ := b.Late()
-		b.Window = written(t, &b.Window)
-		again, known := b.Late()
-		assert.Equal(t, by, again)
-		assert.True(t, known)
-		opened := k.fill(b, 12*round)
-		b.opensAt(12*round+second, opened+lateBy)
-	})
-}
-
-// Also before the bucket was used, which may be at any time by its clock.
-func TestExpectedLatenessIsWritten(t *testing.T) {
-	t.Parallel()
-	const now = 300_000 * time.Hour
-	b := &bucket{t: t}
-	b.ExpectLate(now, lateBy)
-	b.Window = written(t, &b.Window)
-	b.exchange(now, ok(1, 0, 10*second))
-	b.opensAt(now, now+10*second+lateBy)
-}
-
-// Of a bucket whose period is not known it is expected for as long as of others, and not tried after a minute.
+// The bucket's period is not known when its lateness is set. The announced reset must not be tried earlier than in
+// other buckets.
 func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {
 	t.Parallel()
 	b := &bucket{t: t}
@@ -312,56 +320,8 @@ func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {
 	}
 }
 
-func TestExpectedPunctualityEndsLateness(t *testing.T) {
-	t.Parallel()
-	b := &bucket{t: t}
-	b.ExpectLate(0, lateBy)
-	b.ExpectLate(0, 0)
-	by, known := b.Late()
-	assert.Zero(t, by)
-	assert.True(t, known)
-}
-
-// A request may be refused by a late window because another one, which left after it or arrived before, took its place.
-// The other one's response speaks of a reset that is over.
-func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
-	t.Parallel()
-	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "after the announced reset": second + 25*ms} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBucket(t)
-			b.exchange(0, ok(2, 1, second))
-			overtaken := b.send(left)
-			overtaking := b.send(second + 25*ms)
-			b.Report(second+45*ms, overtaking, ok(2, 0, 0))
-			b.Report(second+46*ms, overtaken, refused(2, lateBy))
-			by, _ := b.Late()
-			assert.InDelta(t, lateBy, by, float64(80*ms))
-		})
-	}
-}
-
-// A late window that lets a request through has not begun anew, nor does another client use it.
-func TestARequestThatALateWindowLetThroughRefutesNothing(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.ExpectLate(0, 0)
-	for i := range 3 {
-		b.exchange(time.Duration(i)*200*ms, ok(5, 4-i, second-time.Duration(i)*200*ms))
-	}
-	require.Equal(t, ratelimits.KindFixed, b.Kind())
-	at := second + rounding
-	permits := b.burst(at, 5)
-	for i, r := range []ratelimits.Response{ok(5, 1, 0), ok(5, 0, 0), refused(5, lateBy)} {
-		b.Report(at+20*ms, permits[i], r)
-	}
-	assert.Equal(t, ratelimits.KindFixed, b.Kind())
-	by, _ := b.Late()
-	assert.InDelta(t, lateBy, by, float64(80*ms))
-}
-
-// Nor is a refusal by another limit of a request that the bucket has counted: its reset is that of a request which has
-// just been counted, and the wait is shorter.
+// The bucket counted a request, and another limit refused it. This 429 shows no lateness: its reset is that of a
+// request counted just now, and its wait is shorter.
 func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		if k.kind != ratelimits.KindFixed && k.kind != ratelimits.KindLog {
@@ -380,19 +340,129 @@ func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
 	})
 }
 
-// Of requests that one window has counted, the one whose announced reset is known best tells when the window should
-// open.
-func TestASlowRequestDoesNotBlurWhenAWindowShouldOpen(t *testing.T) {
+// A request of another client arrives less than a round trip before ours, which is refused. The window may take this
+// for lateness, but not for a lateness of a whole period.
+func TestOneRequestOfAnotherClientIsNotLateness(t *testing.T) {
 	t.Parallel()
-	b := fixed(t, 2, 100*ms)
+	s := serve(t, always(discordsim.Fixed(1, time.Hour)), steady(100*ms))
+	s.SendOneByOne(20)
+	require.Empty(t, s.Refusals)
+	s.World.Consume(s.Start.Add(s.Accepted[19]+time.Hour+10*ms), message, 1)
+	s.SendOneByOne(1)
+	require.Len(t, s.Refusals, 1)
+	by, _ := s.Late()
+	assert.Less(t, by, second)
+	start := s.Now
+	s.SendOneByOne(60)
+	assert.Less(t, s.Now-start, 62*time.Hour, "60 requests to a bucket of one per hour")
+}
+
+// globally sends requests through a Global for the duration d, to a server whose seconds begin on time. It returns how
+// many requests were sent.
+func globally(g *ratelimits.Global, now *time.Duration, d, trip time.Duration) (n int) {
+	type out struct {
+		slot ratelimits.Slot
+		at   time.Duration
+	}
+	var flying []out
+	for end := *now + d; *now < end; *now += 5 * ms {
+		for len(flying) > 0 && flying[0].at <= *now {
+			g.Accepted(flying[0].slot)
+			g.Report(*now, flying[0].slot)
+			flying = flying[1:]
+		}
+		for {
+			if g.Tries(*now) && len(flying) > 0 {
+				break
+			}
+			slot, wait := g.Take(*now)
+			if wait > 0 {
+				break
+			}
+			n++
+			flying = append(flying, out{slot, *now + trip})
+		}
+	}
+	for _, f := range flying {
+		g.Report(max(*now, f.at), f.slot)
+	}
+	return n
+}
+
+// A large upload gets a 429 of the global limit. The time of the upload must not count as lateness.
+func TestSlowRefusalDoesNotMakeSecondsOpenSecondsLate(t *testing.T) {
+	t.Parallel()
+	g := ratelimits.NewGlobal(50)
 	now := second
-	slow := b.send(now)
-	now += 500 * ms
-	quick := b.send(now)
-	b.Report(now+ms, quick, ok(2, 1, 100*ms))
-	b.Report(now+2*ms, slow, ok(2, 0, 100*ms))
-	opened := b.opens(now + 2*ms)
-	b.Report(opened+ms, b.send(opened), refused(2, 20*ms))
+	before := globally(g, &now, 60*second, 50*ms)
+	for g.Wait(now) > 0 {
+		now += 5 * ms
+	}
+	slot, wait := g.Take(now)
+	require.Zero(t, wait)
+	now += 1900 * ms
+	g.Refused(now, slot, 50*ms)
+	g.Report(now, slot)
+	t.Log("late by", g.Late())
+	after := globally(g, &now, 60*second, 50*ms)
+	assert.Greater(t, after, before/2, "before %d", before)
+	assert.LessOrEqual(t, g.Late(), second/2)
+}
+
+func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
+	t.Parallel()
+	for expected, want := range map[time.Duration]time.Duration{400 * ms: 400 * ms, second: 500 * ms} {
+		g := ratelimits.NewGlobal(50)
+		g.ExpectLate(second, expected)
+		assert.Equal(t, want, g.Late())
+	}
+}
+
+// A late window refuses a request because another request took its place: one that left later, or arrived earlier. The
+// response to the other request names a reset that has passed.
+func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
+	t.Parallel()
+	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "after the announced reset": second + 25*ms} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			b.exchange(0, ok(2, 1, second))
+			overtaken := b.send(left)
+			overtaking := b.send(second + 25*ms)
+			b.Report(second+45*ms, overtaking, ok(2, 0, 0))
+			b.Report(second+46*ms, overtaken, refused(2, lateBy))
+			by, _ := b.Late()
+			assert.InDelta(t, lateBy, by, float64(80*ms))
+		})
+	}
+}
+
+// A window that closes late accepts a few more requests. Their responses must not refute the kind or suggest another
+// client.
+func TestARequestThatALateWindowLetThroughRefutesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.ExpectLate(0, 0)
+	for i := range 3 {
+		b.exchange(time.Duration(i)*200*ms, ok(5, 4-i, second-time.Duration(i)*200*ms))
+	}
+	require.Equal(t, ratelimits.KindFixed, b.Kind())
+	at := second + rounding
+	permits := b.burst(at, 5)
+	for i, r := range []ratelimits.Response{ok(5, 1, 0), ok(5, 0, 0), refused(5, lateBy)} {
+		b.Report(at+20*ms, permits[i], r)
+	}
+	assert.Equal(t, ratelimits.KindFixed, b.Kind())
 	by, _ := b.Late()
-	assert.InDelta(t, 20*ms, by, float64(10*ms))
+	assert.InDelta(t, lateBy, by, float64(80*ms))
+}
+
+func TestExpectedPunctualityEndsLateness(t *testing.T) {
+	t.Parallel()
+	b := &bucket{t: t}
+	b.ExpectLate(0, lateBy)
+	b.ExpectLate(0, 0)
+	by, known := b.Late()
+	assert.Zero(t, by)
+	assert.True(t, known)
 }

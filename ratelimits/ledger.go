@@ -16,7 +16,7 @@ type charge struct {
 	counted  int32         // the largest count that their responses named
 	others   bool          // other clients sent some of them
 	answer   answer        // what their answers say about when they expire
-	trip     uint16        // the first of them was sent at most so many milliseconds before received
+	trip     uint16        // the first of them was sent at most trip milliseconds before received
 }
 
 // answer says what the answer to a request shows. Only an answer with limits shows when the request expires.
@@ -99,8 +99,8 @@ func (l *ledger) nth(n int32) time.Duration {
 	return list[i].reset.high
 }
 
-// expire removes the charges that have expired: n requests, of which sure were certainly counted. It returns the reset
-// of the last of them, and the worst answer of all, which shows least about the expiry.
+// expire removes the charges that have expired: n requests, of which sure were certainly counted. It also returns the
+// reset of the last of them, and the worst of their answers: the one that shows least about the expiry.
 func (l *ledger) expire(now time.Duration) (n, sure int32, last interval, worst answer) {
 	list, over := l.list(), 0
 	for over < len(list) && list[over].reset.high <= now {
@@ -151,13 +151,14 @@ func (m *manyCharges) insert(i int, c *charge) {
 	m.all = slices.Insert(m.all, m.gone+i, *c)
 }
 
-// beside returns the charge next to the i-th position if it expires within about of c, otherwise nil.
+// beside returns the charge next to the i-th position if it and c expire within the time about of each other, otherwise
+// nil.
 func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 	if i < len(list) {
 		if o := &list[i]; o.reset.high-c.reset.high <= about {
 			return o
 		}
-	} else if o := &list[i-1]; c.reset.low-o.reset.low <= about { // joins keep low, so they cannot go on for ever
+	} else if o := &list[i-1]; c.reset.low-o.reset.low <= about { // a join keeps low, so a series of joins ends
 		return o
 	}
 	return nil
@@ -185,10 +186,10 @@ func (l *ledger) unknownReset() bool {
 	return slices.ContainsFunc(l.list(), func(c charge) bool { return c.answer > withLimits })
 }
 
-// dropUnsure removes requests that the server cannot count, because it counts at most most requests. That number
+// dropUnsure removes requests that the server cannot count, because it counts no more than most requests. That number
 // includes the requests that were certainly counted and have not expired, so the unsure requests cannot exceed the
-// rest. It is not known which of them were counted: dropUnsure removes the requests that expire first, and keeps the
-// largest count of their responses.
+// rest. It is not known which unsure requests were counted: dropUnsure removes those that expire first, and keeps the
+// largest count that their responses named.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {
@@ -219,7 +220,6 @@ func (l *ledger) counted() (most int32) {
 	return most
 }
 
-// clear removes all charges.
 func (l *ledger) clear() {
 	l.cut(0)
 	l.total, l.unsure = 0, 0
@@ -237,7 +237,7 @@ func (l *ledger) change(reset func(charge) interval) {
 	}
 }
 
-// coarsen joins charges that expire at about the same time. There may be too many after a change.
+// coarsen joins charges that expire at about the same time, if a change has left more than finest charges.
 func (l *ledger) coarsen(list []charge) {
 	about, kept, since := (l.last()-list[0].reset.high)/coarse, 0, list[0].reset.high
 	for i := 1; i < len(list); i++ {
@@ -258,8 +258,8 @@ func (l *ledger) lift(until time.Duration) {
 	l.change(func(c charge) interval { return interval{c.reset.low, max(c.reset.high, until)} })
 }
 
-// makeUnsure records that no charged request is certain to have been counted. Requests answered by before expire by
-// until.
+// makeUnsure records that no charged request is certain to have been counted. Requests that were answered by the time
+// before expire at until, or earlier.
 func (l *ledger) makeUnsure(before, until time.Duration) {
 	list := l.list()
 	for i := range list {

@@ -27,5 +27,6 @@ func (l *ledger) certainly(s *sample, period time.Duration) (n int32) {
 
 // certainly reports whether a response of a log with this period has certainly counted requests of the charge.
 func (c *charge) certainly(s *sample, period time.Duration) bool {
-	return c.sure > 0 && !c.others && c.received <= s.sent && c.trip < math.MaxUint16 && c.sent()+period-2*tick > s.received
+	return c.sure > 0 && !c.others &&
+		c.received <= s.sent && c.trip < math.MaxUint16 && c.sent()+period-2*tick > s.received
 }

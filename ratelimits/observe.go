@@ -9,7 +9,7 @@ import (
 func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	var s sample
 	s.read(now, p.sent, r)
-	since := int32(w.answered - p.answered - 1) // answered since this one was sent, perhaps processed after it
+	since := int32(w.answered - p.answered - 1) // requests answered since this one was sent, perhaps processed after it
 	limit := int32(min(r.Limit, mostCounted))
 	first := w.limit == 0 || w.origin != learnt
 	if first {
@@ -45,10 +45,10 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 	if r.Class == ClassOK {
 		c.sure = 1
 		v = w.learn(&s, &c)
-		if since == 0 { // requests sent earlier that it does not count will never be counted
+		if since == 0 { // earlier requests that this response does not count will never be counted
 			w.evidence.fixed.count = min(w.evidence.fixed.count, s.spent+w.inflight)
 		}
-	} else if r.Class == ClassUser && w.longest == 0 { // other classes name other times; a 429 may extend this one
+	} else if r.Class == ClassUser && w.longest == 0 { // a 429 may ask for more than a known period
 		w.longest = s.after
 	}
 	switch {
@@ -96,8 +96,8 @@ func (w *Window) learn(s *sample, c *charge) verdict {
 	return v
 }
 
-// shorten reduces the period if no recent response has named its longest reset-after. KindNext names its period only to
-// a request that finds the log empty.
+// shorten reduces the period to the longest recent reset-after. KindNext names its period only to a request that finds
+// the log empty, so for KindNext there must have been such a request recently.
 func (w *Window) shorten() {
 	if w.recent < w.longest && (w.recentWhole || !w.evidence.mayBeNext()) {
 		w.longest = w.recent
@@ -119,7 +119,7 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 	reset := c.reset
 	switch by, _ := w.Late(); {
 	case n == 0 || anew || w.evidence.others:
-	case by > 0 && !w.evidence.windows(): // ours that seemed to have expired: the bucket opens later than measured
+	case by > 0 && !w.evidence.windows(): // our requests seemed to have expired: the bucket opens even later
 		reset = interval{w.openedFrom(), c.received}
 	default:
 		w.evidence.others = true
@@ -133,9 +133,8 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 	w.charge(c)
 }
 
-// dropUnsure removes requests that were charged only because the server might count them, once it certainly does not. A
-// response counts all requests answered before its own was sent. When none is in flight, the latest count is the
-// largest.
+// dropUnsure removes requests that were charged only because the server might count them, if this response shows that
+// it does not. A response counts all requests that were answered before its own request was sent.
 func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)
@@ -160,7 +159,7 @@ func (w *Window) resize(now, sent time.Duration, limit int32) {
 	case limit < w.limit:
 		w.limit, rare.loweredAt = limit, max(rare.loweredAt, now)
 		rare.raised, rare.raisedTwice = 0, false
-	case sent < rare.loweredAt: // the lower limit did not apply yet
+	case sent < rare.loweredAt: // the request was sent before the lower limit applied
 		return
 	case limit == rare.raised:
 		rare.raisedTwice = true

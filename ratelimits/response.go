@@ -30,7 +30,7 @@ const (
 type Response struct {
 	// Status is the HTTP status code.
 	Status int
-	// Class is ClassOK unless Status is 429.
+	// Class is ClassOK unless a limit has refused the request. Discord says so with the status 429, and only with that.
 	Class Class
 	// Limited reports whether Limit, Remaining and ResetAfter were all present and valid: a limit from 1 to a billion,
 	// a reset within a week. Otherwise these fields are zero. If a server sends no Reset-After, the time from its own

@@ -57,8 +57,8 @@ func (w *Window) State(now time.Duration) State {
 	rare := w.readRare()
 	s := State{
 		Limit: int(w.limit), Used: int(max(w.charged(now)-w.inflight, 0)), Period: w.longest,
-		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.Probing() || w.ledger.unknownReset(), Unlimited: w.Unlimited(),
-		Declared: w.Declared(),
+		Hold: rare.hold.Wait(now), HoldClass: w.HoldClass(now), Probing: w.Probing() || w.ledger.unknownReset(),
+		Unlimited: w.Unlimited(), Declared: w.Declared(),
 	}
 	switch {
 	case w.origin == recalled: // the limit is only a guess

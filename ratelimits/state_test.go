@@ -10,133 +10,231 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-func take(t *testing.T, w *ratelimits.Window, now time.Duration) ratelimits.Permit {
-	t.Helper()
-	p, ok := w.Take(now)
-	require.True(t, ok)
-	return p
-}
+// These tests continue a window elsewhere: from a State, or in another process from its written form.
 
 func TestWindowGoesOnFromAState(t *testing.T) {
 	t.Parallel()
-	const s = time.Second
-	var w ratelimits.Window
-	w.Report(s, take(t, &w, 0), ratelimits.Response{Status: 200, Limited: true, Limit: 3, Remaining: 2, ResetAfter: 5 * s})
-	take(t, &w, 2*s)
-	state := w.State(2 * s)
+	b := newBucket(t)
+	b.Report(second, b.send(0), ok(3, 2, 5*second))
+	b.send(2 * second)
+	state := b.State(2 * second)
 	assert.Equal(t, 3, state.Limit)
-	assert.Equal(t, 1, state.Used, "the one in flight is not in it")
-	assert.InDelta(t, 4*s, state.Reset, float64(2*time.Millisecond))
-	assert.Equal(t, 5*s, state.Period)
+	assert.Equal(t, 1, state.Used, "a request in flight is not included")
+	assert.InDelta(t, 4*second, state.Reset, float64(2*ms))
+	assert.Equal(t, 5*second, state.Period)
 
-	other := ratelimits.NewWindow(100*s, state)
-	other.Adopt(100*s, 100*s)
-	take(t, &other, 100*s)
-	_, ok := other.Take(100 * s)
-	assert.False(t, ok, "three are charged")
-	at, ok := other.Next(100 * s)
-	require.True(t, ok)
-	assert.Equal(t, 100*s+state.Reset, at)
-	assert.Zero(t, w.State(10*s).Used, "all have come back")
+	other := from(t, 100*second, state)
+	other.Adopt(100*second, 100*second)
+	other.send(100 * second)
+	other.closedUntil(100*second, 100*second+state.Reset) // three requests are charged
+	assert.Zero(t, b.State(10*second).Used, "all places are free")
+}
+
+// from is a bucket that continues from a state.
+func from(t *testing.T, now time.Duration, s ratelimits.State) *bucket {
+	return &bucket{ratelimits.NewWindow(now, s), t}
 }
 
 func TestStateCarriesAHold(t *testing.T) {
 	t.Parallel()
-	var w ratelimits.Window
-	w.HoldFor(0, time.Minute, ratelimits.ClassShared)
-	state := w.State(20 * time.Second)
-	assert.Equal(t, 40*time.Second, state.Hold)
-	other := ratelimits.NewWindow(0, state)
-	assert.Equal(t, 40*time.Second, other.HoldWait(0))
+	b := newBucket(t)
+	b.HoldFor(0, time.Minute, ratelimits.ClassShared)
+	other := from(t, 0, b.State(20*second))
+	assert.Equal(t, 40*second, other.HoldWait(0))
 	assert.Equal(t, ratelimits.ClassShared, other.HoldClass(0))
 	assert.True(t, other.Probing())
 }
 
 func TestStateOfAnUnknownWindowSaysHowManyWereNeverAnswered(t *testing.T) {
 	t.Parallel()
-	var w ratelimits.Window
-	w.Lost(1, take(t, &w, 0))
-	w.Report(3, take(t, &w, 2), ratelimits.Response{Status: 502})
-	state := w.State(4)
-	assert.Zero(t, state.Limit)
-	assert.Equal(t, 2, state.Used)
-	assert.Zero(t, state.Reset)
+	b := newBucket(t)
+	b.Lost(1, b.send(0))
+	b.Report(3, b.send(2), broken)
+	assert.Equal(t, ratelimits.State{Used: 2}, b.State(4))
 }
 
 func TestStateWithoutLimitOrOfAWindowThatIsOverLetsGo(t *testing.T) {
 	t.Parallel()
-	var w ratelimits.Window
-	w.Unlimit()
-	assert.True(t, w.State(0).Unlimited)
-	unlimited := ratelimits.NewWindow(0, w.State(0))
-	take(t, &unlimited, 0)
-	take(t, &unlimited, 0)
-	over := ratelimits.NewWindow(0, ratelimits.State{Limit: 1, Used: 1, Period: time.Second})
-	take(t, &over, 0) // the window is over, whatever was used of it
+	b := newBucket(t)
+	b.Unlimit()
+	from(t, 0, b.State(0)).many(0, 2)
+	over := ratelimits.State{Limit: 1, Used: 1, Period: second} // Reset is 0: the used place is free again
+	from(t, 0, over).burst(0, 1)
 }
 
-// What was answered elsewhere may have been counted after a request whose answer comes here, and counts a few only.
+// If a response named no limits, its place may become free later than expected. So the next window, too, must send one
+// request first.
+func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testing.T) {
+	t.Parallel()
+	b := known(t, 3, second)
+	b.exchange(0, broken)
+	assert.True(t, b.State(10*ms).Probing)
+	assert.True(t, b.State(time.Minute).Probing)
+}
+
+// A response counts some requests. It says nothing about requests that were answered elsewhere, which the server may
+// have counted later.
 func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
 	t.Parallel()
-	w := ratelimits.NewWindow(second, ratelimits.State{Limit: 5, Used: 3, Reset: 10 * second, Period: 10 * second})
-	early := w.Adopt(second, second-10*ms)
-	w.Report(second+10*ms, early, ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 3, ResetAfter: 10 * second})
-	assert.LessOrEqual(t, w.Remaining(second+10*ms), 1)
+	b := from(t, second, ratelimits.State{Limit: 5, Used: 3, Reset: 10 * second, Period: 10 * second})
+	b.Report(second+10*ms, b.Adopt(second, second-10*ms), ok(5, 3, 10*second))
+	assert.LessOrEqual(t, b.Remaining(second+10*ms), 1)
 
-	var from, to ratelimits.Window
-	sent, _ := from.Take(0)
-	other := from.Adopt(0, 0)
-	from.Lost(10*ms, other)
-	moved := to.AdoptFrom(10*ms, &from, sent)
-	to.Report(20*ms, moved, ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 4, ResetAfter: 10 * second})
-	assert.Equal(t, 3, to.Remaining(20*ms), "the lost one may have come later")
+	var left ratelimits.Window
+	sent, _ := left.Take(0)
+	left.Lost(10*ms, left.Adopt(0, 0))
+	b = newBucket(t)
+	b.Report(20*ms, b.AdoptFrom(10*ms, &left, sent), ok(5, 4, 10*second))
+	b.left(20*ms, 3) // the server may have counted the lost request later
 }
 
-// A guess stays a guess when it is handed on.
+// A recalled limit remains a guess when a State hands it on.
 func TestRecalledLimitIsStillAGuessInAState(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	b.Recall(5, second)
 	require.False(t, b.Known())
-	other := ratelimits.NewWindow(0, b.State(0))
+	other := from(t, 0, b.State(0))
 	assert.False(t, other.Known())
-	p, granted := other.Take(0)
-	require.True(t, granted)
-	other.Report(10*ms, p, ok(50, 49, second))
-	assert.Equal(t, 50, other.Limit(), "the first answer replaces a guess")
+	other.exchange(10*ms, ok(50, 49, second))
+	assert.Equal(t, 50, other.Limit(), "the first answer replaces a recalled limit")
 }
 
-// The period of a State has been seen, and is not forgotten because the first response names a shorter rest of it.
-func TestPeriodOfAStateIsBelieved(t *testing.T) {
-	t.Parallel()
-	now := time.Hour
-	w := ratelimits.NewWindow(now, ratelimits.State{Limit: 2, Period: time.Second})
-	first, second := take(t, &w, now), take(t, &w, now)
-	w.Report(now, first, ratelimits.Response{Status: 200, Limited: true, Limit: 2, Remaining: 1, ResetAfter: 300 * ms})
-	w.Report(now, second, ratelimits.Response{Status: 502})
-	assert.Equal(t, time.Second, w.Period())
-	assert.GreaterOrEqual(t, w.Reset()-now, time.Second, "the second may have opened another window")
+// written returns the bucket as another process reads it.
+func (b *bucket) written() *bucket {
+	b.t.Helper()
+	found, rest, err := ratelimits.DecodeWindow(b.Append(nil))
+	require.NoError(b.t, err)
+	require.Empty(b.t, rest)
+	return &bucket{found, b.t}
 }
 
-// The window that is under way when a clock begins has no window before it that it is too close to.
-func TestKindOfAWindowOfAStateIsFoundOutWhereAClockBegins(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Window = ratelimits.NewWindow(ms, ratelimits.State{Limit: 5, Period: time.Minute})
-	b.exchange(2*ms, ok(5, 4, 30*second))
-	b.exchange(second+2*ms, ok(5, 3, 29*second))
-	assert.Equal(t, ratelimits.KindFixed, b.Kind())
+// used is a bucket of five requests per 10 s. n requests were sent and answered an hour after the origin, one each
+// millisecond, and further requests are in flight.
+func used(t *testing.T, n, inFlight int) (b *bucket, now time.Duration) {
+	b, now = newBucket(t), time.Hour
+	for i := range n {
+		b.Report(now+ms, b.send(now), ok(5, 4-i, 10*second))
+		now += ms
+	}
+	b.many(now, inFlight)
+	return b, now
 }
 
-// The place of a request whose response says nothing may come back later than is thought: then one goes first, wherever
-// that is.
-func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testing.T) {
+func TestRestOfAWindowIsLeftToTheNextProcess(t *testing.T) {
 	t.Parallel()
-	var w ratelimits.Window
-	p := take(t, &w, 0)
-	w.Report(0, p, ratelimits.Response{Status: 200, Limited: true, Limit: 3, Remaining: 2, ResetAfter: time.Second})
-	p = take(t, &w, 0)
-	w.Report(0, p, ratelimits.Response{Status: 502})
-	assert.True(t, w.State(10*ms).Probing)
-	assert.True(t, w.State(time.Minute).Probing)
+	before, now := used(t, 3, 0)
+	b := before.written()
+	b.Resume(now, true)
+	b.left(now, 2)
+	assert.Equal(t, before.Reset(), b.Reset())
+	assert.False(t, b.Probing())
+}
+
+func TestRequestsInFlightAtTheEndOfAProcessAreLost(t *testing.T) {
+	t.Parallel()
+	before, now := used(t, 1, 3)
+	b := before.written()
+	now += second
+	b.Resume(now, true)
+	assert.Zero(t, b.InFlight())
+	b.left(now, 1)
+	b.left(now+9500*ms, 2) // the first charge has expired; the other requests may have arrived at the last moment
+	b.left(now+10500*ms, 5)
+}
+
+func TestWindowThatMayHaveBeenUsedSinceItWasWrittenIsFullForAPeriod(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 3, 5} {
+		for _, inFlight := range []int{0, 5 - n} {
+			for _, ago := range []time.Duration{0, 5 * second, time.Minute} {
+				before, now := used(t, n, inFlight)
+				b := before.written()
+				now += ago
+				b.Resume(now, false)
+				at := b.opens(now)
+				assert.Greater(t, at, now+10*second, "%d of 5, and %d in flight, %v ago", n, inFlight, ago)
+				assert.LessOrEqual(t, at, now+10*second+10*ms)
+				b.left(at, 5)
+				if n > 1 && inFlight == 0 {
+					b.burst(at, 5)
+				} else { // it may be a leaky bucket that is not empty yet; two responses rule that out
+					b.burst(at, 1)
+				}
+			}
+		}
+	}
+}
+
+// A log that names its next place names its period only to a request that finds it empty. That may have been long ago.
+func TestWindowThatMayBeALogIsFullForThePeriodThatItOnceNamed(t *testing.T) {
+	t.Parallel()
+	before, now := known(t, 5, second), time.Duration(0)
+	for range 4 { // each time another client comes first
+		now += 1600 * ms
+		before.exchange(now, ok(5, 3, 500*ms))
+	}
+	require.Equal(t, 500*ms, before.Period())
+	b := before.written()
+	b.Resume(now, false)
+	assert.GreaterOrEqual(t, b.opens(now), now+second)
+}
+
+func TestWindowOfAKnownKindIsNotProbedAfterAPeriod(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, 10*second).written()
+	b.Resume(4*second, false)
+	b.burst(14*second+2*rounding, 5)
+}
+
+func TestWindowThatKnowsNothingIsResumedAsOneThatKnowsNothing(t *testing.T) {
+	t.Parallel()
+	for _, exact := range []bool{true, false} {
+		before := newBucket(t)
+		before.send(time.Hour)
+		b := before.written()
+		b.Resume(time.Hour, exact)
+		b.burst(time.Hour, 1)
+	}
+}
+
+// Requests that passed a hidden limit before may have been sent again just before the other process ended.
+func TestHiddenLimitIsUsedUpForTheNextProcess(t *testing.T) {
+	t.Parallel()
+	before := known(t, 20, second)
+	for i := range 4 {
+		before.exchange(0, ok(20, 18-i, second))
+	}
+	before.exchange(0, shared(10*second)) // five requests have passed
+	now := 10*second + rounding
+	for i := range 4 {
+		before.exchange(now, ok(20, 19-i, second))
+	}
+	b := before.written()
+	b.Resume(18*second, false)
+	now = 23 * second // the places of the four requests would be free
+	b.exchange(now, ok(20, 19, second))
+	b.burst(now, 1)
+}
+
+// A reset that fits no kind may still be right.
+func TestResetThatNothingExplainsIsLeftToTheNextProcess(t *testing.T) {
+	t.Parallel()
+	before := known(t, 5, 10*second)
+	before.exchange(second, ok(5, 3, time.Minute))
+	require.Equal(t, 10*second, before.Period())
+	b := before.written()
+	b.Resume(2*second, false)
+	assert.GreaterOrEqual(t, b.opens(2*second), time.Minute)
+}
+
+func TestRequestThatIsNotSentAfterARestartSaysNothingOfThoseThatAreLost(t *testing.T) {
+	t.Parallel()
+	before := known(t, 5, 10*second)
+	before.exchange(second, ok(5, 3, 10*second)) // a sliding log may have given this answer
+	before.many(2*second, 2)
+	b := before.written()
+	b.Resume(2*second, true)
+	b.Return(2*second, b.send(2*second))
+	b.left(2*second, 1)
 }

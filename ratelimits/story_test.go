@@ -13,11 +13,11 @@ import (
 const (
 	ms     = time.Millisecond
 	second = time.Second
-	// rounding is by how much a decimal of Discord's may miss what the server meant.
+	// rounding is how much Discord's decimals may differ from what the server meant.
 	rounding = ms
 )
 
-// ok is a success that carries limits.
+// ok is a successful response that carries limits.
 func ok(limit, remaining int, after time.Duration) ratelimits.Response {
 	return ratelimits.Response{Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after}
 }
@@ -25,36 +25,45 @@ func ok(limit, remaining int, after time.Duration) ratelimits.Response {
 // refused is a 429 of the bucket itself.
 func refused(limit int, retry time.Duration) ratelimits.Response {
 	return ratelimits.Response{
-		Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: limit, ResetAfter: retry, RetryAfter: retry, HasRetryAfter: true,
+		Status: 429, Class: ratelimits.ClassUser, Limited: true, Limit: limit, ResetAfter: retry,
+		RetryAfter: retry, HasRetryAfter: true,
 	}
 }
 
-// shared is a 429 of the resource, without any word on the bucket.
+// shared is a 429 of a shared limit, which says nothing about the bucket.
 func shared(retry time.Duration) ratelimits.Response {
 	return ratelimits.Response{Status: 429, Class: ratelimits.ClassShared, RetryAfter: retry, HasRetryAfter: true}
 }
 
-// Answers without a word about limits.
+// Responses that carry no limits.
 var (
 	bare   = ratelimits.Response{Status: 200}
 	broken = ratelimits.Response{Status: 502}
 )
 
-// bucket is a Window in a story: it fails the test where a step does not go as told.
+// withoutLimits are the ways in which a request can end without a response that carries limits.
+var withoutLimits = map[string]func(b *bucket, now time.Duration, p ratelimits.Permit){
+	"lost":       func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Lost(now, p) },
+	"given back": func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Return(now, p) },
+	"broken":     func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, broken) },
+	"no limits":  func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, bare) },
+}
+
+// bucket is a Window whose methods fail the test if a step does not have the expected outcome.
 type bucket struct {
 	ratelimits.Window
 	t testing.TB
 }
 
-// newBucket is a bucket of a hash whose buckets have opened when they said: no request goes first at an opening.
+// newBucket is a bucket that is known to be punctual: no request has to be sent first to try an opening.
 func newBucket(t testing.TB) *bucket {
 	b := &bucket{t: t}
 	b.ExpectLate(0, 0)
 	return b
 }
 
-// known is a bucket whose first request, at 0, was answered at once. Its kind is not proven, and its window is
-// certainly closed one rounding after the period.
+// known is a bucket whose first request was sent and answered at 0. Its kind is not proven, and its window is certainly
+// closed one rounding after the period.
 func known(t testing.TB, limit int, period time.Duration) *bucket {
 	t.Helper()
 	b := newBucket(t)
@@ -62,8 +71,8 @@ func known(t testing.TB, limit int, period time.Duration) *bucket {
 	return b
 }
 
-// fixed is a bucket of fixed windows, proven by two requests at 0 and a tenth of the period later, both answered at
-// once.
+// fixed is a bucket that is proven to have fixed windows, by requests at 0 and a tenth of the period later, which were
+// answered at once.
 func fixed(t testing.TB, limit int, period time.Duration) *bucket {
 	t.Helper()
 	b := known(t, limit, period)
@@ -72,7 +81,7 @@ func fixed(t testing.TB, limit int, period time.Duration) *bucket {
 	return b
 }
 
-// send sends one request, which has to be possible now.
+// send sends one request. It fails if no request may be sent now.
 func (b *bucket) send(now time.Duration) ratelimits.Permit {
 	b.t.Helper()
 	permit, granted := b.Take(now)
@@ -80,7 +89,7 @@ func (b *bucket) send(now time.Duration) ratelimits.Permit {
 	return permit
 }
 
-// burst sends as many requests as may leave now, which have to be so many.
+// burst sends requests until no more may be sent now. It fails if their number is not want.
 func (b *bucket) burst(now time.Duration, want int) []ratelimits.Permit {
 	b.t.Helper()
 	var permits []ratelimits.Permit
@@ -95,7 +104,7 @@ func (b *bucket) burst(now time.Duration, want int) []ratelimits.Permit {
 	return permits
 }
 
-// many sends so many requests, more of which might follow.
+// many sends n requests. Further requests may be possible.
 func (b *bucket) many(now time.Duration, n int) []ratelimits.Permit {
 	b.t.Helper()
 	var permits []ratelimits.Permit
@@ -105,49 +114,62 @@ func (b *bucket) many(now time.Duration, n int) []ratelimits.Permit {
 	return permits
 }
 
-// exchange sends a request and has it answered at that very moment.
+// exchange sends a request, which is answered at the same time.
 func (b *bucket) exchange(now time.Duration, r ratelimits.Response) {
 	b.t.Helper()
 	b.Report(now, b.send(now), r)
 }
 
-// closedUntil says that nothing may leave now, nor just before the given time, but then. The story goes on at that
-// time.
+// exchangeInFlight answers a request that another window sent before the hold.
+func (b *bucket) exchangeInFlight(now time.Duration, r ratelimits.Response) {
+	b.Report(now, b.Adopt(now, 0), r)
+}
+
+// closedUntil asserts that no request may be sent from now until the given time, and that one may be sent then. It
+// advances the window to that time.
 func (b *bucket) closedUntil(now, until time.Duration) {
 	b.t.Helper()
 	_, granted := b.Take(now)
 	require.False(b.t, granted, "something may leave at %v", now)
 	at, certain := b.Next(now)
-	require.True(b.t, certain, "waits for an outcome and not for a time")
+	require.True(b.t, certain, "the window waits for an outcome instead of a time")
 	require.Equal(b.t, until, at, "the time of the next request")
 	_, granted = b.Take(until - 1)
 	require.False(b.t, granted, "something may leave just before %v", until)
 	at, certain = b.Next(until)
 	require.True(b.t, certain)
-	require.Equal(b.t, until, at, "can it really leave at that time?")
+	require.Equal(b.t, until, at, "a request may be sent at the time that Next has named")
 }
 
-// waitsForAnOutcome says that nothing may leave before a request in flight has its outcome.
+// waitsForAnOutcome asserts that no request may be sent before the outcome of a request in flight is known.
 func (b *bucket) waitsForAnOutcome(now time.Duration) {
 	b.t.Helper()
 	_, granted := b.Take(now)
 	require.False(b.t, granted, "something may leave at %v", now)
 	_, certain := b.Next(now)
-	require.False(b.t, certain, "waits for a time and not for an outcome")
+	require.False(b.t, certain, "the window waits for a time instead of an outcome")
 }
 
-// left says how many requests are left now.
+// left asserts how many requests may be sent now.
 func (b *bucket) left(now time.Duration, want int) {
 	b.t.Helper()
 	assert.Equal(b.t, want, b.Remaining(now), "requests left at %v", now)
 }
 
-// opens returns when the next request may leave, after a hold and after the window behind it. It has to be before ever.
+// refusedFor is a 429 of the bucket itself that asks for a shorter wait than its reset-after.
+func refusedFor(limit int, retry, reset time.Duration) ratelimits.Response {
+	r := refused(limit, retry)
+	r.ResetAfter = reset
+	return r
+}
+
+// opens returns when the next request may be sent. It follows the times that Next names, first the hold's and then the
+// window's.
 func (b *bucket) opens(now time.Duration) time.Duration {
 	b.t.Helper()
 	for range 10 {
 		at, certain := b.Next(now)
-		require.True(b.t, certain, "waits for an outcome and not for a time")
+		require.True(b.t, certain, "the window waits for an outcome instead of a time")
 		if at <= now {
 			return at
 		}

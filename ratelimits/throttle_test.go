@@ -27,19 +27,24 @@ func TestThrottleIsOnlyEverExtended(t *testing.T) {
 	assert.Equal(t, time.Duration(160), hold.Until())
 	assert.Zero(t, hold.Wait(160))
 	assert.Zero(t, hold.Wait(500))
+
+	assert.True(t, hold.Extend(time.Hour, math.MaxInt64))
+	assert.Greater(t, hold.Wait(time.Hour), 50*365*24*time.Hour)
+	assert.False(t, hold.Extend(time.Hour, math.MaxInt64))
 }
 
 func TestTooLongErrorSaysWhatWouldHaveToWaitForHowLong(t *testing.T) {
 	t.Parallel()
 	err := error(&TooLongError{
-		Route: "POST /channels/{channel_id}/messages", Wait: 12 * time.Second, Max: 10 * time.Second, Limit: 5, Period: time.Second,
+		Route: "GET /gateway", Wait: 12 * time.Second, Max: 10 * time.Second, Limit: 5, Period: time.Second,
 	})
-	assert.EqualError(t, err, "rate limit too long: POST /channels/{channel_id}/messages would wait 12s (5 requests per 1s), "+
+	assert.EqualError(t, err, "rate limit too long: GET /gateway would wait 12s (5 requests per 1s), "+
 		"longer than its max rate limit of 10s")
 	assert.NotErrorIs(t, err, context.DeadlineExceeded)
 
 	err = &TooLongError{Route: "GET /gateway", Wait: 3 * time.Second, Max: time.Second, Deadline: true, Global: true}
-	assert.EqualError(t, err, "rate limit too long: GET /gateway would wait 3s for the global limit, past the context's deadline in 1s")
+	assert.EqualError(t, err, "rate limit too long: GET /gateway would wait 3s for the global limit, "+
+		"past the context's deadline in 1s")
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	var tooLong *TooLongError
 	assert.True(t, errors.As(err, &tooLong))
@@ -47,7 +52,7 @@ func TestTooLongErrorSaysWhatWouldHaveToWaitForHowLong(t *testing.T) {
 	cause := errors.New("the server does not answer")
 	err = &TooLongError{Max: time.Second, Deadline: true, Cause: cause}
 	assert.ErrorIs(t, err, cause)
-	assert.ErrorIs(t, err, context.DeadlineExceeded, "both are the reason")
+	assert.ErrorIs(t, err, context.DeadlineExceeded, "the error has both reasons")
 	assert.ErrorContains(t, err, "the server does not answer")
 }
 
@@ -64,24 +69,16 @@ func TestTooLongErrorSaysWhatIsWaitedFor(t *testing.T) {
 		err  TooLongError
 		want string
 	}{
-		{TooLongError{Limit: 5, Period: time.Second}, "would wait 3s (5 requests per 1s), longer"},
-		{TooLongError{Class: ClassUser, Limit: 5, Period: time.Second}, "would wait 3s for its bucket, which is used up (5 requests per 1s), longer"},
-		{TooLongError{Class: ClassShared}, "would wait 3s for a limit of the resource, which is used up, longer"},
-		{TooLongError{Class: ClassSubLimit}, "would wait 3s for a hidden limit, which is used up, longer"},
-		{TooLongError{Declared: "webhook"}, "would wait 3s for the declared limit \"webhook\", longer"},
-		{TooLongError{Global: true, Limit: 5, Period: time.Second}, "would wait 3s for the global limit, longer"},
-		{TooLongError{Global: true, Class: ClassGlobal}, "would wait 3s for the global limit, which is held, longer"},
-		{TooLongError{Global: true, Class: ClassEdge}, "would wait 3s because the edge (Cloudflare) has refused this address, longer"},
+		{TooLongError{Limit: 5, Period: time.Second}, "(5 requests per 1s)"},
+		{TooLongError{Class: ClassUser, Limit: 5, Period: time.Second}, "for its bucket, which is used up (5 requests per 1s)"},
+		{TooLongError{Class: ClassShared}, "for a limit of the resource, which is used up"},
+		{TooLongError{Class: ClassSubLimit}, "for a hidden limit, which is used up"},
+		{TooLongError{Declared: "webhook"}, "for the declared limit \"webhook\""},
+		{TooLongError{Global: true, Limit: 5, Period: time.Second}, "for the global limit"},
+		{TooLongError{Global: true, Class: ClassGlobal}, "for the global limit, which is held"},
+		{TooLongError{Global: true, Class: ClassEdge}, "because the edge (Cloudflare) has refused this address"},
 	} {
 		c.err.Route, c.err.Wait, c.err.Max = "GET /gateway", 3*time.Second, 2*time.Second
-		assert.EqualError(t, &c.err, "rate limit too long: GET /gateway "+c.want+" than its max rate limit of 2s")
+		assert.EqualError(t, &c.err, "rate limit too long: GET /gateway would wait 3s "+c.want+", longer than its max rate limit of 2s")
 	}
-}
-
-func TestHoldCanBeAsLongAsANumberIs(t *testing.T) {
-	t.Parallel()
-	var hold Throttle
-	assert.True(t, hold.Extend(time.Hour, math.MaxInt64))
-	assert.Greater(t, hold.Wait(time.Hour), 50*365*24*time.Hour)
-	assert.False(t, hold.Extend(time.Hour, math.MaxInt64))
 }

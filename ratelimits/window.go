@@ -175,7 +175,8 @@ func (w *Window) charged(now time.Duration) int32 {
 
 // windowCount returns how many requests the server certainly counts if none expires before the latest announced reset.
 func (w *Window) windowCount(now time.Duration) int32 {
-	if f := &w.evidence.fixed; w.announced(now) < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {
+	f := &w.evidence.fixed
+	if w.announced(now) < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {
 		return f.count
 	}
 	return 0

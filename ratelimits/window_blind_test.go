@@ -1,6 +1,7 @@
 package ratelimits_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -22,27 +23,6 @@ func TestCancelledRequestGivesItsPlaceBack(t *testing.T) {
 	b.burst(second, 4)
 }
 
-func TestCancelledRequestGivesItsPlaceBackAlsoAfterTheWindow(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 2)
-	b.left(1100*ms, 3)
-	for _, p := range carried {
-		b.Return(1100*ms, p)
-	}
-	b.left(1100*ms, 5)
-}
-
-func TestCancelledFirstRequestOfAnUnknownBucketLetsTheNextOneGo(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	for range 10 {
-		p := b.burst(0, 1)[0]
-		b.waitsForAnOutcome(0)
-		b.Return(0, p)
-		assert.Zero(t, b.InFlight())
-	}
-}
-
 func TestLostRequestStaysChargedAsLongAsTheServerMayRememberIt(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)
@@ -51,44 +31,14 @@ func TestLostRequestStaysChargedAsLongAsTheServerMayRememberIt(t *testing.T) {
 	b.left(500*ms, 2)
 	b.burst(500*ms, 2)
 	b.closedUntil(500*ms, firstEnd)
-	b.left(firstEnd, 3) // the two that are still in flight
+	b.left(firstEnd, 3) // two requests are still in flight
 }
 
-// It may have been processed in the new window as well, and then nobody will ever say so.
-func TestLostRequestThatWasCarriedOverStaysChargedInTheNewWindow(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 1)
-	b.Lost(1100*ms, carried[0])
-	b.left(1100*ms, 4)
-	b.exchange(1200*ms, ok(5, 3, second))
-	b.left(1200*ms, 3)
-}
-
-func TestLostRequestStaysChargedWhereTheWindowMayHaveClosedBeforeIt(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Report(200*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.2 s
-	b.Report(400*ms, b.send(200*ms), ok(5, 3, 820*ms))
-	require.Equal(t, ratelimits.KindFixed, b.Kind())
-	b.Lost(1100*ms, b.send(900*ms))
-	b.left(1200*ms+rounding, 4)
-}
-
-// A sliding bucket gives it back a period after it was processed, which was at the latest when it was given up.
-func TestLostRequestOfUnprovenKindStaysChargedForAWholePeriod(t *testing.T) {
-	t.Parallel()
-	b := known(t, 2, second)
-	b.Lost(900*ms, b.send(0))
-	b.closedUntil(900*ms, second+rounding) // what was answered is back
-	b.exchange(second+rounding, ok(2, 0, second))
-	b.closedUntil(second+rounding, 2*second+2*rounding) // one is to go alone
-}
-
-// Where the lost request may have been processed after all that is known, a leaky bucket takes longer to forget it, and
-// those that are in flight come on top. One that goes alone will tell.
+// A lost request may have been the last that a leaky bucket counted. Such a bucket forgets it later than other kinds
+// do, and later still if requests are in flight. So the next request is sent alone: its response names the count.
 func TestAfterALostRequestThatALeakyBucketMayHaveCountedOneGoesAlone(t *testing.T) {
 	t.Parallel()
-	b := newBucket(t) // 2 per 2 s
+	b := newBucket(t) // it may be a leaky bucket of 2 requests per 2 s
 	b.Report(400*ms, b.send(0), ok(2, 1, second))
 	b.Lost(650*ms, b.send(400*ms))
 	p := b.burst(1402*ms, 1)[0]
@@ -109,7 +59,7 @@ func TestAnswerWithoutLimitsChangesNothingThatIsKnown(t *testing.T) {
 			assert.Equal(t, second, b.Period())
 			assert.Equal(t, ratelimits.KindFixed, b.Kind())
 			assert.Equal(t, reset, b.Reset())
-			b.left(500*ms, 2) // its own place: the server may have counted it
+			b.left(500*ms, 2) // the request itself is charged: the server may have counted it
 			b.left(firstEnd, 5)
 		})
 	}
@@ -117,69 +67,47 @@ func TestAnswerWithoutLimitsChangesNothingThatIsKnown(t *testing.T) {
 
 func TestWindowWhoseAnswersCarryNoLimitsHeals(t *testing.T) {
 	t.Parallel()
-	for name, outcome := range map[string]func(b *bucket, now time.Duration, p ratelimits.Permit){
-		"5xx":       func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, broken) },
-		"no limits": func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, bare) },
-		"lost":      func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Lost(now, p) },
-	} {
-		for kind, make := range map[string]func(testing.TB, int, time.Duration) *bucket{"fixed": fixed, "unproven": known} {
+	for _, name := range []string{"broken", "no limits", "lost"} {
+		for kind, start := range map[string]func(testing.TB, int, time.Duration) *bucket{"fixed": fixed, "unproven": known} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
-				b := make(t, 5, second)
-				now := 5 * second // a new window
-				for _, p := range b.burst(now, 5) {
-					outcome(b, now+50*ms, p)
+				b := start(t, 5, second)
+				now := 5*second + 50*ms // in a new window
+				for _, p := range b.burst(5*second, 5) {
+					withoutLimits[name](b, now, p)
 				}
-				now += 50 * ms
 				b.left(now, 0)
 				at := b.opens(now)
-				assert.InDelta(t, second, at-now, float64(10*ms), "a period after the last of them")
-				probe := b.burst(at, 1)[0]
-				b.Report(at, probe, ok(5, 4, second))
+				assert.InDelta(t, second, at-now, float64(10*ms), "a period after the last outcome")
+				b.Report(at, b.burst(at, 1)[0], ok(5, 4, second))
 				b.burst(at, 4)
 			})
 		}
 	}
 }
 
-func TestBucketThatIsOnlyEverAnsweredWithoutLimitsNeverStops(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	now, sent := time.Duration(0), 0
-	for now < 60*second {
-		now = b.opens(now)
-		b.exchange(now, broken)
-		sent++
-	}
-	assert.GreaterOrEqual(t, sent, 50, "one for each period at least")
-}
-
-// One late outcome of a window that has long passed is no reason to wait for anything.
+// The outcome of a request comes long after its window closed: it must not delay any other request.
 func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 	t.Parallel()
-	for name, outcome := range map[string]func(b *bucket, p ratelimits.Permit){
-		"answer":     func(b *bucket, p ratelimits.Permit) { b.Report(time.Hour, p, ok(5, 2, 800*ms)) },
-		"lost":       func(b *bucket, p ratelimits.Permit) { b.Lost(time.Hour, p) },
-		"given back": func(b *bucket, p ratelimits.Permit) { b.Return(time.Hour, p) },
-	} {
+	outcomes := maps.Clone(withoutLimits)
+	outcomes["answer"] = func(b *bucket, now time.Duration, p ratelimits.Permit) { b.Report(now, p, ok(5, 2, 800*ms)) }
+	for name, outcome := range outcomes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := fixed(t, 5, second)
 			p := b.send(200 * ms)
 			b.left(time.Hour, 4)
-			outcome(b, p)
+			outcome(b, time.Hour, p)
 			assert.Zero(t, b.InFlight())
-			at := b.opens(time.Hour)
-			assert.Equal(t, time.Hour, at)
-			b.exchange(time.Hour+2*second, ok(5, 4, second)) // the window after it at the latest is an ordinary one
+			assert.Equal(t, time.Hour, b.opens(time.Hour))
+			b.exchange(time.Hour+2*second, ok(5, 4, second)) // from the next window on, everything is as usual
 			b.left(time.Hour+4*second, 5)
 			b.burst(time.Hour+4*second, 5)
 		})
 	}
 }
 
-// A server that was broken for a while may have counted what it could not answer, until an answer tells how many it
-// counts.
+// A broken server may count requests that it does not answer. They stay charged until a response names a lower count.
 func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -191,109 +119,61 @@ func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	b.left(200*ms, 3)
 }
 
-func TestAnswerSaysNothingOfWhatWasNotAnsweredAfterItWasSent(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, 10*second)
-	permits := b.many(100*ms, 2)
-	b.Report(150*ms, permits[0], broken) // may have been counted after the other one
-	b.Report(200*ms, permits[1], ok(5, 3, 9900*ms))
-	b.left(200*ms, 2)
-}
-
-// What a server has counted once is charged, whatever it says later of fewer.
+// A count that the server has named stays charged, even if a later response names a lower count.
 func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
-	b.exchange(100*ms, ok(5, 2, 9900*ms)) // others are there
+	b.exchange(100*ms, ok(5, 2, 9900*ms)) // other clients use the bucket
 	b.exchange(200*ms, ok(5, 4, 9800*ms))
 	b.left(200*ms, 1)
 }
 
-// Nor does an answer that was overtaken, which knows nothing of what was counted after it.
-func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, 10*second)
-	permits := b.many(20*second, 3)
-	b.Report(20010*ms, permits[1], ok(5, 2, 10*second)) // the other one in flight, it seems
-	b.Report(20020*ms, permits[0], ok(5, 4, 10*second))
-	b.Return(20030*ms, permits[2]) // but that was never sent
-	b.left(20030*ms, 2)
-}
-
-// A request of which no answer has told anything takes its slot behind all others, if a leaky bucket has counted it,
-// however short the reset-after was that has been named so far.
+// A leaky bucket may have counted a request that was answered without limits. That request stays charged for longest,
+// even if every reset-after so far was shorter.
 func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {
 	t.Parallel()
-	b := leaky(t) // three, which come back at 200, 400 and 600 ms
+	b := leaky(t) // three requests, whose places become free at 200, 400 and 600 ms
 	b.exchange(ms, bare)
 	require.Equal(t, 600*ms, b.Period())
 	b.left(700*ms, 4)
-}
 
-// An empty one has forgotten it a slot later, as one request cannot have filled more of it.
-func TestRequestWithoutLimitsComesBackAfterASlotOfAnEmptyLeakyBucket(t *testing.T) {
-	t.Parallel()
-	b := leaky(t)
-	b.exchange(10*second, bare)
+	b.exchange(10*second, bare) // the bucket was empty: the request fills one slot, which is free 200 ms later
 	b.left(10*second, 4)
 	b.left(10*second+210*ms, 5)
-}
 
-// However many are lost, a leaky bucket is empty after a period.
-func TestLeakyBucketIsEmptyAPeriodAfterAllWasLost(t *testing.T) {
-	t.Parallel()
-	b := leaky(t)
-	for _, p := range b.burst(10*second, 5) {
+	b = leaky(t)
+	for _, p := range b.burst(10*second, 5) { // however many requests are lost, the bucket is empty after a period
 		b.Lost(10*second, p)
 	}
 	b.left(11*second+10*ms, 5)
 }
 
-// The slots of a leaky bucket that was asked by many while it was broken are not counted twice.
-func TestLeakyBucketIsFullSoonAlthoughItWasBrokenAHundredTimesBefore(t *testing.T) {
+// Errors that came before any response named a limit must not delay requests.
+func TestErrorsBeforeTheFirstLimitsCostNothing(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	for range 100 {
 		b.exchange(0, broken)
 	}
-	for i := range 3 { // a bucket of five that gives one back each second
+	for i := range 3 { // a leaky bucket of five: one place becomes free each second
 		b.exchange(0, ok(5, 4-i, time.Duration(i+1)*second))
 	}
+	b.left(0, 2)
 	require.LessOrEqual(t, b.Reset(), 5*second)
 	require.LessOrEqual(t, b.State(0).Reset, 5*second)
-	b.send(0)
 }
 
-// A count that earlier requests seemed to explain may have had somebody else's in it. What is lost is not taken off it
-// before a response shows that it was not counted.
-func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
+func TestAnswerSaysNothingOfWhatWasNotAnsweredAfterItWasSent(t *testing.T) {
 	t.Parallel()
-	b := newBucket(t)
-	for i := range 3 {
-		b.exchange(0, ok(5, 4-i, second))
-	}
-	b.Report(second, b.send(900*ms), ok(5, 3, second)) // in the next window: one of the two is somebody else's
-	now := second + 10*ms
-	p := b.burst(now, 3)
-	b.Lost(now+ms, p[0])
-	b.left(now+ms, 0)
+	b := known(t, 5, 10*second)
+	permits := b.many(100*ms, 2)
+	b.Report(150*ms, permits[0], broken) // the server may have counted it after the other request
+	b.Report(200*ms, permits[1], ok(5, 3, 9900*ms))
+	b.left(200*ms, 2)
 }
 
-// What a slow response has counted beyond what was still charged when it came may be a request of ours that nobody has
-// answered, and not somebody else's. So the next such request does not make room for it.
-func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *testing.T) {
-	t.Parallel()
-	b := log(t)
-	b.Report(2002*ms, b.send(2000*ms), broken) // counted at 2001 ms
-	slow := b.send(3000 * ms)                  // counted a moment later, when the first one still is
-	b.Report(3500*ms, slow, ok(5, 3, second))
-	b.exchange(3600*ms, broken)
-	b.exchange(3600*ms, ok(5, 2, second)) // the slow one, and both of these
-	b.left(4550*ms, 3)
-}
-
-// What a refused request has found counted stays known, whichever of the requests that nobody has heard of are taken
-// off for it.
+// The 429 of a sub-limit names the bucket's count. That count stays charged, whichever of the lost requests are removed
+// because the bucket has not counted them.
 func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
 	t.Parallel()
 	for lost := range 4 {
@@ -308,4 +188,51 @@ func TestRefusalOfASubLimitTellsHowManyOfTheLostAreCounted(t *testing.T) {
 		})
 		b.left(10*second, 4-lost)
 	}
+}
+
+// A count that our earlier requests seem to explain may include another client's request. A lost request stays charged
+// until a response shows that the server did not count it.
+func TestLostRequestIsNotTakenOffWhatTheServerHasCounted(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	for i := range 3 {
+		b.exchange(0, ok(5, 4-i, second))
+	}
+	b.Report(second, b.send(900*ms), ok(5, 3, second)) // in the next window: another client has sent one of the two requests
+	now := second + 10*ms
+	p := b.burst(now, 3)
+	b.Lost(now+ms, p[0])
+	b.left(now+ms, 0)
+}
+
+// A slow response may count an unanswered request of ours whose charge has expired meanwhile. The window then guesses
+// that another client has sent it. A later response with a lower count must end this guess, not the charge of a newer
+// unanswered request.
+func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *testing.T) {
+	t.Parallel()
+	b := log(t)
+	b.Report(2002*ms, b.send(2000*ms), broken) // the server counts it at 2001 ms
+	slow := b.send(3000 * ms)                  // counted a moment later, while the server still counts the first one
+	b.Report(3500*ms, slow, ok(5, 3, second))
+	b.exchange(3600*ms, broken)
+	b.exchange(3600*ms, ok(5, 2, second)) // the server counts the slow request and these two
+	b.left(4550*ms, 3)
+}
+
+// A leaky bucket is fuller by every request that it has counted, also by one that was answered with an error without
+// limits. After such errors the next request is sent when nothing else is charged. A success without limits was counted
+// at most once, and is charged: after it one request is sent first, while others may be charged.
+func TestAfterAnErrorWithoutLimitsOneGoesAloneAndAfterASuccessFirst(t *testing.T) {
+	t.Parallel()
+	b := known(t, 2, 125*ms)
+	b.exchange(0, broken)
+	b.exchange(127*ms, broken)
+	_, granted := b.Take(128 * ms)
+	assert.False(t, granted, "the second error may have been counted")
+	b.send(253 * ms)
+
+	b = known(t, 5, 200*ms)
+	b.exchange(100*ms, bare)
+	b.exchange(150*ms, ok(5, 2, 450*ms)) // perhaps from a leaky bucket
+	b.burst(560*ms, 1)                   // only the last request is still charged
 }

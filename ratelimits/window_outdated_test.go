@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// outdated is what a compatible server answers to the first request of a window: it still shows the one before.
+// outdated is what a compatible server answers to the first request of a window: it describes the previous window.
 var outdated = ok(10, 0, 0)
 
 func TestFirstResponseThatShowsTheWindowBeforeSaysNothing(t *testing.T) {
@@ -30,25 +30,10 @@ func TestResponseThatShowsTheWindowBeforeIsOfTheWindowOfTheNextOne(t *testing.T)
 		}
 	}
 	b.closedUntil(6*second+100*ms, 11*second+rounding)
-	b.burst(11*second+rounding, 10) // and none has to go first
+	b.burst(11*second+rounding, 10) // no request has to be sent first
 }
 
-func TestRequestThatGoesFirstAfterARefusalMayBeShownTheWindowBefore(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 10, 5*second)
-	b.Report(6*second, b.send(6*second), refused(10, 2*second))
-	b.closedUntil(6*second, 8*second+rounding)
-	first := b.send(8*second + rounding)
-	b.waitsForAnOutcome(8*second + 50*ms)
-	b.Report(8*second+100*ms, first, outdated)
-	for i, p := range b.burst(8*second+100*ms, 9) {
-		b.Report(8*second+200*ms, p, ok(10, 8-i, 4800*ms))
-	}
-	b.closedUntil(8*second+200*ms, 13*second+rounding)
-	b.burst(13*second+rounding, 10)
-}
-
-// A refusal may extend its window. What it asks for is not how long a window lasts.
+// A 429 may ask for a longer wait than the window's length. That wait must not be taken for the period.
 func TestExtendedBlockIsNotThePeriod(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 10, 5*second)

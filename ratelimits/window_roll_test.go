@@ -9,12 +9,11 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Stories about the end of a window, told of a proven fixed bucket of five requests per second. Its first window closes
-// at
-// 1 s, which is certain at this time:
+// The buckets of these tests have proven fixed windows of five requests per second. The first window closes at 1 s, and
+// has certainly closed at firstEnd.
 const firstEnd = second + rounding
 
-// rolled is such a bucket whose second window has begun while some requests are still in flight, sent at 950 ms.
+// rolled is such a bucket at the end of its first window, with some requests in flight that were sent at 950 ms.
 func rolled(t *testing.T, inFlight int) (b *bucket, carried []ratelimits.Permit) {
 	t.Helper()
 	b = fixed(t, 5, second)
@@ -30,105 +29,29 @@ func TestRequestInFlightIsChargedToTheNextWindowToo(t *testing.T) {
 	b.burst(firstEnd, 2)
 }
 
-func TestChargeCarriedOverIsGivenBackWhenItFellIntoTheOldWindow(t *testing.T) {
+func TestChargeCarriedOverIsGivenBackUnlessItFellIntoTheNewWindow(t *testing.T) {
 	t.Parallel()
-	b, carried := rolled(t, 2)
-	b.exchange(1100*ms, ok(5, 4, second)) // the new window closes at 2.1 s
-	b.left(1100*ms, 2)
-	for i, p := range carried {
-		b.Report(1110*ms, p, ok(5, 2-i, 40*ms)) // processed at 960 ms
-		b.left(1110*ms, 3+i)
+	for name, c := range map[string]struct {
+		answer ratelimits.Response
+		left   int
+	}{
+		"in the old window":             {ok(5, 2, 40*ms), 4}, // processed at 960 ms
+		"in the old window, the last":   {ok(5, 0, 40*ms), 4},
+		"in the new window, at 1110 ms": {ok(5, 3, 990*ms), 3},
+		"in either window":              {ok(5, 3, second), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, carried := rolled(t, 1)
+			b.exchange(1100*ms, ok(5, 4, second)) // the new window closes at 2.1 s
+			b.left(1100*ms, 3)
+			reset := b.Reset()
+			b.Report(1120*ms, carried[0], c.answer)
+			b.left(1120*ms, c.left)
+			assert.Equal(t, reset, b.Reset())
+			b.burst(1120*ms, c.left)
+		})
 	}
-}
-
-func TestChargeCarriedOverStaysWhenItFellIntoTheNewWindow(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 2)
-	b.exchange(1100*ms, ok(5, 4, second))
-	b.Report(1120*ms, carried[0], ok(5, 3, 990*ms)) // processed at 1110 ms
-	b.Report(1120*ms, carried[1], ok(5, 2, 990*ms))
-	b.left(1120*ms, 2)
-}
-
-func TestChargeCarriedOverMayOpenTheNewWindow(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 1)
-	b.Report(1220*ms, carried[0], ok(5, 4, second-10*ms)) // processed at 1.2 s at the earliest, it was the first one
-	b.left(1220*ms, 4)
-	b.burst(1220*ms, 4)
-}
-
-func TestStaleAnswerChangesNothingButItsOwnCharge(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 1)
-	b.exchange(1100*ms, ok(5, 4, second))
-	reset := b.Reset()
-	b.Report(1110*ms, carried[0], ok(5, 0, 40*ms)) // the old window was used up to the last
-	b.left(1110*ms, 4)
-	assert.Equal(t, reset, b.Reset())
-	b.burst(1110*ms, 4)
-	b.closedUntil(1110*ms, reset)
-}
-
-func TestAnswerThatMayBelongToEitherWindowStaysCharged(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 1)
-	b.exchange(1100*ms, ok(5, 4, second))
-	// Sent at 950 ms and answered only now, the window it speaks of closed between 1.95 and 2.50 s.
-	b.Report(1500*ms, carried[0], ok(5, 3, second))
-	b.left(1500*ms, 3)
-}
-
-func TestRequestOfAnUnknownWindowIsForgottenWhenItsOwnResetHasPassed(t *testing.T) {
-	t.Parallel()
-	b, carried := rolled(t, 1)
-	b.Report(2*second, carried[0], ok(5, 4, 50*ms)) // some window that closed between 1.00 and 2.05 s
-	b.left(2*second, 4)
-	b.left(2050*ms, 4)
-	b.left(2050*ms+rounding, 5)
-}
-
-// Nor is a window that has certainly closed extended by a request that may have been the last of it.
-func TestRequestOfAnUnknownWindowDoesNotBringBackWhatTheOneBeforeHadCounted(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, second)
-	b.exchange(500*ms, ok(5, 2, 500*ms))
-	slow := b.send(950 * ms)
-	b.exchange(960*ms, ok(5, 1, 40*ms))
-	b.Report(2*second, slow, ok(5, 4, 50*ms))
-	b.left(2*second, 4)
-}
-
-func TestRequestThatMayBelongToTheWindowAfterStaysChargedInIt(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, second)
-	slow := b.Adopt(100*ms, 0)
-	b.exchange(1100*ms, ok(5, 4, second))
-	b.Report(2100*ms, slow, ok(5, 4, second)) // it opened some window, the first one or the one that begins now
-	b.left(2100*ms, 3)
-	b.left(2100*ms+rounding, 4)
-	b.left(3100*ms+rounding, 5)
-}
-
-func TestNewWindowIsOpenedByItsFirstRequestAndNotByTheClock(t *testing.T) {
-	t.Parallel()
-	b := fixed(t, 5, second)
-	b.exchange(7*second, ok(5, 4, second))
-	b.burst(7*second, 4)
-	b.closedUntil(7*second, 8*second+rounding)
-}
-
-func TestAnswerMayShowThatAWindowClosedEarlierThanWasCertain(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.Report(400*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.4 s
-	b.Report(500*ms, b.send(400*ms), ok(5, 3, 650*ms))
-	require.Equal(t, ratelimits.KindFixed, b.Kind()) // between 1.05 and 1.15 s
-	b.exchange(1100*ms, ok(5, 4, second))            // it was the first of a new one
-	assert.Equal(t, ratelimits.KindFixed, b.Kind())
-	b.left(1100*ms, 4)
-	b.burst(1100*ms, 4)
-	b.closedUntil(1100*ms, 2100*ms+rounding)
 }
 
 func TestMovedRequestIsChargedWhereItMovedTo(t *testing.T) {
@@ -144,67 +67,87 @@ func TestMovedRequestIsChargedWhereItMovedTo(t *testing.T) {
 	b.left(60*ms, 3)
 }
 
-// The server has counted four. That two of those that seemed to explain it were refused shows that somebody else was
-// there.
-func TestMovedRequestThatIsGivenBackTakesNothingOffWhatTheServerHasCounted(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, 10*second)
-	permits := b.many(0, 3)
-	b.Report(100*ms, permits[2], ok(5, 1, 9900*ms))
-	b.Report(200*ms, permits[0], shared(second))
-	b.Report(200*ms, permits[1], shared(second))
-	b.left(200*ms, 1)
-	b.Return(400*ms, b.Adopt(300*ms, 300*ms))
-	b.left(400*ms, 1)
-}
-
-func TestMovedRequestNeedsNoRoom(t *testing.T) {
-	t.Parallel()
-	b := known(t, 2, 10*second)
-	b.burst(0, 1)
-	moved := []ratelimits.Permit{b.Adopt(0, 0), b.Adopt(0, 0)}
-	b.left(0, 0)
-	assert.Equal(t, 3, b.InFlight())
-	for _, p := range moved {
-		b.Report(10*ms, p, refused(2, 10*second))
-	}
-	assert.Equal(t, 1, b.InFlight())
-	b.closedUntil(10*ms, 10*second+10*ms+rounding)
-}
-
-func TestMovedRequestThatWasSentBeforeTheWindowMayBelongToTheOldOne(t *testing.T) {
-	t.Parallel()
-	b, _ := rolled(t, 0)
-	b.exchange(1100*ms, ok(5, 4, second))
-	moved := b.Adopt(1100*ms, 950*ms)
-	b.left(1100*ms, 3)
-	b.Report(1110*ms, moved, ok(5, 2, 40*ms))
-	b.left(1110*ms, 4)
-}
-
-// Requests of several routes meet in one bucket, one after the other: the first answer is that of a request that came
-// here from elsewhere, and those answered before it count as well.
+// Requests of several routes turn out to share a bucket. The first answer is that of a request that moved here. The
+// requests answered before it count, too.
 func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	early, late := b.Adopt(100*ms, 0), b.Adopt(100*ms, 10*ms)
-	b.waitsForAnOutcome(100 * ms) // of an unknown bucket one request in flight is enough
+	b.waitsForAnOutcome(100 * ms) // in an unknown bucket one request is sent at a time
 	b.Report(110*ms, late, ok(5, 3, 10*second))
-	b.left(110*ms, 2) // the other one may have come later
+	b.left(110*ms, 2) // the server may have counted the other request later
 	b.Report(120*ms, early, ok(5, 4, 10*second))
-	b.left(120*ms, 3) // now both have said how many there were
+	b.left(120*ms, 3) // both answers have named their counts
 }
 
-// What is not certain for longer than the window, and the window that nothing will tell the end of any more, end
-// together if nobody looks meanwhile.
-func TestOneLookIsEnoughHoweverLongNobodyLooked(t *testing.T) {
+// Reports may come in another order than the answers.
+func TestLateReportTurnsNothingBack(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Unlimit()
+	first, then := b.send(second), b.send(2*second)
+	b.Report(5*second, then, bare)
+	b.Report(4*second, first, bare)
+	assert.Equal(t, 5*second, b.Reset())
+
+	b = known(t, 10, second) // answers to requests sent before a limit was lowered do not raise it
+	older, between, latest := b.send(100*ms), b.send(250*ms), b.send(290*ms)
+	b.Report(400*ms, latest, ok(5, 1, second))
+	b.Report(200*ms, older, ok(4, 1, second))
+	b.Report(300*ms, between, ok(10, 1, second))
+	assert.Equal(t, 4, b.Limit())
+	b.left(5*second, 4)
+}
+
+func TestRequestThatIsNotInFlightIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Hold(0, second)
+	b.send(second)
+	b.Return(second, ratelimits.Permit{}) // this permit belongs to no request
+	b.send(second)
+}
+
+func TestAnswerMayShowThatAWindowClosedEarlierThanWasCertain(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.Report(400*ms, b.send(0), ok(5, 4, second)) // closes between 1.0 and 1.4 s
+	b.Report(500*ms, b.send(400*ms), ok(5, 3, 650*ms))
+	require.Equal(t, ratelimits.KindFixed, b.Kind()) // closes between 1.05 and 1.15 s
+	b.exchange(1100*ms, ok(5, 4, second))            // this request was the first of a new window
+	assert.Equal(t, ratelimits.KindFixed, b.Kind())
+	b.left(1100*ms, 4)
+	b.burst(1100*ms, 4)
+	b.closedUntil(1100*ms, 2100*ms+rounding)
+}
+
+func TestRequestOfAnUnknownWindowIsForgottenWhenItsOwnResetHasPassed(t *testing.T) {
+	t.Parallel()
+	b, carried := rolled(t, 1)
+	b.Report(2*second, carried[0], ok(5, 4, 50*ms)) // it was counted in a window that closed between 1.00 and 2.05 s
+	b.left(2*second, 4)
+	b.left(2050*ms, 4)
+	b.left(2050*ms+rounding, 5)
+}
+
+// A request that may have been the last of a window must not extend that window once it has certainly closed.
+func TestRequestOfAnUnknownWindowDoesNotBringBackWhatTheOneBeforeHadCounted(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, second)
-	slow := b.many(900*ms, 3)
-	b.left(firstEnd, 2)
-	for i, p := range slow {
-		b.Report(3*second, p, ok(5, 4-i, second)) // of some window in between
-	}
-	b.Report(3500*ms, b.many(3*second+ms, 1)[0], bare)
-	b.left(60*second, 5)
+	b.exchange(500*ms, ok(5, 2, 500*ms))
+	slow := b.send(950 * ms)
+	b.exchange(960*ms, ok(5, 1, 40*ms))
+	b.Report(2*second, slow, ok(5, 4, 50*ms))
+	b.left(2*second, 4)
+}
+
+func TestRequestThatMayBelongToTheWindowAfterStaysChargedInIt(t *testing.T) {
+	t.Parallel()
+	b := fixed(t, 5, second)
+	slow := b.Adopt(100*ms, 0)
+	b.exchange(1100*ms, ok(5, 4, second))
+	b.Report(2100*ms, slow, ok(5, 4, second)) // it opened a window: the first one, or the one that begins now
+	b.left(2100*ms, 3)
+	b.left(2100*ms+rounding, 4)
+	b.left(3100*ms+rounding, 5)
 }

@@ -1,11 +1,13 @@
 package ratelimits_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -27,8 +29,8 @@ func TestWindowTakesOnePlaceForEachRequest(t *testing.T) {
 func TestWindowThatIsClosedForAnotherReasonTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	for name, close := range map[string]func(b *bucket){
-		"held":             func(b *bucket) { b.Hold(0, second) },
-		"its probe is out": func(b *bucket) { b.Hold(0, second); b.send(second) },
+		"held":            func(b *bucket) { b.Hold(0, second) },
+		"probe in flight": func(b *bucket) { b.Hold(0, second); b.send(second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,25 +47,12 @@ func TestWindowThatIsClosedForAnotherReasonTakesNoPlace(t *testing.T) {
 	}
 }
 
-func TestUsedUpWindowTellsTheSameTimeHoweverOftenItIsAsked(t *testing.T) {
-	t.Parallel()
-	b := known(t, 3, second)
-	b.burst(0, 2)
-	for now := time.Duration(0); now < second; now += 100 * ms {
-		_, granted := b.Take(now)
-		assert.False(t, granted)
-		at, certain := b.Next(now)
-		assert.True(t, certain)
-		assert.Equal(t, second+rounding, at)
-	}
-}
-
 func TestUsedUpWindowOpensWhenItHasCertainlyClosedAndNotBefore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sent, received, after, opens time.Duration
 	}{
-		// The server may have answered when it was received, and the header may be a rounding too early.
+		// The server may have processed the request as late as received, and reset-after may be one rounding too short.
 		"no latency":     {0, 0, second, second + rounding},
 		"latency":        {0, 200 * ms, second, 1200*ms + rounding},
 		"350.6 s to go":  {60 * second, 60 * second, 360*second + 399*ms, 420*second + 400*ms},
@@ -73,20 +62,11 @@ func TestUsedUpWindowOpensWhenItHasCertainlyClosedAndNotBefore(t *testing.T) {
 			t.Parallel()
 			b := newBucket(t)
 			b.Report(c.received, b.send(c.sent), ok(1, 0, c.after))
+			assert.Equal(t, c.opens-c.received, b.Predict(c.received, 0))
 			b.closedUntil(c.received, c.opens)
 			b.send(c.opens)
 		})
 	}
-}
-
-func TestTimeToTheNextRequestIsWhatIsLeftOfTheWindow(t *testing.T) {
-	t.Parallel()
-	b := newBucket(t)
-	b.exchange(60*second, ok(1, 0, 360*second+399*ms))
-	at, certain := b.Next(69800 * ms)
-	require.True(t, certain)
-	assert.Equal(t, 350600*ms, at-69800*ms)
-	assert.Equal(t, 350600*ms, b.Predict(69800*ms, 0))
 }
 
 func TestWindowIsFullAgainAfterItsEnd(t *testing.T) {
@@ -112,7 +92,7 @@ func TestOnlyARequestThatIsLeftMayLeave(t *testing.T) {
 	}{
 		"one left":  {func(b *bucket) { b.exchange(0, ok(3, 1, 70*second)) }, 1},
 		"none left": {func(b *bucket) { b.exchange(0, ok(3, 0, 70*second)) }, 0},
-		"one more charged than there are, as the limit was lowered": {
+		"more are charged than a lowered limit allows": {
 			func(b *bucket) { b.exchange(0, ok(3, 1, 70*second)); b.exchange(0, ok(2, 0, 70*second)) }, 0,
 		},
 	} {
@@ -156,23 +136,9 @@ func TestQueueLeavesInBurstsOfOneWindowEach(t *testing.T) {
 			assert.Equal(t, c.windows, windows)
 			at, certain := b.Next(now)
 			assert.True(t, certain)
-			assert.Equal(t, now, at, "the next one finds an open window")
+			assert.Equal(t, now, at, "the window is open for the next request")
 		})
 	}
-}
-
-// The old clients sent one at a time; a window lets go whatever it has, and the one that uses it up is not held back
-// either.
-func TestAllThatIsLeftLeavesAtOnceWithoutWaitingForAnswers(t *testing.T) {
-	t.Parallel()
-	b := known(t, 5, second)
-	permits := b.burst(10*ms, 4)
-	b.left(10*ms, 0)
-	for i, p := range permits {
-		b.Report(110*ms, p, ok(5, 3-i, 940*ms))
-	}
-	assert.Zero(t, b.InFlight())
-	b.left(110*ms, 0)
 }
 
 func TestWholeBatchFollowsTheResetOfAFixedWindow(t *testing.T) {
@@ -185,13 +151,92 @@ func TestWholeBatchFollowsTheResetOfAFixedWindow(t *testing.T) {
 	b.burst(second+rounding, 5)
 }
 
+// The server answers the requests of a burst in another order than it processes them. While its fixed window is open,
+// no answer may let more requests leave than the limit, or increase Remaining.
+func TestAnswersInAnyOrderNeverGrantTooMuch(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(2, 12).Draw(t, "limit")
+		const period = 10 * second
+		var w ratelimits.Window
+		first, granted := w.Take(0)
+		require.True(t, granted)
+		opened := time.Duration(rapid.IntRange(0, 300).Draw(t, "first processed")) * ms
+		now := opened + time.Duration(rapid.IntRange(0, 300).Draw(t, "first answered"))*ms
+		w.Report(now, first, ok(limit, limit-1, period))
+
+		type answer struct {
+			permit ratelimits.Permit
+			r      ratelimits.Response
+		}
+		var flying []answer
+		sent, processed, left := 1, now, w.Remaining(now)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now += time.Duration(rapid.IntRange(0, 200).Draw(t, "pause")) * ms
+			if rapid.Bool().Draw(t, "send") {
+				if permit, granted := w.Take(now); granted {
+					sent++
+					processed = max(processed, now)
+					flying = append(flying, answer{permit, ok(limit, limit-sent, opened+period-processed)})
+				}
+			} else if len(flying) > 0 {
+				i := rapid.IntRange(0, len(flying)-1).Draw(t, "answer")
+				w.Report(now, flying[i].permit, flying[i].r)
+				flying = slices.Delete(flying, i, i+1)
+			}
+			require.LessOrEqual(t, sent, limit, "requests in one window")
+			require.LessOrEqual(t, w.Remaining(now), left, "Remaining must not rise")
+			require.LessOrEqual(t, sent+w.Remaining(now), limit, "sent requests and Remaining exceed the limit")
+			left = w.Remaining(now)
+		}
+		require.Equal(t, limit-sent, left, "no place is lost")
+	})
+}
+
+// A request takes too long: after StopWaiting the next request may leave without its outcome.
+func TestStopWaiting(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(b *bucket){
+		"unknown":            func(*bucket) {},
+		"first after a hold": func(b *bucket) { b.exchange(0, ok(5, 4, time.Minute)); b.Hold(0, ms) },
+		"recalled":           func(b *bucket) { b.Recall(5, time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			prepare(b)
+			slow := b.burst(second, 1)[0]
+			slow = b.StopWaiting(b.StopWaiting(slow)) // a second call has no effect
+			next := b.burst(second, 1)[0]             // the next request is sent first
+			assert.Equal(t, 2, b.InFlight())
+			b.Lost(second, slow)
+			b.waitsForAnOutcome(second)
+			b.Report(second, next, ok(5, 4, time.Minute))
+			assert.Zero(t, b.InFlight())
+			assert.LessOrEqual(t, b.Remaining(second), 4)
+			b.send(second)
+		})
+	}
+	t.Run("alone after a lost one", func(t *testing.T) { // the bucket may be leaky
+		t.Parallel()
+		b := known(t, 5, second)
+		both := b.many(0, 2)
+		b.Lost(0, both[1])
+		b.waitsForAnOutcome(time.Minute)
+		slow := b.StopWaiting(both[0])
+		b.send(b.opens(time.Minute))
+		b.Report(time.Minute, slow, ok(5, 4, second))
+		assert.Equal(t, 1, b.InFlight())
+	})
+}
+
 func TestAnswersOfOneWindowNarrowItsEnd(t *testing.T) {
 	t.Parallel()
-	b := fixed(t, 5, second) // closes at 1 s, between the ways of each answer
+	b := fixed(t, 5, second) // closes at 1 s, which lies in the interval of each response
 	b.Report(500*ms, b.send(200*ms), ok(5, 2, 760*ms))
 	b.Report(560*ms, b.send(510*ms), ok(5, 1, 455*ms))
 	b.send(600 * ms)
-	b.closedUntil(600*ms, second+rounding) // the first two, without latency, know it best
+	b.closedUntil(600*ms, second+rounding) // the two requests of fixed, answered without latency, name the end most precisely
 }
 
 func TestSlowAnswerDoesNotDelayTheEndThatIsKnown(t *testing.T) {
@@ -200,5 +245,5 @@ func TestSlowAnswerDoesNotDelayTheEndThatIsKnown(t *testing.T) {
 	b.Report(300*ms, b.send(0), ok(2, 1, second)) // closes between 1.0 and 1.3 s
 	b.Report(310*ms, b.send(300*ms), ok(2, 0, 740*ms))
 	require.Equal(t, ratelimits.KindFixed, b.Kind())
-	b.closedUntil(310*ms, 1050*ms+rounding) // between 1.04 and 1.05 s
+	b.closedUntil(310*ms, 1050*ms+rounding) // it closes between 1.04 and 1.05 s
 }

@@ -95,9 +95,10 @@ func BenchmarkMajor(b *testing.B) {
 	}
 }
 
-// Every log line and every event names its route.
+// Every log line and every event names a route, so its name must not allocate.
 func TestTheNameOfARouteCostsNoMemory(t *testing.T) {
 	for _, route := range []routes.Route{routes.CreateMessage, routes.ExecuteWebhook} {
-		assert.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = route.String(), route.Method(), route.Template() }), route)
+		names := func() { _, _, _ = route.String(), route.Method(), route.Template() }
+		assert.Zero(t, testing.AllocsPerRun(100, names), route)
 	}
 }

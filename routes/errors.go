@@ -25,7 +25,8 @@ var (
 	// the request without a limiter.
 	ErrNotAPI = errors.New("a CDN or media host has no API routes, expected discord.com or a proxy of it")
 	// ErrTemplate reports that New was given something other than a template.
-	ErrTemplate = errors.New("bad template, expected one such as /channels/{channel_id}/messages, without /api or a version")
+	ErrTemplate = errors.New("bad template, " +
+		"expected one such as /channels/{channel_id}/messages, without /api or a version")
 	// ErrZeroRoute reports that Compile was called on the zero Route.
 	ErrZeroRoute = errors.New("routes: the zero Route has no template, expected a Route from the catalogue or from New")
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// measured is a line of testdata/measured.tsv: what one application's bot measured of a route.
+// measured is a line of testdata/measured.tsv: what was measured for a route with a bot of one application.
 type measured struct{ method, path, family string }
 
 func measurements(t *testing.T) (all []measured) {
@@ -84,9 +84,4 @@ func TestFamilyOfAPathThatIsMatched(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, route.Route().Family(), path)
 	}
-}
-
-func TestZeroRouteHasNoFamily(t *testing.T) {
-	t.Parallel()
-	assert.Empty(t, routes.Route{}.Family())
 }

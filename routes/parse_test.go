@@ -34,7 +34,8 @@ func TestParseReturnsTheRouteOfAString(t *testing.T) {
 func TestParseRefusesWhatNoRouteIsCalled(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
-		"", "GET", "GET channels", "/channels", "G T /channels", "GET /channels/{channel_id", "GET /channels (older than 14 days)",
+		"", "GET", "GET channels", "/channels", "G T /channels", "GET /channels/{channel_id",
+		"GET /channels (older than 14 days)",
 		"GET /channels/{channel_id} (interaction)", "GET /channels/{channel_id}/messages/{message_id} (younger than 10 s)",
 	} {
 		route, err := routes.Parse(text)

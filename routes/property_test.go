@@ -15,7 +15,8 @@ import (
 
 var catalogue = slices.Collect(routes.All())
 
-// parameter draws what Compile accepts: ids, tokens, emoji, any text that is one segment, and words of the catalogue.
+// parameter draws parameters that Compile accepts: ids, tokens, emoji, any text without slashes, and words of the
+// catalogue.
 func parameter() *rapid.Generator[string] {
 	text := rapid.String().Filter(func(s string) bool {
 		return s != "" && s != "." && s != ".." && !strings.ContainsFunc(s, func(r rune) bool {
@@ -44,7 +45,7 @@ func word() *rapid.Generator[string] {
 	return rapid.SampledFrom(words)
 }
 
-// anyPath draws paths near those of the catalogue.
+// anyPath draws paths that resemble those of the catalogue.
 func anyPath() *rapid.Generator[string] {
 	segment := rapid.OneOf(word(), word(), parameter().Filter(func(s string) bool { return !strings.Contains(s, "%") }))
 	return rapid.Custom(func(t *rapid.T) string {
@@ -78,7 +79,8 @@ func TestMatchOfItsOwnPathChangesNothing(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	rapid.Check(t, func(t *rapid.T) {
-		path := rapid.OneOf(anyPath(), rapid.String(), rapid.StringMatching(`(/(api|v10|%[0-9a-fA-F]{2}|[a-z.]*))*`)).Draw(t, "path")
+		odd := rapid.StringMatching(`(/(api|v10|%[0-9a-fA-F]{2}|[a-z.]*))*`)
+		path := rapid.OneOf(anyPath(), rapid.String(), odd).Draw(t, "path")
 		method := rapid.SampledFrom([]string{"GET", "post", "HEAD", "DELETE", "QUERY"}).Draw(t, "method")
 		first, err := routes.MatchAt(method, path, now)
 		if err != nil {
@@ -90,7 +92,8 @@ func TestMatchOfItsOwnPathChangesNothing(t *testing.T) {
 	})
 }
 
-// slowMatch is the reference for the tree: it tries every template and prefers the one that has a literal first.
+// slowMatch is a simple version of the tree: it tries every template. Of several it prefers the one in which a literal
+// comes earlier.
 func slowMatch(method, path string) (best routes.Route) {
 	segments := strings.Split(path[1:], "/")
 	rank := func(route routes.Route) string {
@@ -120,7 +123,7 @@ func slowMatch(method, path string) (best routes.Route) {
 func TestTheTreeFindsWhatASearchThroughTheCatalogueFinds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		// Every method's templates with some parameters turned into words, so that literals and parameters compete.
+		// The path is a template with some segments replaced by words, so that literals and parameters compete.
 		model := rapid.SampledFrom(catalogue).Draw(t, "model")
 		segments := strings.Split(model.Template(), "/")
 		for i, segment := range segments {
@@ -135,7 +138,7 @@ func TestTheTreeFindsWhatASearchThroughTheCatalogueFinds(t *testing.T) {
 		require.NoError(t, err)
 		got, want := compiled.Route(), slowMatch(method, path)
 		if got.Name() == "" && !want.IsZero() {
-			// An undocumented endpoint may stand in front of a parameter: GET /applications/detectable.
+			// An undocumented route, such as GET /applications/detectable, may be preferred to a parameter.
 			require.NotContains(t, got.Template(), "{value}")
 			require.NotContains(t, got.Template(), "{rest}")
 			return
@@ -147,7 +150,7 @@ func TestTheTreeFindsWhatASearchThroughTheCatalogueFinds(t *testing.T) {
 	})
 }
 
-// The segments of a path are spelled as net/url spells them.
+// Segments must be encoded as net/url encodes them.
 func TestPathsAreEncodedAsNetURLDoes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -156,20 +159,4 @@ func TestPathsAreEncodedAsNetURLDoes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "/invites/"+url.PathEscape(code), compiled.Path())
 	})
-}
-
-func TestStrangePathsMakeFewTemplates(t *testing.T) {
-	t.Parallel()
-	junk := rapid.StringMatching(`[a-z0-9]{8,12}x`)
-	templates := make(map[string]bool)
-	rapid.Check(t, func(t *rapid.T) {
-		for range 100 {
-			root := rapid.SampledFrom([]string{"", "/channels", "/guilds", "/webhooks", "/users/@me", "/invites"}).Draw(t, "root")
-			segments := rapid.SliceOfN(junk, 0, 12).Draw(t, "segments")
-			compiled, err := routes.Match("GET", root+"/"+strings.Join(segments, "/"))
-			require.NoError(t, err)
-			templates[compiled.Route().Template()] = true
-		}
-	})
-	require.LessOrEqual(t, len(templates), 6*8)
 }

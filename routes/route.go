@@ -36,7 +36,6 @@ func (d *definition) template() string { return d.text[min(int(d.space)+1, len(d
 
 var seed = maphash.MakeSeed()
 
-// route returns the Route of the definition.
 func (d definition) route() Route {
 	d.hash = 0
 	d.hash = maphash.Comparable(seed, d)

@@ -75,15 +75,15 @@ func measure(ctx context.Context, by contender, s scenario, seed uint64, toleran
 		return result{}, err
 	}
 	defer discord.Close()
-	m := load.NewMeter(nil)
-	with, end := by.start(m.Below(discord.RoundTripper()), s)
+	m := new(meter)
+	with, end := by.start(m.below(discord.RoundTripper()), s)
 	defer end()
 
 	ctx, stop := context.WithCancel(ctx) // no deadline, because limiters would take it into account
 	defer stop()
 	defer time.AfterFunc(longest(ideal), stop).Stop()
 	watched := func(ctx context.Context, c call) (err error) {
-		m.Watch(ctx, func(ctx context.Context) { err = with(ctx, c) })
+		m.watch(ctx, func(ctx context.Context) { err = with(ctx, c) })
 		return err
 	}
 	r := newResult(by, s, ideal)
@@ -121,7 +121,7 @@ func measure(ctx context.Context, by contender, s scenario, seed uint64, toleran
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	r.Refused, r.Avoidable, r.LargestInFlight, r.Queued = report.Refused, report.Avoidable, report.MaxInFlight, m.Read().Queued
+	r.Refused, r.Avoidable, r.LargestInFlight, r.Queued = report.Refused, report.Avoidable, report.MaxInFlight, m.read()
 	return r, nil
 }
 

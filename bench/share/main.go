@@ -1,114 +1,106 @@
-// Command share measures how well several processes share limits. It starts real processes, with a Redis or Valkey
-// server between them. Run it with -h for its flags.
+// Command share judges processes that share limits. It starts real processes with an installed Redis or Valkey server
+// between them, and one simulated Discord on the loopback interface. Run it with -h for its flags.
 package main
 
 import (
-	_ "embed"
-	"errors"
+	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"os/signal"
 	"slices"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/ratelight/ratelight/bench/internal/command"
+	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/bench/internal/share"
 )
 
-//go:embed help.txt
-var examples string
-
 func main() {
-	if os.Getenv(share.ChildVariable) != "" {
-		os.Exit(child())
+	if os.Getenv(childVariable) != "" {
+		signal.Ignore(os.Interrupt) // Ctrl-C reaches all processes, and the parent ends the others
+		if err := child(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintf(os.Stderr, "share: %v\n", err)
+			os.Exit(command.StatusFailed)
+		}
+		return
 	}
 	program().Main()
 }
 
 func program() command.Program {
-	return command.Program{Name: "share", Grammar: new(shareCommand), Kong: []kong.Option{kong.Description(introduction), kong.Help(help)}}
-}
-
-const introduction = "Judges processes that share their limits through a Redis or Valkey server."
-
-// help prints kong's help, followed by examples.
-func help(options kong.HelpOptions, ctx *kong.Context) error {
-	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
-		return err
-	}
-	_, err := fmt.Fprint(ctx.Stdout, examples)
-	return err
+	return command.Program{Name: "share", Grammar: new(shareCommand), Kong: []kong.Option{
+		kong.Description("Judges processes that share their limits through a Redis or Valkey server, which it starts. All scenarios take 70 s."),
+	}}
 }
 
 // shareCommand runs processes that share limits, and judges how well they do.
 type shareCommand struct {
-	share.Options  `embed:""`
+	Names []string `arg:"" name:"name" optional:"" help:"Scenarios to run, all of them without a name: one-bucket, own-buckets, foreign-traffic."`
+
+	Processes int           `group:"Processes" range:"2..64" default:"4" help:"Number of processes to start, which share limits through a Redis or Valkey server."`
+	Length    time.Duration `group:"Processes" range:"10s..2m" default:"20s" help:"Approximate duration of a scenario."`
+	Seed      uint64        `group:"Processes" default:"1" help:"Seed of the random numbers."`
+
 	command.Output `embed:""`
 }
 
-func (c *shareCommand) Check(given map[string]bool) error {
-	if c.Redis != "" {
-		// The error does not repeat the URL, because it may contain a password.
-		u, err := url.Parse(c.Redis)
-		if err != nil || u.Scheme == "" || u.Host == "" && u.Path == "" {
-			return errors.New("-redis is not the URL of a server: expected one such as redis://127.0.0.1:6379")
+// mostCalls has the maximum calls to the server per request, by scenario.
+var mostCalls = map[string]float64{"one-bucket": 4, "own-buckets": 0.1, "foreign-traffic": 0.4}
+
+// Check returns an error if there is no scenario of a name.
+func (c *shareCommand) Check(map[string]bool) error {
+	for _, name := range c.Names {
+		if mostCalls[name] == 0 {
+			return fmt.Errorf("there is no scenario %q: see -h", name)
 		}
-	}
-	if err := c.CheckList(c.Scenarios); err != nil || !c.Disturb {
-		if err == nil && given["outage"] {
-			return errors.New("-outage has an effect only together with -disturb, which is not given")
-		}
-		return err
-	}
-	switch {
-	case c.Processes < 2:
-		return errors.New("-disturb is given and -processes is 1: expected 2 or more, because half of them are killed")
-	case c.Redis != "":
-		return errors.New("-disturb is given together with -redis: omit one of them, " +
-			"because -disturb freezes, kills and rolls back the server, so the program has to start it itself")
-	case given["min-efficiency"]:
-		return errors.New("-min-efficiency has no effect together with -disturb: omit one of them, because there is no ideal to compare with")
-	case !given["length"]:
-		c.Length = share.LengthOfAccidents
-	case c.Length < share.LengthOfAccidents:
-		return fmt.Errorf("-length is %s: expected %s or more with -disturb", report.Time(c.Length), report.Time(share.LengthOfAccidents))
 	}
 	return nil
 }
 
-// Run runs the scenarios, or lists them.
+// Run runs the scenarios, one after the other.
 func (c *shareCommand) Run(p *command.Program) error {
-	if slices.Contains(c.Scenarios, "list") {
-		return c.Show(p, share.List(c.Options))
+	scenarios := slices.DeleteFunc(load.Shared(c.Processes, c.Length, c.Seed), func(s load.Scenario) bool {
+		return len(c.Names) > 0 && !slices.Contains(c.Names, s.Name)
+	})
+	var parts []*report.Report
+	for i := 0; i < len(scenarios) && (i == 0 || p.Context.Err() == nil); i++ {
+		c.Begin(p, fmt.Sprintf("%s, about %s", scenarios[i].Name, report.Time(c.Length)))
+		part, err := c.run(p.Context, &scenarios[i])
+		if err != nil {
+			return fmt.Errorf("scenario %s: %w", scenarios[i].Name, err)
+		}
+		parts = append(parts, part)
 	}
-	scenarios, err := c.Find()
-	if err != nil {
-		return command.Misuse(err)
-	}
-	requests := 0
-	for _, s := range scenarios {
-		requests += s.Requests(c.Length)
-	}
-	progress := c.Progress(p, requests)
-	defer progress.End()
-	c.Begin, c.Done, c.Record = progress.Begin, progress.Step, c.Report != ""
-	r, err := share.Run(p.Context, c.Options)
-	if err != nil {
-		return err
-	}
-	progress.End()
-	return c.Show(p, r)
+	about := fmt.Sprintf("%d processes of this machine, limits of 5 per second in fixed windows, 10 to 40 ms each way; about %s each; seed %d",
+		c.Processes, report.Time(c.Length), c.Seed)
+	return c.Show(p, &report.Report{About: []string{about}, Parts: parts, Verdict: report.Together(parts)}, command.Page{})
 }
 
-// child runs the program as one of the processes. It ignores Ctrl-C, which reaches all of them: the parent ends it.
-func child() int {
-	signal.Ignore(os.Interrupt)
-	if err := share.Child(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintf(os.Stderr, "share: %v\n", err)
-		return command.StatusFailed
+// run runs a scenario with processes of its own, and judges the calls to the server, too.
+func (c *shareCommand) run(ctx context.Context, s *load.Scenario) (*report.Report, error) {
+	var f *fleet
+	result, err := s.Run(ctx, load.Settings{Seed: c.Seed, RealTime: true,
+		Connect: func(ctx context.Context, discord string) (_ load.Client, err error) {
+			f, err = start(ctx, c.Processes, discord)
+			return f, err
+		}})
+	if err != nil {
+		return nil, err
 	}
-	return 0
+	calls, err := f.ended()
+	if err != nil {
+		return nil, err
+	}
+	r := result.Report()
+	callsEach := float64(calls) / float64(s.Requests())
+	r.Facts = append(r.Facts, report.Fact{Name: "calls per request", Key: "calls_per_request",
+		Value:  report.Data(callsEach).As(fmt.Sprintf("%.3f", callsEach)),
+		Column: "calls per\nrequest", Note: "calls to the server that the processes share, for each request"})
+	if most := mostCalls[s.Name]; callsEach > most && r.Verdict.Status != report.Interrupted {
+		reason := fmt.Sprintf("%.3f calls to the server per request, at most %.2f wanted", callsEach, most)
+		r.Verdict = report.Judge("", append(slices.Clone(r.Verdict.Reasons), reason)...)
+	}
+	return r, nil
 }

@@ -70,6 +70,7 @@ type bucket struct {
 	timer    clockwork.Timer
 
 	knownUntil time.Duration // end of the known window, by our clock
+	toldPeriod time.Duration // longest period that the states of lent and returned loans have had
 
 	mates   int // largest recent number of sessions that use the bucket, including this one
 	matesAt time.Duration
@@ -171,8 +172,9 @@ func (b *bucket) Next(now time.Duration) (at time.Duration, ok bool) {
 	if b.decides(now) {
 		return b.window.Next(now)
 	}
-	if hold := b.window.HoldWait(now); hold > 0 {
-		return now + hold, true
+	// A hold may have begun in another process since a request was granted.
+	if held := max(now+b.window.HoldWait(now), b.heldUntil(now)); held > now {
+		return held, true
 	}
 	_, ok = b.nextGrant(now)
 	return now, ok
@@ -222,16 +224,16 @@ func (b *bucket) Report(now time.Duration, p Permit, r ratelimits.Response) {
 	if !ok {
 		return
 	}
-	limit, left, period := b.window.Limit(), b.window.Remaining(now), b.window.Period()
+	limit, left := b.window.Limit(), b.window.Remaining(now)
 	b.window.Report(now, landed.window, b.loan.seen(r))
 	switch {
 	case landed.number > 0:
 		b.end(&landed, outcome{at: now, response: r})
 	case b.loan == nil || b.loan.alone:
 	case b.window.Declared(): // responses say nothing about a declared limit
-	case b.window.Limit() != limit, b.window.Remaining(now) < left, grown(b.window.Period(), period),
+	case b.window.Limit() != limit, b.window.Remaining(now) < left, b.window.Period() > b.toldPeriod+b.toldPeriod/8,
 		r.Class == ratelimits.ClassUser:
-		// The other processes need a changed limit if this one dies. A 429, or fewer remaining requests than expected,
+		// The other processes need a changed limit or a longer period if this one dies. A 429, or fewer remaining requests than expected,
 		// may mean that the bucket was lent twice, because the server lost the loan. The next permit brings a new loan.
 		b.endLoan(now)
 	}
@@ -259,7 +261,7 @@ func (b *bucket) Hold(now, d time.Duration, class ratelimits.Class) {
 	b.enter(now)
 	d = min(d, ratelimits.LongestTrust)
 	b.window.HoldFor(now, d, class)
-	if b.loan == nil && d > 0 && now+d > max(b.hold, b.heldUntil()) {
+	if b.loan == nil && d > 0 && now+d > max(b.hold, b.heldUntil(now)) {
 		b.hold, b.class = now+d, class
 		b.say(now)
 	}
@@ -306,13 +308,12 @@ func (b *bucket) answered(ahead int) bool {
 	return i < 0 || i < len(b.waiters) && (b.waiters[i].known || b.waiters[i].number <= b.failedTo)
 }
 
-// heldUntil returns the end of the known state's hold, by our clock; now or 0 if there is none.
-func (b *bucket) heldUntil() time.Duration {
+// heldUntil returns the end of the hold by the known state, in our time; now if there is none.
+func (b *bucket) heldUntil(now time.Duration) time.Duration {
 	b.outdate()
 	if b.known == nil {
-		return 0
+		return now
 	}
-	now := b.session.now()
 	return now + b.known.window.HoldWait(b.session.engineTime(now))
 }
 

@@ -374,6 +374,24 @@ func TestHoldAppliesToAllProcessesAndIsOnlyExtended(t *testing.T) {
 	})
 }
 
+// A request has a permit, but still waits for the global limit, when another process learns of a hold.
+func TestHoldAppliesToARequestWithAPermit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.asleep = true
+		a.join(1)
+		pass(10 * ms)
+		require.True(t, a.may())
+		b.bucket.Hold(b.now(), 3*time.Second, ratelimits.ClassShared)
+		pass(10 * ms)
+		assert.False(t, a.may())
+		pass(2900 * ms)
+		assert.False(t, a.may())
+		pass(100 * ms)
+		assert.True(t, a.mayOrOwns())
+	})
+}
+
 func TestLoanBringsAndReturnsAHold(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()

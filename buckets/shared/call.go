@@ -12,7 +12,6 @@ import (
 // errTooLate means that a call reached the server after its timeout and had no effect.
 var errTooLate = errors.New("shared: the call reached the server after its timeout")
 
-// reply is the reply to a call of a session.
 type reply struct {
 	values         []Loaded // results of the caller's steps; none if anew
 	anew           bool     // the call's era is over

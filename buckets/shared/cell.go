@@ -14,7 +14,6 @@ type cell struct {
 	value string // the latest known value, "" if none is known
 }
 
-// version returns the version of the known value.
 func (c *cell) version() version {
 	v, _ := parseVersion(versionOf(c.value))
 	return v

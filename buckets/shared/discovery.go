@@ -57,7 +57,6 @@ type discovery struct {
 	calls   repeater
 }
 
-// Discovery returns the discovery of a route's bucket hash.
 func (s *session) Discovery(credential, route string, changed func()) Discovery {
 	p := &s.parts
 	name := credential + ":" + route
@@ -84,7 +83,6 @@ func (d *discovery) Ask(time.Duration) {
 	d.calls.call()
 }
 
-// May reports whether a probe may be sent now.
 func (d *discovery) May(now time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,8 +164,7 @@ func (d *discovery) told(value string) {
 	d.mu.Lock()
 	asked, changed := d.asking, d.changed
 	if asked && f.Hash != "" {
-		d.cell.value, d.asking = value, false
-		d.learn(f.Hash)
+		d.cell.value, d.hash, d.asking = value, f.Hash, false
 	} else if asked {
 		d.calls.call()
 	}
@@ -175,12 +172,6 @@ func (d *discovery) told(value string) {
 	if asked && f.Hash != "" && changed != nil {
 		changed()
 	}
-}
-
-// learn records the hash that the server has. d.mu must be held.
-func (d *discovery) learn(hash string) {
-	d.hash = hash
-	d.session.parts.hashes.learn(d.name, hash)
 }
 
 // watch records the start and the end of an outage.
@@ -302,7 +293,7 @@ func (d *discovery) heard(wants, hash string, f *found, r *reply, settled bool) 
 	d.err = nil
 	life := r.values[0].Life
 	if f.Hash != "" {
-		d.learn(f.Hash)
+		d.hash = f.Hash
 	}
 	switch {
 	case wants == "found":

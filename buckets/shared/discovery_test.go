@@ -276,30 +276,6 @@ func TestHashIsReportedAfterTheRequestsInItsBucket(t *testing.T) {
 	})
 }
 
-// After a loss, the other processes report the hash again, so that a new process does not send a probe into a bucket
-// that may be used up.
-func TestHashThatTheServerLosesIsReportedAgain(t *testing.T) {
-	atOnce(t, func(w *world) {
-		a, b := w.probing()
-		a.found(found)
-		b.ask()
-		time.Sleep(100 * ms)
-		a.Close()
-		b.Close()
-		w.server.Flush()
-		for _, session := range []shared.Session{a.session, b.session} {
-			other := session.Discovery("bot", "GET /users/@me", func() {})
-			other.Ask(w.now())
-			time.Sleep(100 * ms)
-			other.Close()
-		}
-		c := w.finder()
-		c.ask()
-		time.Sleep(100 * ms)
-		assert.Equal(t, found, c.Hash())
-	})
-}
-
 func TestManyProcessesDiscoverTogether(t *testing.T) {
 	for _, test := range []struct {
 		sessions int

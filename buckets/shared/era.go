@@ -174,7 +174,6 @@ func (s *session) startAnew() {
 		}
 		b.mu.Unlock()
 	}
-	s.spawn(s.retellHashes)
 }
 
 // outdate removes a known state of an earlier era. b.mu must be held.

@@ -29,7 +29,8 @@ type OutageError struct {
 }
 
 func (e *OutageError) Error() string {
-	return fmt.Sprintf("shared limits are unavailable since %s (policy %s): %v", e.Since.Format(time.TimeOnly), e.Policy, e.Cause)
+	since := e.Since.Format(time.TimeOnly)
+	return fmt.Sprintf("shared limits are unavailable since %s (policy %s): %v", since, e.Policy, e.Cause)
 }
 
 // Unwrap returns ErrOutage and the cause.

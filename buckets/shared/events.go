@@ -34,7 +34,11 @@ const (
 )
 
 var sharedEventNames = [...]string{
-	OutageBegan: "outage began", OutageEnded: "outage ended", StateLost: "state lost", ClockSet: "clock set", ProcessSuspended: "process suspended",
+	OutageBegan:      "outage began",
+	OutageEnded:      "outage ended",
+	StateLost:        "state lost",
+	ClockSet:         "clock set",
+	ProcessSuspended: "process suspended",
 }
 
 // String returns the kind in words.

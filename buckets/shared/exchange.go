@@ -168,7 +168,6 @@ func (s *session) lives(session string, l Loaded) time.Duration {
 	return sessionTime
 }
 
-// channels returns the channels of sessions.
 func (s *session) channels(sessions []string) (all []string) {
 	for _, session := range sessions {
 		all = append(all, s.store.keys.channel(session))
@@ -225,7 +224,7 @@ func (s *state) takeOver(now time.Duration) {
 func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 	mine := b.session.id
 	for _, r := range b.sentRequests() {
-		if i := slices.IndexFunc(s.flights, func(f flight) bool { return f.number == r.number && f.session == mine }); i >= 0 {
+		if i := s.flight(mine, r.number); i >= 0 {
 			s.flights[i].permit = s.flights[i].permit.SentAt(b.session.sentTime(r.at))
 			continue
 		}
@@ -261,12 +260,12 @@ func (b *bucket) enqueue(s *state) (news bool) {
 		}
 	}
 	for _, w := range b.waiters[:min(len(b.waiters), most)] {
-		flies := slices.ContainsFunc(s.flights, func(f flight) bool { return f.number == w.number && f.session == mine })
-		if !flies { // otherwise the request has a permit, and the reply was lost
+		if s.flight(mine, w.number) < 0 { // otherwise the request has a permit, and the reply was lost
 			places = append(places, place{mine, w.number, (w.arrived + (low+high)/2).Truncate(time.Microsecond)})
 		}
 	}
-	said := len(before) <= len(places) && slices.EqualFunc(before, places[:len(before)], func(x, y place) bool { return x.number == y.number })
+	sameRequest := func(x, y place) bool { return x.number == y.number }
+	said := len(before) <= len(places) && slices.EqualFunc(before, places[:len(before)], sameRequest)
 	if said && (len(before) == len(places) || len(before) > most/2) { // the queue has enough of the places already
 		return false
 	}
@@ -282,7 +281,8 @@ func (s *session) report(w *ratelimits.Window, now time.Duration, p ratelimits.P
 	case o.unsent:
 		w.Return(now, p)
 		return
-	case !w.Known() && !r.Limited && r.Class == ratelimits.ClassOK && r.Status > 0 && r.Status < http.StatusInternalServerError:
+	case !w.Known() && !r.Limited && r.Class == ratelimits.ClassOK &&
+		r.Status > 0 && r.Status < http.StatusInternalServerError:
 		w.Unlimit()
 	}
 	w.ReportReceived(now, s.engineLatest(o.at), p, *r)

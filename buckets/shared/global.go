@@ -69,7 +69,6 @@ type global struct {
 	failing  bool          // the last call failed
 }
 
-// Global returns the global limit of a credential.
 func (s *session) Global(credential string, limit int, changed func()) Global {
 	for {
 		g := s.parts.global(s, credential)

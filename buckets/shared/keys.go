@@ -42,7 +42,6 @@ func (k keys) invalid(address string) string {
 	return protocol + "ip:{" + address + "}"
 }
 
-// channel returns the channel of a session.
 func (k keys) channel(session string) string { return k.name("o", session) }
 
 // bucket returns the part of a key that names a bucket.

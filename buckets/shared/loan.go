@@ -50,12 +50,12 @@ func (l *loan) seen(r ratelimits.Response) ratelimits.Response {
 	return r
 }
 
-// grown reports whether a period is noticeably longer than before. Each response may show a slightly longer period.
-func grown(period, before time.Duration) bool { return period > before+before/8 }
-
 // accept makes l the bucket's loan. The loan is on offer until the manager's next call. b.mu must be held.
 func (b *bucket) accept(l *loan) {
 	b.loan, l.offered = l, true
+	if l.state != nil {
+		b.toldPeriod = max(b.toldPeriod, l.state.window.Period())
+	}
 	if !l.alone {
 		b.session.meter.count(&b.session.meter.counted.LoansTaken)
 	}
@@ -168,6 +168,7 @@ func (b *bucket) endLoan(now time.Duration) {
 	s, l := b.session, b.loan
 	urgent := l.wanted || b.window.HoldWait(now) > 0 || now >= b.loanUntil() || len(b.permits) > 0
 	b.loan = nil
+	b.toldPeriod = max(b.toldPeriod, b.window.Period())
 	s.loanEnded(l)
 	low, high := s.offset()
 	w, _, _ := ratelimits.DecodeWindow(b.window.Append(nil)) // a copy

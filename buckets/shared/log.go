@@ -32,7 +32,8 @@ func (s *session) warn(message string, attributes ...slog.Attr) {
 }
 
 func (s *session) warnOutage(cause error) {
-	s.warn("shared limits are unavailable", slog.String("policy", s.store.options.outage.String()), slog.String("cause", cause.Error()))
+	policy := s.store.options.outage.String()
+	s.warn("shared limits are unavailable", slog.String("policy", policy), slog.String("cause", cause.Error()))
 }
 
 // warnBack logs the end of an outage. It uses the same level as warnOutage, so that a log has both or neither.

@@ -34,7 +34,6 @@ func (m *meter) called(script string, took time.Duration, err error) {
 	m.counted.Calls[script] = c
 }
 
-// loanEnded counts the end of a loan.
 func (s *session) loanEnded(l *loan) {
 	counted := &s.meter.counted
 	switch {
@@ -46,7 +45,6 @@ func (s *session) loanEnded(l *loan) {
 	}
 }
 
-// Stats returns what the session has counted.
 func (s *session) Stats() Stats {
 	quota, need := s.quota()
 	s.meter.mu.Lock()

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// options are the settings of a Store.
 type options struct {
 	application string
 	address     string

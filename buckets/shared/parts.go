@@ -15,7 +15,6 @@ const lastCallTime = 300 * time.Millisecond
 type parts struct {
 	number  atomic.Int64 // latest number of a discovery
 	invalid invalid
-	hashes  hashes
 
 	mu          sync.Mutex
 	out         bool // the server is away

@@ -36,7 +36,6 @@ type permit struct {
 
 var permits = sync.Pool{New: func() any { return new(permit) }}
 
-// outcome is the outcome of a request.
 type outcome struct {
 	number   uint64
 	sent, at time.Duration
@@ -176,7 +175,8 @@ func (b *bucket) flying(number uint64) *permit {
 
 // inUse reports whether the bucket has requests that the server knows or has to learn of.
 func (b *bucket) inUse() bool {
-	return b.waiting > 0 || len(b.granted) > 0 || len(b.ended) > 0 || slices.ContainsFunc(b.permits, func(p *permit) bool { return p.number > 0 })
+	numbered := func(p *permit) bool { return p.number > 0 }
+	return b.waiting > 0 || len(b.granted) > 0 || len(b.ended) > 0 || slices.ContainsFunc(b.permits, numbered)
 }
 
 // untold reports whether calls have to be repeated: there is an outcome that the server does not know, or the bucket is

@@ -109,7 +109,6 @@ func (s *session) Close() {
 	s.outage.end(s.now())
 }
 
-// now returns the time since the origin.
 func (s *session) now() time.Duration { return s.clock.Since(s.origin) }
 
 // spawn runs f in a goroutine that Close waits for. It does nothing and returns false once the session is closed.

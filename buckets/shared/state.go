@@ -70,7 +70,9 @@ func (s *state) touch(now time.Duration, session string, call uint64, waiting in
 		}
 		s.user = session
 	}
-	s.members = slices.DeleteFunc(s.members, func(m member) bool { return now-m.seen > memberMemory && !s.uses(m.session) })
+	s.members = slices.DeleteFunc(s.members, func(m member) bool {
+		return now-m.seen > memberMemory && !s.uses(m.session)
+	})
 }
 
 // latest returns the latest time at which any member was known to be alive.
@@ -118,9 +120,14 @@ func (s *state) serve(now time.Duration) (granted []place) {
 	return granted
 }
 
+// flight returns the index of a flight, or a negative number if there is no such flight.
+func (s *state) flight(session string, number uint64) int {
+	return slices.IndexFunc(s.flights, func(f flight) bool { return f.number == number && f.session == session })
+}
+
 // land removes a flight and returns its permit. It returns false if there is no such flight.
 func (s *state) land(session string, number uint64) (ratelimits.Permit, bool) {
-	i := slices.IndexFunc(s.flights, func(f flight) bool { return f.number == number && f.session == session })
+	i := s.flight(session, number)
 	if i < 0 {
 		return ratelimits.Permit{}, false
 	}

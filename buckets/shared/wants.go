@@ -50,8 +50,8 @@ type needs struct {
 	loans map[string]want // by the names of the buckets
 }
 
-// wantStep returns a step that says that this session needs the loan of q.owner in a bucket. If the server already has a
-// recent want of this session for the loan, the step only loads.
+// wantStep returns a step that says that this session needs the loan of q.owner in a bucket. If the server already has
+// a recent want of this session for the loan, the step only loads.
 func (s *session) wantStep(q *turn, name string) Step {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()

@@ -85,7 +85,6 @@ func (s *state) encode() string {
 	return string(s.window.Append(b))
 }
 
-// decode reads a state.
 func decode(text string) (s state, err error) {
 	front := strings.SplitN(text, " ", 3)
 	if len(front) < 3 {
@@ -104,7 +103,8 @@ func decode(text string) (s state, err error) {
 	}
 	s.era = int64(r.Number())
 	for n := r.count(); n > 0 && r.Err == nil; n-- {
-		s.members = append(s.members, member{session: r.session(), call: r.Number(), seen: r.Time(time.Millisecond), waiting: r.count()})
+		m := member{session: r.session(), call: r.Number(), seen: r.Time(time.Millisecond), waiting: r.count()}
+		s.members = append(s.members, m)
 	}
 	s.mixed, s.user = r.Time(time.Millisecond), r.session()
 	last := time.Duration(0)

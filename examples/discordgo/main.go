@@ -46,7 +46,7 @@ func newSession(token string, transport *httpclient.Transport) (*discordgo.Sessi
 	return session, nil
 }
 
-// answer answers within ten seconds. An answer that would be later is not sent.
+// answer replies within ten seconds. A reply that would be later is not sent.
 func answer(session *discordgo.Session, m *discordgo.MessageCreate) {
 	if m.Content != "!ping" {
 		return

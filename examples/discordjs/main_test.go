@@ -1,4 +1,4 @@
-// Package discordjs tests the example beside it, which is for Node.
+// Package discordjs tests the examples for Node in this folder.
 package discordjs
 
 import (
@@ -36,7 +36,7 @@ func TestDiscordJSThroughTheProxy(t *testing.T) {
 		return command.CombinedOutput()
 	}
 	if output, err := run("npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"); err != nil {
-		t.Skipf("it needs Node, and %s: %v %s", "@discordjs/rest", err, output)
+		t.Skipf("the test needs Node and %s: %v %s", "@discordjs/rest", err, output)
 	}
 	t.Setenv("TOKEN", "token")
 	t.Setenv("CHANNEL", "1")

@@ -1,5 +1,5 @@
-// Streams a text into one message through the proxy. The text grows faster than Discord accepts edits; of the edits that
-// wait, the proxy sends only the latest.
+// Streams a text into one message through the proxy. The text grows faster than Discord accepts edits, so the proxy
+// sends only the latest of the waiting edits.
 //
 //   npm install && TOKEN=… CHANNEL=… MESSAGE=… node stream.mjs
 import { REST } from "@discordjs/rest";
@@ -13,8 +13,8 @@ const options = {
 };
 const route = `/channels/${process.env.CHANNEL}/messages/${process.env.MESSAGE}`;
 
-// A REST of discord.js sends the edits of one message one after the other. So each edit has its own: otherwise the next
-// edit would not reach the proxy while the one before waits there.
+// A REST object of discord.js sends the edits of one message one after the other. So each edit has an object of its
+// own: otherwise an edit would not reach the proxy while the previous edit waits there.
 const edit = (content) => new REST(options).setToken(process.env.TOKEN).patch(route, { body: { content } });
 
 const words = Array.from({ length: 100 }, (_, i) => `word ${i + 1}`);

@@ -46,7 +46,7 @@ func newClient(token string, transport *httpclient.Transport) (*bot.Client, erro
 		bot.WithEventListenerFunc(answer))
 }
 
-// answer answers within ten seconds. An answer that would be later is not sent.
+// answer replies within ten seconds. A reply that would be later is not sent.
 func answer(e *events.MessageCreate) {
 	if e.Message.Content != "!ping" {
 		return

@@ -18,7 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Twenty people ask at once, in a channel of five messages in five seconds: ten of them are answered in time.
+// Twenty users ask at once in a channel that allows five messages in five seconds. Ten of them must get an answer in
+// time.
 func TestItAnswersAsFastAsItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := discordtest.NewServer(t,
@@ -39,7 +40,7 @@ func TestItAnswersAsFastAsItMay(t *testing.T) {
 			})
 		}
 		people.Wait()
-		assert.Len(t, server.Requests(), 11, "and where the gateway is")
+		assert.Len(t, server.Requests(), 11, "ten answers, and a request for the gateway's address")
 		assert.Empty(t, server.Refused())
 	})
 }

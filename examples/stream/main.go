@@ -55,14 +55,14 @@ func stream(ctx context.Context, client *rest.Client, channel string, input io.R
 		text += words.Text() + " "
 		now := text
 		edits.Go(func() {
-			var superseded *ratelimits.SupersededError // a newer edit has taken its place
+			var superseded *ratelimits.SupersededError // a newer edit has taken the place of this one
 			if err := edit(now); err != nil && !errors.As(err, &superseded) {
 				log.Print(httpclient.Redact(err))
 			}
 		})
 	}
 	edits.Wait()
-	if text != "" { // the edits before may have come in any order; this is the last one
+	if text != "" { // earlier edits may have arrived in any order; this is the last one
 		if err := edit(text); err != nil {
 			return err
 		}

@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Two hundred words arrive within ten seconds, and a message may be edited five times in five seconds.
+// Two hundred words arrive within ten seconds, and a message may be edited five times in five seconds. The last edit
+// must contain all words.
 func TestTheReaderSeesTheLatestWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := discordtest.NewServer(t, discordtest.Latency(100*time.Millisecond),

@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// post posts the lines in their order. It leaves out a line that would wait for more than a minute, and ends when the
+// post posts the lines in their order. It leaves out lines that would wait for more than a minute, and ends if the
 // webhook does not exist.
 func post(ctx context.Context, client *http.Client, url string, input io.Reader) error {
 	ctx = buckets.ContextWithMaxWait(ctx, time.Minute)

@@ -52,7 +52,7 @@ func TestPrepareMakesEveryOptionEffective(t *testing.T) {
 	})
 }
 
-// answers is a transport that answers without a body, and says what it was asked.
+// answers is a transport that answers without a body and records the requests.
 type answers struct{ asked []*http.Request }
 
 func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -86,7 +86,7 @@ func TestABotSendsThroughTheTransport(t *testing.T) {
 	assert.Len(t, by.asked, 1)
 }
 
-// Somebody else has used the channel up, which nobody could know.
+// Another client has used up the channel's bucket, so the 429 cannot be foreseen.
 func TestALargeUploadSurvivesARefusalWhenItIsKept(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

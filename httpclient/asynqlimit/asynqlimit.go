@@ -125,7 +125,8 @@ func JSON[T any](work func(ctx context.Context, payload T) error) asynq.Handler 
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		var payload T
 		if err := json.Unmarshal(task.Payload(), &payload); err != nil {
-			return fmt.Errorf("asynqlimit: the payload of a task of type %q cannot be read: %w: %w", task.Type(), err, asynq.SkipRetry)
+			return fmt.Errorf("asynqlimit: the payload of a task of type %q cannot be read: %w: %w",
+				task.Type(), err, asynq.SkipRetry)
 		}
 		return work(ctx, payload)
 	})

@@ -24,7 +24,7 @@ import (
 
 var errDisk = errors.New("disk full")
 
-// steps returns a handler of tasks that do what their names say.
+// steps returns a handler that returns the error that a task's name describes.
 func steps(discord *rest.Client) asynq.Handler {
 	return asynqlimit.JSON(func(ctx context.Context, name string) error {
 		switch name {
@@ -39,7 +39,7 @@ func steps(discord *rest.Client) asynq.Handler {
 	})
 }
 
-// reported are the errors that an asynq.ErrorHandler is told of.
+// reported records the errors that asynq passes to its ErrorHandler.
 type reported struct {
 	mu  sync.Mutex
 	all map[string]string
@@ -108,7 +108,7 @@ func TestWhatBecomesOfATask(t *testing.T) {
 	}
 }
 
-// asynq would archive it.
+// asynq would archive a task that is snoozed after its last attempt.
 func TestTheLastAttemptOfATaskWaitsInTheProcess(t *testing.T) {
 	t.Parallel()
 	server := discordtest.NewServer(t, discordtest.Refuse(create, discordtest.User, 300*time.Millisecond).Nth(1))
@@ -130,9 +130,9 @@ func TestAConfigurationKeepsWhatItSaysOfOtherErrors(t *testing.T) {
 	require.NoError(t, err)
 	task := asynq.NewTask("step", nil)
 	snooze := limiter.Middleware(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
-		wait, ok := buckets.MaxWait(ctx)
-		assert.True(t, ok)
-		assert.Equal(t, jobs.DefaultMaxWait, wait)
+		options := buckets.OptionsOf(ctx)
+		assert.True(t, options.HasMaxWait)
+		assert.Equal(t, jobs.DefaultMaxWait, options.MaxWait)
 		return &ratelimits.TooLongError{Wait: time.Hour}
 	})).ProcessTask(t.Context(), task)
 	require.ErrorAs(t, snooze, new(*asynqlimit.SnoozeError))
@@ -142,7 +142,7 @@ func TestAConfigurationKeepsWhatItSaysOfOtherErrors(t *testing.T) {
 	assert.False(t, config.IsFailure(snooze))
 	assert.True(t, config.IsFailure(errDisk))
 	assert.InDelta(t, time.Hour, config.RetryDelayFunc(0, snooze, task), float64(time.Minute))
-	assert.Greater(t, config.RetryDelayFunc(3, errDisk, task), 81*time.Second, "asynq's own")
+	assert.Greater(t, config.RetryDelayFunc(3, errDisk, task), 81*time.Second, "asynq's own delay")
 	assert.Equal(t, time.Second, config.RetryDelayFunc(3, asynq.ErrLeaseExpired, task))
 
 	config = limiter.Configure(asynq.Config{

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// A worker process is killed while 1,000 tasks are under way, and another one takes over. asynq gives up a task a
-// minute after its process died; here Redis is told that this time has passed.
+// A worker process is killed while it works on 1,000 tasks, and another process takes over. asynq waits for a minute
+// before it gives a dead process's task to another; the test tells Redis that this minute has passed.
 func TestNoTaskIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -30,7 +30,7 @@ func TestNoTaskIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	first := startProcess(t, engine.Address(), server.URL)
 	eventually(t, 30*time.Second, func() bool { return len(server.Requests()) >= 400 })
 	require.NoError(t, first.Process.Kill())
-	_ = first.Wait() // killed
+	_ = first.Wait() // its error says that the process was killed
 	answer, err := engine.Do("LRANGE", "asynq:{default}:active", "0", "-1")
 	require.NoError(t, err)
 	inFlight := make(map[string]bool)
@@ -54,7 +54,7 @@ func TestNoTaskIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 			created[m.Content]++
 		}
 	}
-	assert.Len(t, created, n, "none is lost")
+	assert.Len(t, created, n, "no message is lost")
 	twice := 0
 	for content, times := range sent {
 		assert.Equal(t, 1, created[content], "%s was posted twice", content)

@@ -26,8 +26,8 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// workerVariable names the environment variable that makes the test's program a worker process, with the Redis server
-// and the Discord in the next two.
+// If workerVariable is set, the test's program runs as a worker process, with the Redis server and the fake Discord
+// that the other two variables name.
 const (
 	workerVariable  = "ASYNQLIMIT_WORKER"
 	redisVariable   = "ASYNQLIMIT_REDIS"
@@ -44,13 +44,13 @@ func TestMain(m *testing.M) {
 
 const create = "POST /channels/{id}/messages"
 
-// message is the payload of a task: one message to a channel.
+// message is the payload of a task. It sends one message to a channel.
 type message struct {
 	Channel string `json:"channel"`
 	Content string `json:"content"`
 }
 
-// newDiscord returns a client of the fake Discord at a URL, whose global limit is none.
+// newDiscord returns a client of the fake Discord at url, without an effective global limit.
 func newDiscord(url string) *rest.Client {
 	return rest.New("token", rest.WithBaseURL(url+"/api/v10"), rest.WithTransport(
 		httpclient.WithBuckets(buckets.WithGlobalLimit(100_000)), httpclient.WithLogger(slog.New(slog.DiscardHandler))))
@@ -64,7 +64,7 @@ func send(discord *rest.Client) asynq.Handler {
 	})
 }
 
-// quiet is a logger for what the tests provoke.
+// quiet is a logger that drops everything, because the tests cause warnings on purpose.
 type quiet struct{}
 
 func (quiet) Debug(...any) {}
@@ -73,8 +73,9 @@ func (quiet) Warn(...any)  {}
 func (quiet) Error(...any) {}
 func (quiet) Fatal(...any) { os.Exit(1) }
 
-// newServer starts a server with everything as it is by default, but for what the configuration says.
-func newServer(address string, config asynq.Config, handler asynq.Handler, options ...jobs.Option) (*asynq.Server, error) {
+// newServer returns a server with the given configuration, and the limiter's settings in it.
+func newServer(address string, config asynq.Config, handler asynq.Handler,
+	options ...jobs.Option) (*asynq.Server, error) {
 	limiter, err := asynqlimit.New(options...)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func newServer(address string, config asynq.Config, handler asynq.Handler, optio
 	return server, server.Start(limiter.Middleware(handler))
 }
 
-// start starts a server until the test ends.
+// start starts a server that runs until the test ends.
 func start(t *testing.T, address string, config asynq.Config, handler asynq.Handler, options ...jobs.Option) {
 	t.Helper()
 	server, err := newServer(address, config, handler, options...)
@@ -92,7 +93,7 @@ func start(t *testing.T, address string, config asynq.Config, handler asynq.Hand
 	t.Cleanup(server.Shutdown)
 }
 
-// newQueue starts a Redis server.
+// newQueue starts a Redis server, and returns its address and asynq's two clients for it.
 func newQueue(t *testing.T) (address string, client *asynq.Client, inspector *asynq.Inspector) {
 	t.Helper()
 	address = redistest.NewEngine(t).Address()
@@ -102,27 +103,28 @@ func newQueue(t *testing.T) (address string, client *asynq.Client, inspector *as
 	return address, client, inspector
 }
 
-// enqueue adds n messages for a channel in the order of their contents, which are their ids, too.
+// enqueue adds n messages for a channel. The content of a message is also the id of its task.
 func enqueue(t *testing.T, client *asynq.Client, channel string, n int) {
 	t.Helper()
 	for i := range n {
 		content := fmt.Sprintf("%s-%d", channel, i)
 		payload, err := json.Marshal(message{channel, content})
 		require.NoError(t, err)
-		_, err = client.EnqueueContext(t.Context(), asynq.NewTask("message", payload), asynq.TaskID(content), asynq.Retention(time.Hour))
+		_, err = client.EnqueueContext(t.Context(), asynq.NewTask("message", payload), asynq.TaskID(content),
+			asynq.Retention(time.Hour))
 		require.NoError(t, err)
 	}
 }
 
-// eventually waits until something is so. It is no measure of anything: it ends a test that would never end.
+// eventually waits until so returns true. longest only ends a test that would otherwise never end.
 func eventually(t *testing.T, longest time.Duration, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); !so(); time.Sleep(50 * time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "it never comes to that")
+		require.True(t, time.Now().Before(deadline), "the condition does not become true in time")
 	}
 }
 
-// completed returns how many tasks are.
+// completed returns the number of completed tasks.
 func completed(t *testing.T, inspector *asynq.Inspector) int {
 	t.Helper()
 	info, err := inspector.GetQueueInfo("default")
@@ -130,12 +132,12 @@ func completed(t *testing.T, inspector *asynq.Inspector) int {
 	return info.Completed
 }
 
-// workForEver works messages until the process is killed.
+// workForEver works on tasks until the process is killed.
 func workForEver(address, discord string) error {
 	if _, err := newServer(address, asynq.Config{Concurrency: 100}, send(newDiscord(discord))); err != nil {
 		return err
 	}
-	_, err := io.Copy(io.Discard, os.Stdin) // which ends with the test
+	_, err := io.Copy(io.Discard, os.Stdin) // Stdin is closed when the test ends
 	return errors.Join(errors.New("the test has ended"), err)
 }
 
@@ -150,7 +152,7 @@ func startProcess(t *testing.T, address, discord string) *exec.Cmd {
 	require.NoError(t, process.Start())
 	t.Cleanup(func() {
 		_ = process.Process.Kill()
-		_ = process.Wait() // of one that was killed
+		_ = process.Wait() // its error says that the process was killed
 	})
 	return process
 }

@@ -45,7 +45,7 @@ func Example() {
 	<-stop.Done()
 }
 
-// A channel takes five messages in five seconds. Six are sent, with a second for each.
+// A channel takes five messages in five seconds. The program sends six, and lets each wait for a second at most.
 func ExampleCall() {
 	transport, end := example() // in a program: httpclient.NewTransport(httpclient.WithMaxRateLimit(10 * time.Second))
 	defer end()
@@ -58,7 +58,8 @@ func ExampleCall() {
 
 	for range 6 {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		message, err := discordgolimit.Call(session).ChannelMessageSend("900000000000000000", "hello", discordgo.WithContext(ctx))
+		message, err := discordgolimit.Call(session).ChannelMessageSend("900000000000000000", "hello",
+			discordgo.WithContext(ctx))
 		cancel()
 		if _, ok := errors.AsType[*ratelimits.TooLongError](err); ok {
 			fmt.Println("not sent: it would have waited too long")
@@ -83,8 +84,10 @@ func ExampleCall() {
 func example() (transport http.RoundTripper, end func()) {
 	discord := discordtest.NewServer(nil,
 		discordtest.Window("create_message", 5, 5*time.Second),
-		discordtest.Answer("create_message", 200, `{"id":"1","channel_id":"900000000000000000","content":"hello","author":{"id":"2"}}`))
-	limiting := httpclient.NewTransport(httpclient.WithMaxRateLimit(10*time.Second), httpclient.WithBase(discord.Client().Transport))
+		discordtest.Answer("create_message", 200,
+			`{"id":"1","channel_id":"900000000000000000","content":"hello","author":{"id":"2"}}`))
+	limiting := httpclient.NewTransport(httpclient.WithMaxRateLimit(10*time.Second),
+		httpclient.WithBase(discord.Client().Transport))
 	return limiting, func() {
 		_ = limiting.Close()
 		discord.Close()

@@ -26,7 +26,8 @@ func Prepare(session *discordgo.Session, transport http.RoundTripper) {
 // presence and events. Handlers get the original session as their argument.
 func Call(session *discordgo.Session) *discordgo.Session {
 	return &discordgo.Session{
-		Token: session.Token, UserAgent: session.UserAgent, Client: session.Client, State: session.State, StateEnabled: session.StateEnabled,
+		Token: session.Token, UserAgent: session.UserAgent, Client: session.Client,
+		State: session.State, StateEnabled: session.StateEnabled,
 		MaxRestRetries: session.MaxRestRetries, Debug: session.Debug, LogLevel: session.LogLevel,
 		Ratelimiter: discordgo.NewRatelimiter(),
 	}

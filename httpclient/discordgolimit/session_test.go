@@ -40,7 +40,8 @@ func TestCallMakesEveryOptionEffective(t *testing.T) {
 		session := newSession(transport)
 		return librarytest.Library{
 			Send: func(ctx context.Context, channel uint64, content string) error {
-				_, err := discordgolimit.Call(session).ChannelMessageSend(strconv.FormatUint(channel, 10), content, discordgo.WithContext(ctx))
+				_, err := discordgolimit.Call(session).ChannelMessageSend(strconv.FormatUint(channel, 10), content,
+					discordgo.WithContext(ctx))
 				return err
 			},
 			APIError: func(err error) (librarytest.APIError, bool) {
@@ -64,8 +65,8 @@ func newDiscord(t *testing.T, config discordsim.Config) (*discordsim.Server, *ht
 	return discord, transport
 }
 
-// This is why Call is there. It needs real time, as virtual time stands still while somebody waits in a mutex. If it
-// fails, discordgo has learnt to send several requests at once.
+// Call exists because a session sends one request at a time in a bucket. If this test fails, discordgo has changed
+// that. It runs in real time, because virtual time stands still while a goroutine waits for a mutex.
 func TestTheSessionItselfMakesOneCallAtATime(t *testing.T) {
 	t.Parallel()
 	discord, transport := newDiscord(t, librarytest.Config())
@@ -81,12 +82,13 @@ func TestTheSessionItselfMakesOneCallAtATime(t *testing.T) {
 	assert.Equal(t, 1, discord.Report().MaxInFlight)
 }
 
-// discordgo allows one reaction in 200 ms in each channel, whatever Discord says.
+// A session allows one reaction in 200 ms in each channel, whatever Discord says. With Call there is no such limit.
 func TestCallHasNoLimitOfItsOwnOnReactions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, transport := newDiscord(t, discordsim.Config{
-			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()}, Latency: discordsim.RoundTrip(50 * time.Millisecond),
+			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()},
+			Latency: discordsim.RoundTrip(50 * time.Millisecond),
 		})
 		session := newSession(transport)
 		start := time.Now()
@@ -100,7 +102,8 @@ func TestCallHasNoLimitOfItsOwnOnReactions(t *testing.T) {
 func TestTheSessionItselfIsNotToldOfLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		_, transport := newDiscord(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
+		_, transport := newDiscord(t,
+			discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(1, time.Minute)}})
 		session := newSession(transport)
 		require.NoError(t, session.ChannelMessageDelete("1", "2"))
 		bucket := session.Ratelimiter.GetBucket(discordgo.EndpointChannelMessage("1", ""))
@@ -117,12 +120,13 @@ func TestCallSharesTheState(t *testing.T) {
 	guild, err := discordgolimit.Call(session).State.Guild("1")
 	require.NoError(t, err)
 	assert.Equal(t, "1", guild.ID)
-	content, err := (&discordgo.Message{ChannelID: "2", Content: "see <#2>"}).ContentWithMoreMentionsReplaced(discordgolimit.Call(session))
+	content, err := (&discordgo.Message{ChannelID: "2", Content: "see <#2>"}).
+		ContentWithMoreMentionsReplaced(discordgolimit.Call(session))
 	require.NoError(t, err)
 	assert.Equal(t, "see #general", content)
 }
 
-// A message that is edited far more often than Discord accepts shows its latest content.
+// A program edits a message far more often than Discord accepts. In the end the message must have its latest content.
 func TestOfAThousandEditsTheReaderSeesTheLatest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,10 @@ var usual = discordsim.Fixed(5, time.Second)
 // usualLimits returns limits of the usual size for all operations. Discord's own limits change, and Discord does not
 // publish them.
 func usualLimits() []discordsim.Rule {
-	reactions := discordsim.Rule{Hash: "reactions", Quota: discordsim.Fixed(1, 250*time.Millisecond), Path: "/channels/{id}/messages/{id}/reactions/**"}
+	reactions := discordsim.Rule{
+		Path: "/channels/{id}/messages/{id}/reactions/**",
+		Hash: "reactions", Quota: discordsim.Fixed(1, 250*time.Millisecond),
+	}
 	put, remove := reactions, reactions
 	put.Method, remove.Method = http.MethodPut, http.MethodDelete
 	return []discordsim.Rule{
@@ -122,7 +125,8 @@ func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error 
 		for j := range config.Rules {
 			before := &config.Rules[j]
 			if covers(before, &added) && (operation{before.Method, before.Path}) != everything {
-				return fmt.Errorf("discordtest.%s: %s is limited by the rule about %s before it: put the wider one behind it", r.name, r.on, before)
+				return fmt.Errorf("discordtest.%s: %s is limited by the rule about %s before it: "+
+					"put the wider one behind it", r.name, r.on, before)
 			}
 		}
 		config.Rules = append(config.Rules, added)

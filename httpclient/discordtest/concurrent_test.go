@@ -17,7 +17,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// Functions of the test's are called by many at once, under no lock, while others look at what was seen.
+// The server calls the test's functions from many goroutines and holds no lock, while other goroutines read its
+// records.
 func TestServerIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	var server *discordtest.Server
@@ -32,7 +33,7 @@ func TestServerIsSafeForConcurrentUse(t *testing.T) {
 	var all sync.WaitGroup
 	for range 40 {
 		all.Go(func() {
-			_, _ = send(t, server.Client(), http.MethodPost, base+messages, "{}") // one of them is cut
+			_, _ = send(t, server.Client(), http.MethodPost, base+messages, "{}") // the fifth request is cut off
 			look()
 		})
 	}
@@ -44,7 +45,7 @@ func TestServerIsSafeForConcurrentUse(t *testing.T) {
 	assert.Equal(t, map[int]int{0: 1, 202: 10, 429: 29}, statuses)
 }
 
-// Close ends what is under way, also in a handler that waits for the client.
+// Close must end requests that a handler works on, even if the handler waits for its client to go.
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	entered := make(chan struct{})
@@ -65,7 +66,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	assert.Error(t, <-failed)
 }
 
-// The judge must not know how any client works, least of all ours.
+// The package judges clients, so it must not import any part of the library.
 func TestPackageKnowsNothingOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	const engine = "../../internal/discordsim/"

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// ask sends a request, such as "GET /users/@me", that has to be answered.
+// ask sends a request, such as "GET /users/@me", and requires a response.
 func ask(t testing.TB, server *discordtest.Server, on string, header ...string) answer {
 	t.Helper()
 	method, path, _ := strings.Cut(on, " ")
@@ -23,12 +23,12 @@ func ask(t testing.TB, server *discordtest.Server, on string, header ...string) 
 	return a
 }
 
-// accepted sends a request until it is refused, and returns how many were not. It stops at 100.
+// accepted sends requests until one gets a 429. It returns how many came before, at most 100, and the 429.
 func accepted(t testing.TB, server *discordtest.Server, on string) (n int, refused answer) {
 	t.Helper()
 	for ; n < 100; n++ {
 		if n%40 == 39 {
-			time.Sleep(2 * time.Second) // for the global limit
+			time.Sleep(2 * time.Second) // otherwise the global limit of 50 per second would refuse requests
 		}
 		time.Sleep(time.Millisecond)
 		if a := ask(t, server, on); a.status == http.StatusTooManyRequests {
@@ -38,7 +38,7 @@ func accepted(t testing.TB, server *discordtest.Server, on string) (n int, refus
 	return n, answer{}
 }
 
-// limited returns the code, the scope and the wait in seconds of a 429.
+// limited returns the code, the scope and the Retry-After of a 429.
 func limited(t testing.TB, refused answer) string {
 	t.Helper()
 	var body struct{ Code int }
@@ -46,13 +46,13 @@ func limited(t testing.TB, refused answer) string {
 	return fmt.Sprint(body.Code, " ", refused.header.Get("X-RateLimit-Scope"), " ", refused.header.Get("Retry-After"))
 }
 
-// snowflake is the id of a message that is so old.
+// snowflake returns the id of a message of this age.
 func snowflake(age time.Duration) string {
 	created := time.Now().Add(-age).Sub(time.Date(2015, time.January, 1, 0, 0, 0, 0, time.UTC))
 	return fmt.Sprint(created.Milliseconds() << 22)
 }
 
-// Two requests in a row tell the kinds of limits apart by their headers.
+// The headers of two consecutive requests show the kind of a limit.
 func TestDiscordAnnouncesItsKindsOfLimits(t *testing.T) {
 	t.Parallel()
 	for on, want := range map[string]struct{ first, second string }{ // limit, remaining, reset-after
@@ -72,7 +72,7 @@ func TestDiscordAnnouncesItsKindsOfLimits(t *testing.T) {
 	}
 }
 
-// Routes that share a bucket name it with one hash, and take each other's places.
+// Routes that share a bucket have the same bucket hash, and requests to one of them count for the others.
 func TestRoutesOfAFamilyShareABucketOfDiscord(t *testing.T) {
 	t.Parallel()
 	for name, family := range map[string][]string{
@@ -117,15 +117,15 @@ func TestDiscordCountsWebhooksByTheirToken(t *testing.T) {
 	}, discordtest.Discord())
 }
 
-// Hidden limits have the numbers, codes and scopes that were measured or reported.
+// Hidden limits have the sizes, codes and scopes that were measured or reported.
 func TestHiddenLimitsOfDiscord(t *testing.T) {
 	t.Parallel()
 	day := 24 * time.Hour
 	for _, c := range []struct {
-		on      func() string // in the bubble's time
+		on      func() string // a function, because a snowflake depends on the bubble's time
 		n       int
 		refused string // code, scope, Retry-After
-		says    string // limit and remaining
+		says    string // limit and remaining in the headers
 	}{
 		{func() string { return "PATCH /channels/1/messages/" + snowflake(2*time.Hour) }, 3, "30046 user 6", "5 1"},
 		{func() string { return "PATCH /channels/1/messages/" + snowflake(time.Minute) }, 5, "0 user 1", "5 0"},
@@ -136,7 +136,7 @@ func TestHiddenLimitsOfDiscord(t *testing.T) {
 		{func() string { return "POST /channels/1/webhooks" }, 50, "0 shared 70", "1000 999"},
 	} {
 		inBubble(t, func(t *testing.T, server *discordtest.Server) {
-			time.Sleep(20 * 365 * day) // bubbles begin before Discord did
+			time.Sleep(20 * 365 * day) // the bubble's clock starts in 2000, before Discord's first snowflakes
 			on := c.on()
 			n, refused := accepted(t, server, on)
 			assert.Equal(t, c.n, n, on)
@@ -147,13 +147,13 @@ func TestHiddenLimitsOfDiscord(t *testing.T) {
 	}
 }
 
-// The webhooks of a channel share a limit that others do not have a part in.
+// All webhooks of a channel share one limit; webhooks of other channels do not count for it.
 func TestWebhooksOfAChannelOfDiscord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
 		var statuses []int
 		for n := range 31 {
-			time.Sleep(500 * time.Millisecond) // for the webhooks' own limits
+			time.Sleep(500 * time.Millisecond) // otherwise the webhooks would exceed their own limits
 			a := ask(t, server, fmt.Sprintf("POST /webhooks/%d/secret", 1+n%2))
 			statuses = append(statuses, a.status)
 			if a.status == 429 {
@@ -162,13 +162,14 @@ func TestWebhooksOfAChannelOfDiscord(t *testing.T) {
 			}
 		}
 		assert.Equal(t, append(slices.Repeat([]int{200}, 30), 429), statuses)
-		assert.Equal(t, 200, ask(t, server, "POST /webhooks/3/secret").status, "in another channel")
-		assert.Equal(t, 200, ask(t, server, "GET /webhooks/1/secret").status, "no message")
+		assert.Equal(t, 200, ask(t, server, "POST /webhooks/3/secret").status,
+			"a webhook of another channel has its own limit")
+		assert.Equal(t, 200, ask(t, server, "GET /webhooks/1/secret").status, "only messages count")
 		assert.Equal(t, 429, ask(t, server, "POST /webhooks/2/secret/slack").status)
 	}, discordtest.Discord().WebhooksIn("9", "1").WebhooksIn("9", "2"))
 }
 
-// Buckets of one request open later than their headers say, and the 429 says by how much.
+// A bucket of one request opens later than its headers say. The 429 says how much later.
 func TestBucketsOfDiscordAreLate(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
@@ -209,7 +210,7 @@ func TestBucketsOfDiscordAreLate(t *testing.T) {
 	}
 }
 
-// Other rules work as they do without the preset.
+// Rules of the caller replace those of the preset. Apart from that they work as without the preset.
 func TestRulesReplaceThoseOfDiscord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -218,7 +219,8 @@ func TestRulesReplaceThoseOfDiscord(t *testing.T) {
 		assert.Equal(t, 404, ask(t, server, "GET /users/@me").status)
 		n, refused := accepted(t, server, "GET /guilds/1/roles")
 		assert.Equal(t, 3, n)
-		assert.Equal(t, "1000", refused.header.Get("X-RateLimit-Limit"), "on top of its limit")
+		assert.Equal(t, "1000", refused.header.Get("X-RateLimit-Limit"),
+			"the shared limit applies in addition to the preset's")
 	}, discordtest.Window(create, 2, time.Second), discordtest.Discord(),
 		discordtest.Answer("GET /users/@me", 404, nil),
 		discordtest.Window("GET /guilds/{id}/roles", 3, time.Second).Shared())

@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// Welcome is the function under test: it greets whoever has joined, with nothing but net/http.
+// Welcome is the function under test. It greets a new member and uses only net/http.
 func Welcome(client *http.Client, channel, name string) error {
 	body, err := json.Marshal(map[string]string{"content": "Welcome, " + name + "!"})
 	if err != nil {
@@ -28,8 +28,8 @@ func Welcome(client *http.Client, channel, name string) error {
 	return nil
 }
 
-// A bot's function is given the server's client, and what it has sent is looked at. In a test, t takes the place of nil, and the server
-// closes itself.
+// The function under test gets the server's client. The example then looks at the requests that have arrived. In a
+// test, pass t instead of nil; the server then closes itself.
 func Example() {
 	server := discordtest.NewServer(nil)
 	defer server.Close()
@@ -44,7 +44,8 @@ func Example() {
 	// POST /api/v10/channels/1/messages {"content":"Welcome, Ada!"}
 }
 
-// A scripted fault: the second message meets a 429, and so does the third one, which is sent although that asked to wait.
+// The second message gets a scripted 429. The third gets one, too, because it is sent during the wait that the 429
+// asked for.
 func ExampleRefuse() {
 	server := discordtest.NewServer(nil,
 		discordtest.Refuse("create_message", discordtest.User, 5*time.Second).Nth(2))
@@ -64,10 +65,11 @@ func ExampleRefuse() {
 	// POST /channels/{id}/messages user
 }
 
-// What an endpoint answers: first that the bot must not, then a message.
+// An endpoint first answers that the bot has no permission, then with a message.
 func ExampleAnswer() {
 	server := discordtest.NewServer(nil,
-		discordtest.Answer("POST /channels/{id}/messages", 403, map[string]any{"code": 50013, "message": "Missing Permissions"}).Nth(1),
+		discordtest.Answer("POST /channels/{id}/messages", 403,
+			map[string]any{"code": 50013, "message": "Missing Permissions"}).Nth(1),
 		discordtest.Answer("POST /channels/{id}/messages", 200, map[string]any{"id": "3"}),
 	)
 	defer server.Close()

@@ -11,8 +11,9 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// An example of a test in virtual time: a hundred people join at once, messages are limited to five in five seconds,
-// and the Ratelight transport sends them as fast as that allows. It takes a hundred seconds, and no time.
+// This is an example of a test in virtual time. A hundred people join at once, Discord allows five messages in five
+// seconds, and the Ratelight transport sends as fast as that allows: in a hundred seconds of virtual time, which take
+// almost no real time.
 func TestWelcomeToAHundredPeople(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ func TestAnswers(t *testing.T) {
 		a := get(t, server.Client(), "/users/@me")
 		assert.Equal(t, 404, a.status)
 		assert.JSONEq(t, `{"code":10013}`, a.body)
-		assert.Equal(t, "4", a.header.Get("X-RateLimit-Remaining"), "it is counted like any other")
+		assert.Equal(t, "4", a.header.Get("X-RateLimit-Remaining"), "the request is counted like any other")
 		a = get(t, server.Client(), "/users/@me")
 		assert.Equal(t, 200, a.status)
 		assert.Equal(t, "plain", a.body)
@@ -53,14 +53,15 @@ func TestHandlerAnswersWhatTheLimitsLetThrough(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *discordtest.Server) {
 		server = s
 		a := answered(t, s.Client(), http.MethodPost, base+messages, "hello")
-		assert.Equal(t, []any{201, "made", "0", "I"}, []any{a.status, a.body, a.header.Get("X-RateLimit-Remaining"), a.header.Get("X-Seen")})
+		assert.Equal(t, []any{201, "made", "0", "I"},
+			[]any{a.status, a.body, a.header.Get("X-RateLimit-Remaining"), a.header.Get("X-Seen")})
 		assert.Equal(t, []int{429}, post(t, s.Client(), 1))
 		assert.Equal(t, []string{"/api/v10" + messages + " hello"}, handled)
 		assert.Equal(t, 201, s.Requests()[0].Status)
 	}, discordtest.Window(create, 1, time.Second), discordtest.Handle(create, handler))
 }
 
-// tb is a test of which one can see how it fails. Fatalf panics, as it must not return.
+// tb is a testing.TB that records failures. Its Fatalf panics, because it must not return.
 type tb struct {
 	testing.TB
 	mu       sync.Mutex
@@ -75,7 +76,7 @@ func (t *tb) Fatalf(format string, arguments ...any) {
 	panic(t)
 }
 
-// A panic is neither swallowed by net/http nor the end of the server.
+// A panic in the test's function must fail the test. net/http must not swallow it, and the server must go on.
 func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	t.Parallel()
 	fake := &tb{}
@@ -96,13 +97,14 @@ func TestFunctionThatPanicsFailsTheTest(t *testing.T) {
 	}, fake.failures)
 }
 
-// A scripted 429 of each class holds what Discord's own would hold, until its time is over.
+// After a scripted 429, the server refuses the same requests as Discord after a 429 of that class, until its time is
+// over.
 func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		class                                     discordtest.Class
 		scope                                     string
-		fields, channel, authorization, operation bool // whether others are refused, too
+		fields, channel, authorization, operation bool // whether other requests are refused, too
 	}{
 		{class: discordtest.User, scope: "user", fields: true},
 		{class: discordtest.SubLimit, scope: "user"},
@@ -147,7 +149,7 @@ func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	}
 }
 
-// Its 429s name no bucket. They are about the operation all the same.
+// The 429s of an operation without a limit name no bucket. The first one must still count as a warning for the others.
 func TestRefusalWithoutAnyLimitIsToldOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -156,7 +158,8 @@ func TestRefusalWithoutAnyLimitIsToldOnce(t *testing.T) {
 	}, discordtest.Unlimited(create), discordtest.Refuse(create, discordtest.User, time.Minute).Nth(1))
 }
 
-// net/http would repeat what is cut on a connection that it uses again, and nobody would notice.
+// The server's client opens a connection for each request. On a reused connection, net/http would repeat a request that
+// is cut off, and the test would see no error.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -177,7 +180,8 @@ func TestBrokenConnections(t *testing.T) {
 	}, discordtest.Cut("GET /users/@me").Nth(2), discordtest.Lose("GET /users/@me").Nth(3))
 }
 
-// What a handler cuts off was counted, and the client does not know: nobody can blame it for the next request.
+// A request whose connection a handler cuts off is counted, but the client does not know that. So the 429 of its next
+// request is not avoidable.
 func TestConnectionThatAHandlerCutsTeachesNothing(t *testing.T) {
 	t.Parallel()
 	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
@@ -186,7 +190,7 @@ func TestConnectionThatAHandlerCutsTeachesNothing(t *testing.T) {
 		assert.ErrorIs(t, err, io.EOF)
 		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
 		assert.Empty(t, server.Avoidable())
-		assert.Zero(t, server.Requests()[0].Status, "there was no answer")
+		assert.Zero(t, server.Requests()[0].Status, "the request got no response")
 	}, discordtest.Window(create, 1, time.Hour), discordtest.Handle(create, abort))
 }
 
@@ -194,9 +198,11 @@ func TestFirstRuleThatAppliesIsUsed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
 		a := get(t, server.Client(), "/users/@me")
-		assert.Equal(t, []any{200, "first", "", "1"}, []any{a.status, a.body, a.header.Get("X-Second"), a.header.Get("X-First")})
+		assert.Equal(t, []any{200, "first", "", "1"},
+			[]any{a.status, a.body, a.header.Get("X-Second"), a.header.Get("X-First")})
 		a = get(t, server.Client(), "/users/@me")
-		assert.Equal(t, []any{429, ""}, []any{a.status, a.header.Get("X-First")}, "an answer's header is not one of a refusal")
+		assert.Equal(t, []any{429, ""}, []any{a.status, a.header.Get("X-First")},
+			"the headers of Answer are not in a 429")
 	},
 		discordtest.Window("*", 1, time.Minute),
 		discordtest.Answer("GET /users/@me", 200, "first").Header("X-First", "1"),
@@ -211,7 +217,8 @@ func TestLaterRefusalDoesNotShortenAnEarlierOne(t *testing.T) {
 		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
 		time.Sleep(time.Second)
 		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
-	}, discordtest.Refuse(create, discordtest.Shared, 10*time.Second).Nth(1), discordtest.Refuse(create, discordtest.Shared, time.Second).Nth(2))
+	}, discordtest.Refuse(create, discordtest.Shared, 10*time.Second).Nth(1),
+		discordtest.Refuse(create, discordtest.Shared, time.Second).Nth(2))
 }
 
 func TestSlowBody(t *testing.T) {
@@ -229,7 +236,7 @@ func TestSlowBody(t *testing.T) {
 	}, discordtest.SlowBody("GET /users/@me", time.Minute))
 }
 
-// A function sees the body, is asked only about its operation, and Nth counts what it wants.
+// A condition can read the body and is called only for its operation. Nth counts the requests for which it is true.
 func TestFaultsByFunction(t *testing.T) {
 	t.Parallel()
 	asked := 0

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// inBubble makes a server in a bubble.
+// inBubble runs f in a bubble with a new server.
 func inBubble(t *testing.T, f func(t *testing.T, server *discordtest.Server), rules ...discordtest.Rule) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, discordtest.NewServer(t, rules...)) })
@@ -47,13 +47,15 @@ func TestLimitsWithoutAnyRule(t *testing.T) {
 	})
 }
 
-// The kinds differ in when places come back: all together, each after a period, or one after the other.
+// When a limit has room again depends on its kind: for all requests at once, for each one period after it, or at a
+// steady rate.
 func TestKindsOfLimits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
 		rule discordtest.Rule
-		at   []int // places, half a second and a second after one was taken at 0 and one at 500 ms
+		// at has the free places at 1 s and at 1.5 s. The first request is sent at 0, the second at 500 ms.
+		at []int
 	}{
 		{"Window", discordtest.Window(create, 2, time.Second), []int{0, 2}},
 		{"Sliding", discordtest.Sliding(create, 2, time.Second), []int{0, 1}},
@@ -83,20 +85,21 @@ func TestLimitsAreCountedByMajorParameterAndAuthorization(t *testing.T) {
 		assert.Equal(t, []int{200}, post(t, client, 1, "Authorization", "Bot b"))
 		a := answered(t, client, http.MethodPost, base+"/channels/2/messages", "")
 		assert.Equal(t, 200, a.status)
-		for _, want := range []int{200, 200, 200, 429} { // the rule for this channel comes first
+		for _, want := range []int{200, 200, 200, 429} { // the first rule that matches counts, so this channel allows three
 			assert.Equal(t, want, answered(t, client, http.MethodPost, base+"/channels/9/messages", "").status)
 		}
-	}, discordtest.Window("POST /channels/9/messages", 3, time.Second), discordtest.Window("create_message", 1, time.Second))
+	}, discordtest.Window("POST /channels/9/messages", 3, time.Second),
+		discordtest.Window("create_message", 1, time.Second))
 }
 
-// "*" is for those that have no rule of their own, wherever it stands.
+// A rule for "*" applies to operations without a rule of their own, whatever the order of the rules.
 func TestLimitOfEverythingIsForTheRest(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
 		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
 		assert.Equal(t, 200, get(t, server.Client(), "/guilds/1").status)
 		assert.Equal(t, 429, get(t, server.Client(), "/guilds/1").status)
-		assert.Equal(t, 200, get(t, server.Client(), messages).status, "each operation for itself")
+		assert.Equal(t, 200, get(t, server.Client(), messages).status, "each operation has its own limit")
 	}, discordtest.Window("*", 1, time.Minute), discordtest.Window(create, 2, time.Minute))
 }
 
@@ -113,11 +116,12 @@ func TestHiddenLimitIsInNoHeader(t *testing.T) {
 		}
 		assert.Equal(t, "60", second.header.Get("Retry-After"))
 		require.Len(t, server.Refused(), 2)
-		assert.Equal(t, server.Refused()[1:], server.Avoidable(), "nothing had told of the first")
+		assert.Equal(t, server.Refused()[1:], server.Avoidable(), "nothing could warn of the first refusal")
 	}, discordtest.Unlimited("GET /guilds/{id}"), discordtest.Window("GET /guilds/{id}", 1, time.Minute).Hidden())
 }
 
-// It comes on top of the limit that headers show, which then lets more through than there is room for.
+// A hidden limit applies in addition to the limit in the headers, so a request may be refused although the headers show
+// room.
 func TestHiddenLimitComesOnTopOfTheOrdinaryOne(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -130,8 +134,8 @@ func TestHiddenLimitComesOnTopOfTheOrdinaryOne(t *testing.T) {
 	}, discordtest.Window(create, 2, time.Minute).Hidden())
 }
 
-// What comes on top leaves the ordinary limit as it is: that of the next rule that names the operation, or the usual
-// one.
+// Hidden and shared limits leave the ordinary limit of an operation as it is: the next rule that names the operation,
+// or else the default.
 func TestOrdinaryLimitBelowOthers(t *testing.T) {
 	t.Parallel()
 	const callback = "POST /interactions/{id}/{token}/callback"
@@ -147,22 +151,28 @@ func TestOrdinaryLimitBelowOthers(t *testing.T) {
 		{"none", callback, "", "", []discordtest.Rule{shared(callback)}},
 		{"none, below all", callback, "", "", []discordtest.Rule{hidden("*")}},
 		{"of all", create, "7", "60.000", []discordtest.Rule{discordtest.Window("*", 7, time.Minute), hidden(create)}},
-		{"of the template", create, "7", "60.000", []discordtest.Rule{hidden("POST /channels/1/messages"), discordtest.Window(create, 7, time.Minute)}},
-		{"of the same by another name", create, "7", "60.000", []discordtest.Rule{hidden("create_message"), discordtest.Window(create, 7, time.Minute)}},
+		{
+			"of the template", create, "7", "60.000",
+			[]discordtest.Rule{hidden("POST /channels/1/messages"), discordtest.Window(create, 7, time.Minute)},
+		},
+		{
+			"of the same by another name", create, "7", "60.000",
+			[]discordtest.Rule{hidden("create_message"), discordtest.Window(create, 7, time.Minute)},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, server *discordtest.Server) {
 				path := strings.NewReplacer("{id}", "1", "{token}", "token").Replace(strings.TrimPrefix(c.operation, "POST "))
 				a := answered(t, server.Client(), http.MethodPost, base+path, "{}")
-				assert.Equal(t, []string{c.limit, c.after}, []string{a.header.Get("X-RateLimit-Limit"), a.header.Get("X-RateLimit-Reset-After")})
+				assert.Equal(t, []string{c.limit, c.after},
+					[]string{a.header.Get("X-RateLimit-Limit"), a.header.Get("X-RateLimit-Reset-After")})
 			}, c.rules...)
 		})
 	}
 }
 
-// Whatever is counted for all requests is counted on top of the usual limits, also on top of those that no header
-// shows.
+// A limit on all requests applies in addition to all other limits, hidden ones included.
 func TestLimitsOnTopOfAllOperations(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -170,7 +180,8 @@ func TestLimitsOnTopOfAllOperations(t *testing.T) {
 			assert.Equal(t, want, answered(t, server.Client(), http.MethodPatch, base+"/channels/1", `{"name":"a"}`).status, n)
 		}
 		assert.Equal(t, discordtest.SubLimit, server.Refused()[0].Refused)
-		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3), "two requests that were let through count here as well")
+		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3),
+			"the two accepted requests count here, too")
 		assert.Equal(t, discordtest.Shared, server.Refused()[1].Refused)
 	}, discordtest.Window("*", 4, time.Minute).Shared())
 }
@@ -193,7 +204,8 @@ func TestBucketIsSharedByOperations(t *testing.T) {
 		a := get(t, server.Client(), messages)
 		assert.Equal(t, "both", a.header.Get("X-RateLimit-Bucket"))
 		assert.Equal(t, "0", a.header.Get("X-RateLimit-Remaining"))
-	}, discordtest.Window(create, 2, time.Second).Bucket("both"), discordtest.Window("list_messages", 2, time.Second).Bucket("both"))
+	}, discordtest.Window(create, 2, time.Second).Bucket("both"),
+		discordtest.Window("list_messages", 2, time.Second).Bucket("both"))
 }
 
 func TestGlobalLimitIsOfTheAuthorization(t *testing.T) {
@@ -205,12 +217,13 @@ func TestGlobalLimitIsOfTheAuthorization(t *testing.T) {
 	}, discordtest.GlobalLimit(3), discordtest.Unlimited("*"))
 }
 
-// Not only the server's own answers count, but also what a handler says.
+// Invalid responses count whether the server or a handler gives them.
 func TestInvalidRequestsBanTheAddress(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []discordtest.Rule{
 		discordtest.Answer("GET /users/@me", 401, nil),
-		discordtest.Handle("GET /users/@me", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }),
+		discordtest.Handle("GET /users/@me",
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }),
 	} {
 		inBubble(t, func(t *testing.T, server *discordtest.Server) {
 			for range 3 {

@@ -93,15 +93,17 @@ func TestMistakesFailTheTestAtOnce(t *testing.T) {
 func TestOperationsMayBeNamedInManyWays(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{
-		"*", "create_message", "POST /channels/{id}/messages", "POST /channels/{channel_id}/messages", "POST /channels/12/messages",
-		"POST /webhooks/{id}/{token}", "POST /webhooks/1/secret", "GET /guilds/{id}/experiments/**", "PATCH /webhooks/{id}/{token}/messages/@original",
+		"*", "create_message", "POST /channels/{id}/messages", "POST /channels/{channel_id}/messages",
+		"POST /channels/12/messages",
+		"POST /webhooks/{id}/{token}", "POST /webhooks/1/secret", "GET /guilds/{id}/experiments/**",
+		"PATCH /webhooks/{id}/{token}/messages/@original",
 		"PUT /channels/{id}/messages/{id}/reactions/{emoji}/@me",
 	} {
 		discordtest.NewServer(t, discordtest.Window(on, 1, time.Second), discordtest.Cut(on))
 	}
 }
 
-// A rule that never applied would go unnoticed.
+// If a name were not found, its rule would never apply and nobody would notice.
 func TestEveryOperationIsFoundByItsName(t *testing.T) {
 	t.Parallel()
 	list, err := os.ReadFile("operations.txt")

@@ -14,7 +14,7 @@ import (
 
 const enforced = `{"content":"hello","nonce":"n","enforce_nonce":true}`
 
-// numbered is a rule that answers each message with a number of its own.
+// numbered is a rule that answers each message with the next number.
 func numbered() discordtest.Rule {
 	n := 0
 	return discordtest.Handle(create, func(w http.ResponseWriter, _ *http.Request) {
@@ -29,7 +29,7 @@ func TestAMessageIsCreatedOnceForEachEnforcedNonce(t *testing.T) {
 		body, again string
 		header      []string
 		later       time.Duration
-		created     bool // again
+		created     bool // the second request creates a message, too
 	}{
 		"the same":             {body: enforced, again: enforced},
 		"another content":      {body: enforced, again: `{"nonce":"n","enforce_nonce":true}`},
@@ -61,10 +61,11 @@ func TestAMessageIsCreatedOnceForEachEnforcedNonce(t *testing.T) {
 func TestARefusedMessageWasNotCreated(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]discordtest.Rule{
-		"by an answer":  discordtest.Answer(create, 403, nil).Nth(1),
-		"by a handler":  discordtest.Handle(create, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }).Nth(1),
-		"by a limit":    discordtest.Refuse(create, discordtest.User, time.Second).Nth(1),
-		"on its way to": discordtest.Cut(create).Nth(1),
+		"by an answer": discordtest.Answer(create, 403, nil).Nth(1),
+		"by a handler": discordtest.Handle(create,
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }).Nth(1),
+		"by a limit":                    discordtest.Refuse(create, discordtest.User, time.Second).Nth(1),
+		"lost on the way to the server": discordtest.Cut(create).Nth(1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -27,7 +27,8 @@ func parseOperation(on string) (operation, error) {
 	case !found && !strings.Contains(on, "/"):
 		return named(on)
 	case !strings.HasPrefix(path, "/") || method == "" || method != strings.ToUpper(method):
-		return operation{}, fmt.Errorf(`%q is not an operation: want a method and a path, such as "GET /users/@me", or a name such as "create_message"`, on)
+		return operation{}, fmt.Errorf("%q is not an operation: "+
+			`want a method and a path, such as "GET /users/@me", or a name such as "create_message"`, on)
 	case strings.HasPrefix(path, "/api/"):
 		return operation{}, fmt.Errorf("%q is not an operation: omit /api and the version", on)
 	case strings.HasSuffix(path, "/**"):
@@ -39,7 +40,8 @@ func parseOperation(on string) (operation, error) {
 			return operation{method, unnamed(path)}, nil
 		}
 	}
-	return operation{}, fmt.Errorf(`no operation %q is documented by Discord; for an undocumented one, end the path in "/**"`, on)
+	return operation{}, fmt.Errorf("no operation %q is documented by Discord; "+
+		`for an undocumented one, end the path in "/**"`, on)
 }
 
 func named(name string) (operation, error) {

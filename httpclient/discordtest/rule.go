@@ -111,7 +111,8 @@ func (r Rule) Header(name, value string) Rule {
 		r.header = make(http.Header)
 	}
 	r.header.Set(name, value)
-	return r.check(r.kind == answering || r.kind == refusing, "Header is for Answer, Handle and Refuse").check(name != "", "Header needs a name")
+	r = r.check(r.kind == answering || r.kind == refusing, "Header is for Answer, Handle and Refuse")
+	return r.check(name != "", "Header needs a name")
 }
 
 // Hidden hides a limit: no header shows it; only its 429s, of class SubLimit, reveal it. It applies in addition to the
@@ -183,7 +184,9 @@ func Unlimited(on string) Rule {
 
 // GlobalLimit sets how many requests per second each authorization may send. The default is 50.
 func GlobalLimit(perSecond int) Rule {
-	r := Rule{name: "GlobalLimit", world: func(c *discordsim.Config) { c.Global = discordsim.Aligned(perSecond, time.Second, 0) }}
+	r := Rule{name: "GlobalLimit", world: func(c *discordsim.Config) {
+		c.Global = discordsim.Aligned(perSecond, time.Second, 0)
+	}}
 	return r.check(perSecond > 0, "a limit of %d requests: want 1 or more", perSecond)
 }
 

@@ -80,12 +80,15 @@ func (s *Server) start(config discordsim.Config) (err error) {
 // newTransport returns a transport that connects to Discord's hosts with dial. It uses no TLS, even for https URLs.
 // Each request has its own connection: net/http would otherwise repeat some requests whose connection a fault cuts, and
 // the client would not learn of it.
-func (s *Server) newTransport(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
+func (s *Server) newTransport(
+	dial func(ctx context.Context, network, address string) (net.Conn, error),
+) *http.Transport {
 	own, _ := url.Parse(s.URL) // the URL is the server's own, and valid
 	dialDiscord := func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(address) // net/http handles the port
 		if host != own.Hostname() && !isDiscord(host) {
-			return nil, fmt.Errorf("discordtest: %s is not a host of Discord's API, and the client of a fake Discord reaches no others", host)
+			return nil, fmt.Errorf("discordtest: %s is not a host of Discord's API, "+
+				"and the client of a fake Discord reaches no others", host)
 		}
 		return dial(ctx, network, address)
 	}

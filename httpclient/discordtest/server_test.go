@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause warnings on purpose
 	goleak.VerifyTestMain(m)
 }
 
@@ -30,14 +30,14 @@ const (
 	create   = "POST /channels/{id}/messages"
 )
 
-// answer is what a client sees of an answer.
+// answer is a response as a client sees it.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// send sends a request of a bot's.
+// send sends a request with a bot's Authorization.
 func send(t testing.TB, client *http.Client, method, url, body string, header ...string) (answer, error) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -55,7 +55,7 @@ func send(t testing.TB, client *http.Client, method, url, body string, header ..
 	return answer{response.StatusCode, response.Header, string(content)}, err
 }
 
-// answered sends a request that has to be answered.
+// answered sends a request and requires a response.
 func answered(t testing.TB, client *http.Client, method, url, body string, header ...string) answer {
 	t.Helper()
 	a, err := send(t, client, method, url, body, header...)
@@ -68,7 +68,7 @@ func get(t testing.TB, client *http.Client, path string) answer {
 	return answered(t, client, http.MethodGet, base+path, "")
 }
 
-// post sends n messages one after the other, and returns the statuses.
+// post sends n messages, one after the other, and returns their statuses.
 func post(t testing.TB, client *http.Client, n int, header ...string) (statuses []int) {
 	t.Helper()
 	for range n {
@@ -93,14 +93,17 @@ func TestServerListensWhereItIsTold(t *testing.T) {
 	}, discordtest.Listen(address))
 }
 
-// A bot is given a client, or a base URL, and in both ways meets the same server.
+// A client from Client and a program with the base URL URL reach the same server.
 func TestServerIsReachedOverLoopback(t *testing.T) {
 	t.Parallel()
 	server := discordtest.NewServer(t, discordtest.Answer("GET /users/@me", 200, map[string]string{"id": "42"}))
 	assert.True(t, strings.HasPrefix(server.URL, "http://127.0.0.1:"), server.URL)
 	a := answered(t, http.DefaultClient, http.MethodGet, server.URL+"/api/v10/users/@me", "")
 	assert.Equal(t, `{"id":"42"}`, a.body)
-	for _, url := range []string{base + "/users/@me", "http://discord.com/api/users/@me", "https://canary.discord.com/api/v10/users/@me", server.URL + "/users/@me"} {
+	for _, url := range []string{
+		base + "/users/@me", "http://discord.com/api/users/@me", "https://canary.discord.com/api/v10/users/@me",
+		server.URL + "/users/@me",
+	} {
 		a = answered(t, server.Client(), http.MethodGet, url, "")
 		assert.Equal(t, `{"id":"42"}`, a.body, url)
 		assert.Equal(t, "application/json", a.header.Get("Content-Type"))
@@ -109,20 +112,23 @@ func TestServerIsReachedOverLoopback(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// Nobody wants tests that talk to the network by accident.
+// The server's client must not reach the network by accident.
 func TestClientReachesNobodyElse(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	server := discordtest.NewServer(t)
-	for _, url := range []string{"https://example.com/", "http://notdiscord.com/", "https://cdn.discordapp.com/attachments/1/2/a.png", strings.Replace(other.URL, "127.0.0.1", "localhost", 1)} {
+	for _, url := range []string{
+		"https://example.com/", "http://notdiscord.com/", "https://cdn.discordapp.com/attachments/1/2/a.png",
+		strings.Replace(other.URL, "127.0.0.1", "localhost", 1),
+	} {
 		_, err := send(t, server.Client(), http.MethodGet, url, "")
 		assert.ErrorContains(t, err, "not a host of Discord's API", url)
 	}
 	assert.Empty(t, server.Requests())
 }
 
-// Minutes take no time in a bubble, and no socket is opened.
+// In a bubble, hours take no time, and the server opens no socket.
 func TestServerLivesInTheTimeOfABubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,7 +142,8 @@ func TestServerLivesInTheTimeOfABubble(t *testing.T) {
 		began := time.Now()
 		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
 		assert.Equal(t, 300*time.Millisecond, time.Since(began).Truncate(time.Microsecond))
-		assert.Equal(t, http.StatusNoContent, answered(t, server.Client(), http.MethodGet, server.URL+"/api/v10/users/@me", "").status)
+		assert.Equal(t, http.StatusNoContent,
+			answered(t, server.Client(), http.MethodGet, server.URL+"/api/v10/users/@me", "").status)
 		assert.Equal(t, 10*time.Minute+400*time.Millisecond, time.Since(began).Truncate(time.Microsecond))
 		time.Sleep(time.Hour)
 		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
@@ -144,8 +151,8 @@ func TestServerLivesInTheTimeOfABubble(t *testing.T) {
 	})
 }
 
-// In virtual time a 429 must not arrive at the very moment at which another answer makes the client send something: it
-// could not have read both.
+// In virtual time, a 429 must not arrive at the same instant as a response that makes the client send a request: the
+// client could not have read both before.
 func TestManyRequestsAtOnceAvoidEverythingAvoidable(t *testing.T) {
 	t.Parallel()
 	for _, latency := range []time.Duration{0, 100 * time.Millisecond} {
@@ -178,13 +185,15 @@ func TestRequestsTellWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := discordtest.NewServer(t, discordtest.Window(create, 1, time.Second))
-		_, err := send(t, server.Client(), http.MethodPost, base+messages+"?wait=true", `{"content":"hello"}`, "X-Mine", "yes")
+		_, err := send(t, server.Client(), http.MethodPost, base+messages+"?wait=true", `{"content":"hello"}`, "X-Mine",
+			"yes")
 		require.NoError(t, err)
 		post(t, server.Client(), 1)
 		seen := server.Requests()
 		require.Len(t, seen, 2)
 		first, second := seen[0], seen[1]
-		assert.Equal(t, []string{"POST", "/api/v10/channels/1/messages", "wait=true", create}, []string{first.Method, first.Path, first.Query, first.Operation})
+		assert.Equal(t, []string{"POST", "/api/v10/channels/1/messages", "wait=true", create},
+			[]string{first.Method, first.Path, first.Query, first.Operation})
 		assert.Equal(t, "yes", first.Header.Get("X-Mine"))
 		assert.Empty(t, first.Header.Get("Connection"))
 		assert.JSONEq(t, `{"content":"hello"}`, string(first.Body))

@@ -39,7 +39,7 @@ func Example() {
 	}
 }
 
-// A channel takes five messages in five seconds. Six are sent, with a second for each.
+// A channel takes five messages in five seconds. The program sends six, and lets each wait for a second at most.
 func ExampleOptions() {
 	transport, end := example() // in a program: httpclient.NewTransport(httpclient.WithMaxRateLimit(10 * time.Second))
 	defer end()
@@ -72,8 +72,10 @@ func ExampleOptions() {
 func example() (transport http.RoundTripper, end func()) {
 	discord := discordtest.NewServer(nil,
 		discordtest.Window("create_message", 5, 5*time.Second),
-		discordtest.Answer("create_message", 200, `{"id":"1","channel_id":"900000000000000000","content":"hello","author":{"id":"2"}}`))
-	limiting := httpclient.NewTransport(httpclient.WithMaxRateLimit(10*time.Second), httpclient.WithBase(discord.Client().Transport))
+		discordtest.Answer("create_message", 200,
+			`{"id":"1","channel_id":"900000000000000000","content":"hello","author":{"id":"2"}}`))
+	limiting := httpclient.NewTransport(httpclient.WithMaxRateLimit(10*time.Second),
+		httpclient.WithBase(discord.Client().Transport))
 	return limiting, func() {
 		_ = limiting.Close()
 		discord.Close()

@@ -45,7 +45,8 @@ func TestOptionsMakeEveryOptionEffective(t *testing.T) {
 func TestABotSendsThroughTheTransport(t *testing.T) {
 	t.Parallel()
 	var asked []*http.Request
-	client, err := disgo.New("MTIz.a.b", bot.WithRestClientConfigOpts(disgolimit.Options(sees(func(r *http.Request) { asked = append(asked, r) }))...))
+	client, err := disgo.New("MTIz.a.b",
+		bot.WithRestClientConfigOpts(disgolimit.Options(sees(func(r *http.Request) { asked = append(asked, r) }))...))
 	require.NoError(t, err)
 	defer client.Close(t.Context())
 	_, err = client.Rest.CreateMessage(1, discord.MessageCreate{Content: "hello"})
@@ -57,7 +58,7 @@ func TestABotSendsThroughTheTransport(t *testing.T) {
 
 var errNotSent = errors.New("not sent")
 
-// sees is a transport that answers nothing.
+// sees is a transport that passes each request to a function and returns an error.
 type sees func(*http.Request)
 
 func (f sees) RoundTrip(r *http.Request) (*http.Response, error) {

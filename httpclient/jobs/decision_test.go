@@ -24,7 +24,7 @@ import (
 
 func errOf(_ routes.CompiledRoute, err error) error { return err }
 
-// exact is a policy without chance.
+// exact returns a policy without a random spread.
 func exact(t *testing.T, options ...jobs.Option) *jobs.Policy {
 	t.Helper()
 	policy, err := jobs.New(append([]jobs.Option{jobs.WithSpread(0)}, options...)...)
@@ -32,7 +32,7 @@ func exact(t *testing.T, options ...jobs.Option) *jobs.Policy {
 	return policy
 }
 
-// libraryError is that of some library.
+// libraryError is an error type of some other library.
 type libraryError struct{ status int }
 
 func (e *libraryError) Error() string { return http.StatusText(e.status) }
@@ -51,31 +51,35 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 		want  jobs.Action
 		after time.Duration
 	}{
-		"no error":           {nil, jobs.Done, 0},
-		"too long":           {&ratelimits.TooLongError{Wait: time.Minute, Max: 5 * time.Second}, jobs.Snooze, time.Minute - 2500*time.Millisecond},
-		"waited already":     {&ratelimits.TooLongError{Wait: time.Minute, Waited: 10 * time.Second}, jobs.Snooze, 50 * time.Second},
-		"no wait allowed":    {&ratelimits.TooLongError{Wait: time.Minute}, jobs.Snooze, time.Minute},
-		"a deadline":         {&ratelimits.TooLongError{Wait: 3 * time.Second, Max: 2 * time.Second, Deadline: true}, jobs.Snooze, 2 * time.Second},
-		"no prediction":      {&ratelimits.TooLongError{Max: 5 * time.Second}, jobs.Snooze, 5 * time.Second},
-		"a full queue":       {&ratelimits.QueueFullError{}, jobs.Snooze, 5 * time.Second},
-		"many invalid":       {&ratelimits.BudgetError{RetryAfter: time.Minute}, jobs.Snooze, time.Minute},
-		"the edge":           {&ratelimits.EdgeError{Hold: time.Minute}, jobs.Snooze, time.Minute},
-		"superseded":         {&ratelimits.SupersededError{}, jobs.Cancel, 0},
-		"closed":             {buckets.ErrClosed, jobs.Snooze, 5 * time.Second},
-		"a resting token":    {&httpclient.CredentialError{Status: 401, RetryAfter: time.Minute}, jobs.Snooze, time.Minute},
-		"a webhook's token":  {&httpclient.CredentialError{Kind: webhook, Status: 401}, jobs.Cancel, 0},
-		"a deleted webhook":  {&httpclient.CredentialError{Kind: webhook, Status: 404}, jobs.Cancel, 0},
-		"an old interaction": {&httpclient.CredentialError{Kind: interaction, Status: 401}, jobs.Cancel, 0},
-		"a malformed path":   {errOf(routes.Match("", "/channels/1")), jobs.Cancel, 0},
-		"another one":        {fmt.Errorf("send: %w", rest.ErrPath), jobs.Cancel, 0},
-		"a malformed header": {rest.ErrHeader, jobs.Cancel, 0},
-		"a library's 429":    {&libraryError{429}, jobs.Snooze, 7 * time.Second},
-		"a library's 403":    {&libraryError{403}, jobs.Cancel, 0},
-		"a library's 502":    {&libraryError{502}, jobs.Retry, 0},
-		"a broken line":      {&httpclient.RetryError{Err: io.ErrUnexpectedEOF}, jobs.Retry, 0},
-		"an end":             {context.Canceled, jobs.Retry, 0},
-		"anything else":      {errors.New("disk full"), jobs.Retry, 0},
-		"by way of net/http": {&url.Error{Op: "Post", URL: "/", Err: &httpclient.CredentialError{Kind: webhook}}, jobs.Cancel, 0},
+		"no error": {nil, jobs.Done, 0},
+		"too long": {
+			&ratelimits.TooLongError{Wait: time.Minute, Max: 5 * time.Second}, jobs.Snooze, time.Minute - 2500*time.Millisecond,
+		},
+		"waited already":  {&ratelimits.TooLongError{Wait: time.Minute, Waited: 10 * time.Second}, jobs.Snooze, 50 * time.Second},
+		"no wait allowed": {&ratelimits.TooLongError{Wait: time.Minute}, jobs.Snooze, time.Minute},
+		"a deadline": {
+			&ratelimits.TooLongError{Wait: 3 * time.Second, Max: 2 * time.Second, Deadline: true}, jobs.Snooze, 2 * time.Second,
+		},
+		"no prediction":          {&ratelimits.TooLongError{Max: 5 * time.Second}, jobs.Snooze, 5 * time.Second},
+		"a full queue":           {&ratelimits.QueueFullError{}, jobs.Snooze, 5 * time.Second},
+		"many invalid":           {&ratelimits.BudgetError{RetryAfter: time.Minute}, jobs.Snooze, time.Minute},
+		"the edge":               {&ratelimits.EdgeError{Hold: time.Minute}, jobs.Snooze, time.Minute},
+		"superseded":             {&ratelimits.SupersededError{}, jobs.Cancel, 0},
+		"closed":                 {buckets.ErrClosed, jobs.Snooze, 5 * time.Second},
+		"a resting token":        {&httpclient.CredentialError{Status: 401, RetryAfter: time.Minute}, jobs.Snooze, time.Minute},
+		"a webhook's token":      {&httpclient.CredentialError{Kind: webhook, Status: 401}, jobs.Cancel, 0},
+		"a deleted webhook":      {&httpclient.CredentialError{Kind: webhook, Status: 404}, jobs.Cancel, 0},
+		"an old interaction":     {&httpclient.CredentialError{Kind: interaction, Status: 401}, jobs.Cancel, 0},
+		"a malformed path":       {errOf(routes.Match("", "/channels/1")), jobs.Cancel, 0},
+		"another malformed path": {fmt.Errorf("send: %w", rest.ErrPath), jobs.Cancel, 0},
+		"a malformed header":     {rest.ErrHeader, jobs.Cancel, 0},
+		"a library's 429":        {&libraryError{429}, jobs.Snooze, 7 * time.Second},
+		"a library's 403":        {&libraryError{403}, jobs.Cancel, 0},
+		"a library's 502":        {&libraryError{502}, jobs.Retry, 0},
+		"a broken line":          {&httpclient.RetryError{Err: io.ErrUnexpectedEOF}, jobs.Retry, 0},
+		"an end":                 {context.Canceled, jobs.Retry, 0},
+		"anything else":          {errors.New("disk full"), jobs.Retry, 0},
+		"by way of net/http":     {&url.Error{Op: "Post", URL: "/", Err: &httpclient.CredentialError{Kind: webhook}}, jobs.Cancel, 0},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			d := exact(t, jobs.WithStatus(of)).Decide(c.err)
@@ -119,14 +123,15 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Discord refuses a token for five minutes, or for good. Jobs are not lost by that, except those of a webhook.
+// Discord refuses a token for five minutes or for ever. A bot's job must succeed after the five minutes; a webhook's
+// job may be cancelled.
 func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		path  string
 		wrong time.Duration
 		want  jobs.Action
-		most  int // attempts that are used up
+		most  int // most attempts that a job uses up
 	}{
 		"for a while":       {"/channels/1/messages", 5 * time.Minute, jobs.Done, 1},
 		"for good":          {"/channels/1/messages", 100 * time.Hour, jobs.Cancel, 3},
@@ -146,7 +151,7 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 			client := rest.New("token", rest.WithTransport(httpclient.WithBase(base)))
 			defer client.Close()
 			policy := exact(t)
-			for range 2 { // the second job finds that the token rests
+			for range 2 { // the second job meets a token that is stopped already
 				used := 0
 				d := jobs.Decision{Action: jobs.Retry}
 				for d.Action == jobs.Retry || d.Action == jobs.Snooze {
@@ -154,7 +159,7 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 					d = policy.Decide(err)
 					if d.Action == jobs.Retry {
 						if used++; used == attempts {
-							d.Action = jobs.Cancel // by the job queue
+							d.Action = jobs.Cancel // as the job queue does after the last attempt
 						}
 					}
 					time.Sleep(max(d.After, time.Second))
@@ -166,10 +171,11 @@ func TestAJobOutlivesTheRestOfItsAuthorization(t *testing.T) {
 	}
 }
 
-// Whatever a job queue keeps of an error can be read by whoever may read the queue.
+// The error that a job queue keeps may be read by everyone who can read the queue, so it must show no token.
 func TestTheErrorOfAJobShowsNoToken(t *testing.T) {
 	t.Parallel()
-	err := &url.Error{Op: "Post", URL: "https://discord.com/api/webhooks/1/secret-of-the-webhook", Err: io.ErrUnexpectedEOF}
+	err := &url.Error{Op: "Post", URL: "https://discord.com/api/webhooks/1/secret-of-the-webhook",
+		Err: io.ErrUnexpectedEOF}
 	d := exact(t).Decide(err)
 	assert.NotContains(t, d.Err.Error(), "secret")
 	assert.ErrorIs(t, d.Err, io.ErrUnexpectedEOF)
@@ -187,5 +193,6 @@ func TestOptionsThatMakeNoSenseAreNamed(t *testing.T) {
 
 func TestActionsHaveNames(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, "[done retry snooze cancel unknown]", fmt.Sprint([]jobs.Action{jobs.Done, jobs.Retry, jobs.Snooze, jobs.Cancel, 7}))
+	assert.Equal(t, "[done retry snooze cancel unknown]",
+		fmt.Sprint([]jobs.Action{jobs.Done, jobs.Retry, jobs.Snooze, jobs.Cancel, 7}))
 }

@@ -12,11 +12,13 @@ import (
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
-// A channel takes five messages in five seconds, and a job waits for a second at most. So the sixth comes back later.
+// A channel takes five messages in five seconds, and a job waits for a second at most. So the sixth job comes back
+// later.
 func Example() {
 	fake := discordtest.NewServer(nil, discordtest.Window("create_message", 5, 5*time.Second))
 	defer fake.Close()
-	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport))) // without the option: Discord itself
+	// For Discord itself: without the option.
+	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport)))
 	defer discord.Close()
 	policy, err := jobs.New(jobs.WithMaxWait(time.Second))
 	if err != nil {

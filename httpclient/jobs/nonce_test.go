@@ -33,7 +33,8 @@ func TestAMessageThatIsSentTwiceWithANonceIsCreatedOnce(t *testing.T) {
 			require.NoError(t, client.DoJSON(t.Context(), http.MethodPost, "/channels/1/messages", message, nil))
 		}
 		sent := server.Requests()
-		assert.JSONEq(t, `{"content":"hello","enforce_nonce":true,"nonce":"`+jobs.Nonce("river", "7")+`"}`, string(sent[0].Body))
+		assert.JSONEq(t, `{"content":"hello","enforce_nonce":true,"nonce":"`+jobs.Nonce("river", "7")+`"}`,
+			string(sent[0].Body))
 		assert.Equal(t, []bool{false, true}, []bool{sent[0].Repeated, sent[1].Repeated})
 	})
 }
@@ -46,11 +47,11 @@ func TestANonceThatCannotBeSetIsAnError(t *testing.T) {
 		nonce   string
 		want    string
 	}{
-		"a list":       {[]int{1}, "n", "not a JSON object"},
-		"nothing":      {nil, "n", "not a JSON object"},
-		"its encoding": {unencodable{failure}, "n", "no"},
-		"no nonce":     {struct{}{}, "", "a nonce of 0 characters: want 1 to 25"},
-		"a long nonce": {struct{}{}, "12345678901234567890123456", "a nonce of 26 characters: want 1 to 25"},
+		"a list":            {[]int{1}, "n", "not a JSON object"},
+		"nothing":           {nil, "n", "not a JSON object"},
+		"a failing encoder": {unencodable{failure}, "n", "no"},
+		"no nonce":          {struct{}{}, "", "a nonce of 0 characters: want 1 to 25"},
+		"a long nonce":      {struct{}{}, "12345678901234567890123456", "a nonce of 26 characters: want 1 to 25"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,19 +15,20 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// refused is the error of a request that would wait, to a bucket of 5 in 10 s, without any wait in the process.
+// refused returns the error of a request that would wait for a bucket of 5 in 10 s.
 func refused(key string, wait time.Duration) error {
 	return &ratelimits.TooLongError{Key: key, Wait: wait, Limit: 5, Period: 10 * time.Second}
 }
 
 func TestTheContextOfAJobBoundsItsWait(t *testing.T) {
 	t.Parallel()
-	wait, ok := buckets.MaxWait(exact(t).Context(t.Context()))
-	assert.True(t, ok)
-	assert.Equal(t, jobs.DefaultMaxWait, wait)
+	options := buckets.OptionsOf(exact(t).Context(t.Context()))
+	assert.True(t, options.HasMaxWait)
+	assert.Equal(t, jobs.DefaultMaxWait, options.MaxWait)
 }
 
-// The seed's formula: the next window, and a whole one more for each window that those before need.
+// A job comes back in the next window, and one window later for each five jobs before it (the formula of
+// guild-queues-rate-limiting).
 func TestSnoozedJobsComeBackAtThePaceOfTheirLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		policy := exact(t)
@@ -92,7 +93,7 @@ func TestSpreadIsAddedByChance(t *testing.T) {
 	})
 }
 
-// Whoever says that a limit lasts for ever is not asked again at once.
+// If a limit lasts for ever, the next attempt must not come soon.
 func TestAnEndlessWaitIsNoShortOne(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		policy, err := jobs.New()
@@ -103,7 +104,7 @@ func TestAnEndlessWaitIsNoShortOne(t *testing.T) {
 	})
 }
 
-// What is over is forgotten, and nothing else: a policy lives as long as its process, and there are many channels.
+// A policy lives as long as its process and meets many channels. It must forget limits that are over, and no others.
 func TestAPolicyStaysSmall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := exact(t)

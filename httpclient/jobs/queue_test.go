@@ -21,8 +21,8 @@ import (
 
 const create = "POST /channels/{id}/messages"
 
-// engine is a job queue as River and asynq are: workers take jobs that are ready in their order, and every interval it
-// is looked for snoozed jobs that are due.
+// engine is a job queue like River and asynq. Its workers take jobs that are ready, in their order. After each interval
+// it makes snoozed jobs ready that are due.
 type engine struct {
 	policy   *jobs.Policy
 	workers  int
@@ -74,7 +74,7 @@ func (e *engine) run(t *testing.T, all []int) {
 	}
 }
 
-// forward makes snoozed jobs ready that are due, in any order as Go's maps have it.
+// forward makes the snoozed jobs ready that are due, in the random order of a map.
 func (e *engine) forward(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,7 +118,8 @@ func (e *engine) finish(t *testing.T, job int, err error) {
 
 // newClient returns a client of a fake Discord.
 func newClient(t *testing.T, server *discordtest.Server, options ...httpclient.Option) *rest.Client {
-	client := rest.New("token", rest.WithTransport(append([]httpclient.Option{httpclient.WithBase(server.Client().Transport)}, options...)...))
+	client := rest.New("token",
+		rest.WithTransport(append([]httpclient.Option{httpclient.WithBase(server.Client().Transport)}, options...)...))
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	return client
 }
@@ -136,9 +137,11 @@ func TestTenThousandJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T
 	}
 	t.Parallel()
 	const limit = 5
-	for interval, n := range map[time.Duration]int{time.Second: 2000, 5 * time.Second: 10_000} { // River's, and asynq's
+	// These are the intervals of River and of asynq.
+	for interval, n := range map[time.Duration]int{time.Second: 2000, 5 * time.Second: 10_000} {
 		inBubble(t, fmt.Sprint(interval), func(t *testing.T) {
-			server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second), discordtest.Latency(10*time.Millisecond))
+			server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second),
+				discordtest.Latency(10*time.Millisecond))
 			client := newClient(t, server)
 			policy, err := jobs.New()
 			require.NoError(t, err)
@@ -158,11 +161,12 @@ func TestTenThousandJobsThatAreDueAtOnceLeaveAtThePaceOfTheirBucket(t *testing.T
 	}
 }
 
-// The second guild has jobs of which most are snoozed, too, and they come last.
+// The second guild's jobs come after the first guild's, and most of both are snoozed.
 func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const many, few, limit = 2000, 200, 5
-		server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second), discordtest.Latency(10*time.Millisecond))
+		server := discordtest.NewServer(t, discordtest.Window(create, limit, time.Second),
+			discordtest.Latency(10*time.Millisecond))
 		client := newClient(t, server)
 		policy, err := jobs.New()
 		require.NoError(t, err)
@@ -183,8 +187,8 @@ func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	})
 }
 
-// The seed's example (guild-queues-rate-limiting): ten changes of roles in ten seconds for each guild, which responses
-// do not tell.
+// The example of guild-queues-rate-limiting: each guild allows ten changes of roles in ten seconds, and no response
+// shows this limit.
 func TestJobsComeBackAtThePaceOfADeclaredLimit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const n, guilds, limit, period = 600, 2, 10, 10 * time.Second

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// manager is a limiter that does everything right.
+// manager returns a running manager, a limiter without mistakes.
 func manager(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager {
 	m := buckets.NewRESTBucketManager(options...)
 	require.NoError(t, m.Start())
@@ -21,7 +21,8 @@ func manager(t *testing.T, options ...buckets.Option) *buckets.RESTBucketManager
 	return m
 }
 
-// altered is a limiter that changes what another one is asked or told. Each of its functions may be nil.
+// altered is a limiter that changes what its inner limiter gets: contexts, requests and responses. Each function may be
+// nil.
 type altered struct {
 	inner   httpclient.Limiter
 	context func(ctx context.Context) context.Context
@@ -51,7 +52,7 @@ func (a *altered) AcquireRequest(ctx context.Context, r *buckets.Request) (bucke
 	return buckets.NewLease(alteredEnd{a, lease}), nil
 }
 
-// Close closes the limiter within.
+// Close closes the inner limiter.
 func (a *altered) Close() error { return a.inner.(interface{ Close() error }).Close() }
 
 type alteredEnd struct {
@@ -83,7 +84,7 @@ func (e alteredEnd) End(sent bool, r ratelimits.Response) {
 	end()
 }
 
-// alter returns what makes an altered manager.
+// alter returns a function that makes a manager altered like a.
 func alter(a altered) func(t *testing.T) httpclient.Limiter {
 	return func(t *testing.T) httpclient.Limiter {
 		a := a
@@ -92,7 +93,7 @@ func alter(a altered) func(t *testing.T) httpclient.Limiter {
 	}
 }
 
-// answering alters what the manager is told of responses of one class.
+// answering changes the responses of one class before the manager gets them.
 func answering(class ratelimits.Class, change func(r *ratelimits.Response)) func(t *testing.T) httpclient.Limiter {
 	return alter(altered{answer: func(r *ratelimits.Response) {
 		if r.Class == class && r.Status > 0 {
@@ -101,10 +102,10 @@ func answering(class ratelimits.Class, change func(r *ratelimits.Response)) func
 	}})
 }
 
-// ignore turns a refusal into an answer that says nothing of limits.
+// ignore replaces a refusal with a response that says nothing about limits.
 func ignore(r *ratelimits.Response) { *r = ratelimits.Response{Status: 500} }
 
-// asUser takes a refusal for one of the bucket.
+// asUser makes a refusal look like one of the bucket.
 func asUser(r *ratelimits.Response) { r.Class = ratelimits.ClassUser }
 
 // without hides the deadline of a context, its values or its end.
@@ -141,7 +142,7 @@ func (w without) Err() error {
 	return w.Context.Err()
 }
 
-// fixedMajor replaces every compiled route by one with the same route and another major parameter.
+// fixedMajor returns the same route with a major parameter that is always the same.
 func fixedMajor(route routes.CompiledRoute) routes.CompiledRoute {
 	switch route.Route() {
 	case message(1).Route():
@@ -154,5 +155,5 @@ func fixedMajor(route routes.CompiledRoute) routes.CompiledRoute {
 	return route
 }
 
-// slowly blocks in the end of a lease.
+// slowly blocks the end of a lease for a second.
 func slowly(*ratelimits.Response) { time.Sleep(time.Second) }

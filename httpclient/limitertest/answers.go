@@ -11,13 +11,14 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// bot is the usual credential, other is a second one.
+// bot is the usual credential, other a second one.
 const (
 	bot   = "Bot MTIz.first.credential"
 	other = "Bot NDU2.second.credential"
 )
 
-// interactionToken begins like Discord's, which distinguishes a follow-up from a webhook message.
+// interactionToken begins like Discord's interaction tokens. This beginning distinguishes a follow-up from a webhook
+// message.
 const interactionToken = "aW50ZXJhY3Rpb246"
 
 func match(method, path string) routes.CompiledRoute {
@@ -71,7 +72,7 @@ func at(server string, r *buckets.Request) *buckets.Request {
 	return r
 }
 
-// ok returns an ordinary response in a bucket.
+// ok returns a success with the state of a bucket.
 func ok(hash string, limit, remaining int, after time.Duration) ratelimits.Response {
 	return in(ratelimits.Response{Status: http.StatusOK}, hash, limit, remaining, after)
 }
@@ -79,7 +80,7 @@ func ok(hash string, limit, remaining int, after time.Duration) ratelimits.Respo
 // plain returns a response without limits.
 func plain(status int) ratelimits.Response { return ratelimits.Response{Status: status} }
 
-// refused returns a 429, without a time to wait if that is 0.
+// refused returns a 429. If wait is 0, the 429 does not say how long to wait.
 func refused(class ratelimits.Class, wait time.Duration) ratelimits.Response {
 	r := ratelimits.Response{
 		Status: http.StatusTooManyRequests, Class: class, HasRetryAfter: wait > 0, RetryAfter: wait,
@@ -87,12 +88,12 @@ func refused(class ratelimits.Class, wait time.Duration) ratelimits.Response {
 	return r.Clip()
 }
 
-// refusedIn returns a 429 in the bucket "messages" of five, with this many requests remaining.
+// refusedIn returns a 429 of the bucket "messages", which has a limit of five, with this many requests remaining.
 func refusedIn(class ratelimits.Class, remaining int, wait time.Duration) ratelimits.Response {
 	return in(refused(class, wait), "messages", 5, remaining, wait)
 }
 
-// in returns a response with the limit of a bucket. An empty hash is none.
+// in adds the state of a bucket to a response. If hash is empty, the response names no bucket.
 func in(r ratelimits.Response, hash string, limit, remaining int, after time.Duration) ratelimits.Response {
 	r.Limited, r.Bucket, r.Limit, r.Remaining, r.ResetAfter = true, hash, limit, remaining, after
 	r.Stamp = time.Now().Add(after).UnixMilli() // for limiters that share limits with other processes

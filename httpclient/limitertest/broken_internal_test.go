@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// broken is a limiter that does one thing wrong, and the cases that find it, by the beginning of their names.
+// broken is a limiter with one mistake. fails lists the cases that must find the mistake, by prefixes of their names.
 type broken struct {
 	name    string
 	make    func(t *testing.T) httpclient.Limiter
@@ -19,19 +19,19 @@ type broken struct {
 	fails   []string
 }
 
-// managed returns what makes managers with options that break a promise.
+// managed returns a function that makes managers with options that break a promise.
 func managed(options ...buckets.Option) func(t *testing.T) httpclient.Limiter {
 	return func(t *testing.T) httpclient.Limiter { return manager(t, options...) }
 }
 
 func unlimited(*testing.T) httpclient.Limiter { return buckets.Unlimited{} }
 
-// around returns what makes a limiter around a manager.
+// around returns a function that wraps a manager.
 func around[L httpclient.Limiter](wrap func(inner httpclient.Limiter) L) func(t *testing.T) httpclient.Limiter {
 	return func(t *testing.T) httpclient.Limiter { return wrap(manager(t)) }
 }
 
-// deaf hides something of every context.
+// deaf hides a part of every context from a manager.
 func deaf(to without) func(t *testing.T) httpclient.Limiter {
 	return alter(altered{context: func(ctx context.Context) context.Context {
 		to := to
@@ -46,7 +46,8 @@ var brokenLimiters = []broken{
 		fails: []string{
 			"window/", "trouble/", "change/", "foreign/", "memory/", "refusal/", "discovery/cold burst", "order/", "lease/",
 			"max wait/shorter", "max wait/zero", "deadline/before", "global limit/seconds",
-			"pair/same hash/same route, no", "pair/same hash/same route, same", "pair/without a hash/same route, no", "pair/without a hash/same route, same",
+			"pair/same hash/same route, no", "pair/same hash/same route, same", "pair/without a hash/same route, no",
+			"pair/without a hash/same route, same",
 		},
 	},
 	{
@@ -61,13 +62,19 @@ var brokenLimiters = []broken{
 		fails: []string{"order/refused requests come first"},
 	},
 	{
-		name: "last come, first served", make: around(func(l httpclient.Limiter) *lastComeFirstServed { return &lastComeFirstServed{inner: l} }),
-		fails: []string{"order/", "cancel/used up window/last", "cancel/everything in flight/", "deadline/counting", "change/of the hash while", "global limit/interactions"},
+		name: "last come, first served",
+		make: around(func(l httpclient.Limiter) *lastComeFirstServed { return &lastComeFirstServed{inner: l} }),
+		fails: []string{
+			"order/", "cancel/used up window/last", "cancel/everything in flight/", "deadline/counting",
+			"change/of the hash while", "global limit/interactions",
+		},
 	},
 	{
-		name: "leaks what a cancelled waiter is granted", make: around(func(l httpclient.Limiter) leaking { return leaking{l} }),
+		name: "leaks what a cancelled waiter is granted",
+		make: around(func(l httpclient.Limiter) leaking { return leaking{l} }),
 		fails: []string{
-			"cancel/unknown", "cancel/used up", "cancel/everything", "cancel/refused", "cancel/global", "cancel/while the window", "cancel/while a place",
+			"cancel/unknown", "cancel/used up", "cancel/everything", "cancel/refused", "cancel/global",
+			"cancel/while the window", "cancel/while a place",
 			"arguments/context that has ended",
 		},
 	},
@@ -88,26 +95,37 @@ var brokenLimiters = []broken{
 	},
 	{
 		name: "refuses too much", make: managed(buckets.WithMaxRateLimit(time.Nanosecond)),
-		fails: []string{"deadline/after the wait", "first answer/refused", "window/fixed/one by one", "cancel/while in flight", "memory/while nobody"},
+		fails: []string{
+			"deadline/after the wait", "first answer/refused", "window/fixed/one by one", "cancel/while in flight",
+			"memory/while nobody",
+		},
 	},
 	{
-		name: "has another bound than it says", make: managed(buckets.WithMaxRateLimit(time.Hour)), options: []Option{WithMaxWait(5 * time.Minute)},
-		fails: []string{"max wait/of the limiter"},
+		name: "has another bound than it says", make: managed(buckets.WithMaxRateLimit(time.Hour)),
+		options: []Option{WithMaxWait(5 * time.Minute)},
+		fails:   []string{"max wait/of the limiter"},
 	},
 	{
 		name: "ignores global holds", make: answering(ratelimits.ClassGlobal, ignore),
 		fails: []string{
-			"refusal/what waits/credential", "refusal/how long/credential", "refusal/of an unknown route", "hold/never shortened/credential",
+			"refusal/what waits/credential", "refusal/how long/credential", "refusal/of an unknown route",
+			"hold/never shortened/credential",
 			"cancel/refused credential", "close/ends all waits",
 		},
 	},
 	{
 		name: "ignores the edge", make: answering(ratelimits.ClassEdge, ignore),
-		fails: []string{"refusal/what waits/address", "refusal/how long/address", "refusal/at the edge", "hold/never shortened/address", "cancel/refused address"},
+		fails: []string{
+			"refusal/what waits/address", "refusal/how long/address", "refusal/at the edge", "hold/never shortened/address",
+			"cancel/refused address",
+		},
 	},
 	{
 		name: "ignores refused buckets", make: answering(ratelimits.ClassUser, ignore),
-		fails: []string{"refusal/what waits/bucket", "refusal/how long/bucket", "refusal/one goes first", "refusal/for thirty years", "foreign/costs", "hold/never shortened/bucket"},
+		fails: []string{
+			"refusal/what waits/bucket", "refusal/how long/bucket", "refusal/one goes first", "refusal/for thirty years",
+			"foreign/costs", "hold/never shortened/bucket",
+		},
 	},
 	{
 		name: "ignores refused resources", make: answering(ratelimits.ClassShared, ignore),
@@ -118,11 +136,13 @@ var brokenLimiters = []broken{
 		fails: []string{"refusal/what waits/fields", "refusal/how long/fields", "hold/never shortened/fields"},
 	},
 	{
-		name: "takes the edge for a global limit", make: answering(ratelimits.ClassEdge, func(r *ratelimits.Response) { r.Class = ratelimits.ClassGlobal }),
+		name:  "takes the edge for a global limit",
+		make:  answering(ratelimits.ClassEdge, func(r *ratelimits.Response) { r.Class = ratelimits.ClassGlobal }),
 		fails: []string{"refusal/what waits/address", "refusal/at the edge"},
 	},
 	{
-		name: "holds interactions for a global limit", make: answering(ratelimits.ClassGlobal, func(r *ratelimits.Response) { r.Class = ratelimits.ClassEdge }),
+		name:  "holds interactions for a global limit",
+		make:  answering(ratelimits.ClassGlobal, func(r *ratelimits.Response) { r.Class = ratelimits.ClassEdge }),
 		fails: []string{"hold/what may go/credential"},
 	},
 	{
@@ -146,7 +166,8 @@ var brokenLimiters = []broken{
 		fails: []string{"hold/never shortened/"},
 	},
 	{
-		name: "shares buckets between credentials", make: alter(altered{request: func(r *buckets.Request) { r.Authorization = bot }}),
+		name:  "shares buckets between credentials",
+		make:  alter(altered{request: func(r *buckets.Request) { r.Authorization = bot }}),
 		fails: []string{"hold/credentials are apart", "hold/what may go/credential", "global limit/each credential"},
 	},
 	{
@@ -154,9 +175,11 @@ var brokenLimiters = []broken{
 		fails: []string{"server/"},
 	},
 	{
-		name: "does not know major parameters", make: alter(altered{request: func(r *buckets.Request) { r.Route = fixedMajor(r.Route) }}),
+		name: "does not know major parameters",
+		make: alter(altered{request: func(r *buckets.Request) { r.Route = fixedMajor(r.Route) }}),
 		fails: []string{
-			"discovery/each major parameter", "pair/same hash/same route, other major", "pair/without a hash/same route, other major",
+			"discovery/each major parameter", "pair/same hash/same route, other major",
+			"pair/without a hash/same route, other major",
 			"pair/same hash/other route, other major", "pair/same hash/other method, other major",
 		},
 	},
@@ -166,7 +189,8 @@ var brokenLimiters = []broken{
 			answer:  func(r *ratelimits.Response) { r.Bucket = "" },
 		}),
 		fails: []string{
-			"pair/without a hash/other", "pair/other hash/", "pair/without a hash/same route, other", "hold/what may go/bucket", "hold/what may go/resource", "discovery/each major",
+			"pair/without a hash/other", "pair/other hash/", "pair/without a hash/same route, other", "hold/what may go/bucket",
+			"hold/what may go/resource", "discovery/each major",
 		},
 	},
 	{
@@ -182,18 +206,23 @@ var brokenLimiters = []broken{
 				r.Bucket = "one"
 			}
 		}}),
-		fails: []string{"change/of the hash of one", "pair/other hash/other route, same", "pair/other hash/other method, same", "hold/what may go/bucket"},
+		fails: []string{
+			"change/of the hash of one", "pair/other hash/other route, same", "pair/other hash/other method, same",
+			"hold/what may go/bucket",
+		},
 	},
 	{
 		name: "takes Return for Release", make: alter(altered{sent: func(bool, ratelimits.Response) bool { return true }}),
 		fails: []string{"lease/Return", "lease/ended more than once", "cancel/while a place"},
 	},
 	{
-		name: "takes Release for Return", make: alter(altered{sent: func(sent bool, r ratelimits.Response) bool { return sent && r.Status > 0 }}),
+		name:  "takes Release for Return",
+		make:  alter(altered{sent: func(sent bool, r ratelimits.Response) bool { return sent && r.Status > 0 }}),
 		fails: []string{"lease/Release keeps", "trouble/lost after", "cancel/while in flight"},
 	},
 	{
-		name: "takes server errors for uncounted", make: alter(altered{sent: func(sent bool, r ratelimits.Response) bool { return sent && r.Status < 500 }}),
+		name:  "takes server errors for uncounted",
+		make:  alter(altered{sent: func(sent bool, r ratelimits.Response) bool { return sent && r.Status < 500 }}),
 		fails: []string{"trouble/a server error", "trouble/server errors, counted"},
 	},
 	{
@@ -218,14 +247,19 @@ var brokenLimiters = []broken{
 	},
 	{
 		name: "sends one at a time in each bucket", make: managed(buckets.WithOrdered()),
-		fails: []string{"discovery/no headers", "window/fixed/round trip 300ms", "window/sliding/round trip 1.5s", "window/leaky/round trip 1.5s"},
+		fails: []string{
+			"discovery/no headers", "window/fixed/round trip 300ms", "window/sliding/round trip 1.5s",
+			"window/leaky/round trip 1.5s",
+		},
 	},
 	{
-		name: "sends one at a time", make: around(func(l httpclient.Limiter) serial { return serial{l, make(chan struct{}, 1)} }),
+		name:  "sends one at a time",
+		make:  around(func(l httpclient.Limiter) serial { return serial{l, make(chan struct{}, 1)} }),
 		fails: []string{"hold/interactions", "discovery/no headers", "window/fixed/round trip 300ms"},
 	},
 	{
-		name: "stops at an odd first answer", make: around(func(l httpclient.Limiter) *stubborn { return &stubborn{inner: l} }),
+		name:  "stops at an odd first answer",
+		make:  around(func(l httpclient.Limiter) *stubborn { return &stubborn{inner: l} }),
 		fails: []string{"first answer/"},
 	},
 	{

@@ -45,7 +45,7 @@ func (s *suite) arguments() {
 	}, Prediction)
 }
 
-// fails expects an error at once, and no lease. Without a context a panic will do.
+// fails expects an error at once and no lease. If ctx is nil, AcquireRequest may panic instead.
 func (t *trial) fails(ctx context.Context, r *buckets.Request) error {
 	t.reporter.Helper()
 	type result struct {
@@ -207,7 +207,7 @@ func (s *suite) closing() {
 	s.add("close/ends all waits", "a program that shuts down must not hang on a queue", func(t *trial) {
 		closer := t.closer()
 		t.tell(message(1), ok("messages", 5, 0, time.Minute))
-		t.must(history(1), "it is the first") // never answered
+		t.must(history(1), "it is the first") // its lease is never ended
 		t.tell(message(2), ok("messages", 5, 4, time.Minute))
 		t.must(message(2), "four of five are left").update(t, refusedIn(ratelimits.ClassShared, 3, time.Minute))
 		var all []*call

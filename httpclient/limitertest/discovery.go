@@ -48,7 +48,7 @@ func (s *suite) discovery() {
 			w.set(history(1), discordsim.Fixed(5, time.Second), "messages")
 			w.sends(2, message(1))
 			w.finish(10 * time.Second)
-			w.sends(4, history(1)) // the server counts the first in the bucket before the client can know
+			w.sends(4, history(1)) // the server counts the first of them in the bucket before the client can know its hash
 			w.wait(100 * time.Millisecond)
 			for range 5 {
 				w.sends(1, message(1))
@@ -70,7 +70,7 @@ func (s *suite) discovery() {
 	}, OneMind)
 }
 
-// first returns a fault of the first request.
+// first makes f a fault of the first request only.
 func first(f discordsim.Fault) discordsim.Fault {
 	f.Nth = []int{1}
 	return f
@@ -93,7 +93,7 @@ func (s *suite) firstAnswers() {
 		{"server error, counted", first(discordsim.Fault{Status: http.StatusInternalServerError}), nil},
 		{"refused: bucket", refuses(discordsim.ClassUser), nil},
 		{"refused: resource", refuses(discordsim.ClassShared), nil},
-		// A part of the limiter that learns of these a moment later may send on another route meanwhile.
+		// A limiter with several parts may send a request on another route before all parts know of this refusal.
 		{"refused: credential", refuses(discordsim.ClassGlobal), []Promise{OneMind}},
 		{"refused: address", refuses(discordsim.ClassEdge), []Promise{OneMind}},
 	} {
@@ -161,8 +161,8 @@ func (s *suite) pairs() {
 	}
 }
 
-// pairShares sends both requests of a pair, of which a shared bucket allows two, and checks whether a third has to
-// wait.
+// pairShares sends both requests of a pair and then a third one. The bucket allows two requests in 5 s, so the third
+// must wait only if both requests share the bucket.
 func pairShares(t *trial, p pair, first, second string, shared bool) {
 	w := newWorld(t)
 	w.set(p.second, discordsim.Fixed(2, 5*time.Second), second)

@@ -12,15 +12,15 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Sequential is a limiter that sends one request at a time with each credential. It is slow but safe, because each
-// response says how many requests remain before the next one is sent. It has no global limit and never evicts anything.
+// Sequential is a limiter that sends one request at a time for each credential. It is slow but safe: before it sends a
+// request, the previous response has said how many remain. It has no global limit and never evicts anything.
 type Sequential struct {
 	turns sync.Map // by credential: a channel that is full while a request is in flight
 
 	mu      sync.Mutex               // guards all fields below
 	hashes  map[routes.Route]string  // bucket hashes that responses have named
 	windows map[windowKey]*window    // what remains of each bucket
-	holds   map[credential]time.Time // no request is sent before; the zero credential holds all requests
+	holds   map[credential]time.Time // no request is sent before this time; the zero credential holds all requests
 }
 
 type credential struct{ server, authorization string }
@@ -35,7 +35,7 @@ type windowKey struct {
 
 type window struct {
 	limit, remaining int
-	period           time.Duration // the longest time to a reset so far
+	period           time.Duration // the longest ResetAfter so far
 	reset            time.Time
 }
 
@@ -92,7 +92,7 @@ func (l *lease) wait() time.Duration {
 	return wait
 }
 
-// windowLocked returns the window that counts the request. A new one has one place.
+// windowLocked returns the window that counts the request. A new window allows one request.
 func (l *lease) windowLocked() *window {
 	key := windowKey{credential: l.credential, route: l.route.Route(), major: l.route.Major()}
 	if hash := l.limiter.hashes[key.route]; hash != "" {
@@ -106,7 +106,7 @@ func (l *lease) windowLocked() *window {
 	return w
 }
 
-// End learns from the response, and lets the next request of the credential go. The Lease calls it once.
+// End records what the response says, and lets the next request of the credential leave. The Lease calls it once.
 func (l *lease) End(sent bool, r ratelimits.Response) {
 	defer func() { <-l.turn }()
 	if !sent {
@@ -140,7 +140,8 @@ func (s *Sequential) holdLocked(c credential, until time.Time) {
 	}
 }
 
-// count records a request that was not refused. Without limit headers or a response, it may still have been counted.
+// count records a request that was not refused. Even without limit headers or a response, the server may have counted
+// it.
 func (w *window) count(now time.Time, r ratelimits.Response) {
 	if r.Limited {
 		w.limit, w.remaining = r.Limit, r.Remaining

@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// recorder is told what a case finds, without the test failing.
+// recorder records the failures of a case without failing the test.
 type recorder struct {
 	mu       sync.Mutex
 	failures []string
@@ -42,8 +42,9 @@ func (r *recorder) Skipf(format string, arguments ...any) {
 	runtime.Goexit()
 }
 
-// failuresOf runs a case and returns what it found.
-func failuresOf(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) []string {
+// failuresOf runs a case and returns its failures.
+func failuresOf(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.Limiter,
+	options ...Option) []string {
 	t.Helper()
 	return record(t, c, newLimiter, options...).failures
 }
@@ -54,7 +55,7 @@ func record(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.L
 	var r recorder
 	s.inTime(t, func(t *testing.T) {
 		done := make(chan struct{})
-		go func() { // of its own, so that it can be ended
+		go func() { // Fatalf ends this goroutine, not the test's
 			defer close(done)
 			c.perform(t, &r, newLimiter, s)
 		}()
@@ -63,7 +64,7 @@ func record(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.L
 	return &r
 }
 
-// named returns the cases whose names begin like that.
+// named returns the cases whose names have this prefix.
 func named(t *testing.T, prefix string) []testCase {
 	t.Helper()
 	var found []testCase
@@ -76,7 +77,7 @@ func named(t *testing.T, prefix string) []testCase {
 	return found
 }
 
-// Every limiter that is broken in one way fails the cases that are about that, with a reason.
+// Each limiter with a mistake must fail the cases about that mistake, and the failure must say why it matters.
 func TestBrokenLimitersFail(t *testing.T) {
 	t.Parallel()
 	for _, b := range brokenLimiters {
@@ -95,13 +96,13 @@ func TestBrokenLimitersFail(t *testing.T) {
 	}
 }
 
-// What the broken ones are made of is not what breaks them.
+// The wrapper that the broken limiters use must not break a limiter by itself.
 func TestUnbrokenLimiterPasses(t *testing.T) {
 	t.Parallel()
 	Strict(t, func(t *testing.T) httpclient.Limiter { return &altered{inner: manager(t)} })
 }
 
-// A case that nobody fails says nothing.
+// A case that no limiter fails tests nothing.
 func TestEveryCaseIsFailedBySomeBrokenLimiter(t *testing.T) {
 	t.Parallel()
 	for _, c := range cases() {
@@ -111,7 +112,7 @@ func TestEveryCaseIsFailedBySomeBrokenLimiter(t *testing.T) {
 	}
 }
 
-// Core leaves out nothing that it names, and asks for less than all.
+// Each prefix of Core must name a case, and Core must have fewer cases than Strict.
 func TestCoreIsAPartOfStrict(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range core {
@@ -120,7 +121,7 @@ func TestCoreIsAPartOfStrict(t *testing.T) {
 	assert.Less(t, len(coreCases()), len(cases()))
 }
 
-// Whoever draws 429s fails Core; whoever sends one request at a time fails some of the rest.
+// A limiter that causes 429s fails Core. A limiter that sends one request at a time passes Core, but not Strict.
 func TestCoreIsAboutSafetyAlone(t *testing.T) {
 	t.Parallel()
 	failed := func(cases []testCase, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) (n int) {
@@ -175,7 +176,7 @@ func TestSuiteRunsInRealTime(t *testing.T) {
 	}
 }
 
-// What a response says may reach the other parts of a limiter later than a pause.
+// One part of a limiter may learn from a response later than the pause of the suite.
 func TestSuiteWaitsForNewsInRealTime(t *testing.T) {
 	t.Parallel()
 	tardy := alter(altered{end: func(end func()) { time.AfterFunc(3*realPause, end) }})
@@ -183,7 +184,7 @@ func TestSuiteWaitsForNewsInRealTime(t *testing.T) {
 	assert.Empty(t, failuresOf(t, c, tardy, WithRealTime(), WithTolerance(10*time.Second)))
 }
 
-// A grant may be as late as the option says, and a rate as low.
+// The options set how late a grant and how low the throughput may be.
 func TestTolerances(t *testing.T) {
 	t.Parallel()
 	late := alter(altered{context: func(ctx context.Context) context.Context {

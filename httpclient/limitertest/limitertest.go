@@ -67,15 +67,15 @@ func (s *settings) inTime(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
-// testCase is one situation.
+// testCase is one situation that a limiter must handle.
 type testCase struct {
 	name  string
-	why   string // why it matters, for the text of a failure
+	why   string // why the case matters, for the text of a failure
 	run   func(t *trial)
-	needs []Promise // skipped without one of these
+	needs []Promise // the case is skipped if the limiter lacks one of these
 }
 
-// suite collects cases.
+// suite is a list of cases.
 type suite []testCase
 
 func (s *suite) add(name, why string, run func(t *trial), needs ...Promise) {

@@ -15,11 +15,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause warnings on purpose
 	goleak.VerifyTestMain(m)
 }
 
-// managers returns what makes running managers.
+// managers returns a function that makes running managers.
 func managers(options ...buckets.Option) func(t *testing.T) httpclient.Limiter {
 	return func(t *testing.T) httpclient.Limiter {
 		m := buckets.NewRESTBucketManager(options...)
@@ -34,7 +34,7 @@ func TestSequentialPassesCore(t *testing.T) {
 	limitertest.Core(t, func(*testing.T) httpclient.Limiter { return NewSequential() }, limitertest.WithGlobalLimit(0))
 }
 
-// What limits a manager can be set up with, and what it then leaves out.
+// Managers with options for limits must pass, apart from the promises that these options exclude.
 func TestManagerConforms(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

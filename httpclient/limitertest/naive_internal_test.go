@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// naive is the limiter of many a first attempt: what the latest headers say, by route and major parameter, is believed,
-// and who finds nothing left sleeps until the reset.
+// naive is a typical first attempt. It believes the latest headers for each route and major parameter. If no request
+// remains, it sleeps until the reset.
 type naive struct {
 	mu     sync.Mutex
 	states map[naiveKey]*naiveState

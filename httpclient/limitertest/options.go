@@ -20,15 +20,15 @@ const (
 	Edge Promise = "holding all requests after a refusal at the edge"
 	// OneAtATime means that with buckets.ContextWithOrdered the requests of a bucket are sent one at a time.
 	OneAtATime Promise = "one request at a time for an ordered context"
-	// SlowRefill means that no request is refused while the limiter finds out that a bucket refills one place at a
-	// time, however late a response may be.
+	// SlowRefill means that the limiter causes no 429 while it finds out that a bucket refills one place at a time, even
+	// if responses are late.
 	SlowRefill Promise = "detecting buckets that refill one place at a time without a 429, if responses are late"
 	// OneMind means that the whole limiter knows at once what a response says about its route or credential, and which
 	// requests wait. A limiter that distributes requests among several processes cannot promise it: they learn that
 	// later, by messages or from their own responses.
 	OneMind Promise = "applying each response at once in all parts of the limiter"
 
-	// virtualTime is none of the limiter's: the case would take minutes without it.
+	// virtualTime is not a promise of a limiter. It marks cases that would take minutes in real time.
 	virtualTime Promise = "virtual time, as this would take too long in real time"
 )
 
@@ -49,10 +49,10 @@ type settings struct {
 const (
 	defaultGlobal     = 50 // Discord's documentation
 	defaultThroughput = 0.8
-	// Headers are cut to a millisecond. A limiter may add one for that and one for its own rounding.
+	// Headers are cut to whole milliseconds. A limiter may add 1 ms for that and 1 ms for its own rounding.
 	defaultTolerance  = 5 * time.Millisecond
 	realTimeTolerance = 150 * time.Millisecond
-	// realPause is how long to wait in real time until all goroutines are idle, which nothing can detect.
+	// realPause is how long to wait in real time until goroutines should be idle. Real time has no way to detect that.
 	realPause = 20 * time.Millisecond
 )
 

@@ -17,7 +17,7 @@ type refusedKind struct {
 	answer func(wait time.Duration) ratelimits.Response
 	why    string
 
-	// Whether these wait, too: requests with other fields, the bucket, the credential, all requests.
+	// Whether requests of these kinds wait: with other fields, in the bucket, of the credential, all requests.
 	fields, bucket, credential, address bool
 }
 
@@ -64,7 +64,8 @@ func prepareRefusal(t *trial, k refusedKind) (answered time.Time) {
 	return first.update(t, k.answer(k.wait))
 }
 
-// reaches checks the requests that must wait after a refusal, or those that must not.
+// reaches checks the requests that must wait after a refusal if waits is true, and those that must not wait if it is
+// false.
 func reaches(t *trial, k refusedKind, waits bool) {
 	prepareRefusal(t, k)
 	for _, c := range []struct {
@@ -82,7 +83,7 @@ func reaches(t *trial, k refusedKind, waits bool) {
 		{"the same route with another credential", fromOther(message(1)), k.address},
 	} {
 		if c.waits != waits || k.name == "resource" && c.request.Authorization == other {
-			// A resource is used up for all credentials, but not every limiter shares that among credentials.
+			// The resource is used up for all credentials, but a limiter need not know that for other credentials.
 			continue
 		}
 		t.expectWait(c.request, c.waits, c.what)
@@ -161,7 +162,7 @@ func (s *suite) refusals() {
 			answered := c.update(t, in(refused(ratelimits.ClassShared, time.Second), "messages", 5, 3, time.Minute))
 			next := t.ask(message(1))
 			t.grantedAfter(next, answered, time.Second, "the next request")
-			// One after the other, because the resource may still be short.
+			// One request at a time, because the resource may still have few places.
 			for left := 2; left >= 0; left-- {
 				next.update(t, ok("messages", 5, left, 59*time.Second))
 				next = t.ask(message(1))
@@ -212,7 +213,7 @@ func neverShortened(t *trial, k refusedKind) {
 		}
 		c := t.call(t.ctx, r)
 		if n > 0 && t.throughput == 0 && c.waiting() {
-			c.cancel() // it sends one at a time, so no answer can arrive later
+			c.cancel() // the limiter sends one request at a time, so no response can arrive later
 			return
 		}
 		t.expect(t.soon(c.granted), "a grant was expected at once, as four of five are left, but %s", c)
@@ -250,7 +251,7 @@ func (s *suite) servers() {
 		t.granted(theirs(), "only Discord's route is used up").update(t, plain(http.StatusOK))
 		t.expectWait(request(message(1)), true, "Discord, where the route is used up,")
 	}, OneMind)
-	s.add("server/the global limit is each one's own", why, func(t *trial) { // requests to a route without a limit
+	s.add("server/the global limit is each one's own", why, func(t *trial) { // the route has no limit
 		t.needsGlobal()
 		for _, server := range []string{"", elsewhere} {
 			t.call(t.ctx, at(server, request(message(1)))).update(t, plain(http.StatusOK))

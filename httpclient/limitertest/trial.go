@@ -29,7 +29,7 @@ type trial struct {
 	reporter reporter
 	why      string
 	limiter  httpclient.Limiter
-	ctx      context.Context // parent of all requests' contexts; ends with the case
+	ctx      context.Context // parent of all requests' contexts, ends with the case
 	cancel   context.CancelFunc
 	asking   atomic.Int64 // calls of AcquireRequest that have not returned
 	running  atomic.Int64 // goroutines of the case
@@ -66,7 +66,7 @@ func (t *trial) finish() {
 		t.reporter.Errorf("every wait was expected to end with its context, but %d requests still wait\n"+
 			"why it matters: %s", n, t.why)
 		if closer, ok := t.limiter.(io.Closer); ok {
-			closer.Close() // which may end them
+			closer.Close() // Close may end these waits
 		}
 	}
 	// Goroutines may need time to end, and only a sleep lets time pass in a bubble.
@@ -78,7 +78,7 @@ func (t *trial) finish() {
 	}
 }
 
-// settle returns when no goroutine can proceed without time passing.
+// settle waits until no goroutine can proceed unless time passes.
 func (t *trial) settle() {
 	if t.realTime {
 		time.Sleep(t.pause)
@@ -87,8 +87,8 @@ func (t *trial) settle() {
 	synctest.Wait()
 }
 
-// soon reports whether a condition holds. In real time it gives it as long as a grant may be late, because nothing
-// tells when what one part of a limiter has learned has reached the others.
+// soon reports whether a condition holds. In real time it waits for the condition as long as a grant may be late: it
+// cannot see when all parts of a limiter know of a response.
 func (t *trial) soon(holds func() bool) bool {
 	deadline := time.Now().Add(t.tolerance)
 	for !holds() {
@@ -106,7 +106,7 @@ func (t *trial) wait(d time.Duration) {
 	t.settle()
 }
 
-// late returns how late an event may be, for this many timers in a row.
+// late returns how late an event may be that depends on this many timers in a row.
 func (t *trial) late(rounds int) time.Duration {
 	d := time.Duration(rounds) * t.tolerance
 	if t.realTime {
@@ -115,7 +115,7 @@ func (t *trial) late(rounds int) time.Duration {
 	return d
 }
 
-// rounds returns how often to repeat a race, or how many requests to send: fewer in real time.
+// rounds returns how often to repeat a race, or how many requests to send. In real time that is less.
 func (t *trial) rounds(inBubble, inRealTime int) int {
 	if t.realTime {
 		return inRealTime
@@ -123,7 +123,7 @@ func (t *trial) rounds(inBubble, inRealTime int) int {
 	return inBubble
 }
 
-// sleep waits for d, or until the case ends. It reports whether the case goes on.
+// sleep waits for d or until the case ends. It returns true if the case goes on.
 func (t *trial) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return t.ctx.Err() == nil
@@ -160,13 +160,13 @@ type call struct {
 	outcome
 }
 
-// outcome is what has become of a call so far.
+// outcome is the state of a call.
 type outcome struct {
 	done   bool      // AcquireRequest has returned, or the request has been answered
-	err    error     // the reason why it was not granted
-	at     time.Time // of the first grant, or of the error
+	err    error     // why the call was not granted
+	at     time.Time // time of the first grant, or of the error
 	grants int
-	status int // of the latest answer, 0: none
+	status int // status of the latest response, 0: none
 }
 
 func (c *call) now() outcome {
@@ -183,7 +183,7 @@ func (c *call) waiting() bool {
 	return !o.done && o.grants == 0
 }
 
-// String describes the state of the call, for messages.
+// String describes the state of the call for texts of failures.
 func (c *call) String() string {
 	switch o := c.now(); {
 	case o.err != nil:
@@ -206,7 +206,7 @@ func (c *call) grant(lease buckets.Lease) int {
 	return c.grants - 1
 }
 
-// end records that nothing more will become of the call.
+// end records the last state of the call.
 func (c *call) end(status int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +216,7 @@ func (c *call) end(status int, err error) {
 	}
 }
 
-// held returns the lease, zero if there is none.
+// held returns the lease, or a zero Lease if there is none.
 func (c *call) held() buckets.Lease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,7 +277,7 @@ func (t *trial) waiter(route routes.CompiledRoute, because string) *call {
 	t.reporter.Helper()
 	c := t.ask(route)
 	waits := t.soon(func() bool {
-		if t.realTime && c.granted() { // by a part of the limiter that has not heard the news
+		if t.realTime && c.granted() { // a part of the limiter does not know of the limit yet
 			c.giveBack(t)
 			c = t.ask(route)
 		}
@@ -287,13 +287,13 @@ func (t *trial) waiter(route routes.CompiledRoute, because string) *call {
 	return c
 }
 
-// tell sends one request and updates its lease with the answer. It returns the time of the update.
+// tell sends one request and updates its lease with answer. It returns the time of the update.
 func (t *trial) tell(route routes.CompiledRoute, answer ratelimits.Response) time.Time {
 	t.reporter.Helper()
 	return t.must(route, "nothing stands against it yet").update(t, answer)
 }
 
-// waits reports whether a request would have to wait now. It leaves the limiter unchanged.
+// waits reports whether a request would have to wait now. It withdraws the request again.
 func (t *trial) waits(r *buckets.Request) bool {
 	c := t.call(t.ctx, r)
 	granted := c.granted()
@@ -301,11 +301,11 @@ func (t *trial) waits(r *buckets.Request) bool {
 		c.cancel()
 		t.settle()
 	}
-	c.giveBack(t) // also if it was granted meanwhile
+	c.giveBack(t) // also if the request was granted meanwhile
 	return !granted
 }
 
-// expectWait expects that a request would have to wait now, or would not.
+// expectWait expects that a request would have to wait now if want is true, and that it would not if want is false.
 func (t *trial) expectWait(r *buckets.Request, want bool, what string) {
 	t.reporter.Helper()
 	text := map[bool]string{true: "wait", false: "go at once"}
@@ -313,7 +313,7 @@ func (t *trial) expectWait(r *buckets.Request, want bool, what string) {
 	t.expect(got, "%s was expected to %s, but would %s", what, text[want], text[!want])
 }
 
-// update ends the lease with an answer, and returns the time of the update.
+// update ends the lease with a response, and returns the time of the update.
 func (c *call) update(t *trial, answer ratelimits.Response) time.Time {
 	answered := time.Now()
 	c.held().Update(answer)
@@ -321,7 +321,7 @@ func (c *call) update(t *trial, answer ratelimits.Response) time.Time {
 	return answered
 }
 
-// release ends the lease of a request that was sent and got no answer.
+// release ends the lease of a request that was sent and got no response.
 func (c *call) release(t *trial) {
 	c.held().Release()
 	t.settle()
@@ -344,7 +344,7 @@ func count(all []*call) int {
 	return n
 }
 
-// expectGrants expects that so many of the calls are granted.
+// expectGrants expects that exactly want of the calls are granted.
 func (t *trial) expectGrants(want int, all []*call, because string) {
 	t.reporter.Helper()
 	got := count(all)

@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// gate is a limit or hold for which requests can wait. prepare makes requests wait for it, in a world in which the
-// messages of channel 1 have a limit of five in a second.
+// gate is a limit or a hold that requests can wait for. prepare makes requests wait at the gate; the world's messages
+// in channel 1 have a limit of five per second.
 type gate struct {
 	name    string
 	needs   []Promise
@@ -52,7 +52,7 @@ var gates = []gate{
 		w.sends(1, message(1))
 		w.wait(1200 * time.Millisecond)
 		var all []*call
-		// Each in a bucket of its own, for limiters that send one request at a time in a bucket.
+		// Each request has its own bucket, for limiters that send one request at a time in a bucket.
 		for channel := range w.settings.global {
 			all = append(all, w.post(request(history(1+channel))))
 		}
@@ -70,7 +70,8 @@ func (t *trial) needsGlobal() {
 	}
 }
 
-// refuse makes the limiter know a route and has one request refused, which then waits to be sent again.
+// refuse sends one message, so that the limiter knows the route, and then another one that gets a 429 and waits to be
+// sent again.
 func (w *world) refuse(class discordsim.Class) {
 	w.sends(1, message(1))
 	w.wait(50 * time.Millisecond)
@@ -81,7 +82,7 @@ func (w *world) refuse(class discordsim.Class) {
 	w.wait(50 * time.Millisecond)
 }
 
-// leavers lists which of five waiters give up.
+// leavers lists which of five waiting requests are cancelled.
 var leavers = []struct {
 	name string
 	who  []int
@@ -140,7 +141,7 @@ func (s *suite) cancelling() {
 		})
 }
 
-// allGranted expects that all requests were granted, whatever their answers.
+// allGranted expects that all requests were granted, whatever their responses.
 func (w *world) allGranted() {
 	w.reporter.Helper()
 	for i, c := range w.sent {
@@ -175,8 +176,8 @@ func leave(t *trial, g gate, leaving []int) {
 	w.fullRate()
 }
 
-// rejected expects that a call fails at once with a *ratelimits.TooLongError. deadline says whether that must match
-// context.DeadlineExceeded.
+// rejected expects that a call fails at once with a *ratelimits.TooLongError. If deadline is true, the error must match
+// context.DeadlineExceeded; if not, it must not.
 func (t *trial) rejected(c *call, deadline bool) {
 	t.reporter.Helper()
 	o := c.now()
@@ -187,7 +188,7 @@ func (t *trial) rejected(c *call, deadline bool) {
 		"errors.Is(err, context.DeadlineExceeded) was expected to be %v for: %v", deadline, o.err)
 }
 
-// withDeadline acquires a message that has a deadline.
+// withDeadline acquires a message with a deadline after d.
 func (t *trial) withDeadline(d time.Duration) *call {
 	ctx, cancel := context.WithTimeout(t.ctx, d)
 	c := t.call(ctx, request(message(1)))
@@ -205,7 +206,7 @@ func (s *suite) deadlines() {
 		"the wait is not the window alone: those ahead use up windows of their own", func(t *trial) {
 			t.tell(message(1), ok("messages", 1, 0, 10*time.Second))
 			ahead := t.asks(3, message(1))
-			t.rejected(t.withDeadline(25*time.Second), true) // the fourth would go in the fourth window, after 30 s
+			t.rejected(t.withDeadline(25*time.Second), true) // the fourth would be sent in the fourth window, after 30 s
 			for _, c := range ahead {
 				t.expect(c.waiting(), "those ahead were expected to go on waiting, but %s", c)
 			}
@@ -218,7 +219,7 @@ func (s *suite) deadlines() {
 		"a context's end ends the wait, whatever is waited for", func(t *trial) {
 			probe := t.must(message(1), "it is the first")
 			c, patient := t.withDeadline(time.Second), t.ask(message(1))
-			if c.granted() { // a limiter without a discovery rule has nothing to wait for
+			if c.granted() { // without a discovery rule nothing waits
 				return
 			}
 			t.wait(time.Second + t.late(1))

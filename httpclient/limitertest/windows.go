@@ -8,13 +8,13 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// kinds lists the ways in which a bucket may count. Discord has all of them, and its headers do not distinguish them.
+// kinds lists the ways in which a bucket may count. Discord has all of them; its headers do not distinguish them.
 var kinds = []discordsim.Kind{discordsim.KindFixed, discordsim.KindSliding, discordsim.KindLeaky}
 
 // distances lists round trips, from milliseconds to several windows.
 var distances = []struct {
 	trip, jitter time.Duration
-	disordered   bool // answers arrive in any order, so nobody can know when a window opened
+	disordered   bool // responses arrive in any order, so no client can know when a window opened
 }{
 	{2 * time.Millisecond, time.Millisecond, false},
 	{50 * time.Millisecond, 5 * time.Millisecond, false},
@@ -30,7 +30,7 @@ func (s *suite) windows() {
 			t.tell(message(1), ok("messages", 5, 4, 2*time.Second))
 			first, second := t.must(message(1), "four of five are left"), t.must(message(1), "three of five are left")
 			t.wait(10 * time.Millisecond)
-			second.update(t, ok("messages", 5, 1, 1990*time.Millisecond)) // another client has sent one, too
+			second.update(t, ok("messages", 5, 1, 1990*time.Millisecond)) // another client has sent a request, too
 			first.update(t, ok("messages", 5, 3, 1990*time.Millisecond))
 			all := t.asks(4, message(1))
 			t.expect(count(all) <= 1, "one was expected to go at the most, as one of five is left, but %d did", count(all))
@@ -73,8 +73,8 @@ func (s *suite) windows() {
 	}
 }
 
-// globalWorld returns a world whose global limit counts seconds that begin at phase. The limiter knows the limit of the
-// route. It skips the case if the limiter has no global limit.
+// globalWorld returns a world whose global limit counts in seconds that begin at phase. The limiter knows the route's
+// limit. The case is skipped if the limiter has no global limit.
 func globalWorld(t *trial, phase time.Duration) *world {
 	t.needsGlobal()
 	w := worldWith(t, discordsim.Aligned(t.settings.global, time.Second, phase))
@@ -155,7 +155,7 @@ func (s *suite) foreign() {
 		func(t *trial) {
 			w := limited(t, discordsim.Fixed(5, time.Second))
 			all := w.sends(40, message(1))
-			for range 100 { // a minute at the most
+			for range 100 { // for a minute at most
 				if all[len(all)-1].now().done {
 					break
 				}

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// discord is a fake Discord without a network: it counts requests when it gets them. world adds the round trips.
+// discord is a fake Discord without a network. It counts a request when it gets it; world adds the round-trip time.
 type discord struct {
 	mu       sync.Mutex
 	fake     *discordsim.World
@@ -25,14 +25,14 @@ type discord struct {
 
 // rule is the limit of a route.
 type rule struct {
-	quota discordsim.Quota // none: no limit, and no limit headers
-	hash  string           // bucket hash, "": none in the headers; routes with the same hash share a bucket
+	quota discordsim.Quota // zero: no limit, and no limit headers
+	hash  string           // bucket hash, "": the headers name none; routes with the same hash share a bucket
 }
 
-// newDiscord returns a fake Discord with this global limit, which may be none.
+// newDiscord returns a fake Discord with this global limit, which may be discordsim.Unlimited.
 func newDiscord(global discordsim.Quota) *discord {
 	d := &discord{rules: make(map[string]rule)}
-	ruleOf := func(c discordsim.Call) rule { return d.rules[c.Request.Value.(string)] } // d.mu is held
+	ruleOf := func(c discordsim.Call) rule { return d.rules[c.Request.Value.(string)] } // the caller holds d.mu
 	nameless := discordsim.Fault{
 		Also: true, Drop: []string{"X-RateLimit-Bucket"},
 		When: func(c discordsim.Call) bool { return ruleOf(c).hash == "" },
@@ -46,7 +46,7 @@ func newDiscord(global discordsim.Quota) *discord {
 			},
 		},
 		Global:   global,
-		Rounding: discordsim.RoundDown, // the most misleading choice
+		Rounding: discordsim.RoundDown, // the choice that misleads clients most
 	})
 	if err != nil {
 		panic(err) // the limits are constants of this package
@@ -55,7 +55,7 @@ func newDiscord(global discordsim.Quota) *discord {
 	return d
 }
 
-// seenBy returns a request in the form of the fake Discord.
+// seenBy converts a request to the form of the fake Discord.
 func seenBy(r *buckets.Request) discordsim.Request {
 	seen := discordsim.Request{
 		Method: r.Route.Route().Method(), Path: r.Route.Path(), Authorization: r.Authorization,
@@ -88,7 +88,7 @@ func (d *discord) set(route routes.CompiledRoute, q discordsim.Quota, hash strin
 	d.rules[route.Route().String()] = rule{q, hash}
 }
 
-// script sets the faults from now on. They count all requests of the case.
+// script replaces the faults. Their numbers count all requests since the start of the case.
 func (d *discord) script(faults ...discordsim.Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,8 +103,8 @@ func (d *discord) script(faults ...discordsim.Fault) {
 	d.fake.SetFaults(faults)
 }
 
-// tally has the numbers of requests by outcome so far. refused does not include a 429 that a fault caused, but requests
-// that were sent into its hold.
+// tally counts requests by outcome. refused leaves out the 429s that a fault caused, but includes those of requests
+// that were sent during their holds.
 type tally struct{ arrived, accepted, failed, refused int }
 
 func (d *discord) tally() tally {
@@ -114,7 +114,7 @@ func (d *discord) tally() tally {
 	return tally{r.Requests, r.Accepted, r.Failed + r.Lost, r.Refused.Total() - d.scripted}
 }
 
-// world is a trial with a fake Discord at some distance.
+// world is a trial with a fake Discord behind a simulated round trip.
 type world struct {
 	*trial
 	*discord
@@ -124,7 +124,7 @@ type world struct {
 	trip   atomic.Int64  // round-trip time, a time.Duration
 }
 
-// newWorld returns a world without a limit.
+// newWorld returns a world without any limit.
 func newWorld(t *trial) *world { return worldWith(t, discordsim.Unlimited()) }
 
 func worldWith(t *trial, global discordsim.Quota) *world {
@@ -133,7 +133,7 @@ func worldWith(t *trial, global discordsim.Quota) *world {
 	return w
 }
 
-// limited returns a world in which messages have a limit.
+// limited returns a world in which messages have this limit.
 func limited(t *trial, q discordsim.Quota) *world {
 	w := newWorld(t)
 	w.set(message(1), q, "messages")
@@ -158,7 +158,7 @@ func (w *world) post(r *buckets.Request) *call {
 	return c
 }
 
-// send sends a request in the background. It returns when the request waits in the limiter or is under way.
+// send sends a request in the background. It returns when the request waits in the limiter or is in flight.
 func (w *world) send(r *buckets.Request) *call {
 	c := w.post(r)
 	w.settle()
@@ -182,10 +182,10 @@ func (w *world) burst(n int) {
 	w.settle()
 }
 
-// mostAttempts is far more than a limiter needs. It ends requests that would be repeated for ever.
+// mostAttempts is far more than a limiter needs. After so many attempts a request ends.
 const mostAttempts = 20
 
-// deliver sends a request as a client with a limiter does, again after each 429.
+// deliver sends a request like a client with a limiter, and sends it again after each 429.
 func (w *world) deliver(ctx context.Context, c *call, number int) (status int, err error) {
 	for attempt := 1; ; attempt++ {
 		lease, err := w.acquire(ctx, c.request)
@@ -208,7 +208,7 @@ func (w *world) deliver(ctx context.Context, c *call, number int) (status int, e
 	}
 }
 
-// exchange sends a request and waits for the answer. It returns false if none arrives.
+// exchange sends a request and waits for the response. arrived is false if none arrives.
 func (w *world) exchange(r *buckets.Request, number, attempt int) (answer *discordsim.Response, arrived bool) {
 	there, back := w.ways(number, attempt)
 	if !w.sleep(there) {
@@ -218,8 +218,8 @@ func (w *world) exchange(r *buckets.Request, number, attempt int) (answer *disco
 	return answer, w.sleep(back+answer.Delay) && answer.Connection == discordsim.ConnectionKept
 }
 
-// ways returns the travel times of a request and its response. They are the same in every run, and no two requests
-// arrive at the same moment.
+// ways returns the travel times of a request and its response. They are the same in every run. No two requests arrive
+// at the same instant.
 func (w *world) ways(number, attempt int) (there, back time.Duration) {
 	there = time.Duration(w.trip.Load()) / 2
 	back = there
@@ -296,7 +296,7 @@ func (w *world) inOrder(all []*call) {
 	var latest time.Time
 	for i, c := range all {
 		if !c.granted() {
-			continue // it was cancelled
+			continue // the call was cancelled
 		}
 		at := c.now().at
 		w.expect(!at.Before(latest.Add(-slack)),
@@ -305,7 +305,7 @@ func (w *world) inOrder(all []*call) {
 	}
 }
 
-// fullRate expects that a bucket of five in a second still reaches its full rate.
+// fullRate expects that a bucket of five per second can still be used at its full rate.
 func (w *world) fullRate() {
 	w.reporter.Helper()
 	w.wait(2500 * time.Millisecond)

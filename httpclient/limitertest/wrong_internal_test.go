@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// leaking lets those wait who have given up, and forgets what they are granted.
+// leaking does not withdraw requests whose contexts have ended, and never ends the leases that these get.
 type leaking struct{ inner httpclient.Limiter }
 
 func (l leaking) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
@@ -35,7 +35,7 @@ func (l leaking) AcquireRequest(ctx context.Context, r *buckets.Request) (bucket
 	}
 }
 
-// lastComeFirstServed asks the inner limiter for one at a time, the latest first.
+// lastComeFirstServed gives requests to its inner limiter one at a time, the latest first.
 type lastComeFirstServed struct {
 	inner httpclient.Limiter
 	mu    sync.Mutex
@@ -49,7 +49,7 @@ func (l *lastComeFirstServed) AcquireRequest(ctx context.Context, r *buckets.Req
 		turn := make(chan struct{})
 		l.stack = append(l.stack, turn)
 		l.mu.Unlock()
-		<-turn // whether or not the context ends, which is wrong as well
+		<-turn // the end of the context does not end this wait, which is wrong, too
 		l.mu.Lock()
 	}
 	l.busy = true
@@ -65,7 +65,7 @@ func (l *lastComeFirstServed) AcquireRequest(ctx context.Context, r *buckets.Req
 	return l.inner.AcquireRequest(ctx, r)
 }
 
-// shortening is a manager that drops earlier holds at each refusal, so that the latest counts.
+// shortening is a manager that drops earlier holds at each refusal, so that only the latest counts.
 func shortening(t *testing.T) httpclient.Limiter {
 	m := manager(t)
 	return &altered{inner: m, answer: func(r *ratelimits.Response) {
@@ -75,7 +75,7 @@ func shortening(t *testing.T) httpclient.Limiter {
 	}}
 }
 
-// forgetful begins with a new manager when nothing has been asked for a while.
+// forgetful replaces its manager when no request has come for a while.
 type forgetful struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -99,7 +99,7 @@ type open struct{ httpclient.Limiter }
 
 func (open) Close() error { return nil }
 
-// careless does not look at what it is given.
+// careless does not check its arguments.
 type careless struct{ inner httpclient.Limiter }
 
 func (c careless) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
@@ -112,7 +112,7 @@ func (c careless) AcquireRequest(ctx context.Context, r *buckets.Request) (bucke
 	return c.inner.AcquireRequest(ctx, r)
 }
 
-// serial lets one request be in flight, whatever it is for.
+// serial lets only one request be in flight, whatever its route or credential.
 type serial struct {
 	inner httpclient.Limiter
 	turn  chan struct{}
@@ -132,7 +132,7 @@ func (s serial) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets
 	return buckets.NewLease(alteredEnd{&altered{answer: func(*ratelimits.Response) { <-s.turn }}, lease}), nil
 }
 
-// stubborn waits for ever when the first answer is not as it expects.
+// stubborn waits for ever if the first response is not as expected.
 type stubborn struct {
 	inner httpclient.Limiter
 	mu    sync.Mutex
@@ -159,6 +159,7 @@ func (s *stubborn) AcquireRequest(ctx context.Context, r *buckets.Request) (buck
 func (s *stubborn) learn(r *ratelimits.Response) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stuck = s.stuck || !s.known && !(r.Limited && r.Class == ratelimits.ClassOK && r.Bucket != "" && r.Remaining < r.Limit && r.ResetAfter > 0)
+	s.stuck = s.stuck || !s.known &&
+		!(r.Limited && r.Class == ratelimits.ClassOK && r.Bucket != "" && r.Remaining < r.Limit && r.ResetAfter > 0)
 	s.known = true
 }

@@ -31,7 +31,8 @@ func New(manager *buckets.RESTBucketManager, transports ...*httpclient.Transport
 		attempts: attempts{durations: newHistogram()},
 		waits:    newWaits(),
 		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "ratelight_overhead_seconds", Help: "Time that the transport has taken for a request, neither waiting nor in flight.",
+			Name:    "ratelight_overhead_seconds",
+			Help:    "Time that the transport has taken for a request, neither waiting nor in flight.",
 			Buckets: []float64{5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, .01, .025, .05, .1},
 		}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{

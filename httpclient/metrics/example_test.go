@@ -10,7 +10,7 @@ import (
 )
 
 func ExampleNew() {
-	transport := httpclient.NewTransport() // give it to your library, in an http.Client
+	transport := httpclient.NewTransport() // give it to your library in an http.Client
 	defer transport.Close()
 
 	registry := prometheus.NewRegistry() // or prometheus.DefaultRegisterer

@@ -14,11 +14,16 @@ import (
 const mostHeld = 1024
 
 var (
-	holdsDesc     = prometheus.NewDesc("ratelight_holds", "Holds that are not over, by the class of the 429 that caused them.", []string{"class"}, nil)
-	holdEndDesc   = prometheus.NewDesc("ratelight_hold_remaining_seconds", "Time until the last hold of the class ends, 0 if there is none.", []string{"class"}, nil)
-	predictedDesc = prometheus.NewDesc("ratelight_longest_predicted_wait_seconds", "Longest wait that a request that came now would have, in any bucket in which requests wait.", nil, nil)
-	inUseDesc     = prometheus.NewDesc("ratelight_global_in_use", "Requests that count for the global limit now, of the credential with the most.", nil, nil)
-	limitDesc     = prometheus.NewDesc("ratelight_global_limit", "Requests a second that this process may send with that credential, 0 if there is no limit or nothing counts.", nil, nil)
+	holdsDesc = describe("holds",
+		"Holds that are not over, by the class of the 429 that caused them.", "class")
+	holdEndDesc = describe("hold_remaining_seconds",
+		"Time until the last hold of the class ends, 0 if there is none.", "class")
+	predictedDesc = describe("longest_predicted_wait_seconds",
+		"Longest wait that a request that came now would have, in any bucket in which requests wait.")
+	inUseDesc = describe("global_in_use",
+		"Requests that count for the global limit now, of the credential with the most.")
+	limitDesc = describe("global_limit",
+		"Requests a second that this process may send with that credential, 0 if there is no limit or nothing counts.")
 )
 
 // collectBusy collects the metrics of buckets and gates that are held or in which requests wait.

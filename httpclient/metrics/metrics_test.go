@@ -31,7 +31,7 @@ import (
 
 const messages = "https://discord.com/api/v10/channels/900000000000000001/messages"
 
-// script answers requests one after the other; the last answer is for all that follow.
+// script gives one answer after another and repeats the last.
 type script struct {
 	answers []func(*http.Request) (*http.Response, error)
 	sent    int
@@ -56,13 +56,15 @@ func answer(status int, header ...string) func(*http.Request) (*http.Response, e
 }
 
 func limits(remaining, after string) []string {
-	return []string{"X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: " + remaining, "X-RateLimit-Reset-After: " + after}
+	return []string{"X-RateLimit-Bucket: a", "X-RateLimit-Limit: 1", "X-RateLimit-Remaining: " + remaining,
+		"X-RateLimit-Reset-After: " + after}
 }
 
-// measured returns a transport above a script, and the registry with its metrics.
+// measured returns a transport that sends to a script, and a registry with the transport's metrics.
 func measured(t *testing.T, below *script, options ...httpclient.Option) (*httpclient.Transport, *prometheus.Registry) {
 	t.Helper()
-	transport := httpclient.NewTransport(append([]httpclient.Option{httpclient.WithBase(below), httpclient.WithLogger(nil)}, options...)...)
+	transport := httpclient.NewTransport(append(
+		[]httpclient.Option{httpclient.WithBase(below), httpclient.WithLogger(nil)}, options...)...)
 	t.Cleanup(func() { assert.NoError(t, transport.Close()) })
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(metrics.New(transport.Manager(), transport))
@@ -80,7 +82,8 @@ func get(t *testing.T, transport http.RoundTripper, url string) error {
 	return response.Body.Close()
 }
 
-// series returns the value of every series: of a histogram the count, and below the name with _sum the sum.
+// series returns the value of each series. A histogram has its count under its name, and its sum under the name with
+// _sum.
 func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -104,7 +107,8 @@ func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	return all
 }
 
-// Counters are there from the start, as alerts do not see that one increases which appears with its first value.
+// Counters must be there from the start: an alert does not see an increase of a counter that appears with its first
+// value.
 func TestHistogramsHaveNoSeriesBeforeTheirFirstUse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +154,7 @@ func TestHistogramsHaveNoSeriesBeforeTheirFirstUse(t *testing.T) {
 	})
 }
 
-// lines returns how long a scrape is.
+// lines returns the number of lines of a scrape.
 func lines(t *testing.T, registry prometheus.Gatherer) int {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -168,7 +172,7 @@ func TestMetricsAreNamedAsPrometheusWants(t *testing.T) {
 	store, err := shared.New(engine)
 	require.NoError(t, err)
 	manager := buckets.NewRESTBucketManager(buckets.WithShared(store))
-	transport := httpclient.NewTransport(httpclient.WithManager(manager))
+	transport := httpclient.NewTransport(httpclient.WithLimiter(manager))
 	defer transport.Close()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(metrics.New(manager, transport, nil))
@@ -186,7 +190,8 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := &script{answers: []func(*http.Request) (*http.Response, error){
 			answer(200, limits("0", "4")...),
-			answer(429, "X-RateLimit-Scope: shared", "Retry-After: 7", "Via: 1.1 google", "X-RateLimit-Bucket: a", "X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 8", "X-RateLimit-Reset-After: 7"),
+			answer(429, "X-RateLimit-Scope: shared", "Retry-After: 7", "Via: 1.1 google", "X-RateLimit-Bucket: a",
+				"X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 8", "X-RateLimit-Reset-After: 7"),
 			answer(503),
 			func(*http.Request) (*http.Response, error) { return nil, errors.New("broken") },
 			answer(200, limits("0", "100")...),
@@ -200,7 +205,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 		}})
 		require.NoError(t, get(t, transport, messages))
 		require.NoError(t, get(t, transport, messages))
-		require.Error(t, get(t, transport, messages), "it would have to wait for 100 s")
+		require.Error(t, get(t, transport, messages), "the request would have to wait for 100 s")
 		all := series(t, registry)
 		const attempt = "http_client_request_duration_seconds{error_type=%s,http_request_method=GET,http_response_status_code=%s}"
 		for name, want := range map[string]float64{
@@ -209,7 +214,7 @@ func TestWhatHappensIsCounted(t *testing.T) {
 			fmt.Sprintf(attempt, "503", "503"): 1,
 			fmt.Sprintf(attempt, "_OTHER", ""): 1,
 			"http_client_request_duration_seconds_sum{error_type=429,http_request_method=GET,http_response_status_code=429}": .08,
-			"ratelight_queue_wait_seconds{reason=none}":      1, // the other attempts have to wait
+			"ratelight_queue_wait_seconds{reason=none}":      1, // the other two attempts wait
 			"ratelight_queue_wait_seconds{reason=window}":    2,
 			"ratelight_queue_wait_seconds{reason=shared}":    2,
 			"ratelight_overhead_seconds{}":                   3,
@@ -228,7 +233,8 @@ func TestWhatHappensIsCounted(t *testing.T) {
 			assert.Contains(t, all, name)
 			assert.InDelta(t, want, all[name], 1e-9, name)
 		}
-		waited := all["ratelight_queue_wait_seconds_sum{reason=window}"] + all["ratelight_queue_wait_seconds_sum{reason=shared}"]
+		waited := all["ratelight_queue_wait_seconds_sum{reason=window}"] +
+			all["ratelight_queue_wait_seconds_sum{reason=shared}"]
 		assert.InDelta(t, transport.Manager().Stats().WaitTime.Seconds(), waited, 1e-6)
 		assert.Greater(t, waited, 4.+7)
 		assert.InDelta(t, 1, held["ratelight_holds{class=shared}"], 0)
@@ -236,11 +242,12 @@ func TestWhatHappensIsCounted(t *testing.T) {
 	})
 }
 
-// A declared limit has a series by its name, however many windows it has, and whether somebody waits or not.
+// A declared limit has one series under its name, however many windows it has, and also while no request waits.
 func TestWhoWaitsForADeclaredLimitIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour), buckets.WithKnownLimits(buckets.Crossposts),
+		manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour),
+			buckets.WithKnownLimits(buckets.Crossposts),
 			buckets.WithLimit(buckets.ForAll(), 1, time.Minute, buckets.Named("one \xff"), buckets.PerMajor()))
 		require.NoError(t, manager.Start())
 		defer manager.Close()
@@ -272,9 +279,12 @@ func TestRefusalsThatNoManagerKnowsAreCounted(t *testing.T) {
 		const webhook = "https://discord.com/api/v10/webhooks/900000000000000001/canary-5f0c2e"
 		body := `{"message": "Unknown Webhook", "code": 10015}`
 		gone := func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 404, Header: http.Header{"Via": {"1.1 google"}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+			return &http.Response{StatusCode: 404, Header: http.Header{"Via": {"1.1 google"}},
+				Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 		}
-		transport := httpclient.NewTransport(httpclient.WithBase(&script{answers: []func(*http.Request) (*http.Response, error){gone}}), httpclient.WithLimiter(buckets.Unlimited{}))
+		transport := httpclient.NewTransport(httpclient.WithBase(&script{
+			answers: []func(*http.Request) (*http.Response, error){gone},
+		}), httpclient.WithLimiter(buckets.Unlimited{}))
 		defer transport.Close()
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(metrics.New(nil, transport))
@@ -289,7 +299,7 @@ func TestRefusalsThatNoManagerKnowsAreCounted(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		all := series(t, registry)
 		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=credential}"], 0)
-		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=cancelled}"], 0, "there is no manager that would count it")
+		assert.InDelta(t, 1, all["ratelight_refusals_total{reason=cancelled}"], 0, "no manager counts the cancelled request")
 		assert.NotContains(t, all, "ratelight_buckets{}")
 		for name := range all {
 			assert.NotContains(t, name, "canary")
@@ -297,7 +307,7 @@ func TestRefusalsThatNoManagerKnowsAreCounted(t *testing.T) {
 	})
 }
 
-// instant answers at once, each time with another status.
+// instant answers at once, each time with a random status.
 type instant struct{}
 
 func (instant) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -311,26 +321,30 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 		n = 30_000
 	}
 	limiters := map[string]httpclient.Option{
-		"manager": httpclient.WithBuckets(buckets.WithGlobalLimit(0), buckets.WithInvalidBudget(0, 0, 0), buckets.WithExpireAfter(0)),
-		"none":    httpclient.WithLimiter(buckets.Unlimited{}),
+		"manager": httpclient.WithBuckets(buckets.WithGlobalLimit(0), buckets.WithInvalidBudget(0, 0, 0),
+			buckets.WithExpireAfter(0)),
+		"none": httpclient.WithLimiter(buckets.Unlimited{}),
 	}
 	for name, limiter := range limiters {
 		if name == "manager" {
-			n = min(n, 30_000) // which keeps a bucket for each, for a while
+			n = min(n, 30_000) // the manager keeps a bucket for each request for a while
 		}
-		transport := httpclient.NewTransport(httpclient.WithBase(instant{}), limiter, httpclient.WithRetries(0), httpclient.WithLogger(nil))
+		transport := httpclient.NewTransport(httpclient.WithBase(instant{}), limiter, httpclient.WithRetries(0),
+			httpclient.WithLogger(nil))
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(metrics.New(transport.Manager(), transport))
 		chance := rand.New(rand.NewPCG(1, 2))
 		verbs := []string{"GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "PROPFIND"}
 		for range n {
 			id := chance.Uint64()
-			path := fmt.Sprintf([]string{"/channels/%d/messages", "/webhooks/%d/canary%[1]d", "/canary%d", "/guilds/%d/canary/%[1]d", "/interactions/%d/canary/callback"}[chance.IntN(5)], id)
+			path := fmt.Sprintf([]string{"/channels/%d/messages", "/webhooks/%d/canary%[1]d", "/canary%d",
+				"/guilds/%d/canary/%[1]d", "/interactions/%d/canary/callback"}[chance.IntN(5)], id)
 			verb := verbs[chance.IntN(len(verbs))]
 			if chance.IntN(100) == 0 {
 				verb = fmt.Sprintf("CANARY%d", id)
 			}
-			r, err := http.NewRequestWithContext(buckets.ContextWithMaxWait(t.Context(), 0), verb, "https://discord.com/api/v10"+path, nil)
+			r, err := http.NewRequestWithContext(buckets.ContextWithMaxWait(t.Context(), 0), verb,
+				"https://discord.com/api/v10"+path, nil)
 			require.NoError(t, err)
 			if response, err := transport.RoundTrip(r); err == nil {
 				_ = response.Body.Close()
@@ -346,7 +360,7 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 	}
 }
 
-// A counter that goes down would look like a restart.
+// Prometheus takes a counter that goes down for a restart.
 func TestRequestsThatDidNotWaitNeverBecomeFewer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -363,8 +377,10 @@ func TestRequestsThatDidNotWaitNeverBecomeFewer(t *testing.T) {
 			latest = now
 		}
 		manager.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { look() }})
-		transport := httpclient.NewTransport(httpclient.WithBase(&script{answers: []func(*http.Request) (*http.Response, error){answer(200, limits("0", "1")...)}}),
-			httpclient.WithManager(manager))
+		transport := httpclient.NewTransport(httpclient.WithBase(&script{
+			answers: []func(*http.Request) (*http.Response, error){answer(200, limits("0", "1")...)},
+		}),
+			httpclient.WithLimiter(manager))
 		defer transport.Close()
 		for range 3 {
 			require.NoError(t, get(t, transport, messages))
@@ -391,7 +407,7 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	assert.InDelta(t, measure(false), measure(true), .5)
 }
 
-// ok answers at once, without limits.
+// ok answers at once with 200 and no limit headers.
 type ok struct{}
 
 var okHeader = http.Header{}
@@ -404,7 +420,8 @@ func TestHoldsAreThoseThatThereAreNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := &script{answers: []func(*http.Request) (*http.Response, error){
-			answer(429, "X-RateLimit-Scope: global", "X-RateLimit-Global: true", "Retry-After: 60", "Via: 1.1 google"), answer(200),
+			answer(429, "X-RateLimit-Scope: global", "X-RateLimit-Global: true", "Retry-After: 60", "Via: 1.1 google"),
+			answer(200),
 		}}
 		transport, registry := measured(t, below)
 		ended := make(chan error)
@@ -419,19 +436,19 @@ func TestHoldsAreThoseThatThereAreNow(t *testing.T) {
 		transport.LiftHolds()
 		require.NoError(t, <-ended)
 		all = series(t, registry)
-		assert.Zero(t, all["ratelight_holds{class=global}"], "it was lifted")
+		assert.Zero(t, all["ratelight_holds{class=global}"], "the hold was lifted")
 		assert.Zero(t, all["ratelight_longest_predicted_wait_seconds{}"])
 	})
 }
 
-// superseding is a limiter of another type, in which every request is superseded.
+// superseding is a limiter of another type that rejects every request as superseded.
 type superseding struct{}
 
 func (superseding) AcquireRequest(context.Context, *buckets.Request) (buckets.Lease, error) {
 	return buckets.Lease{}, &ratelimits.SupersededError{}
 }
 
-// A superseded request counts once, with a manager and without.
+// A superseded request counts once, with a manager as with another limiter.
 func TestSupersededRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]httpclient.Option{

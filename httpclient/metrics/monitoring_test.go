@@ -23,8 +23,8 @@ import (
 
 const monitoring = "../proxy/monitoring/"
 
-// exported returns the names of all series, with the values of their labels, of a manager that shares limits and has
-// sent requests of which some waited for a window.
+// exported returns the names of all series with the values of their labels. They come from a manager that shares
+// limits, and some of its requests have waited for a window.
 func exported(t *testing.T) map[string]map[string][]string {
 	t.Helper()
 	all := make(map[string]map[string][]string)
@@ -40,7 +40,7 @@ func exported(t *testing.T) map[string]map[string][]string {
 		below := &script{answers: []func(*http.Request) (*http.Response, error){
 			answer(200), answer(200), answer(200, limits("0", "1")...),
 		}}
-		transport := httpclient.NewTransport(httpclient.WithManager(manager), httpclient.WithBase(below))
+		transport := httpclient.NewTransport(httpclient.WithLimiter(manager), httpclient.WithBase(below))
 		defer transport.Close()
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(metrics.New(manager, transport))
@@ -76,7 +76,7 @@ var (
 	matcher    = regexp.MustCompile(`([a-z_]+)(=~|!=|=)"([^"]*)"`)
 )
 
-// assertExported asserts that an expression names only what there is.
+// assertExported asserts that all series and labels in an expression exist.
 func assertExported(t *testing.T, all map[string]map[string][]string, where, expression string) {
 	t.Helper()
 	for _, name := range metricName.FindAllString(expression, -1) {
@@ -156,8 +156,10 @@ func TestTheDashboardNamesWhatThereIs(t *testing.T) {
 		assertExported(t, all, "a variable", string(query))
 	}
 	for name := range all {
-		if !strings.HasSuffix(name, "_sum") && !strings.HasSuffix(name, "_count") && !strings.Contains(name, "_loans_taken") &&
-			!strings.Contains(name, "_loans_returned") && !strings.Contains(name, "outages_total") && !strings.Contains(name, "outage_seconds_total") {
+		if !strings.HasSuffix(name, "_sum") && !strings.HasSuffix(name, "_count") &&
+			!strings.Contains(name, "_loans_taken") &&
+			!strings.Contains(name, "_loans_returned") && !strings.Contains(name, "outages_total") &&
+			!strings.Contains(name, "outage_seconds_total") {
 			assert.True(t, shown[name], "no panel shows %s", name)
 		}
 	}

@@ -11,10 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A new statistic must not be forgotten in the JSON or in the metrics.
+// Each field of the statistics must have a JSON name, and a metric if it is a number.
 func TestEveryStatisticHasAMetricAndAJSONName(t *testing.T) {
 	t.Parallel()
-	elsewhere := []string{"Waited", "WaitTime", "OutageClass"} // in ratelight_queue_wait_seconds; a text has no metric
+	// Waited and WaitTime are in ratelight_queue_wait_seconds; OutageClass is a text without a metric.
+	elsewhere := []string{"Waited", "WaitTime", "OutageClass"}
 	var s stats
 	all := append(slices.Clone(numbers), sharedNumbers...)
 	shown := func() (text string, values []float64) {
@@ -44,7 +45,7 @@ func TestEveryStatisticHasAMetricAndAJSONName(t *testing.T) {
 			case reflect.String:
 				field.SetString("text")
 			case reflect.Map, reflect.Array:
-				continue // a metric with labels
+				continue // metrics with labels, which other tests cover
 			default:
 				t.Fatalf("%s is a %s, which this test does not know", name, field.Kind())
 			}

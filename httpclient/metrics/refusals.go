@@ -11,7 +11,10 @@ import (
 
 // refusals lists the reasons why requests are not sent. The manager, if there is one, counts the reasons before
 // byTransports.
-var refusals = [...]string{"too_long", "queue_full", "invalid_budget", "cancelled", "superseded", "credential", "closed"}
+var refusals = [...]string{
+	"too_long", "queue_full", "invalid_budget", "cancelled", "superseded",
+	"credential", "closed",
+}
 
 const byTransports = 5 // index of the first reason that managers do not count
 

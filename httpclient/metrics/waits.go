@@ -12,8 +12,9 @@ import (
 
 // reasons lists what requests wait for.
 var reasons = []buckets.WaitsFor{
-	buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForDeclared, buckets.WaitsForGlobal,
-	buckets.WaitsForEdge, buckets.WaitsForProbe, buckets.WaitsForOrdered, buckets.WaitsForOutage,
+	buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForDeclared,
+	buckets.WaitsForGlobal, buckets.WaitsForEdge, buckets.WaitsForProbe, buckets.WaitsForOrdered,
+	buckets.WaitsForOutage,
 }
 
 // waits measures how long requests wait in queues, by what they wait for. Requests that do not wait cost nothing:
@@ -34,8 +35,9 @@ const (
 )
 
 func newWaits() *waits {
+	options := prometheus.HistogramOpts{Name: waitName, Help: waitHelp, Buckets: waitBounds}
 	return &waits{
-		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: waitName, Help: waitHelp, Buckets: waitBounds}, []string{"reason"}),
+		durations: prometheus.NewHistogramVec(options, []string{"reason"}),
 		none:      prometheus.NewDesc(waitName, waitHelp, []string{"reason"}, nil),
 	}
 }

@@ -156,6 +156,7 @@ func (a *answer) writeLimit(header http.Header, seconds float64) {
 		header.Set("X-RateLimit-Limit", strconv.Itoa(a.limit))
 		header.Set("X-RateLimit-Remaining", "0")
 		header.Set("X-RateLimit-Reset-After", strconv.FormatFloat(seconds, 'f', 3, 64))
-		header.Set("X-RateLimit-Reset", strconv.FormatFloat(float64(time.Now().Add(a.retryAfter).UnixMilli())/1000, 'f', 3, 64))
+		reset := float64(time.Now().Add(a.retryAfter).UnixMilli()) / 1000
+		header.Set("X-RateLimit-Reset", strconv.FormatFloat(reset, 'f', 3, 64))
 	}
 }

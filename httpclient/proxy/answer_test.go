@@ -28,11 +28,13 @@ func TestAFullQueueIsA503(t *testing.T) {
 	})
 }
 
-// Discord's own 401 passes; what follows says that it is the proxy's, and is no 401, so that no library takes it for
-// another one.
+// Discord's own 401 passes. The proxy answers the next request itself. Its response must not be a 401, which a library
+// would take for Discord's, and a header must say that it is the proxy's.
 func TestARefusedAuthorizationIsNotSentAgainAndIsNo401(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, []discordtest.Rule{discordtest.Answer("GET /users/@me", 401, map[string]any{"message": "401: Unauthorized", "code": 0})})
+		w := newWorld(t, []discordtest.Rule{
+			discordtest.Answer("GET /users/@me", 401, map[string]any{"message": "401: Unauthorized", "code": 0}),
+		})
 		got := w.send("GET", "/users/@me", "")
 		assert.Equal(t, 401, got.StatusCode)
 		assert.Empty(t, got.Header.Get("X-Ratelight-Proxy"))
@@ -45,7 +47,9 @@ func TestARefusedAuthorizationIsNotSentAgainAndIsNo401(t *testing.T) {
 
 func TestADeadWebhookIsAnsweredAsDiscordDid(t *testing.T) {
 	play(t, func(t *testing.T) {
-		w := newWorld(t, []discordtest.Rule{discordtest.Answer("execute_webhook", 404, map[string]any{"message": "Unknown Webhook", "code": 10015})})
+		w := newWorld(t, []discordtest.Rule{
+			discordtest.Answer("execute_webhook", 404, map[string]any{"message": "Unknown Webhook", "code": 10015}),
+		})
 		const path = "/api/v10/webhooks/1/webhook-token-webhook-token"
 		assert.Equal(t, 404, w.send("POST", path, "{}").StatusCode)
 		got := w.send("POST", path, "{}")

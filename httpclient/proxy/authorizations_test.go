@@ -22,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// authorize is a Discord that knows one bot, and all whose token begins with "Bot valid".
+// authorize is a Discord that knows one bot and all tokens that begin with "Bot valid".
 func authorize(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "application/json")
 	if a := r.Header.Get("Authorization"); a != token && !strings.HasPrefix(a, "Bot valid") {
@@ -42,9 +42,11 @@ func discordThatAuthorizes(t *testing.T) *world {
 	})
 }
 
-// as sends a request with an Authorization, without a server between.
+// as sends a request with this Authorization directly to the handler.
 func (w *world) as(authorization, path string) response {
-	r := (&http.Request{Method: "GET", URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {authorization}}}).WithContext(w.t.Context())
+	r := (&http.Request{
+		Method: "GET", URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {authorization}},
+	}).WithContext(w.t.Context())
 	recorder, start := httptest.NewRecorder(), time.Now()
 	w.handler.ServeHTTP(recorder, r)
 	return response{Response: recorder.Result(), took: time.Since(start)}
@@ -59,23 +61,23 @@ func heap() uint64 {
 
 func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 	const flood = 100_000
-	synctest.Test(t, func(t *testing.T) { // not beside others, whose heap it would measure
+	synctest.Test(t, func(t *testing.T) { // no parallel tests, whose memory the test would measure
 		w := discordThatAuthorizes(t)
 		require.Equal(t, 200, w.as(token, "/users/@me").StatusCode)
 		before, statuses := heap(), make(map[string]int)
 		for i := range flood {
 			got := w.as(fmt.Sprintf("Bot invented-%d", i), "/users/@me")
 			statuses[fmt.Sprint(got.StatusCode, got.Header.Get("X-Ratelight-Proxy"))]++
-			if i%(flood/40) == 0 { // below its global limit, as all of this takes no time
+			if i%(flood/40) == 0 { // few enough for the bot's global limit, because the flood takes no virtual time
 				got := w.as(token, "/users/@me")
 				assert.Equal(t, 200, got.StatusCode)
-				assert.Zero(t, got.took.Round(time.Millisecond), "the bot that is known")
+				assert.Zero(t, got.took.Round(time.Millisecond), "the known bot must not wait")
 			}
 		}
 		assert.Equal(t, map[string]int{"401": 1000, "429unverified": flood - 1000}, statuses)
 		stats := w.handler.Transport().Manager().Stats()
 		assert.LessOrEqual(t, stats.Authentications, 1002)
-		assert.LessOrEqual(t, stats.Invalid, stats.InvalidLimit/4, "what the address may still do wrong is left to others")
+		assert.LessOrEqual(t, stats.Invalid, stats.InvalidLimit/4, "most of the budget is left for others")
 		assert.Less(t, int64(heap())-int64(before), int64(16<<20))
 
 		time.Sleep(10 * time.Minute)
@@ -83,7 +85,7 @@ func TestAFloodOfInventedTokensIsBoundedAndDisturbsNobody(t *testing.T) {
 	})
 }
 
-// More bots than may be unverified can be behind one proxy: each is verified by its first success.
+// There may be more bots behind a proxy than unverified tokens are allowed. Each bot is verified by its first success.
 func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := discordThatAuthorizes(t)
@@ -93,7 +95,7 @@ func TestManyBotsThatWorkAreAllLetThrough(t *testing.T) {
 	})
 }
 
-// Whoever invents tokens could have them verified by routes that need none.
+// If a success on a route without a credential verified a token, a caller could verify invented tokens there.
 func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := discordThatAuthorizes(t)
@@ -102,7 +104,7 @@ func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 			for i := range 1100 {
 				statuses[w.as(fmt.Sprintf("Bot %s-%d", path, i), path).StatusCode]++
 			}
-			if strings.HasPrefix(path, "/webhooks") { // where it is not sent
+			if strings.HasPrefix(path, "/webhooks") { // on these routes no bot's Authorization is sent
 				assert.Equal(t, map[int]int{200: 1100}, statuses, path)
 			} else {
 				assert.Equal(t, 100, statuses[429], path)
@@ -112,7 +114,7 @@ func TestSuccessOnAPublicRouteProvesNothing(t *testing.T) {
 	})
 }
 
-// The state of the one before says which tokens work.
+// The previous handler's state says which tokens have worked.
 func TestBotsThatHaveWorkedAreLetThroughAfterARestartInAFlood(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := discordThatAuthorizes(t)
@@ -129,8 +131,8 @@ func TestBotsThatHaveWorkedAreLetThroughAfterARestartInAFlood(t *testing.T) {
 	})
 }
 
-// Callers without a credential cannot have the address banned, or the budget used up, whether or not a bot has worked
-// since a start without a state.
+// Requests without a credential must neither have the address banned nor use up the budget for bots. This must also
+// hold after a start without a state, before any bot has worked.
 func TestInventedInteractionsStopNoBot(t *testing.T) {
 	t.Run("that has worked", func(t *testing.T) { inventInteractions(t, true) })
 	t.Run("that comes later", func(t *testing.T) { inventInteractions(t, false) })
@@ -159,7 +161,7 @@ func inventInteractions(t *testing.T, worked bool) {
 	})
 }
 
-// Discord counts an invalid request also if its client does not wait for the answer.
+// Discord counts an invalid request even if its client does not wait for the response, so the proxy must count it, too.
 func TestARequestWhoseClientHasGoneCountsForTheBudget(t *testing.T) {
 	play(t, func(t *testing.T) {
 		sent := 0
@@ -186,7 +188,7 @@ func TestARequestWhoseClientHasGoneCountsForTheBudget(t *testing.T) {
 	})
 }
 
-// An upstream that does not answer is not waited for without end.
+// If the upstream does not answer, the proxy must not wait for ever after the client has gone.
 func TestTheAnswerForAClientThatHasGoneIsAwaitedForABoundedTime(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
@@ -201,7 +203,7 @@ func TestTheAnswerForAClientThatHasGoneIsAwaitedForABoundedTime(t *testing.T) {
 	})
 }
 
-// The Authorization of another proxy is passed on where Discord's is not sent. It takes memory, too.
+// A Basic Authorization for another proxy is passed on where a bot's is not. It takes memory, too, so it needs a bound.
 func TestBasicAuthorizationsBesideATokenInThePathAreBounded(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := discordThatAuthorizes(t)

@@ -21,8 +21,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// ways are how a client on this machine reaches a server on this machine: directly, through a proxy of the standard
-// library's that limits nothing, and through ours. The buckets of the server never run out.
+// ways returns the base URLs of three ways to a server on this machine: direct, through a reverse proxy of the standard
+// library without limits, and through this proxy. The server's buckets are never used up.
 func ways(b *testing.B) (urls map[string]string) {
 	discord := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -44,7 +44,8 @@ func ways(b *testing.B) (urls map[string]string) {
 		bareServer.Close()
 		bare.Transport.(*http.Transport).CloseIdleConnections()
 	})
-	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBuckets(buckets.WithGlobalLimit(0))))
+	handler, err := proxy.New(proxy.WithUpstream(discord.URL),
+		proxy.WithTransport(httpclient.WithBuckets(buckets.WithGlobalLimit(0))))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -79,8 +80,8 @@ func newClient(b *testing.B) *http.Client {
 	return &http.Client{Transport: base}
 }
 
-// BenchmarkLatency sends a thousand requests a second, for a tenth of a second on each way in turn, and reports what
-// each takes longer than the direct way.
+// BenchmarkLatency sends a thousand requests a second. Each way gets a tenth of a second in turn. It reports how much
+// longer each way takes than the direct one.
 func BenchmarkLatency(b *testing.B) {
 	const turn = 100 // requests
 	urls := ways(b)
@@ -91,7 +92,7 @@ func BenchmarkLatency(b *testing.B) {
 	client := newClient(b)
 	for i := range 300 {
 		for _, name := range names {
-			post(b, client, urls[name], i%100) // connects, and learns the buckets
+			post(b, client, urls[name], i%100) // opens connections and lets the proxy learn the buckets
 		}
 	}
 	start := time.Now()
@@ -129,8 +130,8 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkThroughput sends as fast as it can from 32 goroutines, and reports how much processor time the proxy takes
-// for a request: what a request takes on this way less what it takes directly, which is client and server.
+// BenchmarkThroughput sends as fast as it can from 32 goroutines. It reports the proxy's processor time for a request:
+// the time for this way minus the time for the direct way, which client and server take.
 func BenchmarkThroughput(b *testing.B) {
 	urls, client := ways(b), newClient(b)
 	cost := make(map[string]float64)

@@ -19,7 +19,7 @@ import (
 
 const megabyte = 1 << 20
 
-// source gives so many bytes, counts them, and keeps the most that it was ahead of who received them.
+// source gives left bytes and counts them. ahead is the most bytes that were given but not yet received.
 type source struct {
 	left, given, ahead int64
 	received           *atomic.Int64
@@ -36,7 +36,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// count reads all of it, and counts what it has read.
+// count reads all of r and adds the bytes to received as they come.
 func count(r io.Reader, received *atomic.Int64) error {
 	buffer := make([]byte, 16<<10)
 	for {
@@ -54,7 +54,7 @@ func count(r io.Reader, received *atomic.Int64) error {
 func TestUploadsStreamWithFlatMemory(t *testing.T) {
 	for name, c := range map[string]struct{ length, ahead int64 }{
 		"of known length":   {25 * megabyte, 256 << 10},
-		"of unknown length": {-1, megabyte + 256<<10}, // which is read until it is clear that it is larger than what is kept
+		"of unknown length": {-1, megabyte + 256<<10}, // the proxy reads until it knows that the body is too large to keep
 	} {
 		playIn(t, name, func(t *testing.T) {
 			var received atomic.Int64
@@ -89,7 +89,7 @@ func TestDownloadsStreamWithFlatMemory(t *testing.T) {
 	})
 }
 
-// A part of a response of unknown length reaches the client when it comes, not when the buffer is full.
+// A part of a response of unknown length must reach the client when it comes, not when a buffer is full.
 func TestPartsOfAResponseArriveWhenTheyCome(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -109,11 +109,12 @@ func TestPartsOfAResponseArriveWhenTheyCome(t *testing.T) {
 	})
 }
 
-// What can be sent again is sent again; what cannot, the client has to.
+// The proxy repeats a refused request if it has kept the body. If not, the client gets the 429.
 func TestA429IsRepeatedHereUnlessTheBodyIsTooLargeToKeep(t *testing.T) {
 	play(t, func(t *testing.T) {
 		for size, passed := range map[int]bool{100: false, 5000: true} {
-			w := newWorld(t, []discordtest.Rule{discordtest.Refuse("POST /channels/{id}/messages", discordtest.Shared, time.Second).Nth(1)},
+			w := newWorld(t,
+				[]discordtest.Rule{discordtest.Refuse("POST /channels/{id}/messages", discordtest.Shared, time.Second).Nth(1)},
 				proxy.WithMaxBufferedBody(1000))
 			got := w.send("POST", messages, strings.Repeat("x", size))
 			assert.Empty(t, got.Header.Get("X-Ratelight-Proxy"))
@@ -131,8 +132,8 @@ func TestA429IsRepeatedHereUnlessTheBodyIsTooLargeToKeep(t *testing.T) {
 	})
 }
 
-// A client that sends 25 MB and reads nothing before it has sent all would see a broken connection instead of an early
-// answer.
+// A client sends 25 MB and reads nothing before it has sent all. It must get the early response, not a broken
+// connection.
 func TestAnEarlyAnswerReachesAClientThatIsStillSending(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := usedUp(t, time.Minute)
@@ -158,7 +159,7 @@ func TestAnEarlyAnswerReachesAClientThatIsStillSending(t *testing.T) {
 	})
 }
 
-// What a client sends late of a body that nobody waits for any more is not a request.
+// After an early response the client sends more of its body. The proxy must not read that as a new request.
 func TestTheRestOfARefusedBodyIsNoRequest(t *testing.T) {
 	for _, length := range []string{"Transfer-Encoding: chunked", "Content-Length: 5000"} {
 		playIn(t, length, func(t *testing.T) {
@@ -186,7 +187,7 @@ func TestAClientThatStopsSendingItsRefusedBodyIsNotWaitedForForEver(t *testing.T
 	})
 }
 
-// A client that asks before it sends a large body is told without one byte of it.
+// A client that sends Expect: 100-continue gets its 429 before it sends any byte of the body.
 func TestARefusedClientThatExpects100ContinueSendsNothing(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := usedUp(t, time.Minute)
@@ -195,7 +196,7 @@ func TestARefusedClientThatExpects100ContinueSendsNothing(t *testing.T) {
 	})
 }
 
-// Discord answers before it has read an attachment that is too large for it.
+// Discord answers before it has read the whole body if an attachment is too large.
 func TestAnEarlyAnswerOfTheUpstreamPasses(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {

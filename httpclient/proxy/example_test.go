@@ -11,12 +11,12 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// A proxy in a program that has a server already. Bots use http://…/discord as their base URL.
+// A program that has a server already adds the proxy to it. Bots use http://…/discord as their base URL.
 func Example() {
 	discord := discordtest.NewServer(nil, discordtest.Answer("GET /users/@me", 200, map[string]any{"id": "42"}))
 	defer discord.Close()
 
-	handler, err := proxy.New(proxy.WithUpstream(discord.URL)) // without it, Discord
+	handler, err := proxy.New(proxy.WithUpstream(discord.URL)) // without WithUpstream: Discord
 	if err != nil {
 		log.Fatal(err)
 	}

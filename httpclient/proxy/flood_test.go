@@ -16,10 +16,10 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// own is a webhook that works.
+// own is the path of a webhook that works.
 const own = "/webhooks/777/webhook-token-webhook-token"
 
-// anonymous is a request without an Authorization that may wait for as long as any.
+// anonymous returns a request without an Authorization that may wait for 300 s.
 func anonymous(t *testing.T, method, path string) *http.Request {
 	r := newRequest(t, method, path, "")
 	r.Header.Del("Authorization")
@@ -27,7 +27,8 @@ func anonymous(t *testing.T, method, path string) *http.Request {
 	return r
 }
 
-// A caller without a credential that queues as much as it can stops neither a bot nor a webhook that works.
+// A caller without a credential queues as many requests as it can. Neither a bot nor a webhook that works may be
+// rejected.
 func TestAQueueFullOfInventedWebhooksStopsNobody(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "{}") },
@@ -42,7 +43,7 @@ func TestAQueueFullOfInventedWebhooksStopsNobody(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 		var bots sync.WaitGroup
-		for range 100 { // the second half of them waits
+		for range 100 { // the second half waits for the global limit
 			bots.Go(func() { assert.Equal(t, 200, w.as(token, "/users/@me").StatusCode) })
 		}
 		for range 3 {
@@ -57,7 +58,7 @@ func TestAQueueFullOfInventedWebhooksStopsNobody(t *testing.T) {
 	})
 }
 
-// Nor do slow uploads to webhooks of which nothing is known.
+// Slow uploads to invented webhooks must not have bots or working webhooks rejected either.
 func TestSlowUploadsToInventedWebhooksStopNobody(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })

@@ -20,15 +20,16 @@ func TestPathsWithAndWithoutAPIAndVersionReachDiscord(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
 		for path, want := range map[string]string{
-			"/api/v10/users/@me":                   "/api/v10/users/@me",
-			"/api/v9/users/@me":                    "/api/v9/users/@me",
-			"/api/users/@me":                       "/api/v10/users/@me",
-			"/v9/users/@me":                        "/api/v9/users/@me",
-			"/users/@me":                           "/api/v10/users/@me",
-			"//api/v10/users/@me":                  "/api/v10/users/@me", // a base URL that ends in a slash
-			"/apis/v10/users/@me":                  "/api/v10/apis/v10/users/@me",
-			"/api/v10/guilds/1/members?limit=2":    "/api/v10/guilds/1/members?limit=2",
-			"/api/v10/guilds/1?a=%2F;b&c=+%20&d=%": "/api/v10/guilds/1?a=%2F;b&c=+%20&d=%", // what no parser understands, too
+			"/api/v10/users/@me":                "/api/v10/users/@me",
+			"/api/v9/users/@me":                 "/api/v9/users/@me",
+			"/api/users/@me":                    "/api/v10/users/@me",
+			"/v9/users/@me":                     "/api/v9/users/@me",
+			"/users/@me":                        "/api/v10/users/@me",
+			"//api/v10/users/@me":               "/api/v10/users/@me", // the base URL ends in a slash
+			"/apis/v10/users/@me":               "/api/v10/apis/v10/users/@me",
+			"/api/v10/guilds/1/members?limit=2": "/api/v10/guilds/1/members?limit=2",
+			// A query that no parser accepts passes unchanged.
+			"/api/v10/guilds/1?a=%2F;b&c=+%20&d=%":                        "/api/v10/guilds/1?a=%2F;b&c=+%20&d=%",
 			"/api/v10/channels/1/messages/2/reactions/%F0%9f%94%A5/%40me": "/api/v10/channels/1/messages/2/reactions/%F0%9f%94%A5/%40me",
 			"/api/v10/invites/a%2Fb%2fc":                                  "/api/v10/invites/a%2Fb%2fc",
 			"/api//v10/users/@me":                                         "/api/v10/users/@me",
@@ -71,7 +72,7 @@ func TestEveryMethodPasses(t *testing.T) {
 	})
 }
 
-// None of these may reach another host, nor Discord with what was meant for another.
+// No request may reach a host other than Discord, and Discord must get no request that was meant for another host.
 func TestItIsNoOpenProxy(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -79,18 +80,20 @@ func TestItIsNoOpenProxy(t *testing.T) {
 			_, _ = io.WriteString(rw, r.RequestURI)
 		})
 		for request, want := range map[string]string{
-			"GET http://evil.example/api/v10/users/@me HTTP/1.1\r\nHost: evil.example":                    "400 bad-request",
-			"GET http://user:password@discord.com/api/v10/users/@me HTTP/1.1\r\nHost: discord.com":        "400 bad-request",
-			"GET https://discord.com/api/v10/users/@me HTTP/1.1\r\nHost: discord.com":                     "400 bad-request",
-			"CONNECT discord.com:443 HTTP/1.1\r\nHost: discord.com:443":                                   "405 method",
-			"CONNECT /api/v10/users/@me HTTP/1.1\r\nHost: discord.com:443":                                "405 method",
-			"GET /api/v10/../../admin HTTP/1.1\r\nHost: proxy":                                            "400 bad-request",
-			"GET /api/v10/%2e%2E/admin HTTP/1.1\r\nHost: proxy":                                           "400 bad-request",
-			"GET /api/v10/..%2f..%2Fadmin HTTP/1.1\r\nHost: proxy":                                        "400 bad-request", // servers decode it
-			"GET /api/v10/users/%2e%2e%5cadmin HTTP/1.1\r\nHost: proxy":                                   "400 bad-request",
-			"GET /api/v10/users/.%5C HTTP/1.1\r\nHost: proxy":                                             "400 bad-request",
-			"GET /api/v10/invites/a..b%2f...%2fc HTTP/1.1\r\nHost: proxy":                                 "200 /api/v10/invites/a..b%2f...%2fc",
-			"GET /api/v10/users/@me HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nAuthorization: b":          "400 bad-request", // which counts?
+			"GET http://evil.example/api/v10/users/@me HTTP/1.1\r\nHost: evil.example":             "400 bad-request",
+			"GET http://user:password@discord.com/api/v10/users/@me HTTP/1.1\r\nHost: discord.com": "400 bad-request",
+			"GET https://discord.com/api/v10/users/@me HTTP/1.1\r\nHost: discord.com":              "400 bad-request",
+			"CONNECT discord.com:443 HTTP/1.1\r\nHost: discord.com:443":                            "405 method",
+			"CONNECT /api/v10/users/@me HTTP/1.1\r\nHost: discord.com:443":                         "405 method",
+			"GET /api/v10/../../admin HTTP/1.1\r\nHost: proxy":                                     "400 bad-request",
+			"GET /api/v10/%2e%2E/admin HTTP/1.1\r\nHost: proxy":                                    "400 bad-request",
+			// Some servers decode %2f.
+			"GET /api/v10/..%2f..%2Fadmin HTTP/1.1\r\nHost: proxy":        "400 bad-request",
+			"GET /api/v10/users/%2e%2e%5cadmin HTTP/1.1\r\nHost: proxy":   "400 bad-request",
+			"GET /api/v10/users/.%5C HTTP/1.1\r\nHost: proxy":             "400 bad-request",
+			"GET /api/v10/invites/a..b%2f...%2fc HTTP/1.1\r\nHost: proxy": "200 /api/v10/invites/a..b%2f...%2fc",
+			// It is not clear which Authorization counts.
+			"GET /api/v10/users/@me HTTP/1.1\r\nHost: x\r\nAuthorization: a\r\nAuthorization: b": "400 bad-request",
 			"GET /.. HTTP/1.1\r\nHost: proxy":                                                             "400 bad-request",
 			"GET /api/v10/users/%00 HTTP/1.1\r\nHost: proxy":                                              "400 bad-request",
 			"GET //evil.example/api/v10/users/@me HTTP/1.1\r\nHost: proxy":                                "200 /api/v10/evil.example/api/v10/users/@me",
@@ -112,7 +115,7 @@ func TestItIsNoOpenProxy(t *testing.T) {
 	})
 }
 
-// The transport is also of use without the handler.
+// A program may use the handler's transport without the handler.
 func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -125,7 +128,7 @@ func TestTheTransportOfAHandlerServesItsOwner(t *testing.T) {
 	})
 }
 
-// Java's client asks for HTTP/2 with each request, and does not mind if it gets none.
+// Java's client asks for an upgrade to HTTP/2 with each request, and goes on with HTTP/1 if it gets none.
 func TestAnUpgradeToHTTP2IsIgnored(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -133,7 +136,8 @@ func TestAnUpgradeToHTTP2IsIgnored(t *testing.T) {
 				assert.Empty(t, r.Header.Values(name), name)
 			}
 		})
-		_, got := w.raw("GET /api/v10/gateway HTTP/1.1\r\nHost: proxy\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n\r\n")
+		_, got := w.raw("GET /api/v10/gateway HTTP/1.1\r\nHost: proxy\r\nConnection: Upgrade, HTTP2-Settings\r\n" +
+			"Upgrade: h2c\r\nHTTP2-Settings: x\r\n\r\n")
 		assert.Equal(t, 200, got.StatusCode)
 	})
 }
@@ -153,15 +157,18 @@ func TestHeadersPassAndThoseOfTheWayDoNot(t *testing.T) {
 		})
 		r := newRequest(t, "POST", messages, `{"content":"x"}`)
 		kept := http.Header{
-			"X-Audit-Log-Reason": {"because%20of"}, "X-Several": {"1", "2", ""}, "Accept-Encoding": {"gzip, br"}, "Cookie": {"a=b"},
+			"X-Audit-Log-Reason": {"because%20of"}, "X-Several": {"1", "2", ""}, "Accept-Encoding": {"gzip, br"},
+			"Cookie":             {"a=b"},
 			"X-Super-Properties": {"e30="}, "X-Ratelimit-Precision": {"millisecond"}, "X-Request-Id": {"7"},
 		}
 		for name, values := range kept {
 			r.Header[name] = values
 		}
 		for _, name := range []string{
-			"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "Via", "X-Real-Ip",
-			"True-Client-Ip", "Cf-Connecting-Ip", "Cf-Ray", "Cdn-Loop", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Client-Ip",
+			"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix",
+			"Via", "X-Real-Ip",
+			"True-Client-Ip", "Cf-Connecting-Ip", "Cf-Ray", "Cdn-Loop", "X-Envoy-External-Address", "X-Original-Forwarded-For",
+			"X-Client-Ip",
 			"Proxy-Authorization", "Proxy-Connection", "Keep-Alive", "Te", "X-Ratelight-Secret", "X-Ratelight-Anything", "X-Hop",
 		} {
 			r.Header.Set(name, "gone")
@@ -194,7 +201,7 @@ func TestNoUserAgentAndNoEncodingAreAdded(t *testing.T) {
 	})
 }
 
-// What may not pass as a header does not pass behind the body either.
+// A header that must not pass must not pass as a trailer either.
 func TestTrailersPassBothWays(t *testing.T) {
 	for name, size := range map[string]int{"kept in memory": 100, "streamed": 5000} {
 		playIn(t, name, func(t *testing.T) {
@@ -271,7 +278,7 @@ func TestErrorsOfDiscordPassAsTheyCame(t *testing.T) {
 			})
 			got := w.send("GET", "/api/v10/users/1", "")
 			assert.Equal(t, status, got.StatusCode)
-			assert.Equal(t, 1, calls, "the library repeats it, if anybody does")
+			assert.Equal(t, 1, calls, "the proxy must not repeat the request")
 			assert.Empty(t, got.Header.Get("X-Ratelight-Proxy"))
 			if status != 304 {
 				assert.Equal(t, "as it came", got.text)
@@ -293,7 +300,8 @@ func TestAnUpstreamBelowAPathIsAskedThere(t *testing.T) {
 		assert.Equal(t, []string{"compatible.example:81/a%2Fb/discord/api/v10/channels/1/messages"}, asked)
 		found := false
 		for b := range w.handler.Transport().Manager().Buckets() {
-			found = found || b.Hash == "abc" && slices.Contains(b.Routes, "POST /channels/{channel_id}/messages") && b.Server == ""
+			found = found || b.Hash == "abc" && slices.Contains(b.Routes, "POST /channels/{channel_id}/messages") &&
+				b.Server == ""
 		}
 		assert.True(t, found)
 	})

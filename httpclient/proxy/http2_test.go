@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// http2Server returns a server on the loopback interface that speaks HTTP/2, and a transport that trusts it.
+// http2Server returns an HTTP/2 server on the loopback interface and a transport that trusts its certificate.
 func http2Server(t *testing.T, handler http.Handler) (*httptest.Server, *http.Transport) {
 	server := httptest.NewUnstartedServer(handler)
 	server.EnableHTTP2 = true
@@ -25,7 +25,7 @@ func http2Server(t *testing.T, handler http.Handler) (*httptest.Server, *http.Tr
 	return server, server.Client().Transport.(*http.Transport)
 }
 
-// Discord speaks HTTP/2, and bots may.
+// Discord speaks HTTP/2, and the clients of the proxy may.
 func TestRequestsPassOverHTTP2(t *testing.T) {
 	t.Parallel()
 	arrived, answered, served := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -43,7 +43,8 @@ func TestRequestsPassOverHTTP2(t *testing.T) {
 		_, _ = w.Write(text)
 		w.Header().Set("X-After", r.Trailer.Get("X-Sum"))
 	}))
-	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBase(base)), proxy.WithMaxBufferedBody(1000))
+	handler, err := proxy.New(proxy.WithUpstream(discord.URL), proxy.WithTransport(httpclient.WithBase(base)),
+		proxy.WithMaxBufferedBody(1000))
 	require.NoError(t, err)
 	defer handler.Close()
 	server, transport := http2Server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,12 +83,12 @@ func TestRequestsPassOverHTTP2(t *testing.T) {
 	<-arrived
 	cancel()
 	assert.ErrorIs(t, <-over, context.Canceled)
-	close(answered) // which is awaited
+	close(answered) // the handler waits for this response
 	<-served
 	assert.Zero(t, handler.Transport().Manager().Stats().InFlight)
 }
 
-// An early answer to an upload ends the request; HTTP/2 needs nothing of the rest.
+// An early response to an upload ends the request. Over HTTP/2 the proxy need not read the rest.
 func TestAnEarlyAnswerOverHTTP2DoesNotWaitForTheUpload(t *testing.T) {
 	t.Parallel()
 	discord, base := http2Server(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -99,7 +100,7 @@ func TestAnEarlyAnswerOverHTTP2DoesNotWaitForTheUpload(t *testing.T) {
 	defer handler.Close()
 	server, transport := http2Server(t, handler)
 	for range 10 {
-		source, writer := io.Pipe() // which gives no more than its beginning
+		source, writer := io.Pipe() // the body stops after its first megabyte
 		go func() { _, _ = writer.Write(make([]byte, megabyte)) }()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		r, err := http.NewRequestWithContext(ctx, "POST", server.URL+messages, source)

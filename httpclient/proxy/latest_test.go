@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// newEdit returns an edit of a message that supersedes earlier ones.
+// newEdit returns an edit of a message that supersedes earlier edits of it.
 func newEdit(t *testing.T, content string) *http.Request {
 	t.Helper()
 	r := newRequest(t, "PATCH", messages+"/2", fmt.Sprintf(`{"content":%q}`, content))
@@ -56,7 +56,9 @@ func TestAnEditSupersedesOnlyThoseOfItsBotAndMessage(t *testing.T) {
 func TestAnotherValueThanOneTrueIsRefused(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		for _, values := range [][]string{{"false"}, {"1"}, {"True"}, {"yes"}, {"true", "false"}, {"", "true"}, {"true, true"}} {
+		for _, values := range [][]string{
+			{"false"}, {"1"}, {"True"}, {"yes"}, {"true", "false"}, {"", "true"}, {"true, true"},
+		} {
 			r := newEdit(t, "x")
 			r.Header["X-Ratelight-Latest"] = values
 			got := w.do(r)

@@ -19,33 +19,43 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// What the requests of libraries look like when only their base URL is changed, from their documentation and sources.
+// The requests that libraries send if only their base URL is changed, from their documentation and sources.
 func TestRequestsOfLibrariesPass(t *testing.T) {
 	const bot = "Authorization: Bot MTIzNDU2Nzg5.canary.signature\r\n"
 	const json = "Content-Type: application/json\r\nContent-Length: 15\r\n"
 	const body = `{"content":"x"}`
 	for name, c := range map[string]struct{ request, body, path string }{
 		"discord.js, api: http://proxy/api": {
-			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: keep-alive\r\nUser-Agent: DiscordBot (https://discord.js.org, 2.6.3) Node.js/20\r\n" + json + bot,
+			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: keep-alive\r\n" +
+				"User-Agent: DiscordBot (https://discord.js.org, 2.6.3) Node.js/20\r\n" + json + bot,
 			body, "/api/v10/channels/1/messages"},
 		"discord.py, Route.BASE = http://proxy/api/v10": {
-			"PUT /api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me HTTP/1.1\r\nHost: proxy\r\nUser-Agent: DiscordBot (https://github.com/Rapptz/discord.py 2.4.0)\r\n" +
-				"Accept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nContent-Length: 0\r\n" + bot, "", "/api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
+			"PUT /api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me HTTP/1.1\r\nHost: proxy\r\n" +
+				"User-Agent: DiscordBot (https://github.com/Rapptz/discord.py 2.4.0)\r\n" +
+				"Accept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nContent-Length: 0\r\n" + bot, "",
+			"/api/v10/channels/1/messages/2/reactions/%F0%9F%94%A5/@me"},
 		"hikari, rest_url=http://proxy/api/v10": {
-			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nUser-Agent: DiscordBot (https://github.com/hikari-py/hikari, 2.3) Nekokatt AIOHTTP/3\r\n" +
-				"X-RateLimit-Precision: millisecond\r\nAccept-Encoding: gzip, deflate\r\n" + json + bot, body, "/api/v10/channels/1/messages"},
+			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\n" +
+				"User-Agent: DiscordBot (https://github.com/hikari-py/hikari, 2.3) Nekokatt AIOHTTP/3\r\n" +
+				"X-RateLimit-Precision: millisecond\r\nAccept-Encoding: gzip, deflate\r\n" + json + bot, body,
+			"/api/v10/channels/1/messages"},
 		"JDA, setBaseUrl(http://proxy/api/v10/)": {
-			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: Keep-Alive\r\nAccept-Encoding: gzip\r\nX-RateLimit-Precision: millisecond\r\n" +
-				"User-Agent: DiscordBot (https://github.com/discord-jda/JDA, 5.0)\r\n" + json + bot, body, "/api/v10/channels/1/messages"},
+			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: Keep-Alive\r\n" +
+				"Accept-Encoding: gzip\r\nX-RateLimit-Precision: millisecond\r\n" +
+				"User-Agent: DiscordBot (https://github.com/discord-jda/JDA, 5.0)\r\n" + json + bot, body,
+			"/api/v10/channels/1/messages"},
 		"Eris, domain and baseURL": {
 			"POST /api/v9/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: close\r\nAccept-Encoding: gzip,deflate\r\n" +
-				"User-Agent: DiscordBot (https://github.com/abalabahaha/eris, 0.18.0)\r\n" + json + bot, body, "/api/v9/channels/1/messages"},
+				"User-Agent: DiscordBot (https://github.com/abalabahaha/eris, 0.18.0)\r\n" + json + bot, body,
+			"/api/v9/channels/1/messages"},
 		"Discordeno, proxy.baseUrl http://proxy": {
-			"DELETE /v10/channels/1/messages/3 HTTP/1.1\r\nHost: proxy\r\nX-Audit-Log-Reason: because%20of%20%C3%BC\r\naccept-language: *\r\nsec-fetch-mode: cors\r\n" + bot, "",
+			"DELETE /v10/channels/1/messages/3 HTTP/1.1\r\nHost: proxy\r\nX-Audit-Log-Reason: because%20of%20%C3%BC\r\n" +
+				"accept-language: *\r\nsec-fetch-mode: cors\r\n" + bot, "",
 			"/api/v10/channels/1/messages/3"},
 		"a path without version": {"GET /channels/1 HTTP/1.1\r\nHost: proxy\r\n" + bot, "", "/api/v10/channels/1"},
 		"Java's HTTP client": {
-			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n" + json + bot,
+			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nConnection: Upgrade, HTTP2-Settings\r\n" +
+				"Upgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n" + json + bot,
 			body, "/api/v10/channels/1/messages"},
 		"chunks": {
 			"POST /api/v10/channels/1/messages HTTP/1.1\r\nHost: proxy\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n" + bot,
@@ -66,8 +76,8 @@ func TestRequestsOfLibrariesPass(t *testing.T) {
 	}
 }
 
-// The libraries themselves, where somebody has installed them: RATELIGHT_LIBRARIES is a list of those, "discordjs
-// discordeno eris discordpy", and NODE_PATH the directory of Node's modules.
+// This test runs the libraries themselves. RATELIGHT_LIBRARIES lists those that are installed, such as "discordjs
+// discordeno eris discordpy"; NODE_PATH is the directory of Node's modules.
 func TestLibrariesThemselves(t *testing.T) {
 	names := strings.Fields(os.Getenv("RATELIGHT_LIBRARIES"))
 	if len(names) == 0 {
@@ -75,17 +85,20 @@ func TestLibrariesThemselves(t *testing.T) {
 	}
 	seen := make(map[string]bool)
 	for _, name := range slices.Concat(names, names) {
-		hidden := !seen[name] // first without limit headers: then it has to understand the proxy's own 429s
+		hidden := !seen[name] // the first run hides limit headers, so that the library meets the proxy's own 429s
 		seen[name] = true
 		t.Run(name, func(t *testing.T) {
-			message := map[string]any{"id": "9", "channel_id": "1", "content": "", "type": 0, "attachments": []any{}, "embeds": []any{}, "mentions": []any{},
-				"mention_roles": []any{}, "timestamp": "2026-01-01T00:00:00+00:00", "author": map[string]any{"id": "123456789", "username": "bot", "discriminator": "0"}}
+			message := map[string]any{"id": "9", "channel_id": "1", "content": "", "type": 0, "attachments": []any{},
+				"embeds": []any{}, "mentions": []any{},
+				"mention_roles": []any{}, "timestamp": "2026-01-01T00:00:00+00:00",
+				"author": map[string]any{"id": "123456789", "username": "bot", "discriminator": "0"}}
 			me := map[string]any{"id": "123456789", "username": "bot", "discriminator": "0", "avatar": nil, "bot": true}
 			discord := discordtest.NewServer(t,
 				discordtest.Window("POST /channels/{id}/messages", 5, 2*time.Second), discordtest.Latency(20*time.Millisecond),
 				discordtest.Answer("POST /channels/{id}/messages", 200, message), discordtest.Answer("GET /users/@me", 200, me),
-				discordtest.Answer("GET /oauth2/applications/@me", 200, map[string]any{"id": "1", "name": "x", "flags": 0, "bot_public": true, "description": "",
-					"bot_require_code_grant": false, "verify_key": "", "owner": me, "icon": nil, "rpc_origins": nil, "summary": ""}),
+				discordtest.Answer("GET /oauth2/applications/@me", 200,
+					map[string]any{"id": "1", "name": "x", "flags": 0, "bot_public": true, "description": "",
+						"bot_require_code_grant": false, "verify_key": "", "owner": me, "icon": nil, "rpc_origins": nil, "summary": ""}),
 				discordtest.Answer("execute_webhook", 200, message), discordtest.Answer("add_my_message_reaction", 204, nil),
 				discordtest.Answer("delete_message", 204, nil))
 			options := []proxy.Option{proxy.WithUpstream(discord.URL), proxy.WithMaxWait(500 * time.Millisecond)}
@@ -117,7 +130,7 @@ func TestLibrariesThemselves(t *testing.T) {
 				counts[fmt.Sprint(r.Operation, " ", r.Status)]++
 			}
 			assert.Equal(t, 13, counts["POST /channels/{id}/messages 200"], "%v", counts)
-			if hidden && name != "discordeno" { // which asks to wait for longer
+			if hidden && name != "discordeno" { // discordeno asks for a longer wait
 				assert.NotEmpty(t, refused)
 			}
 			t.Logf("%v; answers of the proxy's own: %d", counts, len(refused))

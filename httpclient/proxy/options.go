@@ -53,15 +53,18 @@ func WithUpstream(base string) Option {
 		case err != nil:
 			return fmt.Errorf("%w: the upstream is not a URL: expected one like %s", ErrOptions, DefaultUpstream)
 		case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-			return fmt.Errorf("%w: the upstream has no http:// or https:// with a host: expected a URL like %s", ErrOptions, DefaultUpstream)
+			return fmt.Errorf("%w: the upstream has no http:// or https:// with a host: expected a URL like %s",
+				ErrOptions, DefaultUpstream)
 		case routes.IsMediaHost(u.Host):
-			return fmt.Errorf("%w: the upstream is one of Discord's hosts for media, which have no such limits: expected one of an API, like %s", ErrOptions, DefaultUpstream)
+			return fmt.Errorf("%w: the upstream is one of Discord's hosts for media, which have no such limits: "+
+				"expected one of an API, like %s", ErrOptions, DefaultUpstream)
 		case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 			return fmt.Errorf("%w: the upstream has a user, query or fragment: expected scheme, host and path only", ErrOptions)
 		}
 		before := strings.TrimRight(u.EscapedPath(), "/")
 		if _, ok := apiPath(before + "/x"); ok && strings.HasPrefix(before, "/api") {
-			return fmt.Errorf("%w: the path of the upstream begins with /api: expected what stands before it, as /api and the version come from the requests", ErrOptions)
+			return fmt.Errorf("%w: the path of the upstream begins with /api: "+
+				"expected what stands before it, as /api and the version come from the requests", ErrOptions)
 		}
 		u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 		s.upstream = u
@@ -102,7 +105,8 @@ func WithGlobalLimits(perSecond int, ofBots map[string]int) Option {
 		}
 		for id, limit := range ofBots {
 			if !isSnowflake(id) || limit <= 0 {
-				return fmt.Errorf("%w: a global limit of %d for the bot %q: expected 1 or more for the number of a bot", ErrOptions, limit, id)
+				return fmt.Errorf("%w: a global limit of %d for the bot %q: expected 1 or more for the number of a bot",
+					ErrOptions, limit, id)
 			}
 		}
 		s.globalLimit, s.globalLimits = perSecond, ofBots

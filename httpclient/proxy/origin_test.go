@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// A page of somebody else's can make a browser on this machine send requests, also without seeing the answers.
+// A web page can make a browser on this machine send requests to the proxy, even if the page cannot read the responses.
 func TestRequestsThatAWebPageMakesABrowserSendAreRefused(t *testing.T) {
 	t.Parallel()
 	const allowed, refused = 200, 400
@@ -25,18 +25,18 @@ func TestRequestsThatAWebPageMakesABrowserSendAreRefused(t *testing.T) {
 		site, origin string // Sec-Fetch-Site and Origin
 		want         int
 	}{
-		"a bot":                        {"", "", allowed},
-		"typed into a browser":         {"none", "", allowed},
-		"a page of the proxy's":        {"same-origin", own, allowed},
-		"the same, an older browser":   {"", own, allowed},
-		"a library that says Discord":  {"", discord.URL, allowed},
-		"another page":                 {"cross-site", other, refused},
-		"its image":                    {"cross-site", "", refused},
-		"another page, older browser":  {"", other, refused},
-		"a file":                       {"", "null", refused},
-		"another port of this machine": {"same-site", "http://127.0.0.1:3000", refused},
-		"another port, older browser":  {"", "http://127.0.0.1:3000", refused},
-		"an address, an older browser": {"", "http://203.0.113.5", refused},
+		"a bot":                                {"", "", allowed},
+		"typed into a browser":                 {"none", "", allowed},
+		"a page of the proxy's":                {"same-origin", own, allowed},
+		"a page of the proxy's, older browser": {"", own, allowed},
+		"a library that says Discord":          {"", discord.URL, allowed},
+		"another page":                         {"cross-site", other, refused},
+		"an image in another page":             {"cross-site", "", refused},
+		"another page, older browser":          {"", other, refused},
+		"a file":                               {"", "null", refused},
+		"another port of this machine":         {"same-site", "http://127.0.0.1:3000", refused},
+		"another port, older browser":          {"", "http://127.0.0.1:3000", refused},
+		"an address, an older browser":         {"", "http://203.0.113.5", refused},
 	} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "HEAD"} {
 			before := len(discord.Requests())
@@ -58,7 +58,7 @@ func TestRequestsThatAWebPageMakesABrowserSendAreRefused(t *testing.T) {
 	}
 }
 
-// A page whose name has come to mean this machine (DNS rebinding) is of the proxy's origin.
+// By DNS rebinding, a web page's host name can point to this machine. The page then has the same origin as the proxy.
 func TestOnlyNamesThatNoWebPageCanHaveAreServed(t *testing.T) {
 	t.Parallel()
 	served := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })

@@ -244,8 +244,10 @@ func (h *Handler) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if a.status == http.StatusBadGateway || a.status == http.StatusGatewayTimeout && r.Context().Err() == nil {
 		h.upstreamState.failed(err)
-		h.log.Write(r.Context(), time.Since(h.began), sparselog.Line{Level: slog.LevelWarn, Message: "upstream failed", Class: a.reason,
-			Attributes: []slog.Attr{slog.String("error", err.Error())}})
+		h.log.Write(r.Context(), time.Since(h.began), sparselog.Line{
+			Level: slog.LevelWarn, Message: "upstream failed", Class: a.reason,
+			Attributes: []slog.Attr{slog.String("error", err.Error())},
+		})
 	}
 	body.answer(w.Header())
 	a.write(w)

@@ -24,7 +24,8 @@ func RequireSecret(secret string, next http.Handler) (http.Handler, error) {
 		return 'a' <= r|0x20 && r|0x20 <= 'z' && r < 0x80 || '0' <= r && r <= '9' || strings.ContainsRune("-._~", r)
 	}
 	if len(secret) < minSecret || strings.ContainsFunc(secret, func(r rune) bool { return !plain(r) }) {
-		return nil, fmt.Errorf("%w: a secret of %d bytes: expected %d or more, letters, digits and - . _ ~ only", ErrOptions, len(secret), minSecret)
+		return nil, fmt.Errorf("%w: a secret of %d bytes: expected %d or more, letters, digits and - . _ ~ only",
+			ErrOptions, len(secret), minSecret)
 	}
 	want := sha256.Sum256([]byte(secret)) // hashes have equal lengths
 	isSecret := func(text string) bool {

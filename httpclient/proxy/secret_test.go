@@ -32,7 +32,7 @@ func TestOnlyRequestsWithTheSecretPass(t *testing.T) {
 	require.NoError(t, err)
 	send := func(path, header string) int {
 		r := httptest.NewRequest("GET", "http://proxy"+path, nil)
-		r.URL.Scheme, r.URL.Host = "", "" // as a server has it
+		r.URL.Scheme, r.URL.Host = "", "" // as in a server's request
 		if header != "" {
 			r.Header.Set("X-Ratelight-Secret", header)
 		}
@@ -41,16 +41,23 @@ func TestOnlyRequestsWithTheSecretPass(t *testing.T) {
 		assert.NotContains(t, w.Body.String(), secret)
 		return w.Code
 	}
-	for _, path := range []string{"/api/v10/users/%40me", "//api/v10/users/%40me", "/" + secret + "/api/v10/users/%40me", "//" + secret + "//api/v10/users/%40me"} {
+	for _, path := range []string{
+		"/api/v10/users/%40me", "//api/v10/users/%40me", "/" + secret + "/api/v10/users/%40me",
+		"//" + secret + "//api/v10/users/%40me",
+	} {
 		header := ""
 		if !strings.Contains(path, secret) {
 			header = secret
 		}
 		assert.Equal(t, 200, send(path, header), path)
 	}
-	assert.Equal(t, []string{"/api/v10/users/%40me", "//api/v10/users/%40me", "/api/v10/users/%40me", "//api/v10/users/%40me"}, seen)
+	assert.Equal(t,
+		[]string{"/api/v10/users/%40me", "//api/v10/users/%40me", "/api/v10/users/%40me", "//api/v10/users/%40me"}, seen)
 	seen = nil
-	for _, path := range []string{"/", "/api/v10/users/@me", "/" + secret[1:] + "/api", "/" + secret + "x/api", "/api/" + secret, "/" + strings.ToUpper(secret) + "/api"} {
+	for _, path := range []string{
+		"/", "/api/v10/users/@me", "/" + secret[1:] + "/api", "/" + secret + "x/api", "/api/" + secret,
+		"/" + strings.ToUpper(secret) + "/api",
+	} {
 		assert.Equal(t, 400, send(path, ""), path)
 		assert.Equal(t, 400, send(path, "wrong"), path)
 	}
@@ -59,7 +66,9 @@ func TestOnlyRequestsWithTheSecretPass(t *testing.T) {
 
 func TestSecretsThatCannotBeInEveryURLAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"", "short", "with a space in it", "with/a/slash/in/it", "percent%percent%percent", "umlaut-umläut-umlaut"} {
+	for _, bad := range []string{
+		"", "short", "with a space in it", "with/a/slash/in/it", "percent%percent%percent", "umlaut-umläut-umlaut",
+	} {
 		handler, err := proxy.RequireSecret(bad, http.NotFoundHandler())
 		assert.ErrorIs(t, err, proxy.ErrOptions)
 		assert.Nil(t, handler)
@@ -69,7 +78,7 @@ func TestSecretsThatCannotBeInEveryURLAreRefused(t *testing.T) {
 	}
 }
 
-// Whatever happens, nothing that the proxy writes contains a token.
+// Nothing that the proxy writes may contain a token.
 func TestTokensShowNowhere(t *testing.T) {
 	play(t, func(t *testing.T) {
 		const webhook = "canary-webhook-canary-webhook-canary-webhook"
@@ -83,7 +92,8 @@ func TestTokensShowNowhere(t *testing.T) {
 			proxy.WithTransport(httpclient.WithRetries(1)))
 		reasons := make(map[string]bool)
 		for _, request := range []string{
-			"GET /users/@me", "GET /users/@me", "GET /guilds/1", "GET /users/2", "GET /users/2", "GET /a/../b", "GET /", "GET /users/%zz" + webhook,
+			"GET /users/@me", "GET /users/@me", "GET /guilds/1", "GET /users/2", "GET /users/2", "GET /a/../b", "GET /",
+			"GET /users/%zz" + webhook,
 			"POST /webhooks/1/" + webhook, "POST /webhooks/1/" + webhook, "GET /webhooks/1/" + webhook,
 			"PATCH /webhooks/2/" + webhook, "PATCH /webhooks/2/" + webhook, "PATCH /webhooks/2/" + webhook + "/../x",
 		} {
@@ -111,13 +121,14 @@ func TestTokensShowNowhere(t *testing.T) {
 		assert.Contains(t, log.String(), "upstream failed")
 		for _, canary := range []string{"canary", "MTIzNDU2Nzg5"} {
 			assert.NotContains(t, log.String(), canary)
-			lines := slices.DeleteFunc(strings.Split(shown.String(), "\n"), func(line string) bool { return !strings.Contains(line, canary) })
+			lines := slices.DeleteFunc(strings.Split(shown.String(), "\n"),
+				func(line string) bool { return !strings.Contains(line, canary) })
 			assert.Empty(t, lines)
 		}
 	})
 }
 
-// A server that answers with the request instead of a response makes net/http repeat it in its error.
+// If an upstream sends back the request instead of a response, net/http quotes it in its error.
 func TestAQueryThatTheUpstreamSendsBackShowsNowhere(t *testing.T) {
 	play(t, func(t *testing.T) {
 		var log bytes.Buffer

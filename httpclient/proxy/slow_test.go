@@ -17,8 +17,9 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// A client that stops sending its body, or sends hardly any of it, would keep its connection, and the memory that it
-// has announced or a place in a bucket, for as long as it likes. That is not the upstream's fault.
+// A client may stop sending its body, or send it very slowly. Without a timeout it would keep its connection, and
+// memory for the body or a place in a bucket, for as long as it likes. The proxy must not count that as a failure of
+// the upstream.
 func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 	for name, c := range map[string]struct {
 		length string
@@ -56,15 +57,15 @@ func TestAClientThatSendsItsBodyTooSlowlyIsNotWaitedForForEver(t *testing.T) {
 				assert.NoError(t, err, "the connection is closed")
 				assert.LessOrEqual(t, time.Since(start), time.Minute)
 				assert.True(t, w.handler.Upstream().OK())
-				time.Sleep(10 * time.Second) // in which the writer above sees it, too
+				time.Sleep(10 * time.Second) // the goroutine that writes ends in this time
 				w.assertNoneLeft()
 			})
 		}
 	}
 }
 
-// Nor do those keep their connections that are refused before their bodies are read: for that nobody needs to know a
-// secret.
+// A request that is rejected before its body is read must not keep its connection either: a client needs no secret for
+// that.
 func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -82,8 +83,8 @@ func TestABodyThatNobodyReadsIsNotWaitedForForEver(t *testing.T) {
 	})
 }
 
-// Neither does a client that stops halfway when its upload has been answered, nor one whose upload the upstream still
-// reads.
+// An upload gets an early response, and its client then stops sending, while the upstream may still read. The proxy
+// must not wait for the rest for ever.
 func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testing.T) {
 	for name, sent := range map[string]int{"begins": 1, "stops": 100_000} {
 		playIn(t, name, func(t *testing.T) {
@@ -97,15 +98,15 @@ func TestAClientThatStopsHalfwayAfterAnEarlyAnswerIsNotWaitedForForEver(t *testi
 			start := time.Now()
 			conn, got := w.raw(rawPost(strings.Repeat("x", sent), "Content-Length: 26214400"))
 			assert.Equal(t, 413, got.StatusCode)
-			assert.Less(t, time.Since(start), time.Second, "the answer")
+			assert.Less(t, time.Since(start), time.Second, "the response comes at once")
 			_, err := io.Copy(io.Discard, conn)
 			assert.NoError(t, err)
-			assert.LessOrEqual(t, time.Since(start), 6*time.Second, "the connection")
+			assert.LessOrEqual(t, time.Since(start), 6*time.Second, "the connection is closed soon")
 		})
 	}
 }
 
-// A client that reads nothing of its response is not waited for, however long the response is.
+// If a client does not read its response, the proxy must not wait for it, however long the response is.
 func TestAClientThatNeverReadsItsResponseIsNotWaitedForForEver(t *testing.T) {
 	for name, size := range map[string]int{"short": 10, "long": 10 * megabyte} {
 		playIn(t, name, func(t *testing.T) {
@@ -145,7 +146,8 @@ func (d *deadlines) WriteHeader(status int) {
 	d.ResponseRecorder.WriteHeader(status)
 }
 
-// net/http writes 1xx responses at once, and httputil.ReverseProxy holds a lock meanwhile, for which the answer waits.
+// net/http writes a 1xx response at once. httputil.ReverseProxy holds a lock meanwhile, and the final response needs
+// that lock.
 func TestAClientThatReadsNo1xxResponseIsNotWaitedForForEver(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
@@ -160,12 +162,12 @@ func TestAClientThatReadsNo1xxResponseIsNotWaitedForForEver(t *testing.T) {
 	})
 }
 
-// One that reads slowly is, and so is one whose response comes slowly.
+// A client that reads slowly, and a response that comes slowly, must not be cut off.
 func TestAResponseMayTakeLong(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, _ *http.Request) {
-			// The header first: httputil.ReverseProxy flushes it from a timer, which must not wait in the bubble for the
-			// lock that a blocked write has.
+			// The headers come first: httputil.ReverseProxy flushes them from a timer. In the bubble, the timer must not wait
+			// for a lock that a blocked write holds.
 			_ = http.NewResponseController(rw).Flush()
 			time.Sleep(time.Millisecond)
 			for range 3 {
@@ -190,8 +192,8 @@ func TestAResponseMayTakeLong(t *testing.T) {
 	})
 }
 
-// The first request of a route goes alone. While it is a long upload, the others have an answer within the max wait:
-// discord.js gives up after 15 s and sends the request again, though Discord may have received it by then.
+// The first request of a route is sent alone, and is a long upload here. The others must get a response within the max
+// wait: discord.js gives up after 15 s and sends its request again, though Discord may have received it by then.
 func TestNobodyWaitsLongerForTheFirstRequestOfARouteThanTheMaxWait(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorldOf(t, func(rw http.ResponseWriter, r *http.Request) {

@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	token    = "Bot MTIzNDU2Nzg5.canary-token.canary-signature" // of the bot 123456789
+	token    = "Bot MTIzNDU2Nzg5.canary-token.canary-signature" // the token of the bot 123456789
 	messages = "/api/v10/channels/1/messages"
 )
 
-// world is a client, a proxy and a fake Discord, in memory and in virtual time.
+// world is a client, a proxy and a fake Discord, with in-memory connections and in virtual time.
 type world struct {
 	t       *testing.T
 	discord *discordtest.Server
@@ -36,14 +36,14 @@ type world struct {
 	client  *http.Client
 }
 
-// play runs a test in a bubble.
+// play runs a test in a bubble, in parallel with others.
 func play(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, test)
 }
 
-// playIn runs a subtest in a bubble.
+// playIn runs a subtest in a bubble, in parallel with others.
 func playIn(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { play(t, test) })
@@ -58,15 +58,16 @@ func newWorld(t *testing.T, rules []discordtest.Rule, options ...proxy.Option) *
 	return w
 }
 
-// usedUp is a world with a limit of one message in a period, which has been sent.
+// usedUp returns a world that allows one message in a period, and in which that message has been sent.
 func usedUp(t *testing.T, period time.Duration, options ...proxy.Option) *world {
 	t.Helper()
-	w := newWorld(t, []discordtest.Rule{discordtest.Window("POST /channels/{id}/messages", 1, period).Bucket("messages")}, options...)
+	w := newWorld(t, []discordtest.Rule{discordtest.Window("POST /channels/{id}/messages", 1, period).Bucket("messages")},
+		options...)
 	w.send("POST", messages, "{}")
 	return w
 }
 
-// newWorldOf is a world with an upstream that is a handler.
+// newWorldOf returns a world where a handler takes the place of Discord.
 func newWorldOf(t *testing.T, upstream http.HandlerFunc, options ...proxy.Option) *world {
 	t.Helper()
 	far := newNetwork()
@@ -76,9 +77,11 @@ func newWorldOf(t *testing.T, upstream http.HandlerFunc, options ...proxy.Option
 	t.Cleanup(func() {
 		base.CloseIdleConnections()
 		_ = server.Close()
-		time.Sleep(time.Second) // in which net/http keeps a connection whose request it has not read
+		time.Sleep(time.Second) // net/http keeps a connection this long if it has not read the request
 	})
-	return serve(t, append([]proxy.Option{proxy.WithUpstream("http://discord.com"), proxy.WithTransport(httpclient.WithBase(base))}, options...)...)
+	return serve(t,
+		append([]proxy.Option{proxy.WithUpstream("http://discord.com"), proxy.WithTransport(httpclient.WithBase(base))},
+			options...)...)
 }
 
 func serve(t *testing.T, options ...proxy.Option) *world {
@@ -88,7 +91,8 @@ func serve(t *testing.T, options ...proxy.Option) *world {
 	w := &world{t: t, handler: handler, network: newNetwork()}
 	w.server = w.network.serve(t, handler)
 	transport := w.network.transport()
-	w.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	w.client = &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		assert.NoError(t, w.server.Close())
@@ -101,7 +105,7 @@ func serve(t *testing.T, options ...proxy.Option) *world {
 	return w
 }
 
-// network is connections in memory to one server.
+// network is a listener with in-memory connections to one server.
 type network struct {
 	connections chan net.Conn
 	closed      chan struct{}
@@ -113,7 +117,7 @@ func newNetwork() *network {
 
 func (n *network) serve(t *testing.T, handler http.Handler) *http.Server {
 	server := &http.Server{Handler: handler, ErrorLog: stdlog.New(io.Discard, "", 0)}
-	go func() { _ = server.Serve(n) }() // until it is closed
+	go func() { _ = server.Serve(n) }() // Serve returns when the server is closed
 	synctest.Wait()
 	return server
 }
@@ -170,7 +174,7 @@ func newRequest(t *testing.T, method, path, body string) *http.Request {
 	return r
 }
 
-// response is one that has been read.
+// response is a response whose body has been read, or the error of its request.
 type response struct {
 	*http.Response
 	text string
@@ -178,7 +182,7 @@ type response struct {
 	err  error
 }
 
-// error returns the body as an error of Discord's.
+// error decodes the body as an error of Discord's.
 func (r response) error(t *testing.T) (e struct {
 	Message    string
 	Code       *int
@@ -213,20 +217,20 @@ func (w *world) send(method, path, body string) response {
 	return w.do(newRequest(w.t, method, path, body))
 }
 
-// start sends a request in the background.
+// start sends a request in the background, and returns a channel for the response.
 func (w *world) start(r *http.Request) <-chan response {
 	done := make(chan response, 1)
 	go func() { done <- w.try(r) }()
 	return done
 }
 
-// rawPost is a POST of a message as it goes over the connection, with lines of its header.
+// rawPost returns the bytes of a POST of a message, with additional header lines.
 func rawPost(body string, header ...string) string {
 	lines := append([]string{"POST " + messages + " HTTP/1.1", "Host: proxy", "Authorization: " + token}, header...)
 	return strings.Join(lines, "\r\n") + "\r\n\r\n" + body
 }
 
-// raw sends bytes over a connection of their own, and returns the connection and the response.
+// raw sends bytes over a new connection, and returns the connection and the response.
 func (w *world) raw(text string) (net.Conn, *http.Response) {
 	w.t.Helper()
 	conn, err := w.network.dial(w.t.Context(), "", "")
@@ -238,7 +242,7 @@ func (w *world) raw(text string) (net.Conn, *http.Response) {
 	return conn, got
 }
 
-// paths returns what the fake Discord was asked for.
+// paths returns method, path and query of each request that the fake Discord got.
 func (w *world) paths() (paths []string) {
 	for _, r := range w.discord.Requests() {
 		path := r.Method + " " + r.Path
@@ -250,7 +254,8 @@ func (w *world) paths() (paths []string) {
 	return paths
 }
 
-// assertOwn asserts that an answer is the proxy's own, and not mistaken for Discord's 401 or 403.
+// assertOwn asserts that a response is the proxy's own, with this status and reason, and that its status is neither 401
+// nor 403.
 func assertOwn(t *testing.T, got response, status int, reason string) {
 	t.Helper()
 	assert.Equal(t, status, got.StatusCode)

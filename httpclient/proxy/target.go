@@ -62,8 +62,10 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 	case r.Method == http.MethodConnect:
 		return nil, &answer{status: http.StatusMethodNotAllowed, reason: "method",
 			message: "this is no HTTP proxy: set the base URL of the library to it instead"}
-	case r.URL.Host != "" || r.URL.User != nil || r.URL.Opaque != "" || !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "":
-		return nil, badRequest("the request is meant for an HTTP proxy, which this is not: set the base URL of the library to it instead")
+	case r.URL.Host != "" || r.URL.User != nil || r.URL.Opaque != "" ||
+		!strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "":
+		return nil, badRequest("the request is meant for an HTTP proxy, which this is not: " +
+			"set the base URL of the library to it instead")
 	case h.ofAnotherPage(r):
 		return nil, &answer{status: http.StatusBadRequest, reason: "origin",
 			message: "the request is from a web page in a browser, for which this is not"}
@@ -127,9 +129,9 @@ func (h *Handler) maxWaitOf(r *http.Request) (time.Duration, error) {
 // longestGroup bounds the name of a group, in bytes: an id has 20.
 const longestGroup = 100
 
-var errGroup = fmt.Errorf("the header %s is too long: expected up to %d characters, such as the id of a guild", headerGroup, longestGroup)
+var errGroup = fmt.Errorf("the header %s is too long: expected up to %d characters, such as the id of a guild",
+	headerGroup, longestGroup)
 
-// groupOf returns the group of a request.
 func groupOf(r *http.Request) (string, error) {
 	group := r.Header.Get(headerGroup)
 	if len(group) > longestGroup {
@@ -154,8 +156,9 @@ func isLatest(r *http.Request) (bool, error) {
 // These headers are about the way from the client to the proxy. Cloudflare refuses some of them.
 var (
 	wayHeaders = map[string]bool{
-		"Via": true, "Forwarded": true, "X-Real-Ip": true, "X-Client-Ip": true, "X-Cluster-Client-Ip": true, "True-Client-Ip": true,
-		"Fastly-Client-Ip": true, "Client-Ip": true, "X-Appengine-User-Ip": true, "Cdn-Loop": true, "X-Rewrite-Url": true,
+		"Via": true, "Forwarded": true, "Cdn-Loop": true, "X-Rewrite-Url": true,
+		"Client-Ip": true, "X-Client-Ip": true, "X-Real-Ip": true, "True-Client-Ip": true,
+		"Fastly-Client-Ip": true, "X-Appengine-User-Ip": true, "X-Cluster-Client-Ip": true,
 		"Expect": true, // the proxy fulfils it
 	}
 	wayPrefixes = []string{"X-Forwarded", "X-Original-", "X-Envoy-", "Cf-", headerPrefix}

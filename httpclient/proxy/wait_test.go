@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/proxy"
 )
 
-// upTo sets the longest wait of a request in seconds.
+// upTo sets the longest wait of a request, in seconds.
 func upTo(r *http.Request, seconds string) *http.Request {
 	r.Header.Set("X-Ratelight-Max-Wait", seconds)
 	return r
@@ -67,14 +67,16 @@ func TestAWaitThatIsTooLongIsA429LikeDiscordsAtOnce(t *testing.T) {
 		assert.InDelta(t, float64(time.Now().UnixMilli())/1000+57.5, reset, 0.01)
 
 		time.Sleep(time.Duration(*e.RetryAfter * float64(time.Second)))
-		assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode, "whoever comes back then is served")
+		assert.Equal(t, 200, w.send("POST", messages, "{}").StatusCode, "a request after the given wait is served")
 	})
 }
 
 func TestARequestSaysHowLongItMayWait(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := usedUp(t, 60*time.Second)
-		for text, waits := range map[string]bool{"": false, "0": false, "59.5": false, "0x1p2": false, "61": true, "1e9": true, "+Inf": true} {
+		for text, waits := range map[string]bool{
+			"": false, "0": false, "59.5": false, "0x1p2": false, "61": true, "1e9": true, "+Inf": true,
+		} {
 			r := upTo(newRequest(t, "POST", messages, "{}"), text)
 			got := w.do(r)
 			if !waits {
@@ -108,7 +110,7 @@ func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
 		}
 		other := <-of("b")
 		assert.Equal(t, 200, other.StatusCode)
-		assert.InDelta(t, 2, other.took.Seconds(), 0.1, "after one of the other group")
+		assert.InDelta(t, 2, other.took.Seconds(), 0.1, "the group waits for one request of the other group")
 		for _, done := range all {
 			assert.Equal(t, 200, (<-done).StatusCode)
 		}
@@ -121,7 +123,8 @@ func TestGroupsThatRequestsNameTakeTurns(t *testing.T) {
 	})
 }
 
-// Who waits for a declared limit is not told that the bucket is used up, which is for other requests, too.
+// A request waits for a declared limit. Its 429 must not say that the bucket is used up, because other requests may
+// still use the bucket.
 func TestAWaitForADeclaredLimitIsA429ThatLeavesTheBucketAlone(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Window("PATCH /channels/{id}", 5, time.Second).Bucket("channel")},
@@ -160,7 +163,8 @@ func TestGlobalWaitsAreGlobal429s(t *testing.T) {
 	})
 }
 
-// With the bucket's headers a library would stop all that uses it, although only some requests have to wait.
+// If this 429 had the bucket's headers, a library would stop all requests of the bucket, although only some of them
+// have to wait.
 func TestSharedAndHiddenLimitsLeaveTheBucketOutOfThe429(t *testing.T) {
 	play(t, func(t *testing.T) {
 		for class, scope := range map[discordtest.Class]string{discordtest.Shared: "shared", discordtest.SubLimit: "user"} {
@@ -181,10 +185,12 @@ func TestBotsWithRaisedLimitsHaveTheirOwn(t *testing.T) {
 	play(t, func(t *testing.T) {
 		w := newWorld(t, []discordtest.Rule{discordtest.Unlimited("*"), discordtest.GlobalLimit(1000)},
 			proxy.WithGlobalLimits(60, map[string]int{"123456789": 500}))
-		for authorization, most := range map[string]int{token: 500, "Bot OTg3NjU0MzIx.a.b": 60, "Bearer MTIzNDU2Nzg5.a.b": 60} {
+		for authorization, most := range map[string]int{
+			token: 500, "Bot OTg3NjU0MzIx.a.b": 60, "Bearer MTIzNDU2Nzg5.a.b": 60,
+		} {
 			r := newRequest(t, "GET", "/api/v10/channels/1", "")
 			r.Header.Set("Authorization", authorization)
-			w.do(r.Clone(t.Context())) // is known then
+			w.do(r.Clone(t.Context())) // makes the bot known to the proxy
 			time.Sleep(5 * time.Second)
 			start, all := time.Now(), make([]<-chan response, most+1)
 			for i := range all {
@@ -210,7 +216,7 @@ func (w *world) assertNoneLeft() {
 	assert.Zero(w.t, stats.InFlight)
 }
 
-// assertOnly asserts that no more than so many requests have reached Discord, and that no others have places.
+// assertOnly asserts that exactly so many requests have reached Discord, and that no request waits or is in flight.
 func (w *world) assertOnly(requests int) {
 	w.t.Helper()
 	w.assertNoneLeft()
@@ -218,7 +224,10 @@ func (w *world) assertOnly(requests int) {
 }
 
 func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
-	for name, body := range map[string]string{"without a body": "", "with a body": `{"content":"never"}`, "with a large body in memory": strings.Repeat("x", 900_000)} {
+	for name, body := range map[string]string{
+		"without a body": "", "with a body": `{"content":"never"}`,
+		"with a large body in memory": strings.Repeat("x", 900_000),
+	} {
 		playIn(t, name, func(t *testing.T) {
 			w := usedUp(t, 60*time.Second)
 			var waiting []<-chan response
@@ -236,17 +245,17 @@ func TestAClientThatDisconnectsGivesItsPlaceBackAndIsNeverSent(t *testing.T) {
 				assert.Error(t, (<-waiting[i]).err)
 			}
 			synctest.Wait()
-			assert.Equal(t, 1, w.handler.Transport().Manager().Stats().Waiting, "their places are free at once")
+			assert.Equal(t, 1, w.handler.Transport().Manager().Stats().Waiting, "the places in the queue are free at once")
 			got := <-last
 			require.NoError(t, got.err)
-			assert.InDelta(t, 60, got.took.Seconds(), 0.1, "it moves up")
+			assert.InDelta(t, 60, got.took.Seconds(), 0.1, "the next request moves up")
 			time.Sleep(10 * time.Minute)
 			w.assertOnly(2)
 		})
 	}
 }
 
-// Nothing of such a body is read before its turn, so its client's disconnect is noticed then, and the wait is bounded.
+// A large body is not read before its turn, so the proxy sees a disconnect only then. The wait is bounded.
 func TestAClientThatDisconnectsWithABodyThatIsNotKeptIsNeverSentEither(t *testing.T) {
 	for name, length := range map[string]int64{"with its length": 1, "of unknown length": -1} {
 		playIn(t, name, func(t *testing.T) {
@@ -304,12 +313,14 @@ func TestThoseWhoWaitAreToldWhenTheProxyCloses(t *testing.T) {
 	})
 }
 
-// Nothing is lost on the way through the proxy: as many requests take as long as they do directly, and none is refused.
+// A load must take as long through the proxy as directly, and Discord must refuse none of its requests.
 func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
 	play(t, func(t *testing.T) {
 		rules := []discordtest.Rule{
-			discordtest.Sliding("POST /channels/{id}/messages", 5, 5*time.Second), discordtest.Window("GET /channels/{id}", 10, 2*time.Second),
-			discordtest.Leaky("PUT /guilds/{id}/members/{id}/roles/{id}", 4, 4*time.Second), discordtest.Latency(100 * time.Millisecond),
+			discordtest.Sliding("POST /channels/{id}/messages", 5, 5*time.Second),
+			discordtest.Window("GET /channels/{id}", 10, 2*time.Second),
+			discordtest.Leaky("PUT /guilds/{id}/members/{id}/roles/{id}", 4, 4*time.Second),
+			discordtest.Latency(100 * time.Millisecond),
 		}
 		load := func(do func(*http.Request) (*http.Response, error)) time.Duration {
 			start := time.Now()
@@ -342,7 +353,7 @@ func TestALoadTakesAsLongThroughTheProxyAsDirectly(t *testing.T) {
 			return w.client.Do(r)
 		})
 		t.Logf("directly %v, through the proxy %v", directly, through)
-		// Who comes first decides which buckets have to be found out one after the other, which is a matter of some
+		// The order of arrival decides which buckets are discovered one after the other. That makes a difference of some
 		// round trips.
 		assert.InDelta(t, directly.Seconds(), through.Seconds(), 0.5)
 		assert.Empty(t, discord.Refused())

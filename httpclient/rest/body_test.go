@@ -25,7 +25,7 @@ import (
 // uploaded is one part of a multipart body.
 type uploaded struct{ field, name, contentType, content string }
 
-// partsOf takes a request's body apart.
+// partsOf decodes the parts of a multipart body.
 func partsOf(t *testing.T, r arrived) []uploaded {
 	t.Helper()
 	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -43,14 +43,15 @@ func partsOf(t *testing.T, r arrived) []uploaded {
 		require.NoError(t, err)
 		_, disposition, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 		require.NoError(t, err)
-		parts = append(parts, uploaded{part.FormName(), disposition["filename"], part.Header.Get("Content-Type"), string(content)})
+		parts = append(parts,
+			uploaded{part.FormName(), disposition["filename"], part.Header.Get("Content-Type"), string(content)})
 	}
 }
 
-// seekOnly hides every method but those of an io.ReadSeeker.
+// seekOnly hides all methods except those of io.ReadSeeker.
 type seekOnly struct{ io.ReadSeeker }
 
-// stream hides every method but Read and Close.
+// stream hides all methods except Read and Close.
 type stream struct {
 	io.Reader
 	closed int
@@ -61,7 +62,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// device has no size and no place, as a terminal or a file of /proc.
+// device has no size and no position, like a terminal or a file in /proc.
 type device struct{ io.Reader }
 
 func (device) Seek(int64, int) (int64, error) { return 0, nil }
@@ -94,7 +95,7 @@ func TestClientUploadsWithoutAPayload(t *testing.T) {
 	assert.Equal(t, []uploaded{{"payload_json", "", "application/json", "1"}}, partsOf(t, below.sent()[1]))
 }
 
-// Without http.NoBody it would be one of unknown length.
+// Without http.NoBody, net/http would take the empty body for one of unknown length.
 func TestClientSendsAnEmptyBodyAsOne(t *testing.T) {
 	t.Parallel()
 	below := fine()
@@ -114,7 +115,8 @@ func TestClientEscapesFileNames(t *testing.T) {
 		`a"; name="payload_json`: `filename="a\"; name=\"payload_json"`,
 	} {
 		below := fine()
-		require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, rest.Multipart(nil, rest.File{Name: name}), nil))
+		require.NoError(t,
+			newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, rest.Multipart(nil, rest.File{Name: name}), nil))
 		assert.Contains(t, below.only(t).body, `Content-Disposition: form-data; name="files[0]"; `+want+"\r\n")
 		assert.Len(t, partsOf(t, below.only(t)), 1)
 	}
@@ -145,7 +147,7 @@ func TestClientReportsBodiesThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// badAddress cannot be encoded, for a reason that looks like one of http.Client.
+// badAddress cannot be encoded. Its error has the type of http.Client's errors.
 type badAddress struct{}
 
 func (badAddress) MarshalText() ([]byte, error) {
@@ -161,8 +163,8 @@ func TestAnErrorOfABodyStaysOneWhateverItIsAbout(t *testing.T) {
 	assert.Empty(t, below.sent())
 }
 
-// Whatever kind of content it is, it arrives the same: after a refusal, and in another request with the same body
-// unless that is a stream.
+// Every kind of content must arrive unchanged: after a 429, and in a second request with the same body unless it is a
+// stream.
 func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
@@ -176,7 +178,8 @@ func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	_, err = io.CopyN(io.Discard, half, 5)
 	require.NoError(t, err)
 	upload := func(r io.Reader) rest.Body {
-		return rest.Multipart(map[string]int{"a": 1}, rest.File{Content: r}, rest.File{Content: bytes.NewReader([]byte("content"))})
+		return rest.Multipart(map[string]int{"a": 1}, rest.File{Content: r},
+			rest.File{Content: bytes.NewReader([]byte("content"))})
 	}
 	none := filepath.Join(t.TempDir(), "none")
 	require.NoError(t, os.WriteFile(none, nil, 0o600))
@@ -186,7 +189,8 @@ func TestClientSendsBodiesAgainExactly(t *testing.T) {
 	beside := func(r io.Reader) rest.Body {
 		return rest.Multipart(nil, rest.File{Content: r}, rest.File{Content: strings.NewReader("content")})
 	}
-	streams := map[string]bool{"stream": true, "device": true, "open device": true, "stream to close": true, "one byte at once": true}
+	streams := map[string]bool{"stream": true, "device": true, "open device": true, "stream to close": true,
+		"one byte at once": true}
 	closable := &stream{Reader: strings.NewReader("content")}
 	for name, body := range map[string]rest.Body{
 		"JSON":      rest.JSON("content"),

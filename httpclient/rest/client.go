@@ -48,7 +48,12 @@ func New(token string, options ...Option) *Client {
 		}
 	}
 	authorization, err := parseToken(token)
-	c := &Client{credential: func() string { return authorization }, maxResponse: s.maxResponse, invalid: err, calls: drain.New()}
+	c := &Client{
+		credential:  func() string { return authorization },
+		maxResponse: s.maxResponse,
+		invalid:     err,
+		calls:       drain.New(),
+	}
 	if c.base, err = s.base(); err != nil {
 		c.invalid = err
 	}
@@ -74,7 +79,7 @@ func (c *Client) Transport() *httpclient.Transport { return c.transport }
 func (c *Client) ResetCredential() { c.transport.ResetCredential(c.credential()) }
 
 // Close ends waiting requests with buckets.ErrClosed, and rejects new ones. Requests in flight are not cut off. A
-// manager of httpclient.WithManager stays open, and requests that wait in that manager continue to wait. Closing again
+// manager of httpclient.WithLimiter stays open, and requests that wait in that manager continue to wait. Closing again
 // does nothing; the error is always nil.
 func (c *Client) Close() error {
 	c.calls.Closing()

@@ -22,18 +22,27 @@ import (
 func TestClientPutsPathsBelowTheBaseURL(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ base, path, want string }{
-		"default":              {"", "/gateway", "https://discord.com/api/v10/gateway"},
-		"query":                {"", clientMessages + "?limit=5&after=1", "https://discord.com/api/v10/channels/1/messages?limit=5&after=1"},
-		"emoji":                {"", "/channels/1/messages/2/reactions/👍/@me", "https://discord.com/api/v10/channels/1/messages/2/reactions/%F0%9F%91%8D/@me"},
-		"encoded":              {"", "/channels/1/messages/2/reactions/%23%EF%B8%8F%E2%83%A3/@me", "https://discord.com/api/v10/channels/1/messages/2/reactions/%23%EF%B8%8F%E2%83%A3/@me"},
-		"slashes in the query": {"", "/guilds/1/messages/search?content=https://a//b/", "https://discord.com/api/v10/guilds/1/messages/search?content=https://a//b/"},
-		"with that path":       {"", "/api/v10/gateway", "https://discord.com/api/v10/gateway"},
-		"proxy":                {"http://proxy:8080/discord/api/v9/", "/gateway", "http://proxy:8080/discord/api/v9/gateway"},
-		"no path at all":       {"http://proxy", "/gateway", "http://proxy/gateway"},
-		"whole":                {"", "https://discord.com/api/v10/gateway?x=1", "https://discord.com/api/v10/gateway?x=1"},
-		"whole, upper case":    {"", "https://DISCORD.com/api/v10/gateway", "https://discord.com/api/v10/gateway"},
-		"another version":      {"http://proxy/api/v1", "http://proxy/api/v10/gateway", "http://proxy/api/v10/gateway"},
-		"no version":           {"", "https://discord.com/api/oauth2/token/revoke", "https://discord.com/api/oauth2/token/revoke"},
+		"default": {"", "/gateway", "https://discord.com/api/v10/gateway"},
+		"query":   {"", clientMessages + "?limit=5&after=1", "https://discord.com/api/v10/channels/1/messages?limit=5&after=1"},
+		"emoji": {
+			"", "/channels/1/messages/2/reactions/👍/@me",
+			"https://discord.com/api/v10/channels/1/messages/2/reactions/%F0%9F%91%8D/@me",
+		},
+		"encoded": {
+			"", "/channels/1/messages/2/reactions/%23%EF%B8%8F%E2%83%A3/@me",
+			"https://discord.com/api/v10/channels/1/messages/2/reactions/%23%EF%B8%8F%E2%83%A3/@me",
+		},
+		"slashes in the query": {
+			"", "/guilds/1/messages/search?content=https://a//b/",
+			"https://discord.com/api/v10/guilds/1/messages/search?content=https://a//b/",
+		},
+		"with that path":    {"", "/api/v10/gateway", "https://discord.com/api/v10/gateway"},
+		"proxy":             {"http://proxy:8080/discord/api/v9/", "/gateway", "http://proxy:8080/discord/api/v9/gateway"},
+		"no path at all":    {"http://proxy", "/gateway", "http://proxy/gateway"},
+		"whole":             {"", "https://discord.com/api/v10/gateway?x=1", "https://discord.com/api/v10/gateway?x=1"},
+		"whole, upper case": {"", "https://DISCORD.com/api/v10/gateway", "https://discord.com/api/v10/gateway"},
+		"another version":   {"http://proxy/api/v1", "http://proxy/api/v10/gateway", "http://proxy/api/v10/gateway"},
+		"no version":        {"", "https://discord.com/api/oauth2/token/revoke", "https://discord.com/api/oauth2/token/revoke"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +75,7 @@ func TestClientRefusesAddressesThatLeadElsewhere(t *testing.T) {
 		"a space in the query":             {"GET", "/channels/1?a=" + secret + " ", rest.ErrPath},
 		"no scheme":                        {"GET", "//example.com/" + secret, rest.ErrPath},
 		"an empty parameter":               {"DELETE", "/webhooks//" + secret, rest.ErrPath},
-		"an empty last one":                {"DELETE", "/webhooks/" + secret + "/", rest.ErrPath},
+		"an empty last parameter":          {"DELETE", "/webhooks/" + secret + "/", rest.ErrPath},
 		"nothing":                          {"GET", "/", rest.ErrPath},
 		"a fragment":                       {"PUT", "/channels/1/messages/2/reactions/#/" + secret, rest.ErrPath},
 		"a bad port":                       {"GET", "https://discord.com:x/" + secret, rest.ErrPath},
@@ -93,7 +102,8 @@ func TestClientRefusesAddressesThatLeadElsewhere(t *testing.T) {
 func TestClientReportsABaseURLThatIsNoneBeforeSending(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{
-		"discord.com/api", "ftp://discord.com", "https://", "https:///api", "https://user:SeCrEt@discord.com/api/v10", "https://discord.com/api?v=10",
+		"discord.com/api", "ftp://discord.com", "https://", "https:///api", "https://user:SeCrEt@discord.com/api/v10",
+		"https://discord.com/api?v=10",
 		"https://discord.com/api?", "https://discord.com/#api", "https://discord.com/%zz", "https://cdn.discordapp.com", ":",
 	} {
 		t.Run(base, func(t *testing.T) {
@@ -134,7 +144,9 @@ func TestClientSendsTheTokenWithAPrefix(t *testing.T) {
 
 func TestClientReportsATokenThatIsNoneBeforeSending(t *testing.T) {
 	t.Parallel()
-	for _, token := range []string{"Bot", "Bot ", "bearer\t", "Basic SeCrEt", "Bot Bot SeCrEt", "SeC\nrEt", "SeCrEt\x00", "Sécret"} {
+	for _, token := range []string{
+		"Bot", "Bot ", "bearer\t", "Basic SeCrEt", "Bot Bot SeCrEt", "SeC\nrEt", "SeCrEt\x00", "Sécret",
+	} {
 		below := fine()
 		client := rest.New(token, over(below))
 		defer client.Close()
@@ -154,16 +166,16 @@ func TestClientSendsItsCredentialWhereItIsNeeded(t *testing.T) {
 		options []rest.RequestOption
 		want    []string
 	}{
-		"bot":                       {clientMessages, nil, []string{"Bot " + clientToken}},
-		"nil option":                {clientMessages, []rest.RequestOption{nil}, []string{"Bot " + clientToken}},
-		"without":                   {clientMessages, []rest.RequestOption{rest.WithoutAuthorization()}, nil},
-		"its own":                   {clientMessages, []rest.RequestOption{own}, []string{"Bearer other"}},
-		"its own and without":       {clientMessages, []rest.RequestOption{own, rest.WithoutAuthorization()}, []string{"Bearer other"}},
-		"an empty one":              {clientMessages, []rest.RequestOption{rest.Header("authorization", "")}, nil},
-		"webhook":                   {webhook, nil, nil},
-		"webhook, of its own":       {webhook, []rest.RequestOption{own}, nil},
-		"interaction's callback":    {"/interactions/1/aW50ZXJhY3Rpb246abc/callback", nil, nil},
-		"webhook without the token": {"/webhooks/1", nil, []string{"Bot " + clientToken}},
+		"bot":                           {clientMessages, nil, []string{"Bot " + clientToken}},
+		"nil option":                    {clientMessages, []rest.RequestOption{nil}, []string{"Bot " + clientToken}},
+		"without":                       {clientMessages, []rest.RequestOption{rest.WithoutAuthorization()}, nil},
+		"own Authorization":             {clientMessages, []rest.RequestOption{own}, []string{"Bearer other"}},
+		"own Authorization and without": {clientMessages, []rest.RequestOption{own, rest.WithoutAuthorization()}, []string{"Bearer other"}},
+		"empty Authorization":           {clientMessages, []rest.RequestOption{rest.Header("authorization", "")}, nil},
+		"webhook":                       {webhook, nil, nil},
+		"webhook, own Authorization":    {webhook, []rest.RequestOption{own}, nil},
+		"interaction's callback":        {"/interactions/1/aW50ZXJhY3Rpb246abc/callback", nil, nil},
+		"webhook without the token":     {"/webhooks/1", nil, []string{"Bot " + clientToken}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -171,7 +183,8 @@ func TestClientSendsItsCredentialWhereItIsNeeded(t *testing.T) {
 			client := newClient(t, below)
 			require.NoError(t, client.DoJSON(t.Context(), "POST", c.path, map[string]int{}, nil, c.options...))
 			assert.Equal(t, c.want, below.only(t).Header["Authorization"])
-			for b := range client.Transport().Manager().Buckets() { // the limit is that of the credential that was sent, or of the token
+			// The bucket belongs to the credential that was sent; without one, to the token in the path.
+			for b := range client.Transport().Manager().Buckets() {
 				assert.Equal(t, c.want == nil || c.path == webhook, b.Authentication == "-")
 			}
 		})
@@ -225,12 +238,14 @@ func TestClientSendsReasonsPercentEncoded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			below := fine()
-			require.NoError(t, newClient(t, below).DoJSON(t.Context(), "DELETE", "/guilds/1/bans/2", nil, nil, rest.Reason(c.reason)))
+			require.NoError(t,
+				newClient(t, below).DoJSON(t.Context(), "DELETE", "/guilds/1/bans/2", nil, nil, rest.Reason(c.reason)))
 			assert.Equal(t, c.want, below.only(t).Header["X-Audit-Log-Reason"])
 		})
 	}
 	below := fine()
-	err := newClient(t, below).DoJSON(t.Context(), "DELETE", "/guilds/1/bans/2", nil, nil, rest.Reason(strings.Repeat("u", 513)))
+	err := newClient(t, below).DoJSON(t.Context(), "DELETE", "/guilds/1/bans/2", nil, nil,
+		rest.Reason(strings.Repeat("u", 513)))
 	require.ErrorIs(t, err, rest.ErrReason)
 	assert.Empty(t, below.sent())
 }
@@ -255,7 +270,7 @@ func TestClientSendsHeadersOfTheRequest(t *testing.T) {
 	assert.Equal(t, "text/csv", below.only(t).Header.Get("Content-Type"))
 }
 
-// A Host header says which of the servers at an address is meant; limits go by the address.
+// A Host header names one of the servers at an address. Limits depend on the address.
 func TestClientSendsAHostOfTheCallersOwn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ host, want string }{
@@ -268,7 +283,8 @@ func TestClientSendsAHostOfTheCallersOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			heard, below := &listener{}, fine()
-			client := rest.New(clientToken, over(below), rest.WithBaseURL("http://proxy:8080/api"), rest.WithTransport(httpclient.WithLimiter(heard)))
+			client := rest.New(clientToken, over(below), rest.WithBaseURL("http://proxy:8080/api"),
+				rest.WithTransport(httpclient.WithLimiter(heard)))
 			defer client.Close()
 			_, err := client.Do(t.Context(), "GET", "/gateway", nil, rest.Header("host", c.host))
 			require.NoError(t, err)
@@ -289,7 +305,9 @@ func TestClientSendsAHostOfTheCallersOwn(t *testing.T) {
 
 func TestClientSendsAnyMethodAsItIsWritten(t *testing.T) {
 	t.Parallel()
-	for method, want := range map[string]string{"get": "GET", "QUERY": "QUERY", "PROPFIND": "PROPFIND", "m-search": "m-search"} {
+	for method, want := range map[string]string{
+		"get": "GET", "QUERY": "QUERY", "PROPFIND": "PROPFIND", "m-search": "m-search",
+	} {
 		below := fine()
 		client := newClient(t, below)
 		err := client.DoJSON(t.Context(), method, clientMessages, map[string]int{"a": 1}, nil)
@@ -322,8 +340,8 @@ func TestClientClosesWhatItOwns(t *testing.T) {
 	manager := buckets.NewRESTBucketManager()
 	require.NoError(t, manager.Start())
 	defer manager.Close()
-	one := rest.New("", over(fine()), rest.WithTransport(httpclient.WithManager(manager)))
-	two := rest.New("", over(fine()), rest.WithTransport(httpclient.WithManager(manager)))
+	one := rest.New("", over(fine()), rest.WithTransport(httpclient.WithLimiter(manager)))
+	two := rest.New("", over(fine()), rest.WithTransport(httpclient.WithLimiter(manager)))
 	require.NoError(t, one.Close())
 	assert.True(t, manager.IsAlive())
 	assert.ErrorIs(t, one.DoJSON(t.Context(), "GET", "/gateway", nil, nil), buckets.ErrClosed)
@@ -340,15 +358,16 @@ func TestClientSaysWhichRouteAConnectionErrorBelongsTo(t *testing.T) {
 	assert.Equal(t, "POST /channels/{channel_id}/messages: broken", err.Error())
 }
 
-// roundTripperFunc is a transport below that is a function.
+// roundTripperFunc makes a transport below of a function.
 type roundTripperFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripperFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A client knows its own Authorization, which need not be the token that it was given.
+// ResetCredential must use the Authorization that the client sends, which may differ from the token given to New.
 func TestAClientResetsItsOwnCredential(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := replies(reply(401, clientJSON, `{"code":0}`), reply(401, clientJSON, `{"code":0}`), reply(200, clientJSON, "{}"))
+		below := replies(reply(401, clientJSON, `{"code":0}`), reply(401, clientJSON, `{"code":0}`),
+			reply(200, clientJSON, "{}"))
 		client := rest.New("stopped", over(below))
 		defer client.Close()
 		for _, path := range []string{"/users/@me/guilds", "/applications/@me"} {
@@ -384,7 +403,8 @@ func TestAClientLimitsTheHostOfItsBaseURL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			heard := &listener{}
-			options := append([]rest.Option{rest.WithBaseURL(c.base), rest.WithTransport(httpclient.WithLimiter(heard)), over(fine())}, c.options...)
+			options := append([]rest.Option{rest.WithBaseURL(c.base), rest.WithTransport(httpclient.WithLimiter(heard)),
+				over(fine())}, c.options...)
 			client := rest.New(clientToken, options...)
 			defer client.Close()
 			require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
@@ -393,17 +413,20 @@ func TestAClientLimitsTheHostOfItsBaseURL(t *testing.T) {
 	}
 }
 
-// Ingresses and gateways mount a proxy in front of Discord below a path.
+// An ingress or a gateway may serve a proxy for Discord below a path.
 func TestChannelsAreSeparateBelowABaseURLWithAPath(t *testing.T) {
 	t.Parallel()
-	for _, base := range []string{"http://proxy.example/api/v10", "http://proxy.example/discord/api/v10", "http://proxy.example/discord"} {
+	for _, base := range []string{
+		"http://proxy.example/api/v10", "http://proxy.example/discord/api/v10", "http://proxy.example/discord",
+	} {
 		inBubble(t, base, func(t *testing.T) {
 			below := replies(reply(http.StatusOK, clientJSON, "{}", "X-RateLimit-Bucket: messages", "X-RateLimit-Limit: 1",
 				"X-RateLimit-Remaining: 0", "X-RateLimit-Reset-After: 5"))
 			client := newClient(t, below, rest.WithBaseURL(base))
 			start := time.Now()
 			for _, channel := range []string{"1", "2", "3"} {
-				_, err := client.Do(t.Context(), http.MethodPost, "/channels/"+channel+"/messages", rest.JSON(map[string]any{"content": "x"}))
+				_, err := client.Do(t.Context(), http.MethodPost, "/channels/"+channel+"/messages",
+					rest.JSON(map[string]any{"content": "x"}))
 				require.NoError(t, err)
 				time.Sleep(time.Millisecond)
 			}
@@ -427,7 +450,8 @@ func TestAResponseWithoutHeadersDoesNoHarmToAClient(t *testing.T) {
 func TestAClientFailsWithOptionsOfItsTransportThatExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	below := fine()
-	client := rest.New("token", over(below), rest.WithTransport(httpclient.WithMaxRateLimit(1), httpclient.WithLimiter(buckets.Unlimited{})))
+	client := rest.New("token", over(below),
+		rest.WithTransport(httpclient.WithMaxRateLimit(1), httpclient.WithLimiter(buckets.Unlimited{})))
 	defer client.Close()
 	_, err := client.Do(t.Context(), "GET", "/gateway", nil)
 	require.ErrorIs(t, err, httpclient.ErrOptions)
@@ -435,10 +459,12 @@ func TestAClientFailsWithOptionsOfItsTransportThatExcludeEachOther(t *testing.T)
 	assert.Empty(t, below.sent())
 }
 
-// Between two of a client's requests the transport has none: it asks again as Discord was not ready.
+// Discord was not ready, so the client pauses before it asks again. Meanwhile the transport has no request, but
+// Shutdown must wait.
 func TestShutdownWaitsForACallThatAsksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		below := replies(reply(http.StatusAccepted, clientJSON, `{"code":110000,"retry_after":20}`), reply(http.StatusOK, clientJSON, "{}"))
+		below := replies(reply(http.StatusAccepted, clientJSON, `{"code":110000,"retry_after":20}`),
+			reply(http.StatusOK, clientJSON, "{}"))
 		client := newClient(t, below)
 		errs, over := make(chan error, 1), make(chan error, 1)
 		go func() {

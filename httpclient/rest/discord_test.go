@@ -14,8 +14,9 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// clientOfDiscord returns a client of a simulated Discord that is ten milliseconds away.
-func clientOfDiscord(t *testing.T, config discordsim.Config, options ...rest.Option) (*rest.Client, *discordsim.Server) {
+// clientOfDiscord returns a client of a simulated Discord with a round trip of 10 ms.
+func clientOfDiscord(t *testing.T, config discordsim.Config,
+	options ...rest.Option) (*rest.Client, *discordsim.Server) {
 	t.Helper()
 	config.Latency = discordsim.RoundTrip(10 * time.Millisecond)
 	server, err := discordsim.New(config)
@@ -25,17 +26,19 @@ func clientOfDiscord(t *testing.T, config discordsim.Config, options ...rest.Opt
 	return newClient(t, server.RoundTripper(), options...), server
 }
 
-// limitedTo is a Discord where everything has one limit.
+// limitedTo is a Discord where every route has this limit.
 func limitedTo(quota discordsim.Quota, faults ...discordsim.Fault) discordsim.Config {
 	return discordsim.Config{Default: &discordsim.Rule{Quota: quota, Faults: faults}}
 }
 
-// A first and a second unexpected 429 are waited for; both requests succeed, in their order.
+// The first 429, and a second one, are unexpected. The client must wait for both; both requests succeed, in their
+// order.
 func TestClientWaitsForUnexpected429s(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		config := limitedTo(discordsim.Fixed(5, time.Second))
 		config.Foreign = []discordsim.ForeignUse{{
-			Request: discordsim.Request{Method: "POST", Path: clientMessages, Authorization: "Bot " + clientToken}, Count: 5, At: []time.Duration{0},
+			Request: discordsim.Request{Method: "POST", Path: clientMessages, Authorization: "Bot " + clientToken}, Count: 5,
+			At: []time.Duration{0},
 		}}
 		client, server := clientOfDiscord(t, config)
 		time.Sleep(100 * time.Millisecond)
@@ -58,7 +61,8 @@ func TestClientWaitsForUnexpected429s(t *testing.T) {
 
 func TestClientStopsInTheMiddleOfABody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		client, _ := clientOfDiscord(t, limitedTo(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{1}, BodyDelay: time.Minute}))
+		client, _ := clientOfDiscord(t,
+			limitedTo(discordsim.Fixed(5, time.Second), discordsim.Fault{Nth: []int{1}, BodyDelay: time.Minute}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := client.Do(ctx, "POST", clientMessages, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
-// example returns a client of a fake Discord. Without WithTransport requests go to Discord.
+// example returns a client of a fake Discord. Without WithTransport, requests are sent to Discord.
 func example(rules ...discordtest.Rule) (client *rest.Client, server *discordtest.Server, end func()) {
 	server = discordtest.NewServer(nil, rules...)
 	client = rest.New("the-token", rest.WithTransport(httpclient.WithBase(server.Client().Transport)))
@@ -30,7 +30,8 @@ func ExampleNew() {
 	var message struct {
 		ID string `json:"id"`
 	}
-	err := client.DoJSON(context.Background(), "POST", "/channels/1/messages", map[string]string{"content": "hello"}, &message)
+	err := client.DoJSON(context.Background(), "POST", "/channels/1/messages", map[string]string{"content": "hello"},
+		&message)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -48,7 +49,8 @@ func ExampleClient_Do() {
 	client, server, end := example(discordtest.Answer("ban_user_from_guild", 204, nil))
 	defer end()
 
-	response, err := client.Do(context.Background(), "PUT", "/guilds/1/bans/2", rest.JSON(map[string]int{"delete_message_seconds": 60}),
+	response, err := client.Do(context.Background(), "PUT", "/guilds/1/bans/2",
+		rest.JSON(map[string]int{"delete_message_seconds": 60}),
 		rest.Reason("spam, größtenteils"))
 	if err != nil {
 		fmt.Println(err)

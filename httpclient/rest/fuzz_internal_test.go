@@ -24,19 +24,21 @@ func FuzzAPIError(f *testing.F) {
 		`{"code":50035,"message":"m","errors":{"embeds":{"0":{"title":{"_errors":[{"code":"A","message":"b"}]}}}}}`,
 		`{"errors":[["a"],{"message":"b","code":7},{"c":{"_errors":[1,null,"d"]}}]}`, `{"error":"a","error_description":"b"}`,
 		`{"_misc":["WeBhOoK-SeCrEt_0123456789"],"name":["a","b"]}`, "{\"message\":\"\xff\\u2028\\n\"}",
-		`{"errors":` + strings.Repeat(`{"a":`, 50) + `["b"]` + strings.Repeat(`}`, 51), `{"errors":` + strings.Repeat(`[`, 50) + strings.Repeat(`]`, 50) + `}`,
+		`{"errors":` + strings.Repeat(`{"a":`, 50) + `["b"]` + strings.Repeat(`}`, 51),
+		`{"errors":` + strings.Repeat(`[`, 50) + strings.Repeat(`]`, 50) + `}`,
 	} {
 		for _, status := range []int{202, 400, 429, 502, 999} {
 			f.Add(status, "application/json", body)
 		}
 	}
 	f.Fuzz(func(t *testing.T, status int, contentType, body string) {
-		r := &Response{Status: status, Header: http.Header{"Content-Type": {contentType}}, Body: []byte(body), route: call.name()}
+		r := &Response{Status: status, Header: http.Header{"Content-Type": {contentType}}, Body: []byte(body),
+			route: call.name()}
 		e := call.newAPIError(r)
 		if len(e.Errors) > maxFieldErrors {
 			t.Fatalf("%d field errors", len(e.Errors))
 		}
-		// An ellipsis ends what was cut, and replaces a secret, which is longer.
+		// An ellipsis ends a text that was cut. It also replaces a secret.
 		const longest = maxText + len("…")
 		texts := []string{e.Message}
 		for _, field := range e.Errors {

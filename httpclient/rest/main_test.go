@@ -8,6 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the tests cause warnings on purpose
 	goleak.VerifyTestMain(m)
 }

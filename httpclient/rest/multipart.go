@@ -115,7 +115,6 @@ func (m *multipartBody) open() (io.ReadCloser, error) {
 
 type closers []io.Closer
 
-// Close closes all closers and returns the first error.
 func (c closers) Close() (first error) {
 	for _, closer := range c {
 		if err := closer.Close(); first == nil {

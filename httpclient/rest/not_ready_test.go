@@ -17,7 +17,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// clientSlack is how much longer than asked for a wait may be: windows are rounded up by a millisecond.
+// clientSlack is how much longer than required a wait may take: windows are rounded up by a millisecond.
 const clientSlack = 5 * time.Millisecond
 
 func TestClientWaitsUntilDiscordIsReady(t *testing.T) {
@@ -40,7 +40,7 @@ func TestClientWaitsUntilDiscordIsReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, path := range []string{clientSearch, "/interactions/1/abc/callback"} { // the second one has no limit of its own
+			for _, path := range []string{clientSearch, "/interactions/1/abc/callback"} { // no limit applies to the second
 				synctest.Test(t, func(t *testing.T) {
 					below := replies(reply(http.StatusAccepted, clientJSON, c.body), reply(http.StatusAccepted, clientJSON, c.body),
 						reply(http.StatusOK, clientJSON, `{"total_results":7}`))
@@ -91,7 +91,7 @@ func TestClientTakesOther202sForWhatTheyAre(t *testing.T) {
 	assert.Len(t, below.sent(), 1, "a 200 is final")
 }
 
-// Nobody else is held up: not on the same route, and not in the limiter's numbers.
+// Other requests of the route must not wait meanwhile, and the limiter must not count the request as waiting.
 func TestClientWaitsForReadinessOutsideTheLimiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed), reply(http.StatusOK, clientJSON, "{}"))
@@ -126,7 +126,7 @@ func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		max      time.Duration
 		context  func(context.Context) (context.Context, context.CancelFunc)
-		want     time.Duration // the bound that is reported, 0: none
+		want     time.Duration // the maximum that the error names, 0: none
 		deadline bool
 	}{
 		"max rate limit":                  {time.Second, nil, time.Second, false},
@@ -168,7 +168,8 @@ func TestClientRefusesToWaitTooLongUntilDiscordIsReady(t *testing.T) {
 
 func TestClientTakesNoWaitForReadinessForMoreThanADay(t *testing.T) {
 	t.Parallel()
-	err := newClient(t, replies(reply(http.StatusAccepted, clientJSON, `{"code":110002,"retry_after":1e300}`))).DoJSON(t.Context(), "GET", clientSearch, nil, nil)
+	client := newClient(t, replies(reply(http.StatusAccepted, clientJSON, `{"code":110002,"retry_after":1e300}`)))
+	err := client.DoJSON(t.Context(), "GET", clientSearch, nil, nil)
 	var tooLong *ratelimits.TooLongError
 	require.ErrorAs(t, err, &tooLong)
 	assert.Equal(t, ratelimits.LongestTrust, tooLong.Wait)
@@ -194,7 +195,7 @@ func TestClientStopsWaitingForReadinessWhenItIsClosed(t *testing.T) {
 		require.NoError(t, manager.Start())
 		defer manager.Close()
 		below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
-		client := newClient(t, below, rest.WithTransport(httpclient.WithManager(manager)))
+		client := newClient(t, below, rest.WithTransport(httpclient.WithLimiter(manager)))
 		time.AfterFunc(time.Second, func() { assert.NoError(t, client.Close()) })
 		start := time.Now()
 		_, err := client.Do(t.Context(), "GET", clientSearch, nil)
@@ -223,14 +224,15 @@ func TestClientDoesNotWaitForReadinessWithABodyThatIsGone(t *testing.T) {
 	t.Parallel()
 	below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
 	body := rest.Multipart(nil, rest.File{Content: &stream{Reader: strings.NewReader("too large")}})
-	_, err := newClient(t, below, rest.WithTransport(httpclient.WithMaxBufferedBody(1))).Do(t.Context(), "POST", clientMessages, body)
+	_, err := newClient(t, below, rest.WithTransport(httpclient.WithMaxBufferedBody(1))).
+		Do(t.Context(), "POST", clientMessages, body)
 	var failure *rest.APIError
 	require.ErrorAs(t, err, &failure)
 	assert.Equal(t, http.StatusAccepted, failure.Status)
 	assert.Len(t, below.sent(), 1)
 }
 
-// A POST that Discord has accepted may be carried out, so it is not sent again.
+// Discord may carry out a POST that it has accepted, so the client must not send it again.
 func TestClientDoesNotRepeatWhatMayBeCarriedOutTwice(t *testing.T) {
 	t.Parallel()
 	methods := map[string]bool{"GET": true, "PUT": true, "DELETE": true, "POST": false, "PATCH": false}

@@ -36,7 +36,8 @@ type ResponseTooLargeError struct {
 }
 
 func (e *ResponseTooLargeError) Error() string {
-	return fmt.Sprintf("%s: the body of the response (status %d) is larger than %d bytes: see WithMaxResponse", e.Route, e.Status, e.Max)
+	return fmt.Sprintf("%s: the body of the response (status %d) is larger than %d bytes: see WithMaxResponse",
+		e.Route, e.Status, e.Max)
 }
 
 // DecodeError says that the body of a successful response could not be decoded. Discord has processed the request.

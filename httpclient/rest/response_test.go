@@ -35,10 +35,13 @@ func TestClientEncodesAndDecodesJSON(t *testing.T) {
 		ID      string `json:"id,omitempty"`
 		Content string `json:"content"`
 	}
-	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON", "application/problem+json", ""} {
+	for _, contentType := range []string{
+		"application/json", "application/json; charset=utf-8", "Application/JSON", "application/problem+json", "",
+	} {
 		below := replies(reply(http.StatusOK, contentType, `{"id":"2","content":"hi"}`))
 		var out message
-		require.NoError(t, newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, message{Content: "hi <@1> & you"}, &out))
+		require.NoError(t,
+			newClient(t, below).DoJSON(t.Context(), "POST", clientMessages, message{Content: "hi <@1> & you"}, &out))
 		assert.Equal(t, message{"2", "hi"}, out)
 		r := below.only(t)
 		assert.Equal(t, `{"content":"hi <@1> & you"}`, r.body)
@@ -63,13 +66,13 @@ func TestClientReportsSuccessesThatAreNotJSON(t *testing.T) {
 		contentType, body string
 		notJSON           bool
 	}{
-		"page":                      {"text/html", "<html>", true},
-		"number in a text":          {"text/plain", "1", true},
-		"garbage":                   {clientJSON, "{", false},
-		"nothing":                   {clientJSON, "", false},
-		"nothing, of no type":       {"", "", false},
-		"something else than asked": {clientJSON, `"text"`, false},
-		"garbage as type":           {";;", "{}", true},
+		"page":                       {"text/html", "<html>", true},
+		"number in a text":           {"text/plain", "1", true},
+		"garbage":                    {clientJSON, "{", false},
+		"nothing":                    {clientJSON, "", false},
+		"nothing, of no type":        {"", "", false},
+		"another type than expected": {clientJSON, `"text"`, false},
+		"garbage as type":            {";;", "{}", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,10 +95,11 @@ type picky struct{}
 
 func (picky) UnmarshalJSON(b []byte) error { return fmt.Errorf("not %s", b) }
 
-// What a type of the caller's says of a value may show it.
+// The error of a caller's UnmarshalJSON may quote the value, so the client's error must not contain it.
 func TestClientLeavesOutOfAnErrorWhatATypeSaysOfAValue(t *testing.T) {
 	t.Parallel()
-	err := newClient(t, replies(reply(http.StatusOK, clientJSON, `"SeCrEt"`))).DoJSON(t.Context(), "GET", "/channels/1", nil, &picky{})
+	err := newClient(t, replies(reply(http.StatusOK, clientJSON, `"SeCrEt"`))).DoJSON(t.Context(), "GET", "/channels/1",
+		nil, &picky{})
 	require.ErrorAs(t, err, new(*rest.DecodeError))
 	assert.ErrorContains(t, err, "a value does not fit")
 	assert.NotContains(t, err.Error(), "SeCrEt")
@@ -116,15 +120,15 @@ func TestClientBoundsTheResponse(t *testing.T) {
 	for name, c := range map[string]struct {
 		size    int
 		options []rest.Option
-		max     int64 // 0: it fits
+		max     int64 // 0: the response is within the bound
 	}{
-		"as much as is allowed":    {10, []rest.Option{rest.WithMaxResponse(10)}, 0},
-		"one more":                 {11, []rest.Option{rest.WithMaxResponse(10)}, 10},
-		"as much as by default":    {rest.DefaultMaxResponse, nil, 0},
-		"one more than by default": {rest.DefaultMaxResponse + 1, nil, rest.DefaultMaxResponse},
-		"zero stands for default":  {11, []rest.Option{rest.WithMaxResponse(0)}, 0},
-		"a negative one does too":  {11, []rest.Option{rest.WithMaxResponse(-1)}, 0},
-		"more than there can be":   {11, []rest.Option{rest.WithMaxResponse(1<<63 - 1)}, 0},
+		"as much as is allowed":       {10, []rest.Option{rest.WithMaxResponse(10)}, 0},
+		"one more":                    {11, []rest.Option{rest.WithMaxResponse(10)}, 10},
+		"as much as by default":       {rest.DefaultMaxResponse, nil, 0},
+		"one more than by default":    {rest.DefaultMaxResponse + 1, nil, rest.DefaultMaxResponse},
+		"zero stands for default":     {11, []rest.Option{rest.WithMaxResponse(0)}, 0},
+		"negative stands for default": {11, []rest.Option{rest.WithMaxResponse(-1)}, 0},
+		"the largest bound":           {11, []rest.Option{rest.WithMaxResponse(1<<63 - 1)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +148,7 @@ func TestClientBoundsTheResponse(t *testing.T) {
 
 func TestClientReturnsTheErrorThatEndsABody(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{"", "{", "{}"} { // the last one is as long as is read
+	for _, body := range []string{"", "{", "{}"} { // the last body has as many bytes as the client reads
 		below := replies(func() *http.Response {
 			r := reply(http.StatusOK, clientJSON, "")()
 			r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
@@ -184,7 +188,7 @@ func TestClientRefusesAnOutBeforeAnythingIsSent(t *testing.T) {
 	assert.Empty(t, below.sent())
 }
 
-// A client whose caller asks for an encoding gets its errors typed all the same.
+// The client must decode errors even if the caller has asked for an encoding.
 func TestAClientReadsEncodedErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		encoded := func(status int, text string) func() *http.Response {
@@ -198,7 +202,8 @@ func TestAClientReadsEncodedErrors(t *testing.T) {
 		below := replies(encoded(http.StatusAccepted, `{"code":110000,"retry_after":2}`),
 			encoded(http.StatusNotFound, `{"message":"Unknown Channel","code":10003}`))
 		start := time.Now()
-		_, err := newClient(t, below).Do(t.Context(), http.MethodGet, "/channels/1", nil, rest.Header("Accept-Encoding", "gzip, deflate"))
+		_, err := newClient(t, below).Do(t.Context(), http.MethodGet, "/channels/1", nil,
+			rest.Header("Accept-Encoding", "gzip, deflate"))
 		var problem *rest.APIError
 		require.ErrorAs(t, err, &problem)
 		assert.Equal(t, 10003, problem.Code)

@@ -27,7 +27,7 @@ const (
 	clientWebhook      = "/webhooks/1/" + clientWebhookToken
 )
 
-// assertHidden asserts that a value shows no token, however it ends up in a log.
+// assertHidden prints values in all the ways that may reach a log, and asserts that no token shows.
 func assertHidden(t *testing.T, values ...any) {
 	t.Helper()
 	for _, value := range values {
@@ -53,12 +53,13 @@ func TestClientIsPrintedWithoutItsToken(t *testing.T) {
 		client := rest.New(token, over(fine()))
 		require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
 		require.NoError(t, client.DoJSON(t.Context(), "POST", clientWebhook, 1, nil))
-		assertHidden(t, client, *client, struct{ c *rest.Client }{client}, struct{ c rest.Client }{*client}, client.Transport())
+		assertHidden(t, client, *client, struct{ c *rest.Client }{client}, struct{ c rest.Client }{*client},
+			client.Transport())
 		require.NoError(t, client.Close())
 	}
 }
 
-// isA reports whether there is an error of that type in the chain.
+// isA reports whether the chain of err contains an error of type E.
 func isA[E error](err error) bool {
 	var target E
 	return errors.As(err, &target)
@@ -67,34 +68,51 @@ func isA[E error](err error) bool {
 func TestNoErrorOfAClientContainsAToken(t *testing.T) {
 	t.Parallel()
 	leak := func(r *http.Request) error {
-		return &url.Error{Op: "Post", URL: r.URL.String(), Err: fmt.Errorf("%s with %s: %w", r.URL, r.Header, context.DeadlineExceeded)}
+		return &url.Error{Op: "Post", URL: r.URL.String(),
+			Err: fmt.Errorf("%s with %s: %w", r.URL, r.Header, context.DeadlineExceeded)}
 	}
 	tokens := `"` + clientToken + ` and ` + clientWebhookToken + `"`
 	answers := func(f func() *http.Response) http.RoundTripper { return replies(f) }
 	for name, c := range map[string]struct {
-		method  string // POST unless it is set
+		method  string // empty: POST
 		below   http.RoundTripper
 		options []rest.Option
 		want    func(error) bool // nil: any
 		is      error            // nil: any
 	}{
-		"a transport that tells": {below: roundTripperFunc(func(r *http.Request) (*http.Response, error) { return nil, leak(r) }), is: context.DeadlineExceeded},
-		"a wrapped one":          {below: roundTripperFunc(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("x: %w", leak(r)) }), is: context.DeadlineExceeded},
-		"API error":              {below: answers(reply(404, clientJSON, `{"code":10015,"message":`+tokens+`}`)), want: isA[*rest.APIError]},
-		"field errors": {below: answers(reply(400, clientJSON, `{"message":"m","errors":{`+tokens+`:{"_errors":[{"code":`+tokens+`,"message":`+tokens+`}]}}}`)),
+		"a transport whose error has the URL": {
+			below: roundTripperFunc(func(r *http.Request) (*http.Response, error) { return nil, leak(r) }),
+			is:    context.DeadlineExceeded,
+		},
+		"a wrapped error with the URL": {
+			below: roundTripperFunc(func(r *http.Request) (*http.Response, error) { return nil, fmt.Errorf("x: %w", leak(r)) }),
+			is:    context.DeadlineExceeded,
+		},
+		"API error": {below: answers(reply(404, clientJSON, `{"code":10015,"message":`+tokens+`}`)), want: isA[*rest.APIError]},
+		"field errors": {below: answers(reply(400, clientJSON,
+			`{"message":"m","errors":{`+tokens+`:{"_errors":[{"code":`+tokens+`,"message":`+tokens+`}]}}}`)),
 			want: isA[*rest.APIError]},
-		"page":               {below: answers(reply(502, "text/html", `<html>`+tokens)), want: isA[*rest.APIError]},
-		"too long":           {below: answers(refused("4000")), want: isA[*ratelimits.TooLongError]},
-		"edge":               {below: answers(reply(429, "text/html", "<html>")), want: isA[*ratelimits.EdgeError]},
-		"too large":          {below: answers(reply(200, clientJSON, tokens)), options: []rest.Option{rest.WithMaxResponse(1)}, want: isA[*rest.ResponseTooLargeError]},
-		"not JSON":           {below: answers(reply(200, "text/html", tokens)), want: isA[*rest.DecodeError]},
-		"garbage":            {below: answers(reply(200, clientJSON, tokens[1:])), want: isA[*rest.DecodeError]},
-		"not ready":          {method: "PUT", below: answers(reply(202, clientJSON, `{"retry_after":4000}`)), want: isA[*ratelimits.TooLongError]},
-		"bad redirect":       {below: answers(reply(302, "", "", "Location: https://discord.com:x/"+clientWebhookToken))},
-		"redirect":           {below: answers(reply(302, "", "", "Location: https://example.com/"+clientWebhookToken)), want: isA[*rest.APIError]},
+		"page":     {below: answers(reply(502, "text/html", `<html>`+tokens)), want: isA[*rest.APIError]},
+		"too long": {below: answers(refused("4000")), want: isA[*ratelimits.TooLongError]},
+		"edge":     {below: answers(reply(429, "text/html", "<html>")), want: isA[*ratelimits.EdgeError]},
+		"too large": {
+			below: answers(reply(200, clientJSON, tokens)), options: []rest.Option{rest.WithMaxResponse(1)},
+			want: isA[*rest.ResponseTooLargeError],
+		},
+		"not JSON": {below: answers(reply(200, "text/html", tokens)), want: isA[*rest.DecodeError]},
+		"garbage":  {below: answers(reply(200, clientJSON, tokens[1:])), want: isA[*rest.DecodeError]},
+		"not ready": {
+			method: "PUT", below: answers(reply(202, clientJSON, `{"retry_after":4000}`)), want: isA[*ratelimits.TooLongError],
+		},
+		"bad redirect": {below: answers(reply(302, "", "", "Location: https://discord.com:x/"+clientWebhookToken))},
+		"redirect": {
+			below: answers(reply(302, "", "", "Location: https://example.com/"+clientWebhookToken)), want: isA[*rest.APIError],
+		},
 		"dots in a redirect": {below: answers(reply(307, "", "", "Location: /../../"+clientWebhookToken+"/%2e%2e/"))},
 	} {
-		for kind, path := range map[string]string{"webhook": clientWebhook, "encoded": "/webhooks/1/WeBhOoK%2DSeCrEt%5F0123456789"} {
+		for kind, path := range map[string]string{
+			"webhook": clientWebhook, "encoded": "/webhooks/1/WeBhOoK%2DSeCrEt%5F0123456789",
+		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				client := newClient(t, c.below, c.options...)
@@ -123,7 +141,7 @@ func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
 	require.NoError(t, manager.Start())
 	defer manager.Close()
 	for _, token := range []string{clientToken, strings.ToLower(clientToken), ""} {
-		client := rest.New(token, over(fine()), rest.WithTransport(httpclient.WithManager(manager)))
+		client := rest.New(token, over(fine()), rest.WithTransport(httpclient.WithLimiter(manager)))
 		require.NoError(t, client.DoJSON(t.Context(), "GET", "/gateway", nil, nil))
 		require.NoError(t, client.Close())
 	}
@@ -133,7 +151,7 @@ func TestClientsOfDifferentTokensHaveBucketsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A base URL may have the secret of a proxy in its path.
+// The path of a base URL may contain the secret of a proxy.
 func TestNoErrorOfAClientContainsTheSecretOfItsBaseURL(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const secret = "SeCrEt-16-letter"

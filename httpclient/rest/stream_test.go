@@ -20,7 +20,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/rest"
 )
 
-// What the transport keeps of a stream it can send again; the rest of the body takes a few hundred bytes.
+// A stream can be sent again if the transport keeps the whole body. The body has a few hundred bytes more than the
+// stream.
 func TestClientSendsStreamsAgainThatTheTransportKeeps(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -70,7 +71,7 @@ func TestClientSendsStreamsAgainThatTheTransportKeeps(t *testing.T) {
 				assert.Equal(t, 1, s.closed)
 			}
 			_, err = client.Do(t.Context(), "POST", clientMessages, body)
-			require.ErrorIs(t, err, rest.ErrBody, "another Do has nothing to send")
+			require.ErrorIs(t, err, rest.ErrBody, "the stream is used up, so a second Do has nothing to send")
 		})
 	}
 }
@@ -92,7 +93,7 @@ func TestClientLeavesAStreamThatBlocks(t *testing.T) {
 		_, err = writer.Write([]byte("end"))
 		require.ErrorIs(t, err, io.ErrClosedPipe)
 		_, err = client.Do(t.Context(), "POST", clientMessages, body)
-		require.ErrorIs(t, err, rest.ErrBody, "its beginning is lost")
+		require.ErrorIs(t, err, rest.ErrBody, "the beginning of the stream is lost")
 		assert.Empty(t, below.sent())
 
 		reader, writer = io.Pipe()
@@ -116,7 +117,7 @@ func TestClientSendsWhatAPipeFileHolds(t *testing.T) {
 	assert.Equal(t, "content", partsOf(t, below.only(t))[0].content)
 }
 
-// reading is a stream that says when it was closed.
+// reading is a stream that records whether it was closed.
 type reading struct {
 	io.Reader
 	closed bool

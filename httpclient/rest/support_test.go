@@ -26,28 +26,27 @@ const (
 	clientUnindexed = `{"message":"Index not yet available. Try again later","code":110000,"retry_after":2}`
 )
 
-// bubble runs a test in virtual time, beside others.
+// bubble runs a test in virtual time, in parallel with others.
 func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, test)
 }
 
-// inBubble runs a subtest in virtual time, beside others.
+// inBubble runs a subtest in virtual time, in parallel with others.
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { bubble(t, test) })
 }
 
-// arrived is a request as it left a Client.
+// arrived is a request that a Client has sent.
 type arrived struct {
 	*http.Request
 	body string
 	at   time.Time
 }
 
-// wire stands below a Client. It keeps the requests, and answers each with what reply returns for its number, from 1
-// on.
+// wire is the transport below a Client. It records the requests, and answers request n, counted from 1, with reply(n).
 type wire struct {
 	reply func(n int, r *http.Request) *http.Response
 
@@ -83,19 +82,19 @@ func (w *wire) sent() []arrived {
 	return w.requests[:len(w.requests):len(w.requests)]
 }
 
-// only returns the one request that was sent.
+// only asserts that one request was sent, and returns it.
 func (w *wire) only(t *testing.T) arrived {
 	t.Helper()
 	require.Len(t, w.sent(), 1)
 	return w.sent()[0]
 }
 
-// replies makes a wire that answers with these responses one after the other, and then with the last of them.
+// replies returns a wire that gives one response after another and repeats the last.
 func replies(responses ...func() *http.Response) *wire {
 	return &wire{reply: func(n int, _ *http.Request) *http.Response { return responses[min(n, len(responses))-1]() }}
 }
 
-// reply makes responses. Header lines are "Name: value".
+// reply returns a function that makes responses. Header lines have the form "Name: value".
 func reply(status int, contentType, body string, lines ...string) func() *http.Response {
 	return func() *http.Response {
 		header := make(http.Header)
@@ -106,23 +105,26 @@ func reply(status int, contentType, body string, lines ...string) func() *http.R
 			name, value, _ := strings.Cut(line, ": ")
 			header.Set(name, value)
 		}
-		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1}
+		return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)),
+			ContentLength: -1}
 	}
 }
 
-// fine answers everything with an empty object.
+// fine returns a wire that answers every request with an empty object.
 func fine() *wire { return replies(reply(http.StatusOK, clientJSON, "{}")) }
 
-// refused is a 429 of the bucket.
+// refused returns a 429 of the bucket.
 func refused(seconds string) func() *http.Response {
-	return reply(http.StatusTooManyRequests, clientJSON, `{"message":"You are being rate limited.","retry_after":`+seconds+`}`,
+	return reply(http.StatusTooManyRequests, clientJSON,
+		`{"message":"You are being rate limited.","retry_after":`+seconds+`}`,
 		"X-RateLimit-Scope: user", "Retry-After: 1", "Via: 1.1 google")
 }
 
-// over makes a client send through the transport below.
+// over returns an option that makes a client send through the transport below.
 func over(below http.RoundTripper) rest.Option { return rest.WithTransport(httpclient.WithBase(below)) }
 
-// newClient returns a client above a wire that is closed in the end.
+// newClient returns a client that sends through the transport below. It is closed when the test ends; by then no
+// request may wait or be in flight.
 func newClient(t *testing.T, below http.RoundTripper, options ...rest.Option) *rest.Client {
 	t.Helper()
 	client := rest.New(clientToken, append([]rest.Option{over(below)}, options...)...)
@@ -135,7 +137,7 @@ func newClient(t *testing.T, below http.RoundTripper, options ...rest.Option) *r
 	return client
 }
 
-// listener is a limiter that lets everything go, and keeps the names of the servers.
+// listener is a limiter that lets all requests leave at once and records their servers.
 type listener struct {
 	buckets.Unlimited
 	servers []string

@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/riverlimit"
 )
 
-// step is a job that does what its name says.
+// step is a job that returns the error that its name describes.
 type step struct {
 	Name string `json:"name"`
 }
@@ -47,7 +47,7 @@ func (s *stepper) Work(ctx context.Context, job *river.Job[step]) error {
 	return s.discord.DoJSON(ctx, http.MethodPost, "/channels/"+job.Args.Name+"/messages", nil, nil)
 }
 
-// row is what River keeps of a job.
+// row has the parts of a job's row in River's table that the tests look at.
 type row struct {
 	state    string
 	attempt  int
@@ -79,7 +79,7 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 	_, pool := newDatabase(t)
 	queue, err := newQueue(pool, 10, &stepper{discord: discord})
 	require.NoError(t, err)
-	const retried = "retryable available running" // the first time after a second
+	const retried = "retryable available running" // River retries for the first time after a second
 	cases := map[string]struct {
 		state            string
 		attempt, snoozes int
@@ -105,7 +105,8 @@ func TestWhatBecomesOfAJob(t *testing.T) {
 	_, err = pool.Exec(t.Context(), `UPDATE river_job SET args = '{"name": 7}' WHERE id = $1`, ids["unreadable"])
 	require.NoError(t, err)
 	start(t, queue)
-	waitFor(t, pool, 0, "SELECT count(*) FROM river_job WHERE state = 'running' OR state = 'available' AND attempt = 0", time.Minute)
+	waitFor(t, pool, 0, "SELECT count(*) FROM river_job WHERE state = 'running' OR state = 'available' AND attempt = 0",
+		time.Minute)
 	for name, c := range cases {
 		r := look(t, pool, ids[name])
 		assert.Contains(t, c.state, r.state, name)

@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// The jobs of the second guild are the last in River's own queue, and the first guild's take minutes.
+// In River's own order, the second guild's jobs would come last, after minutes of the first guild's jobs.
 func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	t.Parallel()
 	const many, few = 1000, 10
@@ -24,6 +24,7 @@ func TestJobsOfOneGuildDoNotDelayThoseOfAnother(t *testing.T) {
 	insert(t, queue, "2", few)
 	start(t, queue)
 	waitFor(t, pool, few, completed+" AND args->>'channel' = '2'", time.Minute)
-	assert.Less(t, count(t, pool, completed+" AND args->>'channel' = '1'"), many/2, "the first guild's are still to come")
+	assert.Less(t, count(t, pool, completed+" AND args->>'channel' = '1'"), many/2,
+		"most of the first guild's jobs still wait")
 	assert.Empty(t, server.Avoidable())
 }

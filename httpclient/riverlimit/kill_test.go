@@ -13,9 +13,9 @@ import (
 
 const create = "POST /channels/{id}/messages"
 
-// A worker process is killed while 1,000 jobs are under way, and another one takes over. River gives up a job that is
-// running an hour after its process died, and a leader after some seconds; here the database is told that this time has
-// passed.
+// A worker process is killed while it works on 1,000 jobs, and another process takes over. River waits for an hour
+// before it gives a dead process's job to another, and for some seconds before it replaces a leader. The test tells the
+// database that this time has passed.
 func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -28,10 +28,10 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 
 	first := startProcess(t, database, server.URL)
 	for deadline := time.Now().Add(30 * time.Second); len(server.Requests()) < 400; time.Sleep(time.Millisecond) {
-		require.True(t, time.Now().Before(deadline), "no work is done")
+		require.True(t, time.Now().Before(deadline), "the first process completes no jobs")
 	}
 	require.NoError(t, first.Process.Kill())
-	_ = first.Wait() // killed
+	_ = first.Wait() // its error says that the process was killed
 	rows, err := pool.Query(t.Context(), "SELECT args->>'content' FROM river_job WHERE state = 'running'")
 	require.NoError(t, err)
 	inFlight := make(map[string]bool)
@@ -42,7 +42,8 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 	}
 	require.NoError(t, rows.Err())
 	assert.NotEmpty(t, inFlight)
-	_, err = pool.Exec(t.Context(), "UPDATE river_job SET attempted_at = attempted_at - interval '2 hours' WHERE state = 'running'")
+	_, err = pool.Exec(t.Context(),
+		"UPDATE river_job SET attempted_at = attempted_at - interval '2 hours' WHERE state = 'running'")
 	require.NoError(t, err)
 	_, err = pool.Exec(t.Context(), "DELETE FROM river_leader")
 	require.NoError(t, err)
@@ -60,7 +61,7 @@ func TestNoJobIsLostAndNoMessagePostedTwiceWhenAWorkerIsKilled(t *testing.T) {
 			created[message.Content]++
 		}
 	}
-	assert.Len(t, created, n, "none is lost")
+	assert.Len(t, created, n, "no message is lost")
 	twice := 0
 	for content, times := range sent {
 		assert.Equal(t, 1, created[content], "%s was posted twice", content)

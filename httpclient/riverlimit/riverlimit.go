@@ -46,7 +46,8 @@ func (p *Plugin) Work(ctx context.Context, job *rivertype.JobRow, work func(cont
 	called := false
 	err := work(context.WithValue(p.policy.Context(ctx), started{}, &called))
 	if !called && unreadable(err) {
-		return river.JobCancel(fmt.Errorf("riverlimit: the arguments of job %d of kind %q cannot be read: %w", job.ID, job.Kind, err))
+		err = fmt.Errorf("riverlimit: the arguments of job %d of kind %q cannot be read: %w", job.ID, job.Kind, err)
+		return river.JobCancel(err)
 	}
 	if is[*river.JobCancelError](err) || is[*river.JobSnoozeError](err) { // the worker has decided
 		return err
@@ -72,7 +73,9 @@ func (p *Plugin) WorkEnd(ctx context.Context, _ *rivertype.JobRow, err error) er
 // Nonce returns a nonce for the message of a job. All attempts of a job have the same nonce, and different jobs have
 // different nonces. If a job sends several messages, add parts that distinguish them. See jobs.WithNonce.
 func Nonce(job *rivertype.JobRow, parts ...string) string {
-	return jobs.Nonce(append([]string{"river", strconv.FormatInt(job.ID, 10), job.CreatedAt.UTC().Format(time.RFC3339Nano), job.Kind}, parts...)...)
+	created := job.CreatedAt.UTC().Format(time.RFC3339Nano)
+	own := []string{"river", strconv.FormatInt(job.ID, 10), created, job.Kind}
+	return jobs.Nonce(append(own, parts...)...)
 }
 
 // unreadable reports whether err is an error of package json, with which River decodes the arguments.

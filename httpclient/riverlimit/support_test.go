@@ -30,8 +30,8 @@ import (
 	"github.com/ratelight/ratelight/internal/postgrestest"
 )
 
-// workerVariable names the environment variable that makes the test's program a worker process, with the database and
-// the Discord in the next two.
+// If workerVariable is set, the test's program runs as a worker process, with the database and the fake Discord that
+// the other two variables name.
 const (
 	workerVariable   = "RIVERLIMIT_WORKER"
 	databaseVariable = "RIVERLIMIT_DATABASE"
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Message is a job: one message to a channel.
+// Message is a job that sends one message to a channel.
 type Message struct {
 	Channel string `json:"channel"`
 	Content string `json:"content"`
@@ -54,7 +54,7 @@ type Message struct {
 
 func (Message) Kind() string { return "message" }
 
-// sender works them.
+// sender works on Message jobs.
 type sender struct {
 	river.WorkerDefaults[Message]
 	discord *rest.Client
@@ -65,10 +65,10 @@ func (s *sender) Work(ctx context.Context, job *river.Job[Message]) error {
 	return s.discord.DoJSON(ctx, http.MethodPost, "/channels/"+job.Args.Channel+"/messages", message, nil)
 }
 
-// silent is a logger for what the tests provoke.
+// silent is a logger that drops everything, because the tests cause warnings on purpose.
 var silent = slog.New(slog.DiscardHandler)
 
-// newDiscord returns a client of the fake Discord at a URL, whose global limit is none.
+// newDiscord returns a client of the fake Discord at url, without an effective global limit.
 func newDiscord(url string) *rest.Client {
 	return rest.New("token", rest.WithBaseURL(url+"/api/v10"), rest.WithTransport(
 		httpclient.WithBuckets(buckets.WithGlobalLimit(100_000)), httpclient.WithLogger(silent)))
@@ -88,8 +88,9 @@ func newDatabase(t *testing.T) (url string, pool *pgxpool.Pool) {
 	return url, pool
 }
 
-// newQueue returns a River client with everything as it is by default, but for the number of workers.
-func newQueue[T river.JobArgs](pool *pgxpool.Pool, workers int, worker river.Worker[T], options ...jobs.Option) (*river.Client[pgx.Tx], error) {
+// newQueue returns a River client with default settings, except for the number of workers.
+func newQueue[T river.JobArgs](pool *pgxpool.Pool, workers int, worker river.Worker[T],
+	options ...jobs.Option) (*river.Client[pgx.Tx], error) {
 	plugin, err := riverlimit.New(options...)
 	if err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func newQueue[T river.JobArgs](pool *pgxpool.Pool, workers int, worker river.Wor
 	})
 }
 
-// start starts a queue until the test ends.
+// start starts a queue that runs until the test ends.
 func start(t *testing.T, queue *river.Client[pgx.Tx]) {
 	t.Helper()
 	require.NoError(t, queue.Start(context.WithoutCancel(t.Context())))
@@ -115,7 +116,7 @@ func start(t *testing.T, queue *river.Client[pgx.Tx]) {
 	})
 }
 
-// insert inserts n messages for a channel in the order of their contents.
+// insert adds n messages for a channel, in the order of their contents.
 func insert(t *testing.T, queue *river.Client[pgx.Tx], channel string, n int) {
 	t.Helper()
 	all := make([]river.InsertManyParams, n)
@@ -126,15 +127,14 @@ func insert(t *testing.T, queue *river.Client[pgx.Tx], channel string, n int) {
 	require.NoError(t, err)
 }
 
-// count asks the database for a number.
+// count returns the number that a query selects.
 func count(t *testing.T, pool *pgxpool.Pool, query string) (n int) {
 	t.Helper()
 	require.NoError(t, pool.QueryRow(t.Context(), query).Scan(&n))
 	return n
 }
 
-// waitFor waits until the database answers with a number. It is no measure of anything: it ends a test that would never
-// end.
+// waitFor waits until a query selects want. longest only ends a test that would otherwise never end.
 func waitFor(t *testing.T, pool *pgxpool.Pool, want int, query string, longest time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(longest); ; time.Sleep(50 * time.Millisecond) {
@@ -150,7 +150,7 @@ func waitFor(t *testing.T, pool *pgxpool.Pool, want int, query string, longest t
 
 const completed = "SELECT count(*) FROM river_job WHERE state = 'completed'"
 
-// workForEver works messages until the process is killed.
+// workForEver works on messages until the process is killed.
 func workForEver(database, discord string) error {
 	pool, err := pgxpool.New(context.Background(), database)
 	if err != nil {
@@ -163,7 +163,7 @@ func workForEver(database, discord string) error {
 	if err := queue.Start(context.Background()); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, os.Stdin) // which ends with the test
+	_, err = io.Copy(io.Discard, os.Stdin) // Stdin is closed when the test ends
 	return errors.Join(errors.New("the test has ended"), err)
 }
 
@@ -178,7 +178,7 @@ func startProcess(t *testing.T, database, discord string) *exec.Cmd {
 	require.NoError(t, process.Start())
 	t.Cleanup(func() {
 		_ = process.Process.Kill()
-		_ = process.Wait() // of one that was killed
+		_ = process.Wait() // its error says that the process was killed
 	})
 	return process
 }

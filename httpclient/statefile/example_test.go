@@ -23,7 +23,8 @@ func ExampleOpen() {
 	defer discord.Close()
 
 	for process := range 2 {
-		transport := httpclient.NewTransport(httpclient.WithBase(discord.Client().Transport), httpclient.WithMaxRateLimit(time.Second))
+		transport := httpclient.NewTransport(httpclient.WithBase(discord.Client().Transport),
+			httpclient.WithMaxRateLimit(time.Second))
 		file, err := statefile.Open(filepath.Join(directory, "limits"), transport)
 		if err != nil {
 			panic(err)
@@ -39,7 +40,7 @@ func ExampleOpen() {
 			_ = response.Body.Close()
 			fmt.Println("process", process, "sends, and is answered with", response.StatusCode)
 		}
-		if err := file.Close(); err != nil { // closes the transport, too
+		if err := file.Close(); err != nil { // also closes the transport
 			panic(err)
 		}
 	}

@@ -171,5 +171,6 @@ func (f *File) Close() error {
 
 func (f *File) warn(message string, err error, more ...slog.Attr) {
 	attributes := append(more, slog.String("path", f.path), slog.String("error", err.Error()))
-	f.log.Write(context.Background(), time.Since(f.start), sparselog.Line{Level: slog.LevelWarn, Message: message, Attributes: attributes})
+	line := sparselog.Line{Level: slog.LevelWarn, Message: message, Attributes: attributes}
+	f.log.Write(context.Background(), time.Since(f.start), line)
 }

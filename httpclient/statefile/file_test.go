@@ -35,17 +35,18 @@ func started(t *testing.T) *buckets.RESTBucketManager {
 	return m
 }
 
-// use makes a manager know a bucket.
+// use lets a manager learn a bucket's limit.
 func use(t *testing.T, m *buckets.RESTBucketManager) {
 	t.Helper()
 	route, err := routes.CreateMessage.Compile("1")
 	require.NoError(t, err)
 	lease, err := m.Acquire(context.Background(), route, "Bot token")
 	require.NoError(t, err)
-	lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages", Limit: 5, Remaining: 4, ResetAfter: time.Minute})
+	lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages", Limit: 5, Remaining: 4,
+		ResetAfter: time.Minute})
 }
 
-// known returns how many buckets a manager knows the limit of.
+// known returns the number of buckets whose limit a manager knows.
 func known(m *buckets.RESTBucketManager) (n int) {
 	for b := range m.Buckets() {
 		if b.Limit > 0 {
@@ -86,8 +87,8 @@ func TestNextProcessGoesOnWhereTheOneBeforeWasClosed(t *testing.T) {
 	}
 }
 
-// A process that is killed before it has written anything must not leave the file of the one before, as if it had not
-// been there.
+// A process is killed before it has written its state. It must not leave the file of the process before it, because
+// that file would look like the state of a clean end.
 func TestProcessThatIsKilledAtOnceLeavesNoCleanState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +115,9 @@ func TestProcessThatIsKilledAtOnceLeavesNoCleanState(t *testing.T) {
 
 func TestFileIsWrittenEveryTenSeconds(t *testing.T) {
 	t.Parallel()
-	for interval, want := range map[time.Duration]time.Duration{0: statefile.DefaultInterval, time.Minute: time.Minute, 1: 100 * time.Millisecond} {
+	for interval, want := range map[time.Duration]time.Duration{
+		0: statefile.DefaultInterval, time.Minute: time.Minute, 1: 100 * time.Millisecond,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "limits")
 			m := started(t)
@@ -162,7 +165,8 @@ func TestFileThatCannotBeUsedIsSetAside(t *testing.T) {
 	newer := bytes.Clone(valid.Bytes())
 	newer[1]++
 	for name, content := range map[string][]byte{
-		"empty": {}, "text": []byte("not a state, but long enough to be one"), "cut": valid.Bytes()[:valid.Len()/2], "newer": newer,
+		"empty": {}, "text": []byte("not a state, but long enough to be one"), "cut": valid.Bytes()[:valid.Len()/2],
+		"newer": newer,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +196,7 @@ func TestFileThatCannotBeUsedIsSetAside(t *testing.T) {
 	}
 }
 
-// Another program may keep its state beside it, in a file with a similar name, and be about to write it.
+// Another program may have a file with a similar name in the same directory, and may be writing it now.
 func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
@@ -200,7 +204,7 @@ func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	for _, name := range others {
 		require.NoError(t, os.WriteFile(filepath.Join(directory, name), nil, 0o600))
 	}
-	for _, name := range []string{"limits.new", ".limits.new1234567890"} { // of a process that was killed
+	for _, name := range []string{"limits.new", ".limits.new1234567890"} { // left by a killed process
 		require.NoError(t, os.WriteFile(filepath.Join(directory, name), nil, 0o600))
 	}
 	file, err := statefile.Open(filepath.Join(directory, "limits"), started(t))
@@ -208,7 +212,7 @@ func TestFilesOfOthersAreNotTidiedUp(t *testing.T) {
 	require.NoError(t, file.Close())
 	left, err := os.ReadDir(directory)
 	require.NoError(t, err)
-	assert.Len(t, left, len(others)+2, "the file, its lock and those of others")
+	assert.Len(t, left, len(others)+2, "only the file, its lock and the others' files are left")
 	for _, name := range others {
 		assert.FileExists(t, filepath.Join(directory, name))
 	}
@@ -250,11 +254,12 @@ func TestFileThatCannotBeWrittenAnyMoreIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log safeBuffer
 		k := &failingKeeper{RESTBucketManager: started(t)}
-		file, err := statefile.Open(filepath.Join(t.TempDir(), "limits"), k, statefile.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		file, err := statefile.Open(filepath.Join(t.TempDir(), "limits"), k,
+			statefile.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		require.NoError(t, err)
 		k.fail(errors.New("no space"))
 		time.Sleep(25 * time.Second)
-		assert.Equal(t, 1, strings.Count(log.String(), "no space"), "not each time")
+		assert.Equal(t, 1, strings.Count(log.String(), "no space"), "the failure is logged once")
 		assert.ErrorContains(t, file.Close(), "no space")
 	})
 }
@@ -296,7 +301,7 @@ func (b *safeBuffer) String() string {
 
 const killedPath = "RATELIGHT_TEST_STATE_FILE"
 
-// writeUntilKilled is what the process does that is killed.
+// writeUntilKilled is the program of the process that the test kills.
 func writeUntilKilled(path string) {
 	m := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
 	must(m.Start())
@@ -307,7 +312,8 @@ func writeUntilKilled(path string) {
 		must(err)
 		lease, err := m.Acquire(context.Background(), route, "Bot token")
 		must(err)
-		lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages", Limit: 5, Remaining: 4, ResetAfter: time.Hour})
+		lease.Update(ratelimits.Response{Status: 200, Limited: true, Bucket: "messages", Limit: 5, Remaining: 4,
+			ResetAfter: time.Hour})
 	}
 	for {
 		must(file.Write())
@@ -321,7 +327,7 @@ func must(err error) {
 	}
 }
 
-// A process that is killed while it writes leaves the old file or the new one, and no lock.
+// A process that is killed while it writes must leave the old file or the new one, and no lock.
 func TestKilledProcessLeavesAFileThatCanBeUsed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "limits")
@@ -343,7 +349,7 @@ func TestKilledProcessLeavesAFileThatCanBeUsed(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, file.SetAside())
 		assert.Equal(t, 500, known(m))
-		assert.Zero(t, remaining(m), "more may have been sent since")
+		assert.Zero(t, remaining(m), "the killed process may have sent more since")
 		left, err := os.ReadDir(filepath.Dir(path))
 		require.NoError(t, err)
 		assert.Len(t, left, 2, "the file and its lock")

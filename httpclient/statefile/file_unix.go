@@ -39,7 +39,8 @@ func (u unlocker) Close() error {
 // save replaces the file atomically. Temporary files have newSuffix and a number in their names, so that tidy finds
 // only the temporary files of this state file.
 func save(path string, data []byte) error {
-	file, err := renameio.NewPendingFile(path+newSuffix, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path)))
+	file, err := renameio.NewPendingFile(path+newSuffix,
+		renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
 		return err
 	}

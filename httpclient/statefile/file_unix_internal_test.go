@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process that is just being started has all files open that its parent had, until it runs its own program.
+// A process that is just being started has all of its parent's files open until it runs its own program.
 func TestLockEndsWithItsFileAlsoWhileAProcessIsBeingStarted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "limits.lock")

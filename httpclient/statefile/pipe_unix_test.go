@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/httpclient/statefile"
 )
 
-// Opening a pipe waits for somebody who writes to it, which nothing ends.
+// Opening a pipe blocks until another process writes to it, and nothing ends that.
 func TestAPipeIsNoStateFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")

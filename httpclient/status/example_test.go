@@ -13,25 +13,26 @@ import (
 )
 
 func ExampleHandler() {
-	discord := discordtest.NewServer(nil) // instead of the real one
+	discord := discordtest.NewServer(nil) // instead of the real Discord
 	defer discord.Close()
 	transport := httpclient.NewTransport(httpclient.WithBase(discord.Client().Transport))
 	defer transport.Close()
 
-	mux := http.NewServeMux() // served where only operators get
+	mux := http.NewServeMux() // serve it where only operators can reach it
 	mux.Handle("/ratelight", status.Handler(transport.Manager()))
 	admin := httptest.NewServer(mux)
 	defer admin.Close()
 
 	bot := &http.Client{Transport: transport}
-	sent, err := bot.Post("https://discord.com/api/v10/channels/1/messages", "application/json", strings.NewReader(`{"content": "hello"}`))
+	sent, err := bot.Post("https://discord.com/api/v10/channels/1/messages", "application/json",
+		strings.NewReader(`{"content": "hello"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	sent.Body.Close()
 
-	// A person opens the page; a script asks for the same numbers.
+	// A person opens the page; a script asks for the same numbers as JSON.
 	response, err := http.Get(admin.URL + "/ratelight?format=json")
 	if err != nil {
 		fmt.Println(err)

@@ -144,7 +144,8 @@ func write(w http.ResponseWriter, contentType string, content []byte) {
 // contentPolicy returns a Content-Security-Policy that allows only the page's own script and style, identified by their
 // hashes, and requests to the page's origin.
 func contentPolicy(page []byte) string {
-	return fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	return fmt.Sprintf("default-src 'none'; script-src %s; style-src %s; img-src data:; connect-src 'self'; "+
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 		hashOf(page, "script"), hashOf(page, "style"))
 }
 

@@ -28,7 +28,7 @@ import (
 
 const credential = "Bot MTk4NjIyNDgzNDcxOTI1MjQ4.secret"
 
-// bubble runs a test under virtual time, with a manager.
+// bubble runs a test in virtual time with a manager and its status handler.
 func bubble(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager, h http.Handler)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -39,7 +39,7 @@ func bubble(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager, 
 	})
 }
 
-// get asks the handler, and gives back what it answers.
+// get sends a request to the handler and returns the response.
 func get(h http.Handler, method, target string) *http.Response {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
@@ -53,7 +53,7 @@ func body(t *testing.T, r *http.Response) string {
 	return string(text)
 }
 
-// answer is what a script gets.
+// answer is the JSON that a script gets.
 type answer struct {
 	AgeSeconds float64 `json:"age_seconds"`
 	Status     struct {
@@ -93,7 +93,7 @@ func message(t *testing.T, channel string) routes.CompiledRoute {
 	return route
 }
 
-// use sends a request that is answered at once.
+// use sends a request that gets its response at once.
 func use(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()
 	lease, err := m.Acquire(t.Context(), route, credential)
@@ -101,7 +101,7 @@ func use(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute,
 	lease.Update(r)
 }
 
-// queue lets n requests wait.
+// queue makes n requests wait.
 func queue(m *buckets.RESTBucketManager, route routes.CompiledRoute, n int) {
 	for range n {
 		go func() {
@@ -140,7 +140,8 @@ func TestJSONSaysWhichDeclaredLimitRequestsWaitFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(time.Hour),
-			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, 10*time.Minute, buckets.PerMajor(), buckets.Named("slow <b>")))
+			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, 10*time.Minute, buckets.PerMajor(),
+				buckets.Named("slow <b>")))
 		require.NoError(t, m.Start())
 		defer m.Close()
 		use(t, m, message(t, "1"), ratelimits.Response{Status: 200})
@@ -159,13 +160,14 @@ func TestJSONSaysWhichDeclaredLimitRequestsWaitFor(t *testing.T) {
 	})
 }
 
-// Every reason is explained on the page.
+// The page must explain every reason for a wait.
 func TestPageExplainsAllReasons(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
 		page := body(t, get(h, http.MethodGet, "/"))
 		for _, reason := range []buckets.WaitsFor{
-			buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForDeclared, buckets.WaitsForGlobal,
+			buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForDeclared,
+			buckets.WaitsForGlobal,
 			buckets.WaitsForEdge, buckets.WaitsForProbe, buckets.WaitsForOrdered, buckets.WaitsForOutage,
 		} {
 			assert.Contains(t, page, "<dt>"+string(reason)+"</dt>")
@@ -173,7 +175,7 @@ func TestPageExplainsAllReasons(t *testing.T) {
 	})
 }
 
-// A library's own limiter queues where nobody sees it.
+// A library's own limiter has queues that the manager cannot see. The page must say so.
 func TestThePageSaysWhatItCannotSee(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
@@ -183,7 +185,7 @@ func TestThePageSaysWhatItCannotSee(t *testing.T) {
 	})
 }
 
-// The page works wherever it is put.
+// The page must work at any path.
 func TestPageIsServedBehindAnyPath(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
@@ -192,7 +194,7 @@ func TestPageIsServedBehindAnyPath(t *testing.T) {
 			require.Equal(t, http.StatusOK, r.StatusCode)
 			assert.Equal(t, "text/html; charset=utf-8", r.Header.Get("Content-Type"))
 			page := body(t, r)
-			assert.Contains(t, page, `fetch("?format=json"`, "at the same path")
+			assert.Contains(t, page, `fetch("?format=json"`, "the script requests the page's own path")
 			assert.Equal(t, http.StatusOK, get(h, http.MethodGet, strings.Split(target, "?")[0]+"?format=json").StatusCode)
 		}
 	})
@@ -214,8 +216,7 @@ func TestOnlyGETAndHEADAreAnswered(t *testing.T) {
 	})
 }
 
-// Nothing that is not in the page runs in it, nothing is loaded from elsewhere, and nobody else may put it into a
-// frame.
+// The page may run only its own script, may load nothing from elsewhere, and must not be shown in another site's frame.
 func TestPolicyAllowsThePagesOwnScriptAndStyleOnly(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
@@ -240,13 +241,13 @@ func TestPolicyAllowsThePagesOwnScriptAndStyleOnly(t *testing.T) {
 		assert.Equal(t, "no-store", r.Header.Get("Cache-Control"))
 		assert.NotContains(t, r.Header, "Access-Control-Allow-Origin")
 
-		outside := strings.ReplaceAll(page, "http://www.w3.org/2000/svg", "") // a name, not an address
+		outside := strings.ReplaceAll(page, "http://www.w3.org/2000/svg", "") // a namespace, not an address
 		assert.NotRegexp(t, `https?://|src=|@import|url\(`, outside)
 		assert.NotRegexp(t, `\son[a-z]+=|\sstyle=`, page, "the policy would forbid it")
 	})
 }
 
-// A hash may be anything that a server puts into a header, and a server's name what a caller says.
+// A server can put anything into a bucket hash, and a caller into a server's name.
 func TestMarkupInWhatServersSayStaysText(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, h http.Handler) {
@@ -259,15 +260,18 @@ func TestMarkupInWhatServersSayStaysText(t *testing.T) {
 			queue(m, path, 1)
 		}
 		text := body(t, get(h, http.MethodGet, "/?format=json"))
-		assert.NotRegexp(t, `[<>]`, text, "not even a browser that takes it for a page finds any")
+		assert.NotRegexp(t, `[<>]`, text, "the JSON has no markup even if a browser takes it for HTML")
 		assert.Contains(t, text, `\u003cscript\u003e`)
 		a := look(t, h)
-		assert.Equal(t, hostile, a.Status.Buckets[0]["hash"], "and a script gets what it is")
+		assert.Equal(t, hostile, a.Status.Buckets[0]["hash"], "a script gets the hash unchanged")
 
 		page := body(t, get(h, http.MethodGet, "/"))
-		assert.NotContains(t, page, "alert", "it is the same page for everybody")
-		for _, parser := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "setAttribute(\"on", "createContextualFragment", "DOMParser", "srcdoc"} {
-			assert.NotContains(t, page, parser, "it makes no markup of what it gets")
+		assert.NotContains(t, page, "alert", "the page itself has no data")
+		for _, parser := range []string{
+			"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "setAttribute(\"on",
+			"createContextualFragment", "DOMParser", "srcdoc",
+		} {
+			assert.NotContains(t, page, parser, "the page must not parse data as markup")
 		}
 	})
 }
@@ -298,7 +302,7 @@ func TestViewersShareASample(t *testing.T) {
 		second := look(t, h)
 		assert.Equal(t, first.Status, second.Status)
 		assert.Equal(t, first.History, second.History)
-		assert.InDelta(t, .5, second.AgeSeconds, .001, "so that a page counts down from the right moment")
+		assert.InDelta(t, .5, second.AgeSeconds, .001, "the page needs the sample's age for its countdowns")
 		time.Sleep(500 * time.Millisecond)
 		third := look(t, h)
 		assert.Zero(t, third.AgeSeconds)
@@ -314,7 +318,8 @@ func TestHistoryHasTheSamplesOfTheLastFiveMinutes(t *testing.T) {
 		for n := range 400 {
 			if n == 395 {
 				queue(m, message(t, "1"), 1)
-				m.UpdateRateLimits(message(t, "1"), credential, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, HasRetryAfter: true, RetryAfter: time.Second})
+				m.UpdateRateLimits(message(t, "1"), credential,
+					ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, HasRetryAfter: true, RetryAfter: time.Second})
 			}
 			look(t, h)
 			time.Sleep(time.Second)
@@ -330,11 +335,11 @@ func TestHistoryHasTheSamplesOfTheLastFiveMinutes(t *testing.T) {
 		assert.Len(t, history.InFlight, 301)
 		assert.Len(t, history.Refused, 5)
 		time.Sleep(10 * time.Minute)
-		assert.Len(t, look(t, h).History.Time, 1, "nobody looked")
+		assert.Len(t, look(t, h).History.Time, 1, "there are no samples while nobody looks")
 	})
 }
 
-// When the manager is closed the page still says so.
+// A page that is open must still show its state when the manager is closed.
 func TestPageShowsAManagerThatIsClosed(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, m *buckets.RESTBucketManager, h http.Handler) {
@@ -368,10 +373,11 @@ func TestManyViewersLookWhileRequestsComeAndGo(t *testing.T) {
 
 func TestHandlerWithoutAManagerPanicsAtOnce(t *testing.T) {
 	t.Parallel()
-	assert.PanicsWithValue(t, "status: the manager is nil: a transport with WithLimiter has none", func() { status.Handler(nil) })
+	assert.PanicsWithValue(t, "status: the manager is nil: a transport with WithLimiter has none",
+		func() { status.Handler(nil) })
 }
 
-// stopping is a transport with one credential that rests.
+// stopping is a transport with one stopped credential.
 type stopping struct {
 	lifted []string
 	rests  bool
@@ -397,7 +403,7 @@ func (s *stopping) LiftCredential(hash string) int {
 	return 1
 }
 
-// post sends a form of the page, and gives back the status.
+// post sends a form of the page and returns the status of the response.
 func post(h http.Handler, form, origin string) int {
 	r := httptest.NewRequest("POST", "http://127.0.0.1:8081/any/path", strings.NewReader(form))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -427,7 +433,7 @@ func TestCredentialsThatRestAreShownAndLifted(t *testing.T) {
 		assert.Empty(t, s.lifted)
 		assert.Equal(t, 404, post(h, "credential=ffff", ""))
 		assert.Equal(t, 200, post(h, "credential=%2312ab", "http://127.0.0.1:8081"))
-		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), `"credentials":[]`, "at once")
+		assert.Contains(t, body(t, get(h, "GET", "/?format=json")), `"credentials":[]`, "the page shows the change at once")
 		assert.Equal(t, 404, post(h, "credential=12ab", ""))
 		assert.Equal(t, 200, post(h, "what=all", ""))
 		assert.Equal(t, []string{"#ffff", "#12ab", "#12ab", "all"}, s.lifted)

@@ -45,7 +45,10 @@ type entry struct {
 // New returns a recorder that writes to w from its own goroutine, until Close. The output is at most a second behind.
 func New(w io.Writer) *Recorder {
 	r := &Recorder{
-		entries: make(chan entry, buffered), stop: make(chan struct{}), stopped: make(chan struct{}), out: bufio.NewWriterSize(w, 1<<16),
+		entries: make(chan entry, buffered),
+		stop:    make(chan struct{}),
+		stopped: make(chan struct{}),
+		out:     bufio.NewWriterSize(w, 1<<16),
 	}
 	_, _ = rand.Read(r.key[:]) // never fails
 	go r.run()

@@ -22,7 +22,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// lines reads what was recorded.
+// lines returns the recorded lines without the header.
 func lines(t *testing.T, content string) [][]string {
 	t.Helper()
 	all, err := csv.NewReader(strings.NewReader(content)).ReadAll()
@@ -35,7 +35,7 @@ func lines(t *testing.T, content string) [][]string {
 func TestAReplayHasTheSameRoutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(20 * 365 * 24 * time.Hour) // from 2000: Discord's ids begin in 2015
+		time.Sleep(20 * 365 * 24 * time.Hour) // the bubble's clock starts in 2000; Discord's ids begin in 2015
 		var file bytes.Buffer
 		recorder := trace.New(&file)
 		done := recorder.Hooks().Done
@@ -54,8 +54,9 @@ func TestAReplayHasTheSameRoutes(t *testing.T) {
 		add(routes.DeleteYoungMessage)
 		add(routes.DeleteOldMessage)
 		for method, path := range map[string]string{
-			"POST": "/webhooks/1/aW50ZXJhY3Rpb246abc", "PATCH": "/channels/1/unheard-of/secret/more", "PROPFIND": "/unheard-of/77",
-			"GET": "/webhooks/1/aW50ZXJhY3Rpb246abc/messages/@original", "PUT": "/users/@me/unheard-of",
+			"POST": "/webhooks/1/aW50ZXJhY3Rpb246abc", "PATCH": "/channels/1/unheard-of/secret/more",
+			"PROPFIND": "/unheard-of/77",
+			"GET":      "/webhooks/1/aW50ZXJhY3Rpb246abc/messages/@original", "PUT": "/users/@me/unheard-of",
 		} {
 			compiled, err := routes.Match(method, path)
 			require.NoError(t, err)
@@ -108,7 +109,8 @@ func TestRecordedTimesAreThoseOfTheCallers(t *testing.T) {
 		begin := time.Now()
 		below := base(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(80 * time.Millisecond)
-			header := http.Header{"X-Ratelimit-Bucket": {"a"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset-After": {"5"}}
+			header := http.Header{"X-Ratelimit-Bucket": {"a"}, "X-Ratelimit-Limit": {"1"}, "X-Ratelimit-Remaining": {"0"},
+				"X-Ratelimit-Reset-After": {"5"}}
 			return &http.Response{StatusCode: 200, Header: header, Body: http.NoBody, Request: r}, nil
 		})
 		transport := httpclient.NewTransport(httpclient.WithBase(below), httpclient.WithMaxRateLimit(8*time.Second))
@@ -116,7 +118,8 @@ func TestRecordedTimesAreThoseOfTheCallers(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://discord.com/api/v10/webhooks/900000000000000001/canary-5f0c2e", nil)
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+					"https://discord.com/api/v10/webhooks/900000000000000001/canary-5f0c2e", nil)
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -129,7 +132,7 @@ func TestRecordedTimesAreThoseOfTheCallers(t *testing.T) {
 		require.NoError(t, transport.Close())
 		require.NoError(t, recorder.Close())
 		got := lines(t, file.String())
-		require.Len(t, got, 3, "the one that was refused, too")
+		require.Len(t, got, 3, "the refused request is recorded, too")
 		for _, line := range got {
 			at, err := time.Parse(time.RFC3339Nano, line[0])
 			require.NoError(t, err)
@@ -145,7 +148,7 @@ type base func(*http.Request) (*http.Response, error)
 
 func (b base) RoundTrip(r *http.Request) (*http.Response, error) { return b(r) }
 
-// stuck is a writer that does not return until it is let go.
+// stuck is a writer that does not return until free is closed.
 type stuck struct{ free chan struct{} }
 
 func (s stuck) Write(p []byte) (int, error) {

@@ -19,7 +19,7 @@ func (w *World) account(response *Response, x *exchange) {
 		Sequence: x.call.Request.Sequence, Status: response.Status,
 		Class: response.Class, Verdict: response.Verdict, Because: response.Because, Value: x.call.Request.Value,
 	}
-	var tally Tally // of this one request
+	var tally Tally // counts of this request alone
 	switch {
 	case x.faults.connection() == ConnectionLostBefore:
 		w.report.Lost++

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Change replaces parts of a rule from a moment on.
+// Change replaces parts of a rule from a given time on.
 type Change struct {
 	At    time.Duration // since the world began
 	Quota Quota         // zero: as before; Unlimited(): no limit any more
 	Hash  string        // "": as before
-	// Over is how long the change takes to reach all servers, evenly from At on (a roll-out). Meanwhile some requests
-	// are answered in the new way and some in the old one. 0: it reaches all of them at once.
+	// Over is how long the change takes to reach all servers, evenly from At on (a roll-out). During this time changed
+	// servers answer some requests, and old servers the others. 0: the change reaches all servers at once.
 	Over time.Duration
-	// Counters says with which counters the changed servers count.
+	// Counters says which counters the changed servers use.
 	Counters Counters
 }
 
@@ -22,11 +22,11 @@ type Change struct {
 type Counters int
 
 const (
-	// CountersOfHash belong to the hash: servers that announce one hash count together, each with the quota it knows.
+	// CountersOfHash belong to the hash: servers that announce the same hash count together, each with its own quota.
 	CountersOfHash Counters = iota
-	// CountersKept are the same as before: old and new servers count together, whatever hash they announce.
+	// CountersKept are the counters used before: old and changed servers count together, whatever hash they announce.
 	CountersKept
-	// CountersApart are new: servers that have changed count separately, even if they announce the same hash as before.
+	// CountersApart are new: changed servers count separately, even if they announce the same hash as before.
 	CountersApart
 )
 
@@ -36,15 +36,16 @@ type version struct {
 	counters string // name of the counters that count the request
 	quota    Quota
 	changes  int // changes so far
-	// settled is when the latest change of hash or counters is or was complete, since the world began.
+	// settled is when the latest change of hash or counters has reached or will reach all servers, as a time since the
+	// world began.
 	settled time.Duration
-	// mixed: that change is not complete. Some servers use other counters or, if renamed, announce another hash for the
-	// same ones.
+	// mixed says that this change has not reached all servers: some use other counters, or announce another hash for
+	// the same counters.
 	mixed, renamed bool
 }
 
-// at returns the version of the rule at a moment. hash is that of the operation, for a rule without any. server returns
-// the position of the server in roll-outs; at calls it at most once.
+// at returns the version of the rule at a given time. hash is that of the operation; it applies if the rule has none.
+// server returns the position of the server in roll-outs; at calls it at most once.
 func (r *Rule) at(elapsed time.Duration, hash string, server func() float64) version {
 	v := version{hash: cmp.Or(r.Hash, hash), quota: r.Quota}
 	v.counters = v.hash
@@ -68,7 +69,7 @@ func (r *Rule) at(elapsed time.Duration, hash string, server func() float64) ver
 			}
 		}
 		if moves || change.Quota.Kind != KindNone && change.Quota.punctual() != v.quota.punctual() {
-			v.changes++ // lateness alone does not count, as no answer tells it
+			v.changes++ // a change of lateness alone does not count, because no answer shows it
 		}
 		v.hash = cmp.Or(change.Hash, v.hash)
 		switch {

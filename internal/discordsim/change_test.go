@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rollout is a change that begins after 10 seconds and takes 10.
+// rollout returns a change that begins at 10 s and takes 10 s to reach all servers.
 func rollout(change Change) []Change {
 	change.At, change.Over = 10*time.Second, 10*time.Second
 	return []Change{change}
@@ -16,7 +16,8 @@ func rollout(change Change) []Change {
 
 func TestARollOutReachesMoreAndMoreServers(t *testing.T) {
 	t.Parallel()
-	w := messages(t, Rule{Hash: "old", Quota: Fixed(10_000, time.Hour), Changes: rollout(Change{Hash: "new"})}, func(c *Config) { c.Global, c.Seed = Unlimited(), 3 })
+	rule := Rule{Hash: "old", Quota: Fixed(10_000, time.Hour), Changes: rollout(Change{Hash: "new"})}
+	w := messages(t, rule, func(c *Config) { c.Global, c.Seed = Unlimited(), 3 })
 	share := func(at time.Duration) (share float64) {
 		for _, response := range send(w, at, 1000, post) {
 			if response.Header.Get("X-RateLimit-Bucket") == "new" {
@@ -32,29 +33,9 @@ func TestARollOutReachesMoreAndMoreServers(t *testing.T) {
 	assert.Equal(t, 1.0, share(20*time.Second))
 }
 
-func TestServersMayBeChosen(t *testing.T) {
-	t.Parallel()
-	byChannel := func(c Call) float64 {
-		if c.Major == "1" {
-			return 0.3
-		}
-		return 0.6
-	}
-	w := messages(t, Rule{Hash: "old", Quota: Fixed(10_000, time.Hour), Changes: rollout(Change{Hash: "new", Quota: Fixed(5, time.Hour)}), Server: byChannel})
-	hash := func(at time.Duration, path string) string {
-		response := send(w, at, 1, with(post, path))[0]
-		return response.Header.Get("X-RateLimit-Bucket") + " " + response.Header.Get("X-RateLimit-Limit")
-	}
-	const one, two = "/channels/1/messages", "/channels/2/messages"
-	assert.Equal(t, "old 10000", hash(13*time.Second, one))
-	assert.Equal(t, "new 5", hash(14*time.Second, one))
-	assert.Equal(t, "old 10000", hash(14*time.Second, two))
-	assert.Equal(t, "new 5", hash(17*time.Second, two))
-}
-
-// inTurn lets the servers that have changed and those that have not handle requests in turn, beginning with the latter.
+// inTurn lets servers that have changed handle every second request, beginning with the second one.
 func inTurn() func(Call) float64 {
-	return func(c Call) float64 { return float64(c.N%2) / 2 } // half of the servers have changed when a half of the time is over
+	return func(c Call) float64 { return float64(c.N%2) / 2 } // at half time half of the servers have changed
 }
 
 func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
@@ -62,13 +43,14 @@ func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
 	tests := []struct {
 		name   string
 		change Change
-		// Of a limit of 5: how many of the old and of the new servers' answers are let through, and how many afterwards.
+		// The limit is 5. old and new: how many requests the old and the new servers accept; after: how many are
+		// accepted later.
 		old, new, after int
 		hashes          []string
 	}{
 		{"the counters of a hash", Change{Hash: "new"}, 5, 5, 0, []string{"new", "old"}},
-		{"kept", Change{Hash: "new", Counters: CountersKept}, 3, 2, 0, []string{"new", "old"}},
-		{"apart", Change{Counters: CountersApart}, 5, 5, 0, []string{"old"}},
+		{"counters kept", Change{Hash: "new", Counters: CountersKept}, 3, 2, 0, []string{"new", "old"}},
+		{"counters apart", Change{Counters: CountersApart}, 5, 5, 0, []string{"old"}},
 		{"another limit, the counters of the hash", Change{Quota: Fixed(8, time.Hour)}, 3, 5, 0, []string{"old"}},
 	}
 	for _, test := range tests {
@@ -86,11 +68,12 @@ func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
 		for _, hash := range test.hashes {
 			assert.True(t, hashes[hash], test.name)
 		}
-		assert.Equal(t, test.after, 10-count(send(w, 20*time.Second, 10, post), ClassUser), "%s: what was counted stays counted", test.name)
+		assert.Equal(t, test.after, 10-count(send(w, 20*time.Second, 10, post), ClassUser),
+			"%s: counted requests stay counted", test.name)
 	}
 }
 
-// What a client can know while a change reaches one server after the other.
+// These are the verdicts while a change reaches one server after the other.
 func TestVerdictsInARollOut(t *testing.T) {
 	t.Parallel()
 	two := Fixed(2, 30*time.Second)
@@ -99,7 +82,7 @@ func TestVerdictsInARollOut(t *testing.T) {
 		s.request.Sequence = sequence
 		return s
 	}
-	// Old servers handle what has an odd number, new ones what has an even number.
+	// Old servers handle requests with odd numbers, new servers those with even numbers.
 	bySequence := func(c Call) float64 { return float64(c.Request.Sequence%2) * 0.99 }
 	at := func(sent time.Duration, sequence int64) step { return numbered(trip(15*time.Second+sent), sequence) }
 	elsewhere := func(s step) step {
@@ -115,29 +98,33 @@ func TestVerdictsInARollOut(t *testing.T) {
 	}{
 		{"another hash: one bucket is full, the other is not", Change{Hash: "new"},
 			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5)}, []string{becauseUnpredictable}},
-		{"another hash: both are full, and answers had said so", Change{Hash: "new"},
-			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 4), at(400*ms, 5), at(500*ms, 6)}, []string{becauseTold, becauseTold}},
-		{"another hash: only one had been seen, and it was full", Change{Hash: "new"},
+		{"another hash: answers have named both buckets, which are full", Change{Hash: "new"},
+			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 4), at(400*ms, 5), at(500*ms, 6)},
+			[]string{becauseTold, becauseTold}},
+		{"another hash: answers have named one bucket, which is full", Change{Hash: "new"},
 			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 5)}, []string{becauseTold}},
-		{"another hash: full here, but the newest answer from elsewhere names the other one", Change{Hash: "new"},
+		{"another hash: full, but the newest answer from elsewhere names the other bucket", Change{Hash: "new"},
 			[]step{at(0, 1), at(100*ms, 3), elsewhere(at(200*ms, 2)), at(300*ms, 5)}, []string{becauseUnpredictable}},
 		{"another hash: again after a 429", Change{Hash: "new"},
-			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5), at(400*ms, 7)}, []string{becauseUnpredictable, becauseTold}},
-		{"another hash: the old one is still what was heard last", Change{Hash: "new"},
-			[]step{at(0, 2), at(100*ms, 4), at(200*ms, 1), later(0, 3), later(100*ms, 5)}, []string{becauseUnpredictable, becauseTold}},
-		{"another hash: the roll-out is over, as was heard elsewhere only", Change{Hash: "new"},
-			[]step{at(0, 2), at(100*ms, 4), at(200*ms, 1), elsewhere(later(0, 2)), later(100*ms, 5)}, []string{becauseUnpredictable}},
-		{"another hash: the roll-out is over, as was heard here", Change{Hash: "new"},
+			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5), at(400*ms, 7)},
+			[]string{becauseUnpredictable, becauseTold}},
+		{"another hash: the latest answer named the old one", Change{Hash: "new"},
+			[]step{at(0, 2), at(100*ms, 4), at(200*ms, 1), later(0, 3), later(100*ms, 5)},
+			[]string{becauseUnpredictable, becauseTold}},
+		{"another hash: only answers from elsewhere show that the roll-out is over", Change{Hash: "new"},
+			[]step{at(0, 2), at(100*ms, 4), at(200*ms, 1), elsewhere(later(0, 2)), later(100*ms, 5)},
+			[]string{becauseUnpredictable}},
+		{"another hash: an answer from here shows that the roll-out is over", Change{Hash: "new"},
 			[]step{at(0, 2), at(200*ms, 1), later(0, 4), later(100*ms, 5)}, []string{becauseTold}},
-		{"the same counters under two hashes: nothing says that they are one", Change{Hash: "new", Counters: CountersKept},
+		{"the same counters under two hashes: no answer shows that", Change{Hash: "new", Counters: CountersKept},
 			[]step{at(0, 1), at(100*ms, 2), at(200*ms, 3), at(201*ms, 4)}, []string{becauseUnpredictable, becauseUnpredictable}},
 		{"the same counters under two hashes: again after a 429", Change{Hash: "new", Counters: CountersKept},
 			[]step{at(0, 1), at(100*ms, 2), at(200*ms, 3), at(300*ms, 5)}, []string{becauseUnpredictable, becauseTold}},
 		{"apart under one hash", Change{Counters: CountersApart},
 			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5)}, []string{becauseUnpredictable}},
-		{"another limit: the newer one had not been seen", Change{Quota: Fixed(1, 30*time.Second)},
+		{"another limit: no answer has named the new one", Change{Quota: Fixed(1, 30*time.Second)},
 			[]step{at(0, 1), at(100*ms, 2)}, []string{becauseChanged}},
-		{"another limit: the newest answer had said that nothing remains", Change{Quota: Fixed(1, 30*time.Second)},
+		{"another limit: the newest answer named none remaining", Change{Quota: Fixed(1, 30*time.Second)},
 			[]step{at(0, 2), at(100*ms, 4)}, []string{becauseTold}},
 	}
 	for _, test := range tests {
@@ -150,15 +137,15 @@ func TestVerdictsInARollOut(t *testing.T) {
 	}
 }
 
-// Where servers know different limits, a client may believe the answer that was made last.
+// If servers have different limits, a client may believe the answer that was made last.
 func TestALimitIsRolledOut(t *testing.T) {
 	t.Parallel()
-	servers := []float64{0, 0.99, 0} // which server handles which request
+	servers := []float64{0, 0.99, 0} // the server that handles each request
 	w := messages(t, Rule{
 		Quota: Fixed(3, 30*time.Second), Changes: rollout(Change{Quota: Fixed(1, 30*time.Second)}),
 		Server: func(c Call) float64 { return servers[c.N-1] },
 	})
 	late := step{sent: 15_090 * ms, processed: 15_140 * ms, answered: 15_190 * ms}
 	_, reasons := tell(w, trip(15*time.Second), late, trip(15_200*ms))
-	assert.Equal(t, []string{becauseChanged}, reasons, "an old server had said that one remains")
+	assert.Equal(t, []string{becauseChanged}, reasons, "an old server had named one remaining place")
 }

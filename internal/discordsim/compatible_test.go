@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The tests in this file are about what compatible servers do, and Discord where its answers lag.
+// The tests in this file are about compatible servers, and about Discord where its answers lag.
 
 func TestRemainingLagsWhileResetAfterIsTrue(t *testing.T) {
 	t.Parallel()
@@ -30,10 +30,11 @@ func TestVerdictsOnRemainingThatLags(t *testing.T) {
 		want  []string
 	}{
 		// Two answers have been read: each request moves the reset by a second.
-		"told by the reset": {[]step{trip(0), trip(100 * ms), trip(200 * ms), trip(200 * ms)}, []string{becauseOwn}},
-		// Others have taken the first place. Remaining 2 of 3 is all that the client has read, and one place is left.
-		"told by nothing":        {[]step{others(0, 1), trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseOthers}},
-		"a burst never heard of": {[]step{trip(0), trip(0), trip(0), trip(0)}, []string{becauseOwn}},
+		"the reset shows it": {[]step{trip(0), trip(100 * ms), trip(200 * ms), trip(200 * ms)}, []string{becauseOwn}},
+		// Another client has taken the first place. The client has read only Remaining 2 of 3, but one place is left.
+		"no answer shows it": {[]step{others(0, 1), trip(0), trip(100 * ms), trip(100 * ms)},
+			[]string{becauseOthers}},
+		"a burst on an unknown bucket": {[]step{trip(0), trip(0), trip(0), trip(0)}, []string{becauseOwn}},
 		"more than Remaining named": {
 			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(100 * ms), trip(100 * ms)}, []string{becauseOwn, becauseOwn},
 		},
@@ -41,36 +42,36 @@ func TestVerdictsOnRemainingThatLags(t *testing.T) {
 		_, reasons := tell(messages(t, Rule{Quota: Lagging(3, 3*second)}), test.story...)
 		assert.Equal(t, test.want, reasons, name)
 	}
-	// The first answer, which does not lag, is lost: the second alone tells nothing of how far a request moves the reset.
+	// The first answer, which does not lag, is lost. The second alone does not show how far a request moves the reset.
 	w := messages(t, Rule{Quota: Lagging(3, 30*second), Faults: []Fault{{Nth: []int{1}, Drop: []string{headerLimit}}}})
 	verdicts, reasons := tell(w, trip(0), trip(100*ms), trip(200*ms), trip(200*ms), trip(300*ms))
 	assert.Equal(t, []string{becauseLag, becauseTold}, reasons)
 	assert.Equal(t, []Verdict{Excused, Avoidable}, verdicts)
 }
 
-// An answer with nothing remaining and nothing to wait for says nothing: what the client has sent since the reset
-// counts.
+// An answer with nothing remaining and a reset after 0 seconds says nothing about the window: the client must count the
+// requests that it has sent since the last reset.
 func TestAStaleFirstAnswerExcusesNothingOnceAWindowIsKnown(t *testing.T) {
 	t.Parallel()
 	w := messages(t, Rule{Quota: Extending(3, 5*second, 5*second), Faults: []Fault{StaleFirst()}})
 	story := slices.Concat(
-		[]step{trip(0), trip(100 * ms), trip(200 * ms)},                 // a window until 5.05 s
-		[]step{trip(5100 * ms), trip(5200 * ms), trip(5200 * ms)},       // the next one, until 10.15 s
-		[]step{trip(5250 * ms), trip(5250 * ms), trip(12 * second)},     // too many: until 25.15 s
-		[]step{trip(25_100 * ms), trip(25_200 * ms), trip(25_200 * ms)}, // none is refused
+		[]step{trip(0), trip(100 * ms), trip(200 * ms)},                 // the first window, until 5.05 s
+		[]step{trip(5100 * ms), trip(5200 * ms), trip(5200 * ms)},       // the second window, until 10.15 s
+		[]step{trip(5250 * ms), trip(5250 * ms), trip(12 * second)},     // two too many, which extend it to 25.15 s
+		[]step{trip(25_100 * ms), trip(25_200 * ms), trip(25_200 * ms)}, // the next window: none is refused
 	)
 	_, reasons := tell(w, story...)
 	assert.Equal(t, []string{becauseOwn, becauseOwn, becauseTold}, reasons)
 }
 
-// The longest time that an answer has told is 4.8 s of 5: a client that counts its requests over so long knows no
-// better.
+// The longest time to a reset that an answer has named is 4.8 s; the period is 5 s. A client that counts its requests
+// over 4.8 s is excused.
 func TestAPeriodThatNoAnswerNamedExcuses(t *testing.T) {
 	t.Parallel()
 	w := messages(t, Rule{Quota: Fixed(2, 5*second), Faults: []Fault{StaleFirst()}})
-	_, reasons := tell(w, trip(0), trip(200*ms), // a window until 5.05 s
-		trip(5100*ms), trip(9900*ms), trip(9900*ms), // the next one, until 10.15 s
-		trip(10_200*ms), trip(10_200*ms), trip(14_900*ms)) // too early even for 4.8 s
+	_, reasons := tell(w, trip(0), trip(200*ms), // the first window, until 5.05 s
+		trip(5100*ms), trip(9900*ms), trip(9900*ms), // the second window, until 10.15 s
+		trip(10_200*ms), trip(10_200*ms), trip(14_900*ms)) // the last is too early even with a period of 4.8 s
 	assert.Equal(t, []string{becausePeriod, becauseTold}, reasons)
 }
 
@@ -113,8 +114,8 @@ func TestErrorsOfAnAddressAreLimitedOnAllRoutes(t *testing.T) {
 	assert.Equal(t, ClassNone, w.Handle(at(0), get("/users/1", 0).request).Class, "a success is not counted")
 
 	verdicts, reasons := tell(w, get("/guilds/404", 100*ms), // the second error
-		get("/guilds/1", second), get("/users/1", 2*second), // both are refused for the first time
-		get("/guilds/1", 3*second), get("/users/1", 4*second)) // both know that a refusal in that name is about them
+		get("/guilds/1", second), get("/users/1", 2*second), // the first refusal of each operation
+		get("/guilds/1", 3*second), get("/users/1", 4*second)) // the client knows that this limit applies to both
 	assert.Equal(t, []Verdict{Unavoidable, Unavoidable, Avoidable, Avoidable}, verdicts)
 	assert.Equal(t, []string{becauseOthers, becauseOthers, becauseTold, becauseTold}, reasons)
 
@@ -122,7 +123,7 @@ func TestErrorsOfAnAddressAreLimitedOnAllRoutes(t *testing.T) {
 	assert.Equal(t, "error", refused.Header.Get(headerBucket))
 	assert.Equal(t, "0", refused.Header.Get(headerRemaining))
 	assert.Equal(t, "2", refused.Header.Get(headerLimit))
-	assert.Equal(t, "10.000", refused.Header.Get(headerResetAfter), "prolonged by five refusals")
+	assert.Equal(t, "10.000", refused.Header.Get(headerResetAfter), "five refusals have prolonged the block")
 	elsewhere := get("/users/1", 0).request
 	elsewhere.Address = "other"
 	assert.Equal(t, ClassNone, w.Handle(at(5*second), elsewhere).Class)

@@ -12,9 +12,9 @@ type Rounding int
 const (
 	// RoundUp never names a time that is too early.
 	RoundUp Rounding = iota
-	// RoundNearest may be half a millisecond early.
+	// RoundNearest may name a time that is half a millisecond too early.
 	RoundNearest
-	// RoundDown may be a millisecond early.
+	// RoundDown may name a time that is a millisecond too early.
 	RoundDown
 )
 
@@ -23,7 +23,7 @@ const (
 type Config struct {
 	// Rules are tried in order.
 	Rules []Rule
-	// Default is the rule of all other requests; nil: five requests per second for each operation.
+	// Default is the rule of requests that match no other rule; nil: five requests per second for each operation.
 	Default *Rule
 	// Global is counted per authorization, and per address without one. Zero: 50 per second in aligned windows.
 	Global Quota
@@ -33,7 +33,7 @@ type Config struct {
 	Edge []EdgeBan
 	// Invalid is the ban for too many invalid requests.
 	Invalid InvalidLimit
-	// Foreign lists the use of limits by other clients.
+	// Foreign lists requests of other clients.
 	Foreign []ForeignUse
 	// Faults apply after those of the rule. Their conditions count all requests.
 	Faults []Fault
@@ -48,18 +48,17 @@ type Config struct {
 	Latency Latency
 
 	// Tolerance is how long an answer may take to reach the client's code, beyond the simulated latency, before the
-	// judge assumes that the client has read it. Listen raises it; in virtual time it can stay 0.
+	// judge assumes that the client has read it. Listen raises it. In virtual time 0 is right.
 	Tolerance time.Duration
-	// Recent is the number of latest events that are kept; 0: 256. FullLog keeps all.
-	Recent  int
+	// FullLog keeps all events instead of only the latest ones.
 	FullLog bool
-	// Enter is called without a lock for every HTTP request that has entered, before it travels. Its result becomes
-	// Request.Value. body is at most the first mebibyte.
+	// Enter is called without a lock for every HTTP request when it enters, before it travels. Its result becomes
+	// Request.Value. body has at most the first mebibyte.
 	Enter func(r *http.Request, body []byte) any
 	// Observe is called for every event. It must not call back into the World or the Server.
 	Observe func(Event)
-	// ObserveLimit is called for every request at the global limit, at its bucket and at the limits behind the bucket,
-	// before Observe. It must not call back either.
+	// ObserveLimit is called before Observe for every request at the global limit, at its bucket and at the limits
+	// behind the bucket. It must not call back either.
 	ObserveLimit func(LimitUse)
 }
 
@@ -72,9 +71,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Global.Kind == KindNone {
 		c.Global = defaultGlobal
-	}
-	if c.Recent == 0 {
-		c.Recent = 256
 	}
 	c.Invalid = c.Invalid.withDefaults()
 	return c
@@ -102,8 +98,8 @@ func (c Config) validate() error {
 			return err
 		}
 	}
-	if c.Tolerance < 0 || c.Recent < 0 {
-		return fmt.Errorf("%w: negative tolerance or size of the log", ErrConfig)
+	if c.Tolerance < 0 {
+		return fmt.Errorf("%w: negative tolerance", ErrConfig)
 	}
 	if c.Rounding < RoundUp || c.Rounding > RoundDown {
 		return fmt.Errorf("%w: unknown rounding %d", ErrConfig, int(c.Rounding))
@@ -118,7 +114,7 @@ func sameHashes(rules []Rule) error {
 		rule := &rules[i]
 		first, ok := seen[rule.Hash]
 		if rule.Hash == "" || rule.namesOneID() {
-			continue // its counters belong to one channel, and other channels may have others
+			continue // its counters belong to one channel, and other channels may have other quotas
 		}
 		if ok && first.Quota != rule.Quota {
 			return fmt.Errorf("%w: %s and %s share hash %q and have different quotas", ErrConfig, first, rule, rule.Hash)

@@ -14,13 +14,14 @@ func drawQuota(t *rapid.T) Quota {
 	period := time.Duration(rapid.IntRange(10, 3000).Draw(t, "period")) * ms
 	phase := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "phase")) * ms
 	quota := rapid.SampledFrom([]Quota{
-		Fixed(limit, period), Aligned(limit, period, phase), Sliding(limit, period), SlidingNext(limit, period), Leaky(limit, period),
+		Fixed(limit, period), Aligned(limit, period, phase), Sliding(limit, period), SlidingNext(limit, period),
+		Leaky(limit, period),
 		Lagging(limit, period), Extending(limit, period, time.Duration(rapid.IntRange(1, 3000).Draw(t, "extend"))*ms),
 	}).Draw(t, "quota")
 	return drawLateness(t, quota)
 }
 
-// drawLateness makes a quota late, in one of two cases.
+// drawLateness makes a quota late in half of the cases.
 func drawLateness(t *rapid.T, quota Quota) Quota {
 	most := 2 * int(quota.Period/ms)
 	if quota.Aligned {
@@ -39,7 +40,7 @@ type try struct {
 	ok bool
 }
 
-// drawSchedule attempts at random moments, some of them at exactly the interesting ones.
+// drawSchedule tries to take places at random moments, some of them exactly when the state changes.
 func drawSchedule(t *rapid.T, counter Counter, foreigners bool) (tries []try) {
 	now := start
 	for range rapid.IntRange(1, 80).Draw(t, "attempts") {
@@ -57,7 +58,7 @@ func drawSchedule(t *rapid.T, counter Counter, foreigners bool) (tries []try) {
 	return tries
 }
 
-// replay builds the counter that has seen a schedule.
+// replay returns a counter to which a schedule was applied.
 func replay(quota Quota, tries []try) Counter {
 	counter := newCounter(quota)
 	for _, a := range tries {
@@ -66,75 +67,36 @@ func replay(quota Quota, tries []try) Counter {
 	return counter
 }
 
-func accepted(tries []try) (times []time.Time) {
-	for _, a := range tries {
-		if a.ok {
-			times = append(times, a.at)
-		}
-	}
-	return times
-}
-
-// within counts moments in [from, from+period).
-func within(times []time.Time, from time.Time, period time.Duration) (n int) {
-	for _, m := range times {
-		if !m.Before(from) && m.Before(from.Add(period)) {
-			n++
-		}
-	}
-	return n
-}
-
-func TestFixedWindowNeverAcceptsMoreThanItsLimitPerWindow(t *testing.T) {
+// Whatever the schedule, no counter may accept more than its limit in any window or interval.
+func TestNoCounterAcceptsMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		quota := Fixed(rapid.IntRange(1, 7).Draw(t, "limit"), time.Duration(rapid.IntRange(1, 2000).Draw(t, "period"))*ms)
-		times := accepted(drawSchedule(t, newCounter(quota), true))
-		for i := 0; i < len(times); { // each window begins with the first request after the last one
-			n := within(times, times[i], quota.Period)
-			require.LessOrEqual(t, n, quota.Limit)
-			i += n
+		quota := drawQuota(t).punctual()
+		var times []time.Time
+		for _, a := range drawSchedule(t, newCounter(quota), true) {
+			if a.ok {
+				times = append(times, a.at)
+			}
 		}
-	})
-}
-
-func TestAlignedWindowNeverAcceptsMoreThanItsLimitPerWindow(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		period := time.Duration(rapid.IntRange(1, 2000).Draw(t, "period")) * ms
-		phase := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "phase")) * ms
-		quota := Aligned(rapid.IntRange(1, 7).Draw(t, "limit"), period, phase)
-		windows := make(map[int64]int)
-		for _, m := range accepted(drawSchedule(t, newCounter(quota), true)) {
-			// The test counts windows from a multiple long before the schedule, the counter from the Unix epoch.
-			origin := time.Unix(0, 0).Add(phase)
-			window := int64(m.Sub(origin) / period)
-			windows[window]++
-			require.LessOrEqual(t, windows[window], quota.Limit)
+		// window counts the requests that were accepted in the period that begins at from.
+		window := func(from time.Time) (n int) {
+			for _, m := range times {
+				if !m.Before(from) && m.Before(from.Add(quota.Period)) {
+					n++
+				}
+			}
+			return n
 		}
-	})
-}
-
-func TestSlidingLogNeverAcceptsMoreThanItsLimitInAnyInterval(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		quota := Sliding(rapid.IntRange(1, 7).Draw(t, "limit"), time.Duration(rapid.IntRange(1, 2000).Draw(t, "period"))*ms)
-		times := accepted(drawSchedule(t, newCounter(quota), true))
-		for _, from := range times { // an interval with the most requests begins with one
-			require.LessOrEqual(t, within(times, from, quota.Period), quota.Limit)
-		}
-	})
-}
-
-func TestLeakyBucketAcceptsNoMoreThanItHoldsAndLeaks(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		quota := Leaky(rapid.IntRange(1, 7).Draw(t, "limit"), time.Duration(rapid.IntRange(10, 2000).Draw(t, "period"))*ms)
-		times := accepted(drawSchedule(t, newCounter(quota), true))
 		for i, from := range times {
-			for j := i; j < len(times); j++ {
-				leaked := int(times[j].Sub(from) / quota.interval())
-				require.LessOrEqual(t, j-i+1, quota.Limit+leaked)
+			switch {
+			case quota.Kind == KindLeaky:
+				for j := i; j < len(times); j++ {
+					require.LessOrEqual(t, j-i+1, quota.Limit+int(times[j].Sub(from)/quota.interval()))
+				}
+			case quota.Aligned:
+				require.LessOrEqual(t, window(quota.windowEnd(from).Add(-quota.Period)), quota.Limit)
+			case quota.Kind == KindSliding || i == 0: // an interval with the most requests begins with a request
+				require.LessOrEqual(t, window(from), quota.Limit)
 			}
 		}
 	})
@@ -149,9 +111,9 @@ func TestEveryRefusalWasDue(t *testing.T) {
 		for range 60 {
 			now = now.Add(time.Duration(rapid.IntRange(0, 900).Draw(t, "step")) * ms)
 			state := counter.State(now)
-			require.Equal(t, state, counter.State(now), "looking changes nothing")
+			require.Equal(t, state, counter.State(now), "State must not change the counter")
 			require.Equal(t, state.Remaining > 0, state.RetryAfter == 0)
-			require.Equal(t, state.Remaining > 0, counter.Take(now, Own), "remaining is a promise")
+			require.Equal(t, state.Remaining > 0, counter.Take(now, Own), "a request is accepted if and only if places remain")
 		}
 	})
 }
@@ -166,8 +128,8 @@ func TestRetryAfterIsExact(t *testing.T) {
 		if state.Remaining > 0 {
 			return
 		}
-		require.True(t, replay(quota, tries).Take(now.Add(state.RetryAfter), Own), "accepted at the very moment")
-		require.False(t, replay(quota, tries).Take(now.Add(state.RetryAfter-1), Own), "refused just before")
+		require.True(t, replay(quota, tries).Take(now.Add(state.RetryAfter), Own), "accepted exactly at RetryAfter")
+		require.False(t, replay(quota, tries).Take(now.Add(state.RetryAfter-1), Own), "refused one nanosecond earlier")
 	})
 }
 
@@ -193,7 +155,7 @@ func TestOwnRequestsAreToldFromForeignOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counter := newCounter(drawQuota(t))
 		drawSchedule(t, counter, true)
-		require.LessOrEqual(t, counter.OwnUsed(start.Add(time.Hour)), 0, "everything is forgotten in the end")
+		require.LessOrEqual(t, counter.OwnUsed(start.Add(time.Hour)), 0, "all places become free")
 	})
 	for _, quota := range []Quota{Fixed(3, time.Second), Sliding(3, time.Second), Leaky(3, time.Second)} {
 		counter := newCounter(quota)
@@ -225,7 +187,7 @@ func TestCountersByHand(t *testing.T) {
 			State{Limit: 2, Remaining: 1, ResetAfter: 800 * ms, NextAfter: 800 * ms}},
 		{"fixed, full", fill(Fixed(2, time.Second), 100*ms, 200*ms), 300 * ms,
 			State{Limit: 2, ResetAfter: 800 * ms, NextAfter: 800 * ms, RetryAfter: 800 * ms}},
-		{"extending, and nobody was refused", fill(Extending(2, time.Second, 5*time.Second), 100*ms, 200*ms), 300 * ms,
+		{"extending, without a refusal", fill(Extending(2, time.Second, 5*time.Second), 100*ms, 200*ms), 300 * ms,
 			State{Limit: 2, ResetAfter: 800 * ms, NextAfter: 800 * ms, RetryAfter: 800 * ms}},
 		{"aligned, empty", fill(Aligned(2, time.Second, 250*ms)), 300 * ms,
 			State{Limit: 2, Remaining: 2, ResetAfter: 950 * ms, NextAfter: 950 * ms}},
@@ -233,7 +195,7 @@ func TestCountersByHand(t *testing.T) {
 			State{Limit: 2, ResetAfter: 900 * ms, NextAfter: 800 * ms, RetryAfter: 800 * ms}},
 		{"leaky, full", fill(Leaky(2, time.Second), 100*ms, 200*ms), 300 * ms,
 			State{Limit: 2, ResetAfter: 800 * ms, NextAfter: 300 * ms, RetryAfter: 300 * ms}},
-		{"leaky, a part of a place is no place", fill(Leaky(2, time.Second), 0), 100 * ms,
+		{"leaky, a place is partly free", fill(Leaky(2, time.Second), 0), 100 * ms,
 			State{Limit: 2, Remaining: 1, ResetAfter: 400 * ms, NextAfter: 400 * ms}},
 	}
 	for _, test := range tests {
@@ -248,20 +210,14 @@ func TestEachRefusalExtendsABlock(t *testing.T) {
 		require.True(t, counter.Take(start, Own))
 	}
 	require.False(t, counter.Take(at(500*ms), Own))
-	assert.Equal(t, 3500*ms, counter.State(at(500*ms)).RetryAfter, "what was left, and three seconds more")
+	assert.Equal(t, 3500*ms, counter.State(at(500*ms)).RetryAfter, "the rest of the window and three seconds")
 	assert.Equal(t, 2, counter.OwnUsed(at(999*ms)))
 	require.False(t, counter.Take(at(3999*ms), Foreign))
 	assert.Equal(t, 3001*ms, counter.State(at(3999*ms)).RetryAfter)
-	assert.Zero(t, counter.OwnUsed(at(time.Second)), "after its period a window is open because of refusals")
+	assert.Zero(t, counter.OwnUsed(at(time.Second)), "after its period only refusals keep the window open")
 	require.True(t, counter.Take(at(7*time.Second), Own))
-	assert.Equal(t, State{Limit: 2, Remaining: 1, ResetAfter: time.Second, NextAfter: time.Second}, counter.State(at(7*time.Second)), "a new window has its usual length")
-}
-
-func TestLeakyBucketIsNeverFasterThanItsQuota(t *testing.T) {
-	t.Parallel()
-	for limit := 1; limit < 100; limit++ {
-		assert.GreaterOrEqual(t, Leaky(limit, time.Second).interval()*time.Duration(limit), time.Second)
-	}
+	assert.Equal(t, State{Limit: 2, Remaining: 1, ResetAfter: time.Second, NextAfter: time.Second},
+		counter.State(at(7*time.Second)), "a new window has its usual length")
 }
 
 func TestResizeKeepsWhatIsCounted(t *testing.T) {
@@ -286,7 +242,9 @@ func TestResizeKeepsWhatIsCounted(t *testing.T) {
 func TestNonsenseQuotasAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, quota := range []Quota{
-		{Kind: KindLeaky, Limit: 1, Period: 1, NamesNext: true}, Extending(1, time.Second, -1), {Kind: KindSliding, Limit: 1, Period: 1, Extend: 1}, {Kind: KindFixed, Limit: 1, Period: 1, Aligned: true, Extend: 1},
+		{Kind: KindLeaky, Limit: 1, Period: 1, NamesNext: true}, Extending(1, time.Second, -1),
+		{Kind: KindSliding, Limit: 1, Period: 1, Extend: 1},
+		{Kind: KindFixed, Limit: 1, Period: 1, Aligned: true, Extend: 1},
 		Fixed(0, time.Second), Fixed(-1, time.Second), Sliding(1, 0), Leaky(1, -time.Second), {Limit: 5, Period: time.Second},
 		{Kind: 17, Limit: 1, Period: 1}, {Kind: KindLeaky, Limit: 1, Period: 1, Aligned: true}, Leaky(1000, 10),
 	} {
@@ -295,4 +253,11 @@ func TestNonsenseQuotasAreRefused(t *testing.T) {
 	}
 	_, err := NewCounter(Unlimited())
 	assert.ErrorIs(t, err, ErrConfig)
+}
+
+func TestLeakyBucketIsNeverFasterThanItsQuota(t *testing.T) {
+	t.Parallel()
+	for limit := 1; limit < 100; limit++ {
+		assert.GreaterOrEqual(t, Leaky(limit, time.Second).interval()*time.Duration(limit), time.Second)
+	}
 }

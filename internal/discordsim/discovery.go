@@ -10,13 +10,13 @@ import (
 // operationKey is an operation used by one authorization.
 type operationKey struct{ operation, authorization string }
 
-// discovery is what the answers to one operation have told about the buckets that count its requests. A client learns
-// that from answers only. Where hashes change, or differ by channel, it says nothing of the next request.
+// discovery is what the answers to one operation have shown about the buckets that count its requests. Where hashes
+// change, or differ by channel, an answer says nothing about the next request.
 type discovery struct {
 	answers []answer          // the latest, in the order of processing
 	first   int               // the number of answers[0]
 	named   map[string]naming // by the name of counters
-	heard   time.Time         // when the first answer that named a bucket was read; zero: none was
+	heard   time.Time         // when the client read the first answer that named a bucket; zero: it has read none
 }
 
 // maxAnswers is how many answers to one operation are remembered (up to twice as many for a while).
@@ -27,14 +27,14 @@ type answer struct {
 	major      string
 	sent, made time.Time
 	read       time.Time // zero: not yet
-	lost       bool      // it will never be read
-	bucket     *gate     // nil: it names none
-	counters   string    // of that bucket
-	limit      int       // requests; 0: not named
+	lost       bool      // the client will never read it
+	bucket     *gate     // the bucket that the answer names; nil: none
+	counters   string    // the counters of that bucket
+	limit      int       // the limit in requests that the answer names; 0: none
 	unlimited  bool      // a success without limit headers
 	refused    bool      // a 429 of that bucket
 	unnamed    *gate     // the bucket of a 429 that names none
-	chance     bool      // chance decided which bucket it was
+	chance     bool      // chance decided which bucket counted the request
 }
 
 // naming is when the client first read that some counters count an operation, and since when the rule had used them.
@@ -55,7 +55,7 @@ type reply struct {
 	discovery *discovery // nil: no answer
 	number    int
 	stray     *stray    // nil: the request is no stray
-	counters  string    // the counters that it names, if the next request may rely on them
+	counters  string    // the counters that the answer names, if they predict those of the next request
 	settled   time.Time // since when the rule had used its counters
 }
 
@@ -85,7 +85,7 @@ func (d *discovery) note(response *Response, x *exchange) {
 	}
 }
 
-// read records that the client reads an answer.
+// read records that the client has read an answer.
 func (r reply) read(at time.Time) {
 	d := r.discovery
 	if d == nil {
@@ -108,7 +108,7 @@ func (r reply) read(at time.Time) {
 	}
 }
 
-// lose records that the client never reads an answer.
+// lose records that the client will never read an answer.
 func (r reply) lose() {
 	if r.discovery == nil {
 		return
@@ -118,14 +118,15 @@ func (r reply) lose() {
 	}
 }
 
-// knows reports whether answers that the client had read by heard named the counters of a request.
+// knows reports whether answers that the client had read by the time heard named the counters of a request.
 func (d *discovery) knows(x *exchange, heard time.Time) bool {
 	n := d.named[x.counters]
 	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) && !d.elsewhere(x, heard)
 }
 
-// elsewhere reports whether the latest answer for a request's channel had named another bucket by chance. Chance may be
-// over, and other channels know it, but the client has to assume that this channel still differs.
+// elsewhere reports whether the latest answer for a request's channel had named another bucket by chance. A roll-out
+// may be over, and answers for other channels may show that, but the client has to assume that this channel still
+// differs.
 func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 	var newest answer
 	for _, a := range d.answers {
@@ -136,8 +137,8 @@ func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 	return newest.chance && newest.counters != x.counters
 }
 
-// refused reports whether the client had read a 429 to the same operation by this bucket, not named in it. Such a 429
-// concerns requests like the refused one, whatever the bucket is.
+// refused reports whether the client had read a 429 to the same operation by this bucket that did not name the bucket.
+// Such a 429 concerns requests like the refused one, whatever the bucket is.
 func (d *discovery) refused(by *gate, heard time.Time) bool {
 	return slices.ContainsFunc(d.answers, func(a answer) bool {
 		return a.unnamed == by && !a.read.IsZero() && !a.read.After(heard)
@@ -145,11 +146,11 @@ func (d *discovery) refused(by *gate, heard time.Time) bool {
 }
 
 // foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted. The
-// client had read what was delivered by heard.
+// client had read what was delivered by the time heard.
 //
-// A client that could not know is to blame all the same for a request that no bucket allows. That is a second request
-// before the first of all has been answered, or one more than the limit that other answers have named. Where only
-// errors without limits have answered, it is a second request in one channel.
+// A client that could not know is still blamed for a request that no bucket allows. That is a second request before the
+// first of all has been answered, or one more than the limit that other answers have named. If all answers were errors
+// without limits, it is a second request in one channel.
 func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	if d.knows(x, heard) {
 		return true
@@ -180,12 +181,12 @@ func (d *discovery) foreseen(x *exchange, heard time.Time) bool {
 	return open > 0
 }
 
-// warned is foreseen for a request whose bucket is a matter of chance. It reports whether all buckets that answers to
-// the operation have named, in this channel or others, would have refused the request. It is also true if the answer to
-// the request sent last is a 429 of this very bucket.
+// warned replaces foreseen for a request whose bucket is a matter of chance. It reports whether all buckets that
+// answers to the operation have named, in this channel or others, would have refused the request. It is also true if
+// the answer to the request sent last is a 429 of this bucket.
 func (w *World) warned(x *exchange, heard time.Time) bool {
 	newest, any := answer{}, false
-	open := x.renamed // no answer tells that two hashes are one bucket
+	open := x.renamed // no answer shows that two hashes belong to one bucket
 	for _, a := range x.discovery.answers {
 		if a.lost || a.read.IsZero() || a.read.After(heard) || a.bucket == nil && !a.unlimited {
 			continue
@@ -195,7 +196,7 @@ func (w *World) warned(x *exchange, heard time.Time) bool {
 		case !any || a.sent.After(newest.sent):
 			newest, any = a, true
 		case a.sent.Equal(newest.sent) && a.bucket != newest.bucket:
-			newest.refused = false // it is not known which was sent last
+			newest.refused = false // it is not known which of the two was sent last
 		}
 	}
 	if !any {

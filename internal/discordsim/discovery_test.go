@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // to returns a copy of a step with another request.
@@ -14,7 +13,7 @@ func (s step) to(method, path string) step {
 	return s
 }
 
-// twoOperations is a world in which reading and writing messages share a bucket.
+// twoOperations returns a world in which reading and writing messages share a bucket.
 func twoOperations(t *testing.T, rule Rule) *World {
 	t.Helper()
 	read, write := rule, rule
@@ -23,25 +22,7 @@ func twoOperations(t *testing.T, rule Rule) *World {
 	return newWorld(t, Config{Rules: []Rule{read, write}})
 }
 
-func TestHashesMayDifferByChannel(t *testing.T) {
-	t.Parallel()
-	w := twoOperations(t, Rule{Quota: Fixed(2, time.Second), Vary: HashByMajor("m")})
-	ask := func(method, channel string) (status int, hash string) {
-		response := w.Handle(start, Request{Method: method, Path: "/channels/" + channel + "/messages"})
-		return response.Status, response.Header.Get("X-RateLimit-Bucket")
-	}
-	_, first := ask("POST", "1")
-	status, again := ask("GET", "1")
-	require.Equal(t, 200, status)
-	assert.Equal(t, first, again, "a channel keeps its hash, whatever the operation")
-	status, _ = ask("POST", "1")
-	assert.Equal(t, 429, status, "and both are counted there")
-	status, other := ask("POST", "2")
-	assert.Equal(t, 200, status)
-	assert.NotEqual(t, first, other)
-}
-
-// What a client can know of the bucket in which a request will be counted.
+// These are the verdicts when the client may not know which bucket will count a request.
 func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	t.Parallel()
 	const one, two = "/channels/1/messages", "/channels/2/messages"
@@ -55,7 +36,7 @@ func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	lateRead := step{sent: 200 * ms, processed: 250 * ms, answered: 900 * ms}.to("GET", two)
 	write := func(sent time.Duration, path string) step { return trip(sent).to("POST", path) }
 	read := func(sent time.Duration, path string) step { return trip(sent).to("GET", path) }
-	full := []step{ // both operations are known in one channel, and writing has filled another
+	full := []step{ // both operations are known in one channel, and writes have filled the bucket of another
 		write(0, one), read(0, one), write(100*ms, two), write(200*ms, two), write(300*ms, two),
 	}
 	tests := []struct {
@@ -64,34 +45,39 @@ func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 		story []step
 		want  []string
 	}{
-		{"hashes by channel: nothing told that reading counts there, too", byChannel,
+		{"hashes by channel: no answer shows that reads count there, too", byChannel,
 			append(full, read(400*ms, two)), []string{becauseUnpredictable}},
-		{"hashes by channel: then it is known", byChannel,
+		{"hashes by channel: an answer has shown it", byChannel,
 			append(full, read(400*ms, two), read(500*ms, two)), []string{becauseUnpredictable, becauseTold}},
-		{"hashes by channel: others of the same moment", byChannel,
+		{"hashes by channel: two requests at the same moment", byChannel,
 			append(full, read(400*ms, two), read(401*ms, two)), []string{becauseUnpredictable, becauseUnpredictable}},
-		{"hashes by channel: more at once than any channel has been seen to allow", byChannel,
-			[]step{write(0, one), write(100*ms, two), write(101*ms, two), write(102*ms, two), write(103*ms, two)}, []string{becauseOwn}},
-		{"hashes by channel: what was answered there is known to count there", byChannel,
+		{"hashes by channel: more at once than any known channel allows", byChannel,
+			[]step{write(0, one), write(100*ms, two), write(101*ms, two), write(102*ms, two), write(103*ms, two)},
+			[]string{becauseOwn}},
+		{"hashes by channel: answers have named the bucket of the operation", byChannel,
 			append(full, write(400*ms, two)), []string{becauseTold}},
-		{"one hash: what is known in one channel is known in all", same,
+		{"one hash: an answer in one channel names it for all", same,
 			append(full, read(400*ms, two)), []string{becauseTold}},
 		{"an operation never used", same,
 			[]step{write(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one)}, []string{becauseUnpredictable}},
 		{"an operation never used, and a second request before the first has been answered", same,
-			[]step{write(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one), read(301*ms, one)}, []string{becauseUnpredictable, becauseTold}},
-		{"an operation whose first answer said nothing is as unknown as before",
+			[]step{write(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one), read(301*ms, one)},
+			[]string{becauseUnpredictable, becauseTold}},
+		{"an operation whose first answer named no bucket",
 			Rule{Quota: three, Hash: "m", Faults: []Fault{{Status: 502, When: func(c Call) bool { return c.Request.Method == "GET" && c.N == 1 }}}},
 			[]step{read(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one)}, []string{becauseUnpredictable}},
-		{"hashes by channel: nothing had told that a read takes a place of the writes", byChannel,
-			[]step{write(0, one), read(0, one), write(100*ms, two), read(200*ms, two), write(201*ms, two), write(202*ms, two)}, []string{becauseStray}},
+		{"hashes by channel: no answer showed that a read takes a place of the writes", byChannel,
+			[]step{write(0, one), read(0, one), write(100*ms, two), read(200*ms, two), write(201*ms, two), write(202*ms, two)},
+			[]string{becauseStray}},
 		{"hashes by channel: an answer to a write has counted the read", byChannel,
-			[]step{write(0, one), read(0, one), write(100*ms, two), lateRead, write(201*ms, two), write(302*ms, two)}, []string{becauseTold}},
+			[]step{write(0, one), read(0, one), write(100*ms, two), lateRead, write(201*ms, two), write(302*ms, two)},
+			[]string{becauseTold}},
 		{"hashes by channel: the answer to the read was lost", lost,
-			[]step{write(0, one), read(0, one), write(100*ms, two), read(200*ms, two), write(201*ms, two), write(202*ms, two)}, []string{becauseStray}},
-		{"an operation that nothing is known of may belong to any bucket", same,
+			[]step{write(0, one), read(0, one), write(100*ms, two), read(200*ms, two), write(201*ms, two), write(202*ms, two)},
+			[]string{becauseStray}},
+		{"an unknown operation may belong to any bucket", same,
 			[]step{write(0, one), read(100*ms, one), write(101*ms, one), write(102*ms, one)}, []string{becauseTold}},
-		{"the hash has changed back: what was known before it changed is not known any more",
+		{"the hash has changed back: older answers no longer count",
 			Rule{Quota: three, Hash: "m", Changes: []Change{{At: time.Second, Hash: "n"}, {At: 2 * time.Second, Hash: "m"}}},
 			[]step{
 				read(0, one), write(0, one), read(1000*ms, one), write(1000*ms, one),
@@ -107,12 +93,13 @@ func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	}
 }
 
-// An answer that was made before a limit changed does not tell of the change, however late it is read.
+// An answer that was made before a limit changed does not show the change, however late it is read.
 func TestOldAnswersDoNotDescribeANewLimit(t *testing.T) {
 	t.Parallel()
-	w := messages(t, Rule{Quota: Fixed(4, time.Second), Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second)}}})
+	changes := []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second)}}
+	w := messages(t, Rule{Quota: Fixed(4, time.Second), Changes: changes})
 	old := w.Handle(at(9800*ms), post)
-	w.Handle(at(10*time.Second), post) // nothing tells the client of the change
+	w.Handle(at(10*time.Second), post) // the answer, which would show the change, is never delivered
 	w.Deliver(old, at(10_100*ms))
 	refused := w.Handle(at(10_200*ms), post)
 	assert.Equal(t, ClassUser, refused.Class)
@@ -127,8 +114,12 @@ func TestErrorsMayHaveABucketOfTheirOwn(t *testing.T) {
 		}
 		return 0
 	}
-	rule := Rule{Path: "/channels/{id}/messages/{id}", Quota: Unlimited(), Vary: ErrorBucket("errors", Fixed(2, 10*time.Second), missing)}
-	good, bad := Request{Method: "GET", Path: "/channels/1/messages/5"}, Request{Method: "GET", Path: "/channels/1/messages/404"}
+	rule := Rule{
+		Path: "/channels/{id}/messages/{id}", Quota: Unlimited(),
+		Vary: ErrorBucket("errors", Fixed(2, 10*time.Second), missing),
+	}
+	good := Request{Method: "GET", Path: "/channels/1/messages/5"}
+	bad := Request{Method: "GET", Path: "/channels/1/messages/404"}
 
 	w := newWorld(t, Config{Rules: []Rule{rule}})
 	assert.Empty(t, headers(w.Handle(start, good), limitNames...))
@@ -156,15 +147,19 @@ func TestErrorsMayHaveABucketOfTheirOwn(t *testing.T) {
 		story []step
 		want  []string
 	}{
-		{"a success had no limit, so that the next may have none", []step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad)},
+		{"a success had no limit, so the next answer may have none",
+			[]step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad)},
 			[]string{becauseUnpredictable}},
-		{"nothing but errors, and they said that nothing remained", []step{ask(0, bad), ask(100*ms, bad), ask(200*ms, bad)},
+		{"only errors, which named none remaining", []step{ask(0, bad), ask(100*ms, bad), ask(200*ms, bad)},
 			[]string{becauseTold}},
-		{"after a 429 and nothing newer", []step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad), ask(400*ms, bad)},
+		{"after a 429, without a newer answer",
+			[]step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad), ask(400*ms, bad)},
 			[]string{becauseUnpredictable, becauseTold}},
-		{"after a 429 and a newer success", []step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad), ask(301*ms, good), ask(401*ms, bad)},
+		{"after a 429 and a newer success",
+			[]step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad), ask(301*ms, good), ask(401*ms, bad)},
 			[]string{becauseUnpredictable, becauseUnpredictable}},
-		{"all at once", []step{ask(0, good), ask(100*ms, bad), ask(100*ms, bad), ask(100*ms, bad)}, []string{becauseUnpredictable}},
+		{"all at once", []step{ask(0, good), ask(100*ms, bad), ask(100*ms, bad), ask(100*ms, bad)},
+			[]string{becauseUnpredictable}},
 	}
 	for _, test := range tests {
 		_, reasons := tell(newWorld(t, Config{Rules: []Rule{rule}}), test.story...)

@@ -15,8 +15,8 @@ const (
 	PageJSON
 )
 
-// GlobalBlock refuses every request that counts for the global limit, from From until Until, whatever its counter says:
-// a global 429 with a long wait.
+// GlobalBlock refuses every request that counts for the global limit, from From until Until, whatever the limit's
+// counter says: with a global 429 that names a long wait.
 type GlobalBlock struct {
 	From, Until time.Duration // since the world began
 }
@@ -28,7 +28,7 @@ func (b GlobalBlock) validate() error {
 	return nil
 }
 
-// EdgeBan blocks the address from From until Until: every authorization, and interactions, too.
+// EdgeBan blocks the address from From until Until, for all authorizations and for interactions.
 type EdgeBan struct {
 	From, Until time.Duration // since the world began
 	Page        Page
@@ -43,9 +43,9 @@ func (b EdgeBan) validate() error {
 	return nil
 }
 
-// EdgeLimit is a limit that the edge enforces for one rule and one address, on top of Discord's. An address that
-// exceeds it is blocked from this rule's operations for Ban. Observed for invites (some 250 in 10 minutes, up to 24
-// hours).
+// EdgeLimit is a limit that the edge enforces for one rule and one address, in addition to Discord's limits. An address
+// that exceeds it is blocked from this rule's operations for Ban. Such a limit was observed for invites (some 250 in 10
+// minutes, a ban of up to 24 hours).
 type EdgeLimit struct {
 	Quota  Quota
 	Ban    time.Duration

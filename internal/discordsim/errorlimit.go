@@ -22,16 +22,16 @@ func (w *World) errorsRefuse(x *exchange) bool {
 	return true
 }
 
-// countError counts an answer that all limits have accepted, if it is an error.
+// countError counts the answer to a request that all limits have accepted, if the answer is an error.
 func (w *World) countError(x *exchange, response *Response) {
 	if g := w.errorGate(x); g != nil && response.Status >= http.StatusBadRequest {
 		g.take(x)
 	}
 }
 
-// judgeErrors judges a refusal because of errors. Once an operation was refused, the client knows that it is refused as
-// long as the latest refusal of that limit says. Nothing tells beforehand which routes the limit has, nor how many
-// errors it allows.
+// judgeErrors judges a refusal because of errors. Once an operation was refused, the client knows that it is refused
+// until the time in the latest refusal by that limit is over. Nothing shows beforehand which routes the limit has, nor
+// how many errors it allows.
 func (w *World) judgeErrors(x *exchange, q question) (Verdict, string) {
 	g := x.refusal.gate
 	if g.forbade(q) && x.discovery.refused(g, q.heard) {

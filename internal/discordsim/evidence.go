@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// evidence is what the accepted answers of a [SlidingNext] log have told about its kind. Until they contradict each of
-// the other kinds, a careful client may take the log for a fixed window, whose answers look the same. Then it sends a
-// whole batch when the window is over.
+// evidence is what the accepted answers of a [SlidingNext] log have shown about its kind. Until they rule out the other
+// kinds, a careful client may take the log for a fixed window, whose answers look the same. Then it sends a whole batch
+// when the window is over.
 type evidence struct {
 	readings []reading // the latest
-	// When the client first knew that it was not a fixed window, a log that names the last place, or a leaky bucket.
-	// Zero: not yet.
+	// When the client first knew that the bucket is not a fixed window, not a log that names its last place, and not a
+	// leaky bucket. Zero: it does not know yet.
 	fixed, last, leaky time.Time
 	longest            reading     // the reading with the longest reset-after
 	tries              []time.Time // when the latest refused requests were sent
@@ -24,11 +24,11 @@ type reading struct {
 	spent      int           // requests that were counted by then
 }
 
-// The reset that a reading names lies between these two.
+// The reset that a reading names lies between earliest and latest.
 func (r reading) earliest() time.Time { return r.sent.Add(r.after - time.Millisecond) }
 func (r reading) latest() time.Time   { return r.read.Add(r.after + time.Millisecond) }
 
-// denies reports whether a leaky bucket cannot have given both answers: with more requests counted, it is empty later.
+// denies reports whether no leaky bucket can have given both answers: with more requests counted, it is empty later.
 func (r reading) denies(other reading) bool {
 	return r.spent > other.spent && r.after < other.after-rounding || r.spent > other.spent+1 && r.after <= other.after
 }
@@ -57,7 +57,7 @@ func (e *evidence) learn(r reading) {
 			e.fixed = earliest(e.fixed, latest(r.read, other.read, e.longest.read))
 		}
 		if (r.after - other.after).Abs() > rounding {
-			e.last = earliest(e.last, latest(r.read, other.read)) // such a log names the period each time
+			e.last = earliest(e.last, latest(r.read, other.read)) // a log that names its last place names the period each time
 		}
 		if r.denies(other) || other.denies(r) {
 			e.leaky = earliest(e.leaky, latest(r.read, other.read))
@@ -87,7 +87,7 @@ func (e *evidence) told(sent time.Time) bool {
 	return true
 }
 
-// over returns when the latest window that the client may have believed in ended before sent, to it; zero: none did.
+// over returns when the latest window ended before sent, if the client believes in fixed windows; zero: none did.
 func (e *evidence) over(sent time.Time) (over time.Time) {
 	for _, r := range e.readings {
 		if end := r.read.Add(r.after); !r.read.After(sent) && !end.After(sent) {
@@ -98,7 +98,7 @@ func (e *evidence) over(sent time.Time) (over time.Time) {
 }
 
 // believes reports whether a client that took the log for a fixed window had reason to send a request: the window that
-// answers had described was over, and since then it had sent no more than fits into one.
+// answers had described was over, and since then the client had sent no more than the limit.
 func (k *knowledge) believes(sent time.Time, limit int) bool {
 	e := k.evidence
 	if e == nil || e.told(sent) {
@@ -108,7 +108,7 @@ func (k *knowledge) believes(sent time.Time, limit int) bool {
 	if over.IsZero() {
 		return false
 	}
-	for _, f := range k.facts { // to such a client, a window begins when a 429's wait is over
+	for _, f := range k.facts { // such a client believes that a window begins when a 429's wait is over
 		if f.at.Before(sent) && !f.until.After(sent) {
 			over = latest(over, f.until)
 		}
@@ -125,12 +125,12 @@ func (k *knowledge) believes(sent time.Time, limit int) bool {
 	for _, at := range e.tries {
 		count(at)
 	}
-	return batch <= limit // this one included
+	return batch <= limit // including this request
 }
 
-// hurries reports whether a client that knows no period longer than the longest reset-after it has read had reason to
-// send a request that is refused now: its requests within that time do not fill the bucket. The time is less than the
-// period where other clients are first in a [SlidingNext] log, or where first answers are stale.
+// hurries reports whether a client had reason to send a request that is refused now, because it knows no period longer
+// than the longest reset-after it has read, and its requests within that time do not fill the bucket. That time is
+// shorter than the period if other clients come first in a [SlidingNext] log, or if first answers are stale.
 func (k *knowledge) hurries(sent, now time.Time, q *Quota) bool {
 	longest := k.longest
 	switch {
@@ -151,8 +151,8 @@ func (k *knowledge) hurries(sent, now time.Time, q *Quota) bool {
 	return n < q.Limit
 }
 
-// believesLag reports whether a client had reason to believe the Remaining of a leaky bucket that lags: it had read one
-// such answer, and none yet that shows how far a request moves the reset.
+// believesLag reports whether a client had reason to believe the Remaining of a leaky bucket that lags: it had read
+// such an answer, but none yet that shows by how much a request moves the reset.
 func (k *knowledge) believesLag(sent time.Time) bool {
 	return !k.lagging.IsZero() && !k.lagging.After(sent) && (k.lagTold.IsZero() || k.lagTold.After(sent))
 }

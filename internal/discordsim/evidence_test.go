@@ -34,14 +34,12 @@ func TestHeadersMayNameTheNextPlace(t *testing.T) {
 	}
 }
 
-// drawWay is the time that a request or an answer travels: at one and the same moment nobody can tell what was known
-// before what.
+// drawWay draws the time that a request or an answer travels. It is never 0: events at the same moment have no order.
 func drawWay(t *rapid.T) time.Duration {
 	return time.Duration(rapid.IntRange(1, 200_000).Draw(t, "way")) * time.Microsecond
 }
 
-// What the evidence says is certain: no kind is ruled out by answers that a counter of that kind has given, whoever
-// else uses it.
+// The answers of a counter must never rule out its own kind, even if other clients use it.
 func TestNoKindIsRuledOutByItsOwnAnswers(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -59,7 +57,8 @@ func TestNoKindIsRuledOutByItsOwnAnswers(t *testing.T) {
 			}
 			state := stated(counter, now)
 			evidence.learn(reading{
-				sent: now.Add(-drawWay(t)), read: now.Add(drawWay(t)), after: state.ResetAfter, spent: state.Limit - state.Remaining,
+				sent: now.Add(-drawWay(t)), read: now.Add(drawWay(t)), after: state.ResetAfter,
+				spent: state.Limit - state.Remaining,
 			})
 		}
 		switch {
@@ -73,8 +72,8 @@ func TestNoKindIsRuledOutByItsOwnAnswers(t *testing.T) {
 	})
 }
 
-// A client that takes the log for a fixed window until answers have shown that it is none, and from then on holds each
-// place for a period, is never to blame.
+// A client takes the log for a fixed window until answers have shown that it is not one. From then on it keeps each
+// place for a period. This client must never be blamed.
 func TestWhoeverBelievesInWindowsUntilToldOtherwiseIsNotToBlame(t *testing.T) {
 	t.Parallel()
 	refused := 0
@@ -92,10 +91,10 @@ func TestWhoeverBelievesInWindowsUntilToldOtherwiseIsNotToBlame(t *testing.T) {
 		require.Zero(t, world.Report().Avoidable.Total(), "%+v", world.Refusals())
 		refused += world.Report().Refused.Total()
 	})
-	require.NotZero(t, refused, "it is refused now and then, or the test is none")
+	require.NotZero(t, refused, "the test needs some refusals")
 }
 
-// windowBeliever is a client that sends batches and waits for their answers.
+// windowBeliever is a client that sends batches. It waits for the answers of one batch before it sends the next.
 type windowBeliever struct {
 	t      *rapid.T
 	world  *World
@@ -103,14 +102,14 @@ type windowBeliever struct {
 	limit  int
 	period time.Duration
 
-	used       int         // in the window that it believes in
-	over       time.Time   // when that is over
+	used       int         // requests in the window that the client believes in
+	over       time.Time   // end of that window
 	places     []time.Time // when the answers to accepted requests were read
-	hold       time.Time   // what a 429 says
-	oneAtATime bool        // since one
+	hold       time.Time   // end of the wait after a 429
+	oneAtATime bool        // after a 429, in the next batch
 }
 
-// room waits until something may be sent and returns how many requests.
+// room waits until at least one request may be sent, and returns how many to send.
 func (c *windowBeliever) room() (n int) {
 	c.now = latest(c.now, c.hold)
 	if c.knows() {
@@ -167,7 +166,7 @@ func (c *windowBeliever) send(n int) {
 		after, _ := readNumber(response.Header.Get("X-RateLimit-Reset-After"))
 		end := read.Add(time.Duration(after * float64(time.Second)))
 		if over.IsZero() || end.Before(over) {
-			over = end // all of them speak of one window
+			over = end // all answers describe the same window
 		}
 		remaining, _ := readNumber(response.Header.Get("X-RateLimit-Remaining"))
 		c.used = max(c.used+1, c.limit-int(remaining))

@@ -8,7 +8,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// A server without a network: a client that sends seven messages at once into a bucket of five it has never heard of.
+// A client sends seven messages at once into a bucket of five that it does not know yet.
 func Example() {
 	server, err := discordsim.New(discordsim.Config{
 		Rules: []discordsim.Rule{{
@@ -38,7 +38,7 @@ func Example() {
 	// avoidable: 2 because the client had been told to wait
 }
 
-// How long 1000 messages take, with the limit of five per second and 100 ms from here to there and back.
+// How long do 1000 messages take with a limit of five per second and a round trip of 100 ms?
 func ExampleCertain() {
 	conditions := discordsim.Conditions{RoundTrip: 100 * time.Millisecond}
 	work := discordsim.Work{Quota: discordsim.Fixed(5, time.Second), Count: 1000, Route: "cold"}
@@ -48,7 +48,7 @@ func ExampleCertain() {
 	// Output: 3m19.1s 3m39s
 }
 
-// A schedule driven by hand.
+// A World without a server: the example decides when requests are processed and answered.
 func ExampleWorld() {
 	start := time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 	world, err := discordsim.NewWorld(start, discordsim.Config{

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Connection says what happens to the connection that a request came on.
+// Connection says what happens to the connection of a request.
 type Connection int
 
 const (
-	// ConnectionKept is the ordinary case.
+	// ConnectionKept leaves the connection as it is.
 	ConnectionKept Connection = iota
 	// ConnectionLostBefore breaks before the request is processed: it is not counted anywhere.
 	ConnectionLostBefore
@@ -26,7 +26,7 @@ const (
 type Stall int
 
 const (
-	// StallNone is the ordinary case: all of it.
+	// StallNone sends the whole body.
 	StallNone Stall = iota
 	// StallAtOnce sends the headers and nothing else until the client gives up.
 	StallAtOnce
@@ -34,9 +34,10 @@ const (
 	StallHalfway
 )
 
-// Fault is something that goes wrong with some requests. All conditions that are set must hold; none set: always.
+// Fault makes some requests fail, or changes their answers. It applies if all conditions that are set hold.
 type Fault struct {
-	// Also lets later faults apply to the same request, too. If two contradict each other, the earlier one decides.
+	// Also lets later faults apply to the same request, too. If two faults contradict each other, the earlier one
+	// decides.
 	Also bool
 
 	Every       int             // each n-th request
@@ -53,19 +54,17 @@ type Fault struct {
 	Uncounted bool
 
 	// Handle changes the answer to a request that the limits accept, after its processing and before it travels back.
-	// It is called without a lock, with the request's Value, and may take its time. Limit headers are set already.
+	// Handle is called without a lock, with the request's Value, and may take time. Limit headers are already set.
 	Handle func(value any, response *Response)
 	// Refuse refuses the request, and all requests that such a 429 concerns until its time is over.
 	Refuse *Refusal
 
-	// Drop removes headers, Set replaces them (garbage, lies), also in a 429. The case of names does not matter.
+	// Drop removes headers, and Set replaces them, also in a 429. The case of names does not matter.
 	Drop []string
 	Set  map[string]string
 	// State changes what the limit headers say.
 	State func(State) State
-	// RetryAfterBody replaces retry_after in the body of a 429.
-	RetryAfterBody time.Duration
-	// Edit changes the finished answer in any way.
+	// Edit may change anything in the finished answer.
 	Edit func(Call, *Response)
 
 	Connection Connection
@@ -91,8 +90,8 @@ func Garbage(text string) Fault {
 	}}
 }
 
-// StaleFirst makes the first answer of a fixed window describe the window before: nothing remaining, and 0 until the
-// reset. Later answers tell what remains. Other faults can apply to the same request, too.
+// StaleFirst makes the first answer of a fixed window describe the window before, with nothing remaining and a reset
+// after 0 seconds. Later answers show the true state. Other faults can apply to the same request, too.
 func StaleFirst() Fault {
 	return Fault{Also: true, Edit: func(call Call, response *Response) {
 		limit, _ := readNumber(response.Header.Get(headerLimit))
@@ -110,7 +109,7 @@ func StaleFirst() Fault {
 // faults can apply to the same request, too.
 func ResetAlone() Fault { return Fault{Also: true, Drop: []string{headerResetAfter}} }
 
-// WholeReset is ResetAlone with Reset in whole seconds: rounded up, or cut, which is too early.
+// WholeReset is ResetAlone with Reset in whole seconds: rounded up, or rounded down, which is too early.
 func WholeReset(raised bool) Fault {
 	f := ResetAlone()
 	f.Edit = func(_ Call, response *Response) {
@@ -126,7 +125,7 @@ func WholeReset(raised bool) Fault {
 	return f
 }
 
-// SetFaults replaces Config.Faults. It panics if one of them makes no sense.
+// SetFaults replaces Config.Faults. It panics if one of them is not valid.
 func (w *World) SetFaults(faults []Fault) {
 	for i := range faults {
 		if err := faults[i].validate(); err != nil {
@@ -136,7 +135,7 @@ func (w *World) SetFaults(faults []Fault) {
 	w.config.Faults = faults
 }
 
-// applies reports whether the fault applies to the n-th request. It draws from rng only if all else holds.
+// applies reports whether the fault applies to the n-th request. It draws from rng only if all other conditions hold.
 func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	switch {
 	case call.Elapsed < f.From || f.Until > 0 && call.Elapsed >= f.Until,
@@ -149,10 +148,10 @@ func (f *Fault) applies(call Call, rng *rand.Rand) bool {
 	return true
 }
 
-// appliedFaults are the faults that apply to one request, in the order of their precedence.
+// appliedFaults are the faults that apply to one request. Earlier ones have precedence.
 type appliedFaults []*Fault
 
-// answer returns the status and the body of an accepted request, zero values for the rule's.
+// answer returns the status and the body of an accepted request; zero values leave those of the rule.
 func (s appliedFaults) answer() (status int, body string) {
 	for _, f := range s {
 		status, body = cmp.Or(status, f.Status), cmp.Or(body, f.Body)
@@ -180,7 +179,7 @@ func (s appliedFaults) connection() (c Connection) {
 	return c
 }
 
-// state returns what the limit headers say for a true state.
+// state returns the state that the limit headers name, given the true state.
 func (s appliedFaults) state(state State) State {
 	for _, f := range slices.Backward(s) {
 		if f.State != nil {
@@ -188,13 +187,6 @@ func (s appliedFaults) state(state State) State {
 		}
 	}
 	return state
-}
-
-func (s appliedFaults) retryAfterBody() (d time.Duration) {
-	for _, f := range s {
-		d = cmp.Or(d, f.RetryAfterBody)
-	}
-	return d
 }
 
 // spoil applies all faults to a finished answer.
@@ -224,7 +216,7 @@ func (f *Fault) validate() error {
 	switch {
 	case f.Every < 0, f.Probability < 0 || f.Probability > 1, slices.ContainsFunc(f.Nth, func(n int) bool { return n < 1 }):
 		return fmt.Errorf("%w: fault with an impossible condition", ErrConfig)
-	case f.From < 0 || f.Until < 0 || f.Delay < 0 || f.BodyDelay < 0 || f.RetryAfterBody < 0:
+	case f.From < 0 || f.Until < 0 || f.Delay < 0 || f.BodyDelay < 0:
 		return fmt.Errorf("%w: fault with a negative duration", ErrConfig)
 	case f.Status != 0 && (f.Status < 200 || f.Status > 599):
 		return fmt.Errorf("%w: fault with status %d", ErrConfig, f.Status)

@@ -4,15 +4,15 @@ import "time"
 
 // fixedWindow counts the requests of one window and forgets them together at its end.
 //
-// States: closed (end is zero: nothing is counted, unless the quota is aligned) and open (until end, and its lateness).
-// The first request opens the window; the first access at or after its close closes it. A window contains its beginning
-// but not its close. A refusal may extend a window beyond its period.
+// A window is closed (end is zero, nothing is counted; never if the quota is aligned) or open, until end and its
+// lateness. The first request opens the window. The first access at or after its close closes it. A window contains its
+// beginning but not its close. A refusal may extend a window beyond its period.
 type fixedWindow struct {
 	quota     Quota
 	draws     draws
 	end       time.Time     // as announced
-	late      time.Duration // how much later it closes
-	before    time.Time     // the announced end of the window before; zero: there was none
+	late      time.Duration // how much later than announced it closes
+	before    time.Time     // the announced end of the previous window; zero: there was none
 	extended  time.Duration // by how much refusals have moved the end
 	used, own int
 }
@@ -91,7 +91,7 @@ func (f *fixedWindow) opened(now time.Time) time.Time {
 
 func (f *fixedWindow) Quota() Quota { return f.quota }
 
-// resize applies the new limit at once and the new period from the next window on.
+// resize applies the new limit at once, and the new period from the next window on.
 func (f *fixedWindow) resize(now time.Time, quota Quota) {
 	f.roll(now)
 	f.quota = quota

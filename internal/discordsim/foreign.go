@@ -8,7 +8,7 @@ import (
 )
 
 // ForeignUse is another client of the same limits: another process with the same token, or another application that
-// meets the same shared limit. Its requests are not judged. They come from another address unless they say otherwise.
+// meets the same shared limit. Its requests are not judged. They come from another address if they name none.
 type ForeignUse struct {
 	Request Request
 	// Count is how many requests there are at each moment; 0: one.
@@ -35,7 +35,7 @@ func (f ForeignUse) validate() error {
 // consumer is a ForeignUse in progress.
 type consumer struct {
 	ForeignUse
-	at   []time.Duration // moments of At that are left, in order
+	at   []time.Duration // remaining moments of At, in order
 	beat time.Duration   // the next moment of Every
 }
 

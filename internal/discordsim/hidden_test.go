@@ -17,10 +17,15 @@ func TestHiddenLimitsOnRoutesWithoutHeaders(t *testing.T) {
 		scope        string
 		header, body any
 	}{
-		{"sub-limit", Rule{SubLimits: []SubLimit{{Quota: Fixed(1, 10*time.Second), Code: 1}}}, ClassSubLimit, "user", "10", 10.0},
-		{"sub-limit without a time", Rule{SubLimits: []SubLimit{{Quota: Fixed(1, 10*time.Second), Code: 1, Silent: true}}}, ClassSubLimit, "user", nil, nil},
+		{"sub-limit", Rule{SubLimits: []SubLimit{{Quota: Fixed(1, 10*time.Second), Code: 1}}},
+			ClassSubLimit, "user", "10", 10.0},
+		{"sub-limit without a time",
+			Rule{SubLimits: []SubLimit{{Quota: Fixed(1, 10*time.Second), Code: 1, Silent: true}}},
+			ClassSubLimit, "user", nil, nil},
 		{"shared", Rule{Shared: &SharedLimit{Quota: Fixed(1, 10*time.Second), Code: 1}}, ClassShared, "shared", "10", 10.0},
-		{"shared without a time", Rule{Shared: &SharedLimit{Quota: Fixed(1, 10*time.Second), Code: 1, Silent: true}}, ClassShared, "shared", nil, nil},
+		{"shared without a time",
+			Rule{Shared: &SharedLimit{Quota: Fixed(1, 10*time.Second), Code: 1, Silent: true}},
+			ClassShared, "shared", nil, nil},
 	}
 	for _, test := range tests {
 		test.rule.Quota = Unlimited()
@@ -40,7 +45,7 @@ func TestHiddenLimitsOnRoutesWithoutHeaders(t *testing.T) {
 	}
 }
 
-// A refusal by a hidden limit tells of requests like the refused one, and of no others.
+// A refusal by a hidden limit concerns only requests like the refused one.
 func TestWhatARefusalByAHiddenLimitTells(t *testing.T) {
 	t.Parallel()
 	ask := func(sent time.Duration, method, path string, fields ...string) step {
@@ -68,10 +73,10 @@ func TestWhatARefusalByAHiddenLimitTells(t *testing.T) {
 		{"shared: whatever the fields", shared, ask(200*ms, "PATCH", one), becauseTold},
 		{"shared: another operation", shared, ask(200*ms, "PUT", one, "name", "topic"), becauseOthers},
 		{"shared: another channel", shared, ask(200*ms, "PATCH", two, "name", "topic"), becauseOthers},
-		{"no time: at once", silent, ask(1199*ms, "PATCH", one, "name", "topic"), becauseTold},
-		{"no time, but that of a bucket: not before", behind, ask(599*ms, "PATCH", one, "name", "topic"), becauseTold},
-		{"no time, but that of a bucket: afterwards", behind, ask(600*ms, "PATCH", one, "name", "topic"), becauseOthers},
-		{"no time: a second later", silent, ask(1200*ms, "PATCH", one, "name", "topic"), becauseOthers},
+		{"no time: within a second", silent, ask(1199*ms, "PATCH", one, "name", "topic"), becauseTold},
+		{"no time except the bucket's: before it", behind, ask(599*ms, "PATCH", one, "name", "topic"), becauseTold},
+		{"no time except the bucket's: after it", behind, ask(600*ms, "PATCH", one, "name", "topic"), becauseOthers},
+		{"no time: after a second", silent, ask(1200*ms, "PATCH", one, "name", "topic"), becauseOthers},
 	}
 	for _, test := range tests {
 		test.rule.Path, test.rule.Hash = "/channels/{id}", "h"

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// Hosts is a transport that reaches several servers, each by its host name (without a port): Discord and others, such
-// as those of attachments or redirects. "" stands for all hosts that are not listed.
+// Hosts is a transport that reaches several servers by their host names (without a port): Discord and, for example,
+// servers of attachments or redirects. "" stands for all hosts that are not listed.
 type Hosts map[string]http.RoundTripper
 
 // RoundTrip sends a request to the server of its host.

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// SequenceHeader carries a request's number in the order that the client intends, from 1 on, for Tally.Inversions.
+// SequenceHeader carries a request's number, from 1 on, in the order that the client intends. Tally.Inversions uses it.
 const SequenceHeader = "X-Sequence"
 
-// maxBody is how much of a body hooks and sub-limits can see; the rest is read and thrown away.
+// maxBody is how many bytes of a body hooks and sub-limits can see; the rest is read and dropped.
 const maxBody = 1 << 20
 
-// ServeHTTP handles one request: any method, any path.
+// ServeHTTP handles a request with any method and path.
 func (s *Server) ServeHTTP(writer http.ResponseWriter, r *http.Request) {
 	j, err := s.enter()
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Server) ServeHTTP(writer http.ResponseWriter, r *http.Request) {
 	writer.WriteHeader(response.Status)
 	body, all := response.coming()
 	if response.BodyDelay > 0 || !all {
-		_ = http.NewResponseController(writer).Flush() // a writer that cannot flush only makes the headers late as well
+		_ = http.NewResponseController(writer).Flush() // a writer that cannot flush only delays the headers
 		if s.wait(r.Context(), response.BodyDelay) != nil {
 			panic(http.ErrAbortHandler)
 		}
@@ -53,7 +53,7 @@ func (s *Server) ServeHTTP(writer http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// RoundTripper returns a transport that calls the server without any connection. It is far cheaper than HTTP, with the
+// RoundTripper returns a transport that calls the server without a connection. It costs far less than HTTP, and has the
 // same latency, cancellation, and bodies that have to be read and closed. It works for any host.
 func (s *Server) RoundTripper() http.RoundTripper { return roundTripper{s} }
 
@@ -119,14 +119,14 @@ func (t roundTripper) response(r *http.Request, response *Response) *http.Respon
 	return answer
 }
 
-// slowBody can be read from ready on, and perhaps not to its end. Close ends a Read that waits.
+// slowBody can be read from ready on, perhaps not to its end. Close ends a Read that waits.
 type slowBody struct {
 	server  *Server
 	ctx     context.Context
 	cancel  context.CancelFunc
 	ready   time.Time
 	content *bytes.Reader
-	all     bool // false: after content, reads wait until the client gives up
+	all     bool // false: after content, reads wait until the client closes the body
 }
 
 func (b *slowBody) Read(p []byte) (int, error) {
@@ -175,7 +175,7 @@ func (s *Server) newRequest(r *http.Request, body []byte) Request {
 	}
 }
 
-// fields returns the names of the top-level members of a JSON object, nil for anything else.
+// fields returns the names of the top-level members of a JSON object, nil if the text is not a JSON object.
 func fields(body []byte) []string {
 	body = bytes.TrimLeft(body, " \t\r\n")
 	if len(body) == 0 || body[0] != '{' {

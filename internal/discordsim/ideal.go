@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Work is a number of requests for one bucket. Requests that share a bucket (two routes with one hash) are one Work.
+// Work is a number of requests for one bucket. Two routes that share a bucket are one Work.
 type Work struct {
 	Quota Quota // zero: unlimited
 	Count int   // requests
-	// The requests arrive at the client all at the start, or one after each Every from the start on, or as Offered
-	// lists them (in order; Count is then its length).
+	// All requests arrive at the client at the start, or one after each Every, or at the times of Offered (in order;
+	// Count is then its length).
 	Every   time.Duration
 	Offered []time.Duration
-	// Route names what the client has to discover first: the first request of a route is sent alone, and the others
-	// follow its answer. "": known from the beginning. Only Certain uses it.
+	// Route is a route that the client has to discover first: the first request of a route is sent alone, and the
+	// others wait for its answer. "": the bucket is known from the beginning. Only Certain uses Route.
 	Route string
 	// Major is the major parameter of the bucket. Only the random part of its lateness depends on it.
 	Major string
@@ -27,7 +27,7 @@ type Work struct {
 type Conditions struct {
 	// RoundTrip is the smallest round trip, half of it each way; see [Latency.Smallest].
 	RoundTrip time.Duration
-	// Global is that of the Config: zero is Discord's, Unlimited() none.
+	// Global is that of the Config: zero is Discord's limit, Unlimited() is none.
 	Global Quota
 	// Seed is that of the Config: ideal clients know how late each place becomes free.
 	Seed uint64
@@ -35,36 +35,37 @@ type Conditions struct {
 
 // Plan is what an ideal client does. Times count from the start.
 type Plan struct {
-	Sent [][]time.Duration // per Work and request: when the client sends it
-	// Makespan is when the last answer is back at the client.
+	Sent [][]time.Duration // when the client sends each request of each Work
+	// Makespan is when the client has received the last answer.
 	Makespan time.Duration
 	// MeanWait is how long a request waits at the client on average before it is sent.
 	MeanWait time.Duration
 }
 
 // Omniscient returns the plan of a client that knows the server's state: every request is processed at the earliest
-// moment at which the bucket and the global limit accept it, given when it arrives at the client. Of requests that
-// could go at the same moment, those whose bucket still needs the most time go first. Aligned windows are assumed to
-// begin with the work.
+// moment, after its arrival at the client, at which the bucket and the global limit accept it. If several requests
+// could be sent at the same moment, the one whose bucket still needs the most time is sent first. Aligned windows are
+// assumed to begin with the work.
 //
-// The plan is greedy. When all requests are there at the start, nothing faster is known. When they arrive one by one,
-// saving a place for a later request, or opening a window later on purpose, can win a little. So a lucky client may
-// come out slightly ahead.
+// The plan is greedy. If all requests arrive at the start, no faster plan is known. If they arrive one by one, a plan
+// that saves a place for a later request, or opens a window later on purpose, can be a little faster. So a lucky client
+// may be slightly faster than this plan.
 func Omniscient(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, false)
 }
 
-// Certain returns the plan of a client that never risks a refusal: a place counts as occupied until it is certain that
-// the server has freed it. The client learns that one way late, and its next request arrives one way later. So each use
-// of a place costs its time and one smallest round trip: a saturated fixed window takes period + RoundTrip, and so does
-// each place of a sliding log. A leaky bucket loses the round trip only when it has been empty. A route that is not
-// known first costs the round trip of one probe. The global limit is paced by send times in any phase, as its windows
-// cannot be seen, and costs no round trip.
+// Certain returns the plan of a client that never risks a refusal: a place counts as occupied until the server has
+// certainly freed it. The client learns that half a round trip late, and its next request arrives half a round trip
+// later. So each use of a place costs its time and one smallest round trip: a saturated fixed window takes period +
+// RoundTrip, and so does each place of a sliding log. A leaky bucket loses the round trip only when it has been empty.
+// A route that has to be discovered costs the round trip of one probe. The global limit costs no round trip: its
+// windows cannot be seen, so requests are paced by the times of sending, safe for every phase.
 func Certain(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, true)
 }
 
-// plan gives each request to the lane that can send it first. Its cost grows with requests times works.
+// plan gives each request to the lane that can send it first. Its cost grows with the number of requests times that of
+// works.
 func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
 	if conditions.RoundTrip < 0 {
 		return Plan{}, fmt.Errorf("%w: negative round trip", ErrConfig)
@@ -89,7 +90,7 @@ func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
 		return Plan{}, err
 	}
 
-	known := make(map[string]time.Duration) // by route: when the probe's answer is there
+	known := make(map[string]time.Duration) // by route: when the probe's answer arrives
 	var result Plan
 	var waited time.Duration
 	for range total {
@@ -166,7 +167,7 @@ func (l *lane) arrival() time.Duration {
 	return time.Duration(len(l.sent)) * l.work.Every
 }
 
-// need returns how long the rest of the work takes the bucket, more or less.
+// need estimates how long the bucket takes for the rest of the work.
 func (l *lane) need() time.Duration {
 	if !l.work.Quota.limited() {
 		return 0
@@ -174,19 +175,18 @@ func (l *lane) need() time.Duration {
 	return time.Duration(float64(l.left()) / float64(l.work.Quota.Limit) * float64(l.work.Quota.Period))
 }
 
-// places models any quota at the client, in times of sending: each request occupies one of limit places until that
-// becomes free. Places become free in the order in which they were taken, so request k may be sent when the place of
-// request k-limit is free.
+// places models a quota at the client, in times of sending. Each request occupies one of limit places. Places become
+// free in the order in which they were taken, so request k may be sent when the place of request k-limit is free.
 type places struct {
 	quota Quota
 	draws draws
 	in    time.Duration // from the client to the server
-	lag   time.Duration // how much later than in truth a client is certain that a place is free
+	lag   time.Duration // how long after the server has freed a place the client is certain of it
 
 	last    time.Duration
-	returns []time.Duration // when the places of the latest limit requests become free, as a ring
+	returns []time.Duration // ring of the times at which the places of the latest limit requests become free
 	taken   int
-	window  time.Duration // close of the open window of a fixed quota, as a time of sending
+	window  time.Duration // when the open window of a fixed quota closes, as a time of sending
 	empty   time.Duration // when a leaky bucket is announced to be empty
 }
 
@@ -228,7 +228,7 @@ func (p *places) back(at time.Duration) time.Duration {
 		back = p.empty
 	}
 	if back += late; p.taken > 0 {
-		back = max(back, p.returns[(p.taken-1)%p.quota.Limit]) // places become free in the order they were taken in
+		back = max(back, p.returns[(p.taken-1)%p.quota.Limit]) // places become free in the order in which they were taken
 	}
 	return back
 }

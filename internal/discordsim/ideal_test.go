@@ -13,7 +13,7 @@ import (
 
 const second = time.Second
 
-// nothing is a world without latency and without a global limit, far a round trip of 100 ms.
+// nothing is a world without latency and without a global limit. far has a round trip of 100 ms.
 var (
 	nothing = Conditions{Global: Unlimited()}
 	far     = Conditions{RoundTrip: 100 * ms, Global: Unlimited()}
@@ -38,43 +38,59 @@ func TestIdealsByHand(t *testing.T) {
 		{"unlimited", far, []Work{{Count: 1000}}, 100 * ms, 100 * ms},
 		{"unlimited, cold: a probe first", far, []Work{{Count: 1000, Route: "r"}}, 100 * ms, 200 * ms},
 
-		// Windows open at 0, 1 and 2 s; a certain client's at 0, 1.1 and 2.2 s.
+		// Windows open at 0, 1 and 2 s for the omniscient client, and at 0, 1.1 and 2.2 s for the certain one.
 		{"fixed, saturated", nothing, []Work{{Quota: Fixed(5, second), Count: 12}}, 2 * second, 2 * second},
 		{"fixed, saturated, far", far, []Work{{Quota: Fixed(5, second), Count: 12}}, 2100 * ms, 2300 * ms},
-		{"fixed, cold: the probe opens the window", far, []Work{{Quota: Fixed(5, second), Count: 12, Route: "r"}}, 2100 * ms, 2300 * ms},
+		{"fixed, cold: the probe opens the window",
+			far, []Work{{Quota: Fixed(5, second), Count: 12, Route: "r"}}, 2100 * ms, 2300 * ms},
 		{"fixed, round trip longer than the window", Conditions{RoundTrip: 3 * second, Global: Unlimited()},
 			[]Work{{Quota: Fixed(5, second), Count: 12}}, 5 * second, 11 * second},
-		// The first window ends at 0.4 s. Sent at 0, 0.35 and 1.35 s; a certain client sends 0.1 s later.
+		// The first window ends at 0.4 s. Requests are sent at 0, 0.35 and 1.35 s; the certain client sends 0.1 s
+		// later.
 		{"aligned", far, []Work{{Quota: Aligned(5, second, 400*ms), Count: 12}}, 1450 * ms, 1550 * ms},
 		{"sliding, saturated", far, []Work{{Quota: Sliding(5, second), Count: 12}}, 2100 * ms, 2300 * ms},
 		{"sliding, whatever its headers name", far, []Work{{Quota: SlidingNext(5, second), Count: 12}}, 2100 * ms, 2300 * ms},
-		{"fixed, whatever refusals would do", far, []Work{{Quota: Extending(5, second, second), Count: 12}}, 2100 * ms, 2300 * ms},
-		// Cold: 1 at 0, 4 at 0.1, 1 at 1.1, 4 at 1.2, 1 at 2.2, 1 at 2.3 s.
+		{"fixed, whatever refusals would do",
+			far, []Work{{Quota: Extending(5, second, second), Count: 12}}, 2100 * ms, 2300 * ms},
+		// Cold: 1 request at 0, 4 at 0.1 s, 1 at 1.1 s, 4 at 1.2 s, 1 at 2.2 s, 1 at 2.3 s.
 		{"sliding, cold", far, []Work{{Quota: Sliding(5, second), Count: 12, Route: "r"}}, 2100 * ms, 2400 * ms},
-		// 5 at 0 and then one each 0.2 s: the last of 7 at 1.4 s. A certain client is 0.1 s late once and for all.
+		// 5 requests at 0 and then one every 0.2 s: the last of 7 at 1.4 s. The certain client loses 0.1 s only once.
 		{"leaky, saturated", far, []Work{{Quota: Leaky(5, second), Count: 12}}, 1500 * ms, 1600 * ms},
-		// With one place the bucket is empty whenever it is certain: 0.2 + 0.1 s for each of three.
+		// With one place the bucket is always empty when the client is certain of it: 0.2 + 0.1 s for each of three
+		// requests.
 		{"leaky, one place", far, []Work{{Quota: Leaky(1, 200*ms), Count: 4}}, 700 * ms, 1000 * ms},
 
-		// 200 requests at 50 per second: at 0, 1, 2 and 3 s, while each bucket alone would need 1 s.
-		{"20 buckets under the global limit", Conditions{}, many(20, Work{Quota: Fixed(5, second), Count: 10}), 3 * second, 3 * second},
-		{"the same from afar", Conditions{RoundTrip: 100 * ms}, many(20, Work{Quota: Fixed(5, second), Count: 10}), 3050 * ms, 3100 * ms},
-		// The window that began before the start ends at 0.25 s: 50 at 0, 50 at 0.25 s. Nobody can be certain of that.
-		{"global limit in another phase", Conditions{Global: Aligned(50, second, 250*ms)}, []Work{{Count: 100}}, 250 * ms, second},
-		{"exempt from it", Conditions{}, []Work{{Count: 100, Exempt: true}}, 0, 0},
-		// The long one needs three windows and gets five of the first fifty requests; if it came last, it took 4 s.
-		{"a long bucket goes first", Conditions{}, append(many(20, Work{Quota: Fixed(5, second), Count: 5}), Work{Quota: Fixed(5, second), Count: 15}),
+		// 200 requests at 50 per second: at 0, 1, 2 and 3 s. Each bucket alone would need 1 s.
+		{"20 buckets under the global limit",
+			Conditions{}, many(20, Work{Quota: Fixed(5, second), Count: 10}), 3 * second, 3 * second},
+		{"20 buckets under the global limit, far",
+			Conditions{RoundTrip: 100 * ms}, many(20, Work{Quota: Fixed(5, second), Count: 10}), 3050 * ms, 3100 * ms},
+		// The window that began before the start ends at 0.25 s: 50 requests at 0, 50 at 0.25 s. The certain client
+		// cannot know that.
+		{"global limit in another phase",
+			Conditions{Global: Aligned(50, second, 250*ms)}, []Work{{Count: 100}}, 250 * ms, second},
+		{"exempt from the global limit", Conditions{}, []Work{{Count: 100, Exempt: true}}, 0, 0},
+		// The long work needs three windows. It gets five of the first fifty requests; as the last work it would take 4
+		// s.
+		{"a long bucket goes first",
+			Conditions{}, append(many(20, Work{Quota: Fixed(5, second), Count: 5}), Work{Quota: Fixed(5, second), Count: 15}),
 			2 * second, 2 * second},
 
-		// Arrivals at 0 … 0.9 s: five at once, five at 1 s.
-		{"fixed, arrivals above the rate", nothing, []Work{{Quota: Fixed(5, second), Count: 10, Every: 100 * ms}}, second, second},
-		// The places of 0 … 0.4 s come back at 1 … 1.4 s.
-		{"sliding, arrivals above the rate", nothing, []Work{{Quota: Sliding(5, second), Count: 10, Every: 100 * ms}}, 1400 * ms, 1400 * ms},
-		{"leaky, arrivals at the rate", far, []Work{{Quota: Leaky(5, second), Count: 100, Every: 200 * ms}}, 19_900 * ms, 19_900 * ms},
-		// The second one waits until 1 s, or 1.1 s; the third one finds everything free.
-		{"listed arrivals", far, []Work{{Quota: Fixed(1, second), Offered: []time.Duration{0, 200 * ms, 5 * second}}}, 5100 * ms, 5100 * ms},
-		{"two works of one route share a probe", far, many(2, Work{Quota: Fixed(3, second), Count: 3, Route: "r"}), 100 * ms, 200 * ms},
-		{"two routes need two probes at the same time", far, []Work{{Count: 3, Route: "a"}, {Count: 3, Route: "b"}}, 100 * ms, 200 * ms},
+		// Requests arrive at 0, 0.1, … 0.9 s: five are sent at once, five at 1 s.
+		{"fixed, arrivals above the rate",
+			nothing, []Work{{Quota: Fixed(5, second), Count: 10, Every: 100 * ms}}, second, second},
+		// The places of 0 … 0.4 s are free again at 1 … 1.4 s.
+		{"sliding, arrivals above the rate",
+			nothing, []Work{{Quota: Sliding(5, second), Count: 10, Every: 100 * ms}}, 1400 * ms, 1400 * ms},
+		{"leaky, arrivals at the rate",
+			far, []Work{{Quota: Leaky(5, second), Count: 100, Every: 200 * ms}}, 19_900 * ms, 19_900 * ms},
+		// The second request waits until 1 s or 1.1 s. For the third one the bucket is empty.
+		{"listed arrivals", far,
+			[]Work{{Quota: Fixed(1, second), Offered: []time.Duration{0, 200 * ms, 5 * second}}}, 5100 * ms, 5100 * ms},
+		{"two works of one route share a probe",
+			far, many(2, Work{Quota: Fixed(3, second), Count: 3, Route: "r"}), 100 * ms, 200 * ms},
+		{"two routes need two probes at the same time",
+			far, []Work{{Count: 3, Route: "a"}, {Count: 3, Route: "b"}}, 100 * ms, 200 * ms},
 	}
 	for _, test := range tests {
 		omniscient, err := Omniscient(test.conditions, test.work...)
@@ -119,7 +135,7 @@ func drawWork(t *rapid.T) Work {
 	}
 }
 
-// The plan of a lone bucket, played against the bucket: nothing is refused, and nothing could have gone sooner.
+// The plan for one bucket is played against that bucket: no request is refused, and none could have been sent sooner.
 func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -128,7 +144,7 @@ func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 		plan, err := Omniscient(Conditions{RoundTrip: 2 * in, Global: Unlimited()}, work)
 		require.NoError(t, err)
 		var tries []try
-		origin := time.Unix(0, 0) // to which the plan's windows are aligned
+		origin := time.Unix(0, 0) // the plan's windows are aligned to it
 		for i, sent := range plan.Sent[0] {
 			arrives := origin.Add(sent + in)
 			earliest := time.Duration(i) * work.Every
@@ -136,7 +152,7 @@ func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 				earliest = max(earliest, plan.Sent[0][i-1])
 			}
 			if sent > earliest {
-				require.False(t, replay(work.Quota, tries).Take(arrives.Add(-1), Own), "request %d could have gone sooner", i)
+				require.False(t, replay(work.Quota, tries).Take(arrives.Add(-1), Own), "request %d could have been sent sooner", i)
 			}
 			require.True(t, replay(work.Quota, tries).Take(arrives, Own), "request %d", i)
 			tries = append(tries, try{arrives, true})
@@ -144,7 +160,7 @@ func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 	})
 }
 
-// Plans for many buckets, played against a world with that latency: no refusal.
+// Plans for several buckets are played against a world with that latency: no request is refused.
 func TestPlansAreNeverRefused(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

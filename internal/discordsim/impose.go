@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Refusal is a 429 that no counter has caused, see [Fault]. Until its time is over it concerns all requests that
-// Discord's own does: the bucket (ClassUser), requests of the operation with the same fields in the same place
-// (ClassSubLimit), the operation in the same place (ClassShared), the authorization (ClassGlobal), the address
-// (ClassEdge).
+// Refusal is a 429 that no counter has caused, see [Fault]. Until its time is over it concerns the same requests as
+// Discord's 429 of that class: those of the bucket (ClassUser), those of the operation with the same fields in the same
+// place (ClassSubLimit), of the operation in the same place (ClassShared), of the authorization (ClassGlobal), or of
+// the address (ClassEdge).
 type Refusal struct {
 	Class Class
 	Wait  time.Duration
@@ -31,7 +31,7 @@ func (s appliedFaults) refuse() *Refusal {
 	return nil
 }
 
-// impose closes the gate that an imposed refusal of a request concerns.
+// impose closes the gate of an imposed refusal.
 func (w *World) impose(x *exchange) {
 	r := x.faults.refuse()
 	if r == nil {

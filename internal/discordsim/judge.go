@@ -22,7 +22,7 @@ const (
 	ClassShared
 	// ClassGlobal is a refusal by the limit of the whole authorization: scope "global".
 	ClassGlobal
-	// ClassEdge is a refusal in front of Discord that applies to the address. Bans for invalid requests belong to it.
+	// ClassEdge is a refusal in front of Discord that applies to the address, such as a ban for invalid requests.
 	ClassEdge
 )
 
@@ -34,17 +34,17 @@ func (c Class) String() string {
 	return names[c]
 }
 
-// Verdict judges a refusal: could the client have avoided it? See the package documentation for the definition.
+// Verdict says whether the client could have avoided a refusal. The package documentation has the definition.
 type Verdict int
 
 const (
 	// VerdictNone: there is nothing to judge.
 	VerdictNone Verdict = iota
-	// Avoidable: a client that drew all certain conclusions would not have sent the request.
+	// Avoidable: a client that drew all certain conclusions from what it knew would not have sent the request.
 	Avoidable
-	// Unavoidable: nothing that the client knew or did spoke against sending.
+	// Unavoidable: nothing that the client knew or did was a reason not to send the request.
 	Unavoidable
-	// Excused: the client believed the server, which was wrong or had changed the limit.
+	// Excused: the client believed an answer, which was wrong, or the limit had changed since.
 	Excused
 )
 
@@ -75,7 +75,7 @@ const (
 	becauseLateTold      = "refusals had shown how late the limit opens"
 )
 
-// gate is one limit that counts or holds requests, and what the client has been told about it.
+// gate is one limit that counts or holds requests, and what answers have shown the client about it.
 type gate struct {
 	knowledge
 	counter Counter // nil if nothing is counted here
@@ -115,7 +115,7 @@ func (g *gate) take(x *exchange) (retry time.Duration, ok bool) {
 }
 
 // opened returns when the client expects the place of the next request to be free; zero: it was never taken. No answer
-// announces the end of a global window, so for it the client counts one period from each of its own requests.
+// announces the end of a global window, so the client counts one period from each of its own requests.
 func (g *gate) opened(now time.Time) time.Time {
 	switch {
 	case g.pace != nil:
@@ -126,7 +126,7 @@ func (g *gate) opened(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// announces returns the reset that the answer to a request just counted names.
+// announces returns the reset that the answer to the request counted last names.
 func (g *gate) announces(now time.Time) time.Time {
 	if g.counter == nil {
 		return now
@@ -135,8 +135,8 @@ func (g *gate) announces(now time.Time) time.Time {
 	return now.Add(state.ResetAfter - state.ResetLate)
 }
 
-// looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown. Either it
-// did, or the request takes another place than the one that was announced to be free; the client cannot tell.
+// looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown. Perhaps it
+// did; perhaps the request takes another place than the one that was announced. The client cannot tell.
 func (g *gate) looksEarly(now time.Time) bool {
 	opened := g.opened(now)
 	return g.counter != nil && g.counter.overdue(now) > 0 ||
@@ -149,8 +149,8 @@ func (g *gate) idle(now time.Time) bool {
 		(g.counter == nil || g.counter.State(now).Remaining == g.counter.Quota().Limit)
 }
 
-// judge judges a refusal. The order matters: a request sent against a told wait has no excuse, and belief in a false
-// answer excuses what the client's own requests did.
+// judge judges a refusal. The order of the rules matters: a request sent during a known wait has no excuse, but belief
+// in a false answer excuses a client whose own requests fill the limit.
 func (w *World) judge(x *exchange) (Verdict, string) {
 	g, sent := x.refusal.gate, x.call.Request.SentAt
 	heard := sent.Add(-w.config.Tolerance)
@@ -160,11 +160,11 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	}
 	if g.forbade(q) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) && !x.discovery.refused(g, q.heard) {
-			return Excused, becauseUnpredictable // it was told, but not that it concerns this request
+			return Excused, becauseUnpredictable // the answer said to wait, but not that this request is concerned
 		}
 		return Avoidable, becauseTold
 	}
-	// In favour of the client: it may have acted on an answer at once.
+	// In the client's favour: it may have read an answer without any delay.
 	var period time.Duration
 	if g.counter != nil {
 		period = g.counter.Quota().longest()
@@ -196,7 +196,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	return Unavoidable, becauseOthers
 }
 
-// judgeOwn judges a refusal by a bucket that is full of the client's own requests: whether the client could know.
+// judgeOwn judges a refusal by a bucket that is full of the client's own requests.
 func (w *World) judgeOwn(x *exchange, q question) (Verdict, string) {
 	g := x.refusal.gate
 	quota := g.counter.Quota()
@@ -221,15 +221,15 @@ func (w *World) foreseen(x *exchange) bool {
 	if x.unpredictable {
 		foreseen = w.warned
 	}
-	// It is not known whether the client had read what was delivered within the tolerance. It is to blame only if it
-	// would be in both cases.
+	// It is not known whether the client had read the answers that were delivered within the tolerance. It is blamed
+	// only if it would be in both cases.
 	sent := x.call.Request.SentAt
 	return foreseen(x, sent) && foreseen(x, sent.Add(-w.config.Tolerance))
 }
 
-// shape returns the key of the requests that a client knows to be refused after one refusal. For a hidden limit of the
-// resource they are those of the same operation in the same place. For a sub-limit they have the same fields, too, as
-// nothing tells what else it counts. "" stands for all requests that the limit counts.
+// shape returns the key of the requests that a client knows to be refused after one refusal. For a shared limit these
+// are requests of the same operation in the same place. For a sub-limit they also have the same fields, because no
+// answer shows what else the sub-limit counts. "" stands for all requests that the limit counts.
 func (x *exchange) shape() string {
 	switch x.refusal.class {
 	case ClassShared:

@@ -10,17 +10,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// step is a request of a story: when it is sent, processed and answered. A zero answered is never delivered.
+// step is a request with the times when it is sent, processed and answered. If answered is 0, the answer is never
+// delivered.
 type step struct {
 	sent, processed, answered time.Duration
-	foreign                   int // instead of a request: so many by others, at processed
+	foreign                   int // number of other clients' requests at processed, instead of a request
 	request                   Request
 }
 
-// instant is a request without latency.
+// instant is a request that is sent, processed and answered at the same time.
 func instant(at time.Duration) step { return step{sent: at, processed: at, answered: at} }
 
-// tell plays a story and returns the reasons of refusals in their order.
+// tell plays the steps and returns verdicts and reasons of the refusals in their order.
 func tell(w *World, steps ...step) (verdicts []Verdict, reasons []string) {
 	for _, s := range steps {
 		request := s.request
@@ -43,9 +44,19 @@ func tell(w *World, steps ...step) (verdicts []Verdict, reasons []string) {
 	return verdicts, reasons
 }
 
-// trip is a request with 50 ms each way.
+// trip is a request that travels for 50 ms each way.
 func trip(sent time.Duration) step {
 	return step{sent: sent, processed: sent + 50*ms, answered: sent + 100*ms}
+}
+
+// retryInBody replaces retry_after in the body of all 429s, or of the given ones.
+func retryInBody(d time.Duration, nth ...int) Fault {
+	f := editRefusals(func(_ *Response, body *limitBody) {
+		stated := d.Seconds()
+		body.RetryAfter = &stated
+	})
+	f.Nth = nth
+	return f
 }
 
 func others(at time.Duration, n int) step { return step{processed: at, foreign: n} }
@@ -67,49 +78,55 @@ func TestVerdicts(t *testing.T) {
 		story  []step
 		want   []string
 	}{
-		{"a burst on a bucket never heard of", three, plain,
+		{"a burst on an unknown bucket", three, plain,
 			[]step{trip(0), trip(0), trip(0), trip(0)}, []string{becauseOwn}},
 		{"one too many in a known window", three, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(100 * ms)}, []string{becauseTold}},
-		{"told that nothing is left", three, plain,
+		{"an answer had named none remaining", three, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(200 * ms)}, []string{becauseTold}},
 		{"sent a moment before the answer came", three, plain,
 			[]step{trip(0), trip(1 * ms), trip(2 * ms), trip(99 * ms)}, []string{becauseOwn}},
-		{"others took the last places unseen", three, plain,
+		{"others took the last places, and no answer said so", three, plain,
 			[]step{trip(0), others(60*ms, 2), trip(100 * ms)}, []string{becauseOthers}},
 		{"others took the last places, and an answer said so", three, plain,
 			[]step{others(0, 2), trip(0), trip(100 * ms)}, []string{becauseTold}},
 		{"one place was left and two were taken", three, plain,
 			[]step{others(0, 1), trip(0), trip(100 * ms), trip(101 * ms)}, []string{becauseTold}},
-		{"one place was left, and one that was on its way when that was read has taken it", three, plain,
+		{"one place was left, and a request in flight took it", three, plain,
 			[]step{others(0, 1), trip(0), trip(60 * ms), trip(101 * ms)}, []string{becauseOthers}},
 		{"one place was left, and others were quicker", three, plain,
 			[]step{others(0, 1), trip(0), others(120*ms, 1), trip(100 * ms)}, []string{becauseOthers}},
-		{"the window that was spoken of is over", three, plain,
+		{"the window that the answer named is over", three, plain,
 			[]step{others(0, 2), trip(0), others(1001*ms, 3), trip(1060 * ms)}, []string{becauseOthers}},
-		{"certain only one way after the end: sent a little too early", three, plain,
+		{"sent a little before the window has certainly ended", three, plain,
 			[]step{others(0, 2), trip(0), others(1001*ms, 3), trip(1049 * ms)}, []string{becauseTold}},
 		{"after a 429, its time not over", three, plain,
 			[]step{others(0, 3), trip(0), trip(100 * ms), trip(1049 * ms)}, []string{becauseOthers, becauseTold}},
 		{"the precise time counts, not the whole second of the header", Rule{Quota: Fixed(3, 300*ms)}, plain,
 			[]step{others(0, 3), trip(0), others(360*ms, 3), trip(400 * ms)}, []string{becauseOthers, becauseOthers}},
 		{"a sliding place came back and was taken by others", threeSliding, plain,
-			[]step{trip(0), others(150*ms, 2), trip(200 * ms), others(1050*ms, 1), others(1160*ms, 2), trip(1300 * ms)}, []string{becauseOthers, becauseOthers}},
+			[]step{trip(0), others(150*ms, 2), trip(200 * ms), others(1050*ms, 1), others(1160*ms, 2), trip(1300 * ms)},
+			[]string{becauseOthers, becauseOthers}},
 		{"a sliding place is not back yet", threeSliding, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(600 * ms)}, []string{becauseOwn}},
 
-		{"a log that names the next place: whoever believes in windows cannot know better, within one of them", Rule{Quota: SlidingNext(2, time.Second)}, plain,
-			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1101 * ms), trip(1102 * ms)}, []string{becauseKind, becauseOwn}},
-		{"a log that names the next place: too early by any belief", Rule{Quota: SlidingNext(2, time.Second)}, plain,
+		{"a log that names the next place: it looks like a window, which excuses one window",
+			Rule{Quota: SlidingNext(2, time.Second)}, plain,
+			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1101 * ms), trip(1102 * ms)},
+			[]string{becauseKind, becauseOwn}},
+		{"a log that names the next place: too early for any kind", Rule{Quota: SlidingNext(2, time.Second)}, plain,
 			[]step{trip(0), trip(100 * ms), trip(900 * ms)}, []string{becauseOwn}},
-		{"a log that names the next place: answers have shown that it is no window", Rule{Quota: SlidingNext(2, time.Second)}, plain,
+		{"a log that names the next place: answers have shown that it is no window",
+			Rule{Quota: SlidingNext(2, time.Second)}, plain,
 			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1500 * ms), trip(1501 * ms)}, []string{becauseOwn}},
-		{"a log that names the last place: nobody has reason to believe in windows", Rule{Quota: Sliding(2, time.Second)}, plain,
+		{"a log that names the last place: it does not look like a window", Rule{Quota: Sliding(2, time.Second)}, plain,
 			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1101 * ms)}, []string{becauseOwn}},
-		{"a block that each refusal extends: again before its time", Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
+		{"a block that each refusal extends: again before its time",
+			Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
 			[]step{others(0, 1), trip(0), trip(2949 * ms), trip(5100 * ms)}, []string{becauseOthers, becauseTold}},
 		{"a block that was extended by a refusal not yet read", Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
-			[]step{trip(0), {sent: 900 * ms, processed: 950 * ms, answered: 1500 * ms}, trip(1100 * ms), trip(1500 * ms)}, []string{becauseTold, becauseOthers, becauseTold}},
+			[]step{trip(0), {sent: 900 * ms, processed: 950 * ms, answered: 1500 * ms}, trip(1100 * ms), trip(1500 * ms)},
+			[]string{becauseTold, becauseOthers, becauseTold}},
 
 		{"shared: the first refusal", shared, plain,
 			[]step{trip(0), trip(0)}, []string{becauseOthers}},
@@ -124,28 +141,34 @@ func TestVerdicts(t *testing.T) {
 			[]step{instant(0), instant(1), instant(2), instant(3)}, []string{becauseOwn}},
 		{"global: used up by others", Rule{}, globalOf3,
 			[]step{others(0, 2), instant(1 * ms), instant(2 * ms)}, []string{becauseOthers}},
-		{"global: too fast in another phase, found out by others", Rule{}, globalOf3,
+		{"global: too fast in another phase, which others reveal", Rule{}, globalOf3,
 			[]step{instant(900 * ms), instant(901 * ms), instant(1001 * ms), others(1002*ms, 2), instant(1003 * ms)},
 			[]string{becauseOwnPace}},
 		{"global: again before its time", Rule{}, globalOf3,
 			[]step{others(0, 3), instant(1 * ms), instant(999 * ms)}, []string{becauseOthers, becauseTold}},
 
-		{"global: a block, and sending into it", Rule{}, func(c *Config) {
+		{"global: a block, and requests during it", Rule{}, func(c *Config) {
 			c.Global, c.Blocks = Aligned(1, time.Second, 0), []GlobalBlock{{From: 500 * ms, Until: 9 * time.Second}}
-		}, []step{trip(0), trip(600 * ms), trip(699 * ms), trip(700 * ms), trip(9 * time.Second)}, []string{becauseOthers, becauseOthers, becauseTold}},
+		}, []step{trip(0), trip(600 * ms), trip(699 * ms), trip(700 * ms), trip(9 * time.Second)},
+			[]string{becauseOthers, becauseOthers, becauseTold}},
 
 		{"edge: first, and again", Rule{}, func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * time.Second}} },
 			[]step{trip(0), trip(50 * ms), trip(9 * time.Second)}, []string{becauseOthers, becauseOthers, becauseTold}},
-		{"edge without a time: spinning, and trying again later", Rule{}, func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * time.Second, Silent: true}} },
+		{"edge without a time: again at once, and later", Rule{},
+			func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * time.Second, Silent: true}} },
 			[]step{trip(0), trip(100 * ms), trip(1200 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
 
-		{"the limit was lowered, and then known to be", Rule{Quota: Fixed(4, time.Second), Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second)}}}, plain,
+		{"the limit was lowered, and then an answer has shown it",
+			Rule{Quota: Fixed(4, time.Second), Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second)}}}, plain,
 			[]step{
 				trip(0), trip(10 * time.Second), trip(10 * time.Second), trip(10 * time.Second),
 				trip(12 * time.Second), trip(12 * time.Second), trip(12 * time.Second),
 			}, []string{becauseChanged, becauseOwn}},
-		{"the hash moved to a smaller bucket", Rule{Hash: "a", Quota: Fixed(4, time.Second), Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second), Hash: "b"}}}, plain,
-			[]step{trip(0), trip(10 * time.Second), trip(10 * time.Second), trip(10 * time.Second), trip(10_100 * ms)}, []string{becauseChanged, becauseTold}},
+		{"the hash moved to a smaller bucket",
+			Rule{Hash: "a", Quota: Fixed(4, time.Second),
+				Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second), Hash: "b"}}}, plain,
+			[]step{trip(0), trip(10 * time.Second), trip(10 * time.Second), trip(10 * time.Second), trip(10_100 * ms)},
+			[]string{becauseChanged, becauseTold}},
 		{"the hash flips", Rule{Quota: Fixed(1, time.Second), Vary: Alternate("a", "b")}, plain,
 			[]step{trip(0), trip(100 * ms), trip(110 * ms)}, []string{becauseTold}},
 		{"the hash flips, unread", Rule{Quota: Fixed(1, time.Second), Vary: Alternate("a", "b")}, plain,
@@ -159,22 +182,33 @@ func TestVerdicts(t *testing.T) {
 			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseFalsified}},
 		{"reset-after was a lie", lie(func(s *State) { s.ResetAfter = 100 * ms }), plain,
 			[]step{trip(0), trip(200 * ms), trip(201 * ms)}, []string{becauseFalsified}},
-		{"the truth has been told since", lie(func(s *State) { s.Limit = 6 }), plain,
+		{"a true answer has come since", lie(func(s *State) { s.Limit = 6 }), plain,
 			[]step{trip(0), trip(100 * ms), trip(200 * ms), trip(2 * time.Second), trip(2 * time.Second), trip(2 * time.Second)},
 			[]string{becauseTold, becauseOwn}},
-		{"the truth has been told since, a moment after a lie", Rule{Quota: Fixed(4, time.Second), Faults: []Fault{{Nth: []int{2}, State: func(s State) State { s.Limit = 6; return s }}}}, plain,
-			[]step{trip(0), trip(900 * ms), trip(940 * ms), trip(1200 * ms), trip(1200 * ms), trip(1200 * ms), trip(1200 * ms), trip(1200 * ms)}, []string{becauseFalsified}},
+		{"a true answer has come since, a moment after a lie",
+			Rule{Quota: Fixed(4, time.Second), Faults: []Fault{
+				{Nth: []int{2}, State: func(s State) State { s.Limit = 6; return s }},
+			}}, plain,
+			[]step{trip(0), trip(900 * ms), trip(940 * ms), trip(1200 * ms), trip(1200 * ms), trip(1200 * ms), trip(1200 * ms),
+				trip(1200 * ms)}, []string{becauseFalsified}},
 		{"less than the truth is no excuse", lie(func(s *State) { s.Limit = 1; s.Remaining = 0 }), plain,
 			[]step{trip(0), trip(10 * ms), trip(10 * ms)}, []string{becauseOwn}},
-		{"the first answer of a window is stale, and no other had been read", Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
+		{"the first answer of a window is stale, and no other was read",
+			Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
 			[]step{trip(0), trip(100 * ms), trip(110 * ms), trip(120 * ms)}, []string{becauseFalsified}},
-		{"the first answer of a window is stale, and a later one has said what remains", Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(200 * ms), trip(201 * ms), trip(2 * time.Second), trip(2100 * ms), trip(2200 * ms), trip(2201 * ms)},
+		{"the first answer of a window is stale, and a later one is true",
+			Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(200 * ms), trip(201 * ms), trip(2 * time.Second), trip(2100 * ms),
+				trip(2200 * ms), trip(2201 * ms)},
 			[]string{becauseTold, becauseTold}},
-		{"what was sent after a lie has arrived before", Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
-			[]step{trip(0), trip(110 * ms), trip(120 * ms), {sent: 90 * ms, processed: 180 * ms, answered: 200 * ms}}, []string{becauseFalsified}},
-		{"what was sent after a lie has arrived after it", Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
-			[]step{trip(0), trip(10 * ms), trip(20 * ms), {sent: 90 * ms, processed: 100 * ms, answered: 200 * ms}, trip(105 * ms)}, []string{becauseOwn, becauseFalsified}},
+		{"a request sent after a lie has arrived earlier",
+			Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
+			[]step{trip(0), trip(110 * ms), trip(120 * ms), {sent: 90 * ms, processed: 180 * ms, answered: 200 * ms}},
+			[]string{becauseFalsified}},
+		{"a request sent after a lie has arrived later",
+			Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
+			[]step{trip(0), trip(10 * ms), trip(20 * ms), {sent: 90 * ms, processed: 100 * ms, answered: 200 * ms},
+				trip(105 * ms)}, []string{becauseOwn, becauseFalsified}},
 		{"reset is compared with Date", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{ResetAlone()}}, plain,
 			[]step{trip(0), trip(100 * ms), trip(200 * ms)}, []string{becauseTold}},
 		{"reset was cut to whole seconds", Rule{Quota: Fixed(2, 1500*ms), Faults: []Fault{WholeReset(false)}}, plain,
@@ -183,43 +217,71 @@ func TestVerdicts(t *testing.T) {
 			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseQuiet}},
 		{"garbage is no headers", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{Garbage("NaN")}}, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseQuiet}},
-		{"headers withheld once are no excuse later", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{2}, Drop: limitHeaders}}}, plain,
+		{"headers withheld once are no excuse later",
+			Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{2}, Drop: limitHeaders}}}, plain,
 			[]step{trip(0), trip(100 * ms), trip(200 * ms)}, []string{becauseTold}},
-		{"headers withheld once are no excuse in another window", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{2}, Drop: limitHeaders}}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(2 * time.Second), trip(2 * time.Second), trip(2 * time.Second)}, []string{becauseOwn}},
-		{"an unread answer, and only the middle of a window has been seen", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1, 3}, Connection: ConnectionLostAfter}}}, plain,
+		{"headers withheld once are no excuse in another window",
+			Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{2}, Drop: limitHeaders}}}, plain,
+			[]step{trip(0), trip(100 * ms), trip(2 * time.Second), trip(2 * time.Second), trip(2 * time.Second)},
+			[]string{becauseOwn}},
+		{"an unread answer, and only the middle of a window has been seen",
+			Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1, 3}, Connection: ConnectionLostAfter}}}, plain,
 			[]step{trip(0), trip(500 * ms), trip(1200 * ms), trip(1900 * ms), trip(1901 * ms)}, []string{becauseQuiet}},
-		{"an unread answer, and a whole window has been seen", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{3}, Connection: ConnectionLostAfter}}}, plain,
+		{"an unread answer, and a whole window has been seen",
+			Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{3}, Connection: ConnectionLostAfter}}}, plain,
 			[]step{trip(0), trip(500 * ms), trip(1200 * ms), trip(1900 * ms), trip(1901 * ms)}, []string{becauseOwn}},
-		{"a server error without headers is no excuse", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1}, Status: 500}}}, plain,
+		{"a server error without headers is no excuse",
+			Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1}, Status: 500}}}, plain,
 			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseOwn}},
-		{"retry-after was a lie, in header and body", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{Set: map[string]string{"Retry-After": "1"}, RetryAfterBody: time.Second}}}, plain,
-			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
-		{"header 1, body 9.95: nobody can tell which is true, but less than 1 is neither", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{ShortHeaders()}}, plain,
-			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
-		{"header 10, body 0.25: the body may be what suffices", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{{RetryAfterBody: 250 * ms}}}, plain,
-			[]step{others(0, 1), trip(0), trip(349 * ms), trip(350 * ms)}, []string{becauseOthers, becauseTold, becauseFalsified}},
-		{"both were contradicted, and then the truth was told", Rule{Quota: Fixed(1, 3*time.Second), Faults: []Fault{{RetryAfterBody: 250 * ms, Nth: []int{1}}}}, plain,
-			[]step{others(0, 1), trip(0), trip(400 * ms), trip(500 * ms)}, []string{becauseOthers, becauseFalsified, becauseTold}},
-		{"header until the bucket is empty, body until one place is free: the body's time", Rule{Quota: Sliding(2, 10*time.Second), Faults: []Fault{HeadersUntilFull()}}, plain,
-			[]step{others(0, 1), others(4*time.Second, 1), trip(5 * time.Second), others(10*time.Second, 1), trip(10_049 * ms), trip(10_050 * ms)},
+		{"retry-after was a lie, in header and body",
+			Rule{Quota: Fixed(1, 10*time.Second),
+				Faults: []Fault{retryInBody(time.Second), {Set: map[string]string{"Retry-After": "1"}}}}, plain,
+			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)},
+			[]string{becauseOthers, becauseTold, becauseFalsified}},
+		{"header 1, body 9.95: less than 1 is certainly wrong",
+			Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{ShortHeaders()}}, plain,
+			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)},
+			[]string{becauseOthers, becauseTold, becauseFalsified}},
+		{"header 10, body 0.25: the shorter time may be true",
+			Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{retryInBody(250 * ms)}}, plain,
+			[]step{others(0, 1), trip(0), trip(349 * ms), trip(350 * ms)},
+			[]string{becauseOthers, becauseTold, becauseFalsified}},
+		{"a false time, and then a true one",
+			Rule{Quota: Fixed(1, 3*time.Second), Faults: []Fault{retryInBody(250*ms, 1)}}, plain,
+			[]step{others(0, 1), trip(0), trip(400 * ms), trip(500 * ms)},
+			[]string{becauseOthers, becauseFalsified, becauseTold}},
+		{"header until the bucket is empty, body until one place is free: the body's time",
+			Rule{Quota: Sliding(2, 10*time.Second), Faults: []Fault{HeadersUntilFull()}}, plain,
+			[]step{others(0, 1), others(4*time.Second, 1), trip(5 * time.Second), others(10*time.Second, 1), trip(10_049 * ms),
+				trip(10_050 * ms)},
 			[]string{becauseOthers, becauseTold, becauseOthers}},
-		{"body in milliseconds: the header's time, or the true one", Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(false)}}, plain,
-			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
-		{"body in milliseconds, header with decimals", Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(true)}}, plain,
-			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
-		{"the header comes first: its time is known at once", Rule{Quota: Fixed(1, 9*time.Second), Faults: []Fault{{BodyDelay: 3 * time.Second}}}, plain,
+		{"body in milliseconds: the header's time, or the true one",
+			Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(false)}}, plain,
+			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)},
+			[]string{becauseOthers, becauseTold, becauseOthers}},
+		{"body in milliseconds, header with decimals",
+			Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(true)}}, plain,
+			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)},
+			[]string{becauseOthers, becauseTold, becauseOthers}},
+		{"the header comes first: its time is known at once",
+			Rule{Quota: Fixed(1, 9*time.Second), Faults: []Fault{{BodyDelay: 3 * time.Second}}}, plain,
 			[]step{others(0, 1), trip(0), trip(100 * ms)}, []string{becauseOthers, becauseTold}},
-		{"only the body names a time, and it never comes: not within a second", Rule{Quota: Sliding(1, 9*time.Second), Faults: []Fault{
-			{Stall: StallHalfway, Drop: []string{"Retry-After"}},
-		}}, plain,
-			[]step{others(0, 1), trip(0), trip(1099 * ms), trip(2199 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
-		{"without a scope a 429 is still the bucket's", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutScope()}}, plain,
+		{"only the body names a time, and never comes: not within a second",
+			Rule{Quota: Sliding(1, 9*time.Second), Faults: []Fault{
+				{Stall: StallHalfway, Drop: []string{"Retry-After"}},
+			}}, plain,
+			[]step{others(0, 1), trip(0), trip(1099 * ms), trip(2199 * ms)},
+			[]string{becauseOthers, becauseTold, becauseOthers}},
+		{"without a scope a 429 is still the bucket's",
+			Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutScope()}}, plain,
 			[]step{others(0, 1), trip(0), trip(9 * time.Second)}, []string{becauseOthers, becauseTold}},
-		{"no time in a 429: the limit headers have it", Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,
+		{"no time in a 429: the limit headers have it",
+			Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,
 			[]step{others(0, 1), trip(0), trip(9 * time.Second)}, []string{becauseOthers, becauseTold}},
-		{"no time and no end of a window: not within a second", Rule{Quota: Sliding(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,
-			[]step{others(0, 1), trip(0), trip(1099 * ms), trip(2199 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
+		{"no time and no end of a window: not within a second",
+			Rule{Quota: Sliding(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,
+			[]step{others(0, 1), trip(0), trip(1099 * ms), trip(2199 * ms)},
+			[]string{becauseOthers, becauseTold, becauseOthers}},
 	}
 	verdictOf := map[string]Verdict{
 		becauseTold: Avoidable, becauseOwn: Avoidable, becauseOwnPace: Avoidable, becauseOthers: Unavoidable,
@@ -266,16 +328,18 @@ func TestToleranceAllowsForTheWayToTheClientsEyes(t *testing.T) {
 	}
 }
 
-// Alone at the server and without faults, a client has no excuse for any refusal by a bucket or the global limit.
+// If a client is alone at the server and the server has no faults, every refusal by a bucket or the global limit is
+// avoidable.
 func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		quota := drawQuota(t).punctual()
-		quota.Extend = 0                           // what a refusal extends, nobody knows before it has been read
-		quota.NamesNext, quota.Lags = false, false // at first they look like a fixed window, or are believed
+		quota.Extend = 0                           // the client may not have read yet that a refusal extends the window
+		quota.NamesNext, quota.Lags = false, false // such buckets excuse some refusals
 		w, err := NewWorld(start, Config{
-			Rules:  []Rule{{Path: "/channels/**", Quota: quota}},
-			Global: Aligned(rapid.IntRange(1, 10).Draw(t, "global"), time.Second, time.Duration(rapid.IntRange(0, 999).Draw(t, "phase"))*ms),
+			Rules: []Rule{{Path: "/channels/**", Quota: quota}},
+			Global: Aligned(rapid.IntRange(1, 10).Draw(t, "global"), time.Second,
+				time.Duration(rapid.IntRange(0, 999).Draw(t, "phase"))*ms),
 		})
 		require.NoError(t, err)
 		now := start
@@ -291,8 +355,8 @@ func TestAClientThatIsAloneCanAvoidEverything(t *testing.T) {
 	})
 }
 
-// obey is the wait that an answer certainly asks for. On a 429 of the bucket itself, Retry-After says when one place is
-// free; everywhere else only the reset does.
+// obey returns the wait that an answer certainly asks for. On a 429 of the bucket itself, Retry-After names the time
+// until one place is free; otherwise only the reset does.
 func obey(response *Response) (wait time.Duration) {
 	duration := func(seconds float64) time.Duration { return time.Duration(math.Ceil(seconds * float64(time.Second))) }
 	stated, told := statedRetry(response)
@@ -308,13 +372,13 @@ func obey(response *Response) (wait time.Duration) {
 	return wait
 }
 
-// With others about, a client that sends one request at a time and waits out whatever it is told is never blamed,
-// however the server writes its 429s.
+// Other clients use the limits. A client that sends one request at a time and waits as long as answers ask for must
+// never be blamed, however the server writes its 429s.
 func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		quota := drawQuota(t)
-		quota.Extend = min(quota.Extend, 40*ms) // the others must not be able to keep a block up for ever
+		quota.Extend = min(quota.Extend, 40*ms) // other clients must not be able to prolong a block for ever
 		w, err := NewWorld(start, Config{
 			Rules: []Rule{{
 				Path: "/channels/**", Quota: quota,
@@ -326,7 +390,8 @@ func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 			},
 			Edge: []EdgeBan{{From: 20 * time.Second, Until: 25 * time.Second, Silent: rapid.Bool().Draw(t, "silent")}},
 			Faults: rapid.SliceOfN(rapid.SampledFrom([]Fault{
-				WithoutScope(), MillisecondBodies(false), MillisecondBodies(true), HeadersUntilFull(), ShortHeaders(), WithoutRetryAfter(),
+				WithoutScope(), MillisecondBodies(false), MillisecondBodies(true), HeadersUntilFull(), ShortHeaders(),
+				WithoutRetryAfter(),
 			}), 0, 2).Draw(t, "faults"),
 		})
 		require.NoError(t, err)
@@ -335,7 +400,7 @@ func TestAnObedientClientIsNeverBlamed(t *testing.T) {
 			in := time.Duration(rapid.IntRange(0, 400).Draw(t, "in")) * ms
 			out := time.Duration(rapid.IntRange(0, 400).Draw(t, "out")) * ms
 			if pace := last.Add(time.Second); now.Before(pace) {
-				now = pace // one a second is within two per second in any phase
+				now = pace // one request per second keeps a limit of two per second in any phase
 			}
 			request := post
 			request.SentAt, last = now, now.Add(in)

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// forgetAfter bounds what the judge remembers: a request that took longer to arrive is judged without what had been
-	// told before that.
+	// forgetAfter bounds the judge's memory: a request that travelled longer is judged without the answers that were
+	// delivered before.
 	forgetAfter = time.Minute
-	// silentHold is how long a client has to wait after a refusal without a time, in the judge's view: not to spin.
+	// silentHold is how long, in the judge's view, a client has to wait after a refusal without a time, in order not to
+	// spin.
 	silentHold = time.Second
 )
 
@@ -20,41 +21,42 @@ const (
 type honesty int
 
 const (
-	// silent: nothing readable was said, as in an answer without headers or with garbage.
+	// silent: the answer says nothing readable, because it has no headers or garbage in them.
 	silent honesty = iota
-	// honest: what was said is true, or at least lets no client send too early.
+	// honest: what the answer says is true, or at least lets no client send too early.
 	honest
-	// stale: nothing remaining, and nothing to wait for. It describes a window that is over, and not the present one.
+	// stale: nothing remains, and the reset is in 0 seconds. This describes a window that is over, not the present one.
 	stale
-	// falsified: a client that believes it sends too much or too early.
+	// falsified: a client that believes the answer sends too much or too early.
 	falsified
 )
 
-// lesson is what one answer teaches the client about one gate, at the moment when it is delivered.
+// lesson is what a client learns about one gate when one answer is delivered.
 type lesson struct {
 	gate    *gate
-	rule    *ruleState // whose bucket is described; nil for the hold of a 429
+	rule    *ruleState // the rule whose bucket is described; nil for the hold of a 429
 	honesty honesty
-	// left is how many more requests are possible until wait is over, taken how many had a place when it began.
+	// left is how many more requests are possible until wait is over. taken counts the requests that had taken a place
+	// when the answer was made.
 	left, taken int
 	wait        time.Duration
-	ends        bool // wait is the time until a window ends, even if it is 0, as in a late one
+	ends        bool // wait is the time until a window ends, even if it is 0 because the window is late
 	// shape is the key of the requests that the client knows to be refused: see exchange.shape.
 	shape string
-	// made is when the answer was made.
+	// made is when the server made the answer.
 	made     time.Time
-	measures bool          // it shows how long a place is taken
-	reading  *reading      // of a SlidingNext log; nil: none
-	timed    time.Duration // until the window of an accepted request ends; 0: not named
+	measures bool          // the answer shows how long a place is taken
+	reading  *reading      // of a SlidingNext log, otherwise nil
+	timed    time.Duration // time until the window of an accepted request ends; 0: not named
 	lags     bool          // Remaining is one too high
-	late     time.Duration // by how much a refusal shows that the limit opens later than announced
-	// A refusal that travels this long could as well be about the place of another client.
+	late     time.Duration // how much later than announced the limit opens, as a refusal shows
+	// If the refusal travels this long, another client could have taken the place.
 	doubtful time.Duration
-	early    bool // the request was accepted earlier than such refusals had suggested
+	early    bool // the request was accepted earlier than refusals had suggested
 }
 
-// fact is a lesson that was delivered at a moment. By the client's reckoning its wait runs from then to until; in truth
-// it runs from made, when the answer was, to over.
+// fact is a lesson that was delivered at a given time. The client counts its wait from delivery, until the time until.
+// In truth the wait runs from made, when the server made the answer, to over.
 type fact struct {
 	made, over time.Time
 	at, until  time.Time
@@ -63,31 +65,31 @@ type fact struct {
 	shape      string
 }
 
-// lie is a time in which the client had reason to believe something false: from the delivery of the first false answer
-// until the truth was delivered, and until a period after the last false answer in any case.
+// lie is a period in which the client had reason to believe something false: from the delivery of the first false
+// answer until the truth was delivered, and at least until a period after the last false answer.
 type lie struct {
 	from, last, truth time.Time
 }
 
-// knowledge is all that the client has been told about one gate, and when. The times matter because a request is judged
-// by what had been delivered when it was sent, not by what is known when it arrives.
+// knowledge is what answers have shown the client about one gate, and when. The times matter: a request is judged by
+// what had been delivered when it was sent, not by what is known when it arrives.
 type knowledge struct {
 	facts     []fact
 	sends     []occupant    // the latest requests that have taken a place here
 	taken     int           // how many requests have taken a place here
-	described time.Time     // first honest description since the last change; zero: none
-	changed   time.Time     // since when the limit is not, or may not be, what the client learnt; zero: never
-	measured  time.Time     // first honest description, other than in a 429, that shows how long a place is taken
-	lost      bool          // some answer was never read
+	described time.Time     // when the first honest description since the last change was read; zero: never
+	changed   time.Time     // since when the limit differs, or may differ, from what the client learnt; zero: never
+	measured  time.Time     // first honest description, except in a 429, that shows how long a place is taken
+	lost      bool          // at least one answer was never read
 	quiet     time.Time     // first success without readable headers; zero: none
-	stale     time.Time     // first answer that described a window that was over; zero: none
+	stale     time.Time     // first answer that described a window which was over; zero: none
 	timed     time.Time     // first answer to an accepted request that named the end of its window; zero: none
-	longest   time.Duration // the longest time until that end that such an answer has named
+	longest   time.Duration // the longest time to the end of a window that such an answer has named
 	lagging   time.Time     // first answer whose Remaining was one too high; zero: none
-	lagTold   time.Time     // first such answer that was read after another answer; zero: none
+	lagTold   time.Time     // first such answer that was read after an answer of that kind; zero: none
 	lies      []lie
 	strays    []*stray
-	evidence  *evidence // only of a SlidingNext log
+	evidence  *evidence // only for a SlidingNext log
 	revealed
 }
 
@@ -103,7 +105,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// learn records a lesson that the client knows from at on, and that was received by then. Lessons come in any order.
+// learn records a lesson that the client can use from at on. The answer was received by received. Lessons come in any
+// order.
 func (k *knowledge) learn(l lesson, received, at time.Time) {
 	switch l.honesty {
 	case silent:
@@ -167,7 +170,7 @@ func (k *knowledge) hearLie(at time.Time) {
 		return
 	}
 	k.lies = append(k.lies, lie{from: at, last: at})
-	if len(k.lies) > 64 { // only lies of the last period matter
+	if len(k.lies) > 64 { // older lies no longer matter
 		k.lies = k.lies[1:]
 	}
 }
@@ -191,7 +194,7 @@ type occupant struct {
 	stray *stray        // nil: it is no stray
 }
 
-// note records a request that has now taken a place, and the reset that its answer announces.
+// note records that a request has taken a place, and the reset that its answer announces.
 func (k *knowledge) note(sent, now, reset time.Time) {
 	drop := 0
 	for drop < len(k.sends) && now.Sub(k.sends[drop].at) > forgetAfter {
@@ -204,8 +207,8 @@ func (k *knowledge) note(sent, now, reset time.Time) {
 	k.taken++
 }
 
-// overtaken returns the latest time of sending among a given request and those that have taken a place here. A request
-// that was sent later and arrived earlier may be the one too many, and have an excuse of its own.
+// overtaken returns the latest time of sending of a given request and of those that have taken a place here. A request
+// that was sent later and arrived earlier may be the one that filled the limit, and have an excuse of its own.
 func (k *knowledge) overtaken(sent time.Time) time.Time {
 	for _, s := range k.sends {
 		sent = latest(sent, s.at)
@@ -213,7 +216,8 @@ func (k *knowledge) overtaken(sent time.Time) time.Time {
 	return sent
 }
 
-// question concerns a request when it was sent. heard is the last moment whose deliveries the client can have read.
+// question is about a request at the time when it was sent. heard is the latest time by which the client has certainly
+// read what was delivered.
 type question struct {
 	sent, heard time.Time
 	shape       string
@@ -221,11 +225,12 @@ type question struct {
 	knows       bool       // the client knew where the request would be counted
 }
 
-// forbade reports whether the client, when it sent a request, had read that no place would be left for it: it had been
-// told of `left` places until a time not yet reached, and had since sent as many requests that took a place.
+// forbade reports whether the client had read, when it sent a request, that no place was left for it: an answer had
+// named `left` places until a time that was not reached, and since then the client had sent as many requests that took
+// a place.
 //
-// The answer made last counts, as it may describe a window that earlier answers could not know. Of all answers about
-// the same moment, the one that came fastest is the most precise.
+// The answer that was made last counts, because it may describe a window that earlier answers could not know. Of all
+// answers about the same moment, the fastest one is the most precise.
 func (k *knowledge) forbade(q question) bool {
 	var latest fact
 	for _, f := range k.facts {
@@ -252,7 +257,7 @@ func (k *knowledge) forbade(q question) bool {
 	return taken >= latest.left
 }
 
-// excuse returns why a client cannot be blamed for what it believed, or "".
+// excuse returns why the client cannot be blamed for believing the answers, or "".
 func (k *knowledge) excuse(heard time.Time, period time.Duration) string {
 	described := !k.described.IsZero() && !k.described.After(heard)
 	if !k.changed.IsZero() && !described {
@@ -289,8 +294,8 @@ func compareDescription(header http.Header, truth State) honesty {
 	return honest
 }
 
-// statedReset returns the longest reset-after in seconds that headers can mean: the named one, or the difference
-// between Reset and Date, which is cut to whole seconds.
+// statedReset returns the longest reset-after in seconds that headers can mean: the named value, or else the difference
+// between Reset and Date. Date is cut to whole seconds.
 func statedReset(header http.Header) (after float64, ok bool) {
 	if _, named := header[headerResetAfter]; named {
 		return readNumber(header.Get(headerResetAfter))
@@ -302,8 +307,8 @@ func statedReset(header http.Header) (after float64, ok bool) {
 
 // statedRetry returns the shorter of the times in header and body of a 429, in seconds. Usually the header is the
 // body's time, rounded up. Larger differences have been observed both ways: a header that counts until the bucket is
-// empty, a body in milliseconds, a header that is simply too short. The client cannot know which it is; it only knows
-// that it has to wait for the shorter time. A body that comes late, or never, is not held against it.
+// empty, a body in milliseconds, a header that is simply too short. The client does not know which is right; it knows
+// only that it has to wait for the shorter time. A body that comes late, or never, is ignored.
 func statedRetry(response *Response) (stated float64, ok bool) {
 	stated, ok = readNumber(response.Header.Get(headerRetryAfter))
 	if response.BodyDelay > 0 || response.Stall != StallNone {
@@ -322,13 +327,14 @@ func statedRetry(response *Response) (stated float64, ok bool) {
 }
 
 // compareRefusal returns how honest the times of a 429 are, and how long a client that believes them waits at least.
-// That is at most the true time, as the header is rounded up to a whole second, and at most what header and body say.
+// That is at most the true time, because the header is rounded up to a whole second, and at most what header and body
+// say.
 func compareRefusal(response *Response, truth time.Duration) (honesty, time.Duration) {
 	stated, ok := statedRetry(response)
 	if !ok {
 		wait := min(truth, silentHold)
 		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && reset < wait.Seconds() {
-			wait = time.Duration(reset * float64(time.Second)) // of the bucket: the client may take it for the reason
+			wait = time.Duration(reset * float64(time.Second)) // the bucket's reset: the client may take the bucket for the reason
 		}
 		return silent, wait
 	}
@@ -339,7 +345,7 @@ func compareRefusal(response *Response, truth time.Duration) (honesty, time.Dura
 	return honest, wait
 }
 
-// soonerThan reports whether a time is too early, allowing for the rounding of headers to milliseconds.
+// soonerThan reports whether a time is too early. It allows for the rounding of headers to milliseconds.
 func soonerThan(seconds float64, truth time.Duration) bool {
 	return seconds < (truth - time.Millisecond).Seconds()
 }

@@ -32,14 +32,14 @@ func TestHeadersOfALateBucketSpeakAsIfItWerePunctual(t *testing.T) {
 	}
 }
 
-// Each place is late once, not each request by the sum of all before it.
+// Each place is late by itself; lateness does not add up from place to place.
 func TestPlacesOfALateLogComeBackOneByOne(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]Quota{"sliding": Sliding(2, 2*second), "leaky": Leaky(2, 2*second)} {
 		w := messages(t, Rule{Quota: quota.Late(300*ms, 0)})
 		send(w, 0, 1, post)
 		send(w, second, 1, post)
-		// The first place of the log is back at 2.3 s and the second at 3.3 s; those of the leaky bucket a second earlier.
+		// The places of the log are free at 2.3 s and 3.3 s, those of the leaky bucket a second earlier.
 		first := map[string]time.Duration{"sliding": 2300 * ms, "leaky": 1300 * ms}[name]
 		for i := range 2 {
 			opens := first + time.Duration(i)*second
@@ -58,7 +58,7 @@ func TestVerdictsOnLateness(t *testing.T) {
 		}
 		return steps
 	}
-	// kept is a client of one per 5.3 s from a moment on.
+	// kept is n requests of a client that sends one per 5.3 s, beginning at from.
 	kept := func(from time.Duration, n int) (steps []step) {
 		for i := range n {
 			steps = append(steps, instant(from+time.Duration(i)*5300*ms))
@@ -79,9 +79,9 @@ func TestVerdictsOnLateness(t *testing.T) {
 		want     []string
 		openings int
 	}{
-		{"the refusal that shows it", Rule{Quota: one},
+		{"the refusal that shows lateness", Rule{Quota: one},
 			[]step{instant(0), instant(5001 * ms), instant(5300 * ms)}, []string{becauseLate}, 1},
-		{"told for how long", Rule{Quota: one},
+		{"the refusal had named the wait", Rule{Quota: one},
 			[]step{instant(0), instant(5001 * ms), instant(5200 * ms)}, []string{becauseLate, becauseTold}, 1},
 		{"sent before the announced opening", Rule{Quota: one},
 			[]step{instant(0), instant(4999 * ms)}, []string{becauseTold}, 0},
@@ -96,7 +96,7 @@ func TestVerdictsOnLateness(t *testing.T) {
 		{"as late as shown", Rule{Quota: one}, slices.Concat(
 			kept(0, 1), kept(5001*ms, 1), kept(5300*ms, 1), kept(10_301*ms, 1), kept(10_600*ms, 1), kept(15_601*ms, 1)),
 			[]string{becauseLate, becauseTried, becauseLateTold}, 2},
-		// Two tries, and two periods between them: the first needs one period since the refusal before, the second two.
+		// Two tries: the first needs one period since the refusal before, the second two periods.
 		{"tried less and less often", Rule{Quota: one}, slices.Concat(
 			kept(0, 1), kept(5001*ms, 1), kept(5300*ms, 1), kept(10_301*ms, 1), kept(10_600*ms, 2), kept(20_901*ms, 1)),
 			[]string{becauseLate, becauseTried, becauseTried}, 3},
@@ -110,18 +110,20 @@ func TestVerdictsOnLateness(t *testing.T) {
 			instant(0), {sent: 60 * second, processed: 60 * second, answered: 66 * second}, instant(65_001 * ms),
 		}, []string{becauseLate}, 1},
 		{"punctual again, and late again", becoming(300*ms, 0, 300*ms), slices.Concat(
-			kept(0, 1), kept(5001*ms, 1), kept(5300*ms, 1), kept(61*second, 1), kept(66*second, 1), // read at 66 s: punctual
+			kept(0, 1), kept(5001*ms, 1), kept(5300*ms, 1), kept(61*second, 1), kept(66*second, 1),
+			// the answer at 66 s shows that the bucket is punctual
 			kept(120*second, 1), kept(125_001*ms, 1)), []string{becauseLate, becauseTried}, 2},
 		{"as late as if another client had taken the place", Rule{Quota: Fixed(1, second).Late(1500*ms, 0)},
-			[]step{instant(0), instant(1001 * ms), instant(2500 * ms), instant(3501 * ms)}, []string{becauseOthers, becauseOthers}, 0},
-		{"perhaps as late as if another client had taken the place", Rule{Quota: Fixed(1, second).Late(300*ms, 0)}, []step{
-			{processed: 800 * ms, answered: 800 * ms}, // perhaps it ended at 1 s, and another one then at 2.1 s
+			[]step{instant(0), instant(1001 * ms), instant(2500 * ms), instant(3501 * ms)},
+			[]string{becauseOthers, becauseOthers}, 0},
+		{"perhaps another client has taken the place", Rule{Quota: Fixed(1, second).Late(300*ms, 0)}, []step{
+			{processed: 800 * ms, answered: 800 * ms}, // perhaps the window ended at 1 s, and another client's at 2.1 s
 			instant(1801 * ms), instant(2100 * ms), instant(3101 * ms),
 		}, []string{becauseLate, becauseLate}, 2},
-		{"told that the window is over", Rule{Quota: Fixed(2, second).Late(300*ms, 0)}, []step{
+		{"an answer shows that the window is over", Rule{Quota: Fixed(2, second).Late(300*ms, 0)}, []step{
 			{processed: 0, answered: 100 * ms}, {sent: 1050 * ms, processed: 1050 * ms, answered: 1050 * ms}, instant(1060 * ms),
 		}, []string{becauseLate}, 1},
-		{"other places than the client's own", Rule{Quota: one},
+		{"the places of other clients", Rule{Quota: one},
 			[]step{others(0, 1), trip(5 * second), trip(5300 * ms)}, []string{becauseOthers}, 0},
 	}
 	for _, test := range tests {
@@ -147,7 +149,7 @@ func TestVerdictsOnLateness(t *testing.T) {
 	}
 }
 
-// A client that has seen places come back earlier than shown may believe that, and send a whole batch.
+// If a client has seen places become free earlier than refusals had shown, it may send a whole batch at that time.
 func TestABatchIsExcusedAfterAnEarlyOpening(t *testing.T) {
 	t.Parallel()
 	five := Fixed(5, 5*second)
@@ -155,20 +157,20 @@ func TestABatchIsExcusedAfterAnEarlyOpening(t *testing.T) {
 		{At: 8 * second, Quota: five}, {At: 14 * second, Quota: five.Late(300*ms, 0)},
 	}})
 	burst := func(sent time.Duration) (steps []step) { return slices.Repeat([]step{trip(sent)}, 5) }
-	// Windows open at 0.05, 5.45, 10.8 and 15.95 s. That of 10.8 s is punctual, and the client sees that.
+	// Windows open at 0.05, 5.45, 10.8 and 15.95 s. The one of 10.8 s is on time, and an answer shows that.
 	_, reasons := tell(w, slices.Concat(
 		burst(0), burst(5100 * ms)[:1], burst(5400*ms), burst(10_750*ms), burst(15_900*ms), burst(21*second))...)
 	assert.Equal(t, append([]string{becauseLate}, slices.Repeat([]string{becauseTried}, 5)...), reasons)
 }
 
-// A request that was slow on its way has left a place of the window that closes late. Another one takes that after the
-// announced end: it looks as if the bucket had opened.
+// A slow request leaves a place of a window that closes late. Another request takes this place after the announced end,
+// which looks as if the bucket had opened.
 func TestABatchIsExcusedAfterWhatLooksLikeAnEarlyOpening(t *testing.T) {
 	t.Parallel()
 	w := messages(t, Rule{Quota: Fixed(3, 5*second).Late(300*ms, 0)})
 	_, reasons := tell(w,
-		trip(0), trip(100*ms), trip(100*ms), trip(5100*ms), // the last shows how late the bucket opens
-		trip(5400*ms), trip(5500*ms), // a window until 10.45 s, or 10.75 s, and a place of it is left
+		trip(0), trip(100*ms), trip(100*ms), trip(5100*ms), // the last one shows how late the bucket opens
+		trip(5400*ms), trip(5500*ms), // a window until 10.45 s, really 10.75 s, with one place left
 		trip(10_450*ms), trip(10_560*ms), trip(10_560*ms))
 	assert.Equal(t, []string{becauseLate, becauseTried, becauseTried}, reasons)
 }
@@ -182,12 +184,12 @@ func TestTheGlobalLimitMayOpenLate(t *testing.T) {
 	assert.Equal(t, []string{becauseLate, becauseTold, becauseOwn}, reasons)
 	assert.Equal(t, 1, w.Report().Late.Global)
 
-	// The request takes the place of the first, not that of the latest which a client may use again.
+	// The request takes the place of the first request, not the latest place that a client may use again.
 	w = messages(t, Rule{Quota: Unlimited()}, two(Fixed(2, second).Late(200*ms, 0)))
 	_, reasons = tell(w, instant(0), instant(2*ms), step{sent: 1001 * ms, processed: 1003 * ms, answered: 1010 * ms})
 	assert.Equal(t, []string{becauseLate}, reasons)
 
-	// Windows of Discord's kind that are all late by the same are punctual in another phase.
+	// Aligned windows that are all late by the same time are punctual windows of another phase.
 	w = messages(t, Rule{Quota: Unlimited()}, two(Aligned(2, second, 0).Late(200*ms, 0)))
 	_, reasons = tell(w, instant(200*ms), instant(200*ms), instant(1200*ms), instant(1200*ms), instant(2199*ms))
 	assert.Equal(t, []string{becauseOwn}, reasons)
@@ -202,7 +204,7 @@ func TestLatenessOfSomeBucketsOnly(t *testing.T) {
 	assert.Equal(t, []int{429, 200}, statuses(append(send(w, 5*second, 1, post), send(w, 5*second, 1, other)...)))
 }
 
-// openings are the moments at which a bucket of one request accepts one, for a client that tries every millisecond.
+// openings returns when a bucket of one request accepts requests of a client that tries every millisecond.
 func openings(t *testing.T, seed uint64, path string, quota Quota) (list []time.Duration) {
 	w := messages(t, Rule{Quota: quota}, func(c *Config) { c.Seed, c.Global = seed, Unlimited() })
 	for now := time.Duration(0); len(list) < 30; now += ms {
@@ -233,11 +235,11 @@ func TestRandomLatenessIsDrawnForEachOpeningFromTheSeed(t *testing.T) {
 	plan, err := Omniscient(Conditions{Seed: 7, Global: Unlimited()}, Work{Quota: quota, Count: 30, Major: "1"})
 	require.NoError(t, err)
 	for i, sent := range plan.Sent[0] {
-		assert.InDelta(t, float64(list[i]), float64(sent), float64(time.Duration(i)*ms), "the ideal knows opening %d", i)
+		assert.InDelta(t, float64(list[i]), float64(sent), float64(time.Duration(i)*ms), "the ideal client knows opening %d", i)
 	}
 }
 
-// A client that waits for as long as any refusal has shown, and one request at a time, is never blamed.
+// A client waits for as long as any refusal has shown, and sends one request at a time. It must never be blamed.
 func TestAClientThatLearnsLatenessIsNeverBlamed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -256,7 +258,7 @@ func TestAClientThatLearnsLatenessIsNeverBlamed(t *testing.T) {
 			w.Deliver(response, now)
 			wait := obey(response)
 			if response.Class != ClassNone {
-				now = now.Add(wait) // later than the bucket opens by the way back
+				now = now.Add(wait) // the bucket opens earlier, by the time that the answer travelled
 				learnt = max(learnt, now.Sub(announced))
 				continue
 			}

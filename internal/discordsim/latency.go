@@ -6,37 +6,22 @@ import (
 	"time"
 )
 
-// Shape says how round trips spread around their mean.
-type Shape int
-
-const (
-	// Uniform round trips lie anywhere between mean - jitter and mean + jitter.
-	Uniform Shape = iota
-	// Normal round trips have jitter as standard deviation and are cut off at three of them.
-	Normal
-)
-
-// Latency is the time that requests and answers travel. The zero value is no time at all.
+// Latency is how long requests and answers travel. The zero value means no time at all.
 type Latency struct {
 	// RoundTrip is the mean; each way takes half of it.
 	RoundTrip time.Duration
-	// Jitter spreads the round trip. Each way is drawn on its own. Times below zero become zero.
+	// Jitter is the largest difference from the mean. Each way is drawn separately and evenly. Times below zero become
+	// zero.
 	Jitter time.Duration
-	Shape  Shape
-	// Draw replaces all of this: it returns the time of each way. It is called under a lock.
+	// Draw replaces RoundTrip and Jitter: it returns the time of each way. It is called under a lock.
 	Draw func(*rand.Rand) (in, out time.Duration)
 }
 
 // RoundTrip returns a fixed latency, half of it each way.
 func RoundTrip(d time.Duration) Latency { return Latency{RoundTrip: d} }
 
-// Smallest returns the smallest round trip that can occur, for [Conditions]. It is not known if Draw is set.
-func (l Latency) Smallest() time.Duration {
-	if l.Shape == Normal {
-		return max(l.RoundTrip-3*l.Jitter, 0)
-	}
-	return max(l.RoundTrip-l.Jitter, 0)
-}
+// Smallest returns the smallest round trip that can occur, for [Conditions]. ok is false if Draw is set.
+func (l Latency) Smallest() time.Duration { return max(l.RoundTrip-l.Jitter, 0) }
 
 func (l Latency) draw(rng *rand.Rand) (in, out time.Duration) {
 	if l.Draw != nil {
@@ -50,25 +35,13 @@ func (l Latency) oneWay(rng *rand.Rand) time.Duration {
 	if l.Jitter == 0 {
 		return l.RoundTrip / 2
 	}
-	var spread float64
-	switch l.Shape {
-	case Normal:
-		// Half the variance each way. The cut is at three standard deviations of the round trip in all, so that
-		// Smallest holds.
-		const half = 0.7071067811865476
-		spread = min(max(rng.NormFloat64()*half, -1.5), 1.5)
-	default:
-		spread = rng.Float64() - 0.5
-	}
+	spread := rng.Float64() - 0.5
 	return max(l.RoundTrip/2+time.Duration(spread*float64(l.Jitter)), 0)
 }
 
 func (l Latency) validate() error {
 	if l.RoundTrip < 0 || l.Jitter < 0 {
 		return fmt.Errorf("%w: negative latency", ErrConfig)
-	}
-	if l.Shape < Uniform || l.Shape > Normal {
-		return fmt.Errorf("%w: unknown shape of latency %d", ErrConfig, int(l.Shape))
 	}
 	return nil
 }

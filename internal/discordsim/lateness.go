@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Lateness is how much later than announced a place becomes free, or a window closes. Discord's buckets have one: a
-// bucket of one request refused a request that was sent 5.001 s after a Reset-After of 5, with 0.3 s more to wait.
-// Headers do not show it; only the Retry-After of a refusal does.
+// Lateness is how much later than announced a place becomes free, or a window closes. Discord's buckets are late: a
+// bucket of one request refused a request that was sent 5.001 s after a Reset-After of 5, and asked for 0.3 s more.
+// Headers do not show lateness; only the Retry-After of a refusal does.
 type Lateness struct {
-	By time.Duration // always
-	// Random is the upper bound of a further part, drawn for each place that is taken, and for each window.
+	By time.Duration // the constant part
+	// Random is the upper bound of a random part, which is drawn for each taken place, and for each window.
 	Random time.Duration
 }
 
@@ -39,7 +39,8 @@ func (q Quota) validateLateness() error {
 	return nil
 }
 
-// LateFor makes the buckets of the given major parameters (channels, guilds, webhooks) late, and no others of the rule.
+// LateFor makes the buckets of the given major parameters (channels, guilds, webhooks) late. The rule's other buckets
+// are punctual.
 func LateFor(lateness Lateness, majors ...string) func(Call) Variant {
 	late := make(map[string]bool)
 	for _, major := range majors {
@@ -53,8 +54,8 @@ func LateFor(lateness Lateness, majors ...string) func(Call) Variant {
 	}
 }
 
-// draws yields the random parts of one bucket's lateness, in the order of its openings. They depend on the seed and on
-// the major parameter alone, so that an ideal client can know them.
+// draws yields the random parts of one bucket's lateness, in the order of its openings. They depend only on the seed
+// and on the major parameter, so that an ideal client can know them.
 type draws struct{ seed, n uint64 }
 
 func newDraws(seed uint64, major string) draws {

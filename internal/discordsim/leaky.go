@@ -2,13 +2,13 @@ package discordsim
 
 import "time"
 
-// leakyBucket frees one place each interval, as long as any is taken. A place becomes free one interval after the one
-// before it, or after it was taken if all others are free by then. Its lateness comes on top.
+// leakyBucket frees one place each interval while any place is taken. A place becomes free one interval after the
+// previous one, or after it was taken if all other places are free by then. Its lateness is added to that.
 type leakyBucket struct {
 	quota  Quota
 	draws  draws
 	places takenPlaces
-	own    takenPlaces // the same if only Own requests had been counted
+	own    takenPlaces // the places that would be taken if only Own requests had been counted
 }
 
 // take adds a place to one of the bucket's lists.

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// The limits in the order in which a request meets them. Discord does not document the order; this one is plausible,
-// from the outside inwards. First come the edge, the ban for invalid requests, the global limit and the bucket of the
-// route. Behind it, where the request's content is known, come sub-limits and the limit of the resource. What a request
-// has taken before it is refused stays taken, except in the limit that refuses it.
+// A request meets the limits in a fixed order. Discord does not document the order; this one is plausible, from the
+// outside inwards. First come the edge, the ban for invalid requests, the global limit and the bucket of the route.
+// Behind the bucket, where the request's content is known, come sub-limits and the shared limit. A refused request
+// stays counted in all limits before the one that refuses it.
 
 // edgeRefuses applies the bans and limits of the address that are in front of Discord.
 func (w *World) edgeRefuses(x *exchange) bool {
@@ -44,9 +44,9 @@ func (w *World) edgeRefuses(x *exchange) bool {
 	return true
 }
 
-// globalRefuses counts a request for its authorization, or for its address without one. Interactions are exempt as long
-// as they carry no credential; with one they count (reported against Discord's documentation by several libraries).
-// A request that its route refuses afterwards has still been counted here.
+// globalRefuses counts a request for its authorization, or for its address without one. Interactions are exempt if they
+// carry no credential; with a credential they count (several libraries have reported this, against Discord's
+// documentation). A request that its route's limits refuse afterwards stays counted here.
 func (w *World) globalRefuses(x *exchange) bool {
 	key, counts := globalKey(x)
 	if !counts {
@@ -85,8 +85,8 @@ func globalKey(x *exchange) (key gateKey, counts bool) {
 	return key, key.authorization != "" || !x.call.op.interaction
 }
 
-// routeRefuses counts a request in its bucket, then in its sub-limits and in the limit of the resource. The latter two
-// are only taken together.
+// routeRefuses counts a request in its bucket, then in its sub-limits and in the shared limit. In the latter it is
+// counted only if all of them accept it.
 func (w *World) routeRefuses(x *exchange) bool {
 	if w.errorsRefuse(x) {
 		return true
@@ -175,7 +175,7 @@ func (w *World) gate(key gateKey, quota Quota) *gate {
 	return g
 }
 
-// owner returns the authorization by which buckets are counted: none if the token in the path counts.
+// owner returns the authorization by which buckets are counted, "" if the token in the path counts instead.
 func (x *exchange) owner() string {
 	if x.call.op.byToken {
 		return ""
@@ -183,7 +183,7 @@ func (x *exchange) owner() string {
 	return x.call.Request.Authorization
 }
 
-// bucketOf returns the bucket of a request, a new one if there is none, and applies changes of its quota.
+// bucketOf returns the bucket of a request, and applies changes of its quota. It makes a new bucket if there is none.
 func (w *World) bucketOf(x *exchange) *bucket {
 	key := bucketKey{x.counters, x.call.Major, x.owner()}
 	draws := newDraws(w.config.Seed, key.major)
@@ -197,7 +197,7 @@ func (w *World) bucketOf(x *exchange) *bucket {
 	}
 	if current := quotaOf(b.counter); current != x.quota && (current.limited() || x.quota.limited()) {
 		b.counter = resized(b.counter, x.call.Now, x.quota, draws)
-		if current.punctual() != x.quota.punctual() { // the first refusal that shows lateness is excused anyway
+		if current.punctual() != x.quota.punctual() { // the first late refusal is excused anyway
 			b.change(x.call.Now)
 		}
 	}
@@ -212,7 +212,7 @@ func quotaOf(counter Counter) Quota {
 	return counter.Quota()
 }
 
-// sweep evicts buckets and gates that have been idle for long, once there are many.
+// sweep evicts buckets and gates that have been idle for long, if there are many.
 func (w *World) sweep(now time.Time) {
 	if len(w.buckets)+len(w.gates) < w.sweepAt {
 		return

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// BaseURL is where a server is reached through DialContext or RoundTripper. Any other host works as well; this is the
-// one that clients limit unasked.
+// BaseURL is the address of a server for DialContext or RoundTripper. Any other host works as well, but clients limit
+// requests to this one without being told.
 const BaseURL = "http://discord.com"
 
 // loopbackTolerance is how long an answer may wait in socket buffers and scheduler queues of a busy machine until a

@@ -24,10 +24,10 @@ func newWorld(t testing.TB, config Config) *World {
 	return w
 }
 
-// post is a message to channel 1 by the bot that all tests share.
+// post is a message to channel 1 by the bot of these tests.
 var post = Request{Method: "POST", Path: "/api/v10/channels/1/messages", Authorization: "Bot a"}
 
-// messages is a world in which messages have the given rule, apart from its method and path.
+// messages returns a world with a rule for messages; its method and path are set here.
 func messages(t testing.TB, rule Rule, more ...func(*Config)) *World {
 	t.Helper()
 	rule.Method, rule.Path = "POST", "/channels/{id}/messages"
@@ -38,7 +38,7 @@ func messages(t testing.TB, rule Rule, more ...func(*Config)) *World {
 	return newWorld(t, config)
 }
 
-// send handles n requests at one moment without delivering the answers.
+// send handles n requests at one moment. It does not deliver the answers.
 func send(w *World, now time.Duration, n int, request Request) (responses []*Response) {
 	for range n {
 		responses = append(responses, w.Handle(at(now), request))

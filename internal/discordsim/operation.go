@@ -10,8 +10,8 @@ import (
 // interactionPrefix begins every interaction token: base64 of "interaction:" (observed by client authors).
 const interactionPrefix = "aW50ZXJhY3Rpb246"
 
-// operation is what the server derives from a method and a path, by its own simple rule: "/api" and "/vN" are dropped
-// and the parts that vary are replaced by placeholders. It deliberately knows no list of Discord's routes.
+// operation is what the server derives from a method and a path by a simple rule of its own: "/api" and "/vN" are
+// dropped, and the variable parts are replaced by placeholders. It deliberately has no list of Discord's routes.
 type operation struct {
 	method   string
 	raw      []string // the path's segments as sent, without /api and /vN
@@ -19,9 +19,9 @@ type operation struct {
 	// major is the major parameter, which splits the counters of one hash: the id of a channel or guild, or the id of a
 	// webhook or interaction and, if there is one, its token. A digest replaces the token.
 	major string
-	// interaction: a callback, or a follow-up recognised by its token.
+	// interaction: the request is a callback, or a follow-up recognised by its token.
 	interaction bool
-	// byToken: the bucket is that of the token in the path, with and without an authorization.
+	// byToken: the token in the path, and not the authorization, decides which bucket counts the request.
 	byToken bool
 }
 
@@ -45,7 +45,7 @@ func parseOperation(method, path string) operation {
 	return op
 }
 
-// placeholder returns what stands for segment i in the template.
+// placeholder returns the placeholder for segment i, or the segment itself if it does not vary.
 func placeholder(raw []string, i int) string {
 	switch {
 	case i > 0 && raw[i-1] == "reactions":
@@ -82,14 +82,14 @@ func (op operation) String() string {
 	return op.method + " /" + strings.Join(op.template, "/")
 }
 
-// hash returns a bucket name for an operation to which no rule gives one: opaque, and as long as Discord's.
+// hash returns a bucket name for an operation to which no rule gives a hash: opaque, and as long as Discord's.
 func (op operation) hash() string {
 	h := fnv.New128a()
 	h.Write([]byte(op.String()))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// digest returns a text that stands for a secret in keys and reports. It is empty for an empty secret.
+// digest returns a text that replaces a secret in keys and reports. It is "" for an empty secret.
 func digest(secret string) string {
 	if secret == "" {
 		return ""

@@ -227,7 +227,7 @@ func NewCounter(quota Quota) (Counter, error) {
 // newCounter needs a valid quota; it returns nil for one without a limit.
 func newCounter(quota Quota) Counter { return newLateCounter(quota, newDraws(0, "")) }
 
-// newLateCounter is newCounter with the random parts of a lateness.
+// newLateCounter is newCounter for a quota that may be late: draws yields the random parts of the lateness.
 func newLateCounter(quota Quota, draws draws) Counter {
 	switch quota.Kind {
 	case KindFixed:

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wait is what a 429 says in the header and in the body, nil if it does not.
+// wait returns the times of a 429 in the header and in the body, nil if there is none.
 func wait(t *testing.T, response *Response) (header, inBody any) {
 	t.Helper()
 	require.Equal(t, http.StatusTooManyRequests, response.Status)
@@ -47,12 +47,15 @@ func TestRefusalsAreWrittenInManyWays(t *testing.T) {
 		assert.Equal(t, "h", refused.Header.Get("X-RateLimit-Bucket"), test.name)
 	}
 
-	w := messages(t, Rule{Quota: Fixed(5, time.Second), Shared: &SharedLimit{Quota: Fixed(1, 1163*time.Second), Code: 20029}, Faults: []Fault{ShortHeaders()}})
+	w := messages(t, Rule{
+		Quota: Fixed(5, time.Second), Shared: &SharedLimit{Quota: Fixed(1, 1163*time.Second), Code: 20029},
+		Faults: []Fault{ShortHeaders()},
+	})
 	refused := send(w, 0, 2, post)[1]
 	header, inBody := wait(t, refused)
 	assert.Equal(t, "1", header)
 	assert.Equal(t, 1163.0, inBody)
-	assert.Equal(t, 20029.0, body(t, refused)["code"], "everything else stays")
+	assert.Equal(t, 20029.0, body(t, refused)["code"], "the rest of the body stays")
 }
 
 func TestFaultsThatLetOthersApplyComeTogether(t *testing.T) {
@@ -71,14 +74,15 @@ func TestFaultsThatLetOthersApplyComeTogether(t *testing.T) {
 	})
 	responses := send(w, 0, 3, post)
 
-	assert.Equal(t, 500, responses[0].Status, "what only one says holds")
-	assert.Equal(t, "first", responses[0].Header.Get("X-Fault"), "of two that contradict each other the earlier one decides")
+	assert.Equal(t, 500, responses[0].Status, "a field that only one fault sets applies")
+	assert.Equal(t, "first", responses[0].Header.Get("X-Fault"),
+		"if two faults contradict each other, the earlier one decides")
 	assert.Equal(t, "a", string(responses[0].Body))
 	assert.Equal(t, 2*time.Second, responses[0].Delay)
 
 	assert.Empty(t, responses[1].Header.Get("X-Fault"))
-	assert.Equal(t, "b", string(responses[1].Body), "the third one ends it")
+	assert.Equal(t, "b", string(responses[1].Body), "a fault without Also is the last one")
 
-	assert.Equal(t, 429, responses[2].Status, "no fault made the others uncounted")
-	assert.Equal(t, "21", responses[2].Header.Get("X-RateLimit-Limit"), "a state passes through the later fault first")
+	assert.Equal(t, 429, responses[2].Status, "no fault made the other requests uncounted")
+	assert.Equal(t, "21", responses[2].Header.Get("X-RateLimit-Limit"), "the later fault changes the state first")
 }

@@ -33,16 +33,18 @@ func (b *ByClass) add(class Class) {
 type Tally struct {
 	// Accepted counts requests that all limits accepted and that were answered as the rule says.
 	Accepted int
-	// Failed counts requests that all limits accepted and a fault answered with status 400 or more, or not at all.
+	// Failed counts requests that all limits accepted, but that a fault answered with status 400 or more, or did not
+	// answer.
 	Failed int
-	// Refused counts requests that a limit refused. Avoidable and Excused are parts of it; the rest was unavoidable.
+	// Refused counts requests that a limit refused. Avoidable and Excused are parts of Refused; the rest was
+	// unavoidable.
 	Refused, Avoidable, Excused ByClass
-	// Late is the part of Excused that showed that a limit opens later than announced. LateOpenings counts the
-	// openings: requests that were in flight together are refused at the same one.
+	// Late is the part of Excused that showed a limit which opens later than announced. LateOpenings counts the
+	// openings: requests in flight together are refused at the same one.
 	Late         ByClass
 	LateOpenings int
-	// Inversions counts accepted requests that were overtaken: some request of the same bucket with a higher sequence
-	// number had been accepted before. Requests without a number do not take part.
+	// Inversions counts accepted requests that were overtaken: a request of the same bucket with a higher sequence
+	// number had been accepted before. Requests without a number are not counted.
 	Inversions int
 }
 
@@ -68,8 +70,8 @@ type Report struct {
 	Bans int
 	// Foreign counts accepted requests of other clients.
 	Foreign int
-	// MaxInFlight is the largest number of requests in flight at once, from the client's sending to its receiving.
-	// Only a Server knows it.
+	// MaxInFlight is the largest number of requests in flight at once, from the client's sending to its receiving. Only
+	// a Server knows it.
 	MaxInFlight int
 	// First is when the first request was sent and Last when the last one was processed. Zero without requests.
 	First, Last time.Time
@@ -77,14 +79,14 @@ type Report struct {
 	Buckets []BucketReport
 }
 
-// BucketReport is the part of one bucket. Refusals by the global limit or the edge do not reach a bucket.
+// BucketReport is the part of one bucket. Requests that the global limit or the edge refuses do not reach a bucket.
 type BucketReport struct {
 	Tally
 	Hash          string // names its counters
 	Major         string
 	Authorization string // a digest
 	Quota         Quota
-	// Evicted is the number of evicted buckets that this report sums up without a name; 0 in all others.
+	// Evicted is the number of evicted buckets that this report sums up without naming them; 0 in all other reports.
 	Evicted int
 }
 
@@ -129,7 +131,7 @@ func (l *eventLog) all() []Event {
 // Events returns the latest events (all with Config.FullLog) in the order of processing.
 func (w *World) Events() []Event { return w.events.all() }
 
-// Refusals returns the latest events that are refusals, kept apart so that successes do not push them out.
+// Refusals returns the latest refusals. They are kept separately, so that successes do not push them out.
 func (w *World) Refusals() []Event { return w.refusals.all() }
 
 // Report sums up what has happened so far.

@@ -53,9 +53,9 @@ func TestRecentEventsAreARing(t *testing.T) {
 	t.Parallel()
 	var seen []Event
 	w := messages(t, Rule{Quota: Fixed(1, time.Second)}, func(c *Config) {
-		c.Recent = 3
 		c.Observe = func(event Event) { seen = append(seen, event) }
 	})
+	w.events.size, w.refusals.size = 3, 3
 	for i := range 5 {
 		request := post
 		request.Sequence = int64(i + 1)
@@ -70,7 +70,8 @@ func TestRecentEventsAreARing(t *testing.T) {
 	assert.Equal(t, []int64{3, 4, 5}, sequences(w.Events()))
 	assert.Equal(t, []int64{2, 3, 5}, sequences(w.Refusals()))
 	assert.Equal(t, []int64{1, 2, 3, 4, 5}, sequences(seen))
-	assert.Equal(t, []int{1, 0, 0, 2, 0}, []int{seen[0].Accepted, seen[1].Accepted, seen[2].Accepted, seen[3].Accepted, seen[4].Accepted})
+	assert.Equal(t, []int{1, 0, 0, 2, 0},
+		[]int{seen[0].Accepted, seen[1].Accepted, seen[2].Accepted, seen[3].Accepted, seen[4].Accepted})
 }
 
 func TestManyInteractionsDoNotFillTheMemory(t *testing.T) {
@@ -81,7 +82,8 @@ func TestManyInteractionsDoNotFillTheMemory(t *testing.T) {
 	}})
 	w.sweepFrom, w.sweepAt = many, many
 	for i := range n {
-		w.Handle(at(time.Duration(i)*time.Second), Request{Method: "POST", Path: fmt.Sprintf("/webhooks/1/%s%d", interactionToken, i)})
+		w.Handle(at(time.Duration(i)*time.Second),
+			Request{Method: "POST", Path: fmt.Sprintf("/webhooks/1/%s%d", interactionToken, i)})
 	}
 	report := w.Report()
 	assert.Less(t, len(report.Buckets), 2*many)
@@ -90,7 +92,7 @@ func TestManyInteractionsDoNotFillTheMemory(t *testing.T) {
 	for _, bucket := range report.Buckets {
 		sum += bucket.Accepted
 	}
-	assert.Equal(t, n, sum, "what is evicted is still in the books")
+	assert.Equal(t, n, sum, "the report includes evicted buckets")
 	assert.Positive(t, report.Buckets[0].Evicted)
 	assert.Less(t, len(w.gates), 2*many)
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// revealed is what refusals have shown of a limit that opens later than announced. The package documentation says which
-// of these refusals are excused.
+// revealed is what refusals have shown about a limit that opens later than announced. The package documentation says
+// which of these refusals are excused.
 type revealed struct {
 	shown     []showing // no entry is both smaller and later than another one
 	opening   lateOpening
-	tries     int       // refusals of requests sent earlier than the largest lateness allows, since that was shown
-	kept      int       // periods since the latest of these refusals in which an own request was accepted
+	tries     int       // refused tries since the largest lateness was shown
+	kept      int       // periods since the latest refused try in which an own request was accepted
 	periodEnd time.Time // end of the latest such period
-	early     time.Time // when the client read that a request since then was accepted earlier; zero: it has not
+	early     time.Time // when the client read that a request was accepted earlier since then; zero: it has not
 }
 
 // showing is a lateness, and when the client read of it.
@@ -22,16 +22,16 @@ type showing struct {
 	at   time.Time
 }
 
-// lateOpening is an opening before which a limit refused requests that came after the announced one.
+// lateOpening is an opening at which a limit refused requests that arrived after its announced time.
 type lateOpening struct {
 	at      time.Time // when the limit really opened
-	refused int       // requests
+	refused int       // refused requests
 	since   time.Time // when the first of them was processed
-	believe bool      // an accepted request had shown less lateness before
-	try     bool      // the refusal showed nothing new, and the client tried after long enough
+	believe bool      // a request had been accepted after less lateness before
+	try     bool      // the refusal showed no larger lateness, and the client tried after it had waited long enough
 }
 
-// show records that the client has read a refusal that shows lateness.
+// show records that the client has read a refusal that shows a lateness.
 func (r *revealed) show(late time.Duration, at time.Time) {
 	r.shown = slices.DeleteFunc(r.shown, func(s showing) bool { return s.late <= late && !s.at.Before(at) })
 	if !slices.ContainsFunc(r.shown, func(s showing) bool { return s.late >= late && !s.at.After(at) }) {
@@ -39,7 +39,7 @@ func (r *revealed) show(late time.Duration, at time.Time) {
 	}
 }
 
-// largest returns the largest lateness of which the client had read by heard.
+// largest returns the largest lateness that the client had read by the time heard.
 func (r *revealed) largest(heard time.Time) (late time.Duration) {
 	for _, s := range r.shown {
 		if !s.at.After(heard) {
@@ -56,7 +56,7 @@ func (r *revealed) accept(now time.Time, period time.Duration) {
 	}
 }
 
-// refuse judges the refusal of a request because a limit opened late: at opens, which is late after the announced time.
+// refuse judges the refusal of a request by a limit that opens late: at opens, which is late after the announced time.
 func (r *revealed) refuse(now, heard, opens time.Time, late time.Duration) (Verdict, string) {
 	more := late > r.largest(heard)
 	if o := &r.opening; o.at.Equal(opens) {
@@ -84,7 +84,7 @@ func (r *revealed) refuse(now, heard, opens time.Time, late time.Duration) (Verd
 	return verdict, reason
 }
 
-// accepted records that the client has read of a request that was accepted earlier than the largest lateness allows.
+// accepted records that the client has read that a request was accepted earlier than the largest lateness allows.
 func (r *revealed) accepted(made, at time.Time) {
 	if made.After(r.opening.since) {
 		r.early = earliest(r.early, at)
@@ -108,19 +108,19 @@ func (g *gate) hasRoom(now, opens time.Time) bool {
 	return used+g.refusedAt(opens) < g.counter.Quota().Limit
 }
 
-// stay returns how long the request of another client would keep a place, for all that answers have announced.
+// stay returns how long another client's request would keep a place, according to the answers so far.
 func (g *gate) stay() time.Duration {
 	if g.pace != nil {
 		return g.pace.quota.Period
 	}
 	if quota := g.counter.Quota(); quota.Kind == KindLeaky {
-		return g.longest / time.Duration(quota.Limit) // an interval is not shorter
+		return g.longest / time.Duration(quota.Limit) // each place is taken for at least one interval
 	}
 	return g.longest
 }
 
-// doubtful returns how long a refusal has to travel so that, for all the client can know, it could concern the place of
-// another client. Answers told when the limit should have opened, but not how long their requests had travelled before.
+// doubtful returns how long a refusal has to travel so that, for all the client knows, another client could have taken
+// the place. Answers announced when the limit should open, but not how long their own requests had travelled.
 func (g *gate) doubtful(late time.Duration, announced time.Time) time.Duration {
 	if g.pace != nil {
 		return forgetAfter
@@ -131,11 +131,11 @@ func (g *gate) doubtful(late time.Duration, announced time.Time) time.Duration {
 			there = min(there, s.there)
 		}
 	}
-	return g.stay() - late - there - 2*time.Millisecond // headers are rounded
+	return g.stay() - late - there - 2*time.Millisecond // two headers are each rounded to a millisecond
 }
 
-// judgeLate judges a refusal by a limit that is full of the client's own requests: whether it is full because it opens
-// later than announced, and whether the client could know that.
+// judgeLate judges a refusal by a limit that is full of the client's own requests: whether the limit is full because it
+// opens later than announced, and whether the client could know that.
 func (w *World) judgeLate(x *exchange, q question) (Verdict, string) {
 	g, now := x.refusal.gate, x.call.Now
 	opens, announced := now.Add(x.refusal.retry), g.opened(now)
@@ -145,7 +145,7 @@ func (w *World) judgeLate(x *exchange, q question) (Verdict, string) {
 		return Avoidable, becauseOwn
 	case late >= g.stay(): // it looks like the request of another client
 		return Unavoidable, becauseOthers
-	case q.sent.Before(announced): // the client learns nothing of lateness from it
+	case q.sent.Before(announced): // the refusal teaches the client nothing about lateness
 		return Excused, becauseLate
 	}
 	x.late, x.announced, x.firstLate = late, announced, g.refusedAt(opens) == 0

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Request is what the simulated server sees of a request.
+// Request is a request as the simulated server sees it.
 type Request struct {
 	Method string
 	Path   string // as in the request line; /api, /vN and a query are ignored
-	// Authorization is compared and never interpreted. Empty: the request counts for the address.
+	// Authorization is compared but not interpreted. Empty: the request counts for the address.
 	Authorization string
 	// Address is the client's IP. All clients of a Server share the empty one.
 	Address string
 	// Fields are the names of the top-level members of a JSON body; sub-limits look at them.
 	Fields []string
-	// Sequence numbers the requests in the order that the client intends, from 1 on; 0: not numbered.
+	// Sequence numbers the requests from 1 on, in the order that the client intends; 0: not numbered.
 	Sequence int64
-	// SentAt is when the request entered, before it travelled to the limits; zero: the moment of processing.
+	// SentAt is when the request entered, before it travelled; zero: the moment of processing.
 	SentAt time.Time
 	// Header and Body are only for hooks.
 	Header http.Header
@@ -52,60 +52,61 @@ type Rule struct {
 	Path string
 	// Hash names the counters; rules with one hash share them. "" gives every operation a hash of its own.
 	Hash string
-	// Announce is sent in X-RateLimit-Bucket instead of Hash: two routes claim to be one bucket and are not, as
-	// happened on Discord until 2026. Refusals in such a bucket are excused.
+	// Announce is sent in X-RateLimit-Bucket instead of Hash: two routes that announce the same bucket have different
+	// ones, as happened on Discord until 2026. Refusals in such a bucket are excused.
 	Announce string
 	// Quota is the limit of each (hash, major parameter, authorization), or of each (hash, token) for routes with a
 	// webhook's token. Without one, answers carry no limit headers.
 	Quota Quota
 	// Changes replace Quota and Hash at given times, at once or server by server.
 	Changes []Change
-	// Server returns which of Discord's servers handles a request, from 0 to below 1 in the order in which changes
-	// reach them. Nil: by chance.
+	// Server returns which of Discord's servers handles a request: a number from 0 to below 1, in the order in which
+	// changes reach the servers. Nil: a random one.
 	Server func(Call) float64
-	// Vary may replace parts of the rule for a single request, see [Alternate], [EachTime], [HashByMajor],
-	// [HashByPath], [LateFor], [ErrorBucket] and [ByMessageAge].
+	// Vary may replace parts of the rule for one request, see [Alternate], [EachTime], [HashByMajor], [HashByPath],
+	// [LateFor], [ErrorBucket] and [ByMessageAge].
 	Vary func(Call) Variant
 	// SubLimits are further limits that no header shows.
 	SubLimits []SubLimit
 	// Shared is a limit of the resource, hidden from headers and shared by all clients.
 	Shared *SharedLimit
-	// Errors is a limit of the errors of an address. Only the 429s of the rules that have it name it.
+	// Errors is a limit on the errors of an address. Only the 429s of rules with such a limit name it.
 	Errors *ErrorLimit
 	// Edge refuses requests of this rule in front of Discord, with a page instead of an API answer.
 	Edge *EdgeLimit
 	// Status and Body answer an accepted request. Zero: 200 and "{}".
 	Status int
 	Body   string
-	// Faults are tried in order: the first one that applies is used, and later ones if its Also is set.
+	// Faults are tried in order: the first that applies is used, and later ones if its Also is set.
 	Faults []Fault
 }
 
-// SubLimit counts some requests of a rule a second time, per hash, major parameter and authorization. Its refusal has
-// the scope "user" and headers that show places left; the request keeps its place in the bucket (Discord's staff). If
-// that place was the last one, the headers look like those of an ordinary refusal.
+// SubLimit counts some requests of a rule a second time, for each hash, major parameter and authorization. Its refusal
+// has the scope "user" and headers that show places left. The refused request keeps its place in the bucket (Discord's
+// staff). If that place was the last one, the headers look like those of an ordinary refusal.
 type SubLimit struct {
 	Fields []string        // body fields any of which makes the request count; none: every request counts
 	When   func(Call) bool // further condition for a request to count; nil: none
 	Quota  Quota
 	Code   int // `code` of the 429's body; 0: none
-	// Silent refusals name no time, neither in Retry-After nor in the body.
+	// Silent: the refusals name no time, neither in Retry-After nor in the body.
 	Silent bool
 }
 
-// SharedLimit is counted per resource, for all clients together.
+// SharedLimit is counted for each resource, for all clients together.
 type SharedLimit struct {
 	Name  string // rules with one name share the counters; "": the rule's own
 	Quota Quota
 	Key   func(Call) string // names the resource; nil: the major parameter
 	Code  int               // `code` of the 429's body; 0: none
-	// Silent refusals name no time, neither in Retry-After nor in the body.
+	// Silent: the refusals name no time, neither in Retry-After nor in the body.
 	Silent bool
 }
 
-// ErrorLimit counts answers from status 400 on to an address. Once it is full, it refuses every request of the address
-// to a rule that has it. These refusals have limit headers and a bucket name that no other answers have: on compatible
-// servers one middleware limits errors on all routes. With [Extending] each of them prolongs the block.
+// ErrorLimit counts the answers with status 400 or higher to an address. Once it is full, it refuses every request of
+// the address to a rule that has it. These refusals have limit headers and a bucket name that no other answers have, as
+// on compatible servers where one middleware limits errors on all routes. With [Extending] each refusal prolongs the
+// block.
 type ErrorLimit struct {
 	Name  string // name of the bucket and of its counters; not empty
 	Quota Quota
@@ -205,7 +206,7 @@ func (r *Rule) validate() error {
 
 func (r *Rule) String() string { return strings.TrimSpace(r.Method + " " + r.Path) }
 
-// namesOneID reports whether the path names one id rather than any.
+// namesOneID reports whether the path names one id instead of any.
 func (r *Rule) namesOneID() bool {
 	return slices.ContainsFunc(strings.Split(r.Path, "/"), isNumber)
 }

@@ -26,12 +26,12 @@ type Server struct {
 	config Config
 	epoch  time.Time
 	closed chan struct{}
-	busy   sync.WaitGroup // requests travelling, and goroutines that accept connections
+	busy   sync.WaitGroup // travelling requests, and goroutines that accept connections
 
 	mu          sync.Mutex
 	world       *World
 	latency     *rand.Rand
-	travelling  arrivals // towards the world
+	travelling  arrivals // requests on their way to the world
 	entries     uint64
 	inFlight    int
 	maxInFlight int
@@ -40,7 +40,8 @@ type Server struct {
 	serving     []*http.Server
 }
 
-// New returns a server whose world begins now. The error wraps [ErrConfig]. Close the server in the end.
+// New returns a server whose world begins now. The error wraps [ErrConfig]. Call Close when the server is no longer
+// needed.
 func New(config Config) (*Server, error) {
 	epoch := time.Now()
 	world, err := NewWorld(epoch, config)
@@ -56,7 +57,7 @@ func New(config Config) (*Server, error) {
 	}, nil
 }
 
-// now uses only the monotonic clock: a step of this machine's wall clock must not step the simulated server's.
+// now uses only the monotonic clock, so that a step of the machine's wall clock does not change the server's time.
 func (s *Server) now() time.Time { return s.epoch.Add(time.Since(s.epoch)) }
 
 // Report sums up what has happened so far.
@@ -91,13 +92,13 @@ func (s *Server) Consume(request Request, n int) int {
 	return s.world.Consume(now, request, n)
 }
 
-// journey is one request between entering and leaving.
+// journey is one request inside the server, from entering to leaving.
 type journey struct {
 	request  Request
 	sent     time.Time
 	in, out  time.Duration
 	arrival  time.Time
-	entry    uint64    // the order of entering, which decides between equal arrivals
+	entry    uint64    // decides between requests that arrive at the same time
 	response *Response // nil before processing
 	gone     bool      // the client went away before processing
 }
@@ -124,7 +125,7 @@ func (s *Server) leave() {
 }
 
 // travel takes a request to the world and its answer back. If the context ends before the request is processed, the
-// request is never counted. If it ends later, only the answer is lost.
+// request is never counted. If the context ends later, only the answer is lost.
 func (s *Server) travel(ctx context.Context, j *journey, request Request) (*Response, error) {
 	request.SentAt = j.sent
 	j.request = request
@@ -180,7 +181,7 @@ func (s *Server) handle(j *journey, response *Response) {
 	answered = true
 }
 
-// withdraw reports whether the request has not been processed yet. Then it never will be.
+// withdraw takes back a request. It reports whether the request had not been processed yet; then it never will be.
 func (s *Server) withdraw(j *journey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +189,8 @@ func (s *Server) withdraw(j *journey) bool {
 	return j.gone
 }
 
-// arrive returns the answer. It processes everything that has arrived by now. So requests are processed in the order
-// and at the time of their arrival, and not in the order in which goroutines happen to wake.
+// arrive returns the answer. It processes all requests that have arrived by now, in the order and at the times of their
+// arrival, and not in the order in which goroutines happen to wake.
 func (s *Server) arrive(j *journey) *Response {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +227,7 @@ func (s *Server) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// waitForEver ends when the context does or the server is closed.
+// waitForEver returns when the context ends or the server is closed.
 func (s *Server) waitForEver(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -236,8 +237,8 @@ func (s *Server) waitForEver(ctx context.Context) error {
 	}
 }
 
-// Close ends everything. Requests inside fail and connections are closed; when it returns, the goroutines of this
-// package have ended. The report stays readable. A second Close does nothing.
+// Close ends the server. Requests inside fail, and connections are closed. When Close returns, all goroutines of this
+// package have ended. The report stays readable. A second Close has no effect.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	if s.isClosed {

@@ -20,7 +20,7 @@ import (
 
 const messagesURL = BaseURL + "/api/v10/channels/1/messages"
 
-// ways are the two ways into a server that virtual time allows.
+// ways are the two transports that work in virtual time.
 var ways = map[string]func(*Server) http.RoundTripper{
 	"in process": (*Server).RoundTripper,
 	"in memory": func(s *Server) http.RoundTripper {
@@ -28,7 +28,7 @@ var ways = map[string]func(*Server) http.RoundTripper{
 	},
 }
 
-// inVirtualTime runs a test in a bubble for each of the ways.
+// inVirtualTime runs a test in a synctest bubble with each of the two transports.
 func inVirtualTime(t *testing.T, config Config, test func(t *testing.T, server *Server, client *http.Client)) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func inVirtualTime(t *testing.T, config Config, test func(t *testing.T, server *
 	}
 }
 
-// get makes one request and reads the answer.
+// get sends a GET request and reads the answer.
 func get(client *http.Client, url string) (status int, body string, err error) {
 	response, err := client.Get(url)
 	if err != nil {
@@ -138,7 +138,7 @@ func TestClientThatLeavesBeforeProcessingIsNeverCounted(t *testing.T) {
 			began := time.Now()
 			_, err = client.Do(request)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.Equal(t, patience, time.Since(began), "the client does not wait longer")
+			assert.Equal(t, patience, time.Since(began), "the client must not wait longer")
 			cancel()
 			time.Sleep(time.Second)
 			want := 0
@@ -168,7 +168,7 @@ func TestConnectionsBreakBeforeOrAfterProcessing(t *testing.T) {
 		assert.Equal(t, 150*ms, time.Since(began))
 		response, err := post()
 		require.NoError(t, err)
-		assert.Equal(t, "3", response.Header.Get("X-RateLimit-Remaining"), "the second one was counted, the first one was not")
+		assert.Equal(t, "3", response.Header.Get("X-RateLimit-Remaining"), "only the second request was counted")
 		require.NoError(t, response.Body.Close())
 		report := server.Report()
 		assert.Equal(t, 1, report.Lost)
@@ -197,7 +197,7 @@ func TestSlowBodyComesAfterItsHeaders(t *testing.T) {
 		response, err = client.Do(request)
 		require.NoError(t, err)
 		_, err = io.ReadAll(response.Body)
-		require.ErrorIs(t, err, context.DeadlineExceeded, "the context ends the reading too")
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the end of the context ends the reading")
 		require.NoError(t, response.Body.Close())
 	})
 }
@@ -206,7 +206,8 @@ func TestBodiesMayNeverEnd(t *testing.T) {
 	t.Parallel()
 	for stall, want := range map[Stall]string{StallAtOnce: "", StallHalfway: "hel"} {
 		config := Config{
-			Default: &Rule{Path: "**", Body: "hello!"}, Faults: []Fault{{Stall: stall, BodyDelay: time.Second}}, Latency: RoundTrip(100 * ms),
+			Default: &Rule{Path: "**", Body: "hello!"}, Faults: []Fault{{Stall: stall, BodyDelay: time.Second}},
+			Latency: RoundTrip(100 * ms),
 		}
 		inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
 			for _, giveUp := range []func(context.CancelFunc, *http.Response){
@@ -216,14 +217,14 @@ func TestBodiesMayNeverEnd(t *testing.T) {
 			} {
 				require.Error(t, stalled(t, client, want, giveUp))
 				synctest.Wait()
-				assert.Zero(t, server.inFlight, "the server has given up, too")
+				assert.Zero(t, server.inFlight, "the server has ended the request")
 			}
 		})
 	}
 }
 
-// stalled gets an answer whose body does not end, reads what comes of it, gives up after a minute, and returns how
-// reading ended.
+// stalled gets an answer whose body does not end, reads the part that comes, and gives up after a minute. It returns
+// the error that ended the reading.
 func stalled(t *testing.T, client *http.Client, want string, giveUp func(context.CancelFunc, *http.Response)) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -241,14 +242,18 @@ func stalled(t *testing.T, client *http.Client, want string, giveUp func(context
 	timer := time.AfterFunc(time.Minute, func() { giveUp(cancel, response) })
 	defer timer.Stop()
 	_, err = response.Body.Read(make([]byte, 1))
-	require.Equal(t, time.Minute+100*ms+time.Duration(min(len(want), 1))*time.Second, time.Since(began), "and nothing more")
+	require.Equal(t, time.Minute+100*ms+time.Duration(min(len(want), 1))*time.Second, time.Since(began),
+		"no more of the body comes")
 	return err
 }
 
 func TestRequestsAreProcessedInTheOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	const n = 200
-	config := Config{Default: &Rule{Path: "**"}, Global: Unlimited(), Latency: Latency{RoundTrip: 100 * ms, Jitter: 80 * ms}, FullLog: true, Seed: 7}
+	config := Config{
+		Default: &Rule{Path: "**"}, Global: Unlimited(), Latency: Latency{RoundTrip: 100 * ms, Jitter: 80 * ms},
+		FullLog: true, Seed: 7,
+	}
 	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
 		var group sync.WaitGroup
 		for range n {
@@ -270,12 +275,12 @@ func TestRequestsAreProcessedInTheOrderOfArrival(t *testing.T) {
 				assert.False(t, event.At.Before(events[i-1].At))
 			}
 		}
-		assert.Greater(t, len(moments), n/2, "jitter spreads them")
+		assert.Greater(t, len(moments), n/2, "jitter spreads the arrivals")
 		assert.Equal(t, n, server.Report().MaxInFlight)
 	})
 }
 
-// Requests that enter one after the other and arrive at the same moment are processed in the order of entering.
+// Requests that enter one after the other and arrive at the same moment must be processed in the order of entering.
 func TestEqualArrivalsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -291,7 +296,7 @@ func TestEqualArrivalsKeepTheirOrder(t *testing.T) {
 				assert.NoError(t, err)
 				assert.NoError(t, response.Body.Close())
 			})
-			synctest.Wait() // it has entered
+			synctest.Wait() // the request has entered
 		}
 		group.Wait()
 		assert.Zero(t, server.Report().Inversions)
@@ -318,7 +323,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		assert.Zero(t, server.Report().Requests)
 		_, err = server.Listen()
 		require.ErrorIs(t, err, ErrClosed)
-		require.NoError(t, server.Close(), "a second time")
+		require.NoError(t, server.Close(), "a second Close")
 	})
 }
 
@@ -339,7 +344,7 @@ func TestDeliveryIsWhatTheJudgeGoesBy(t *testing.T) {
 		group.Wait()
 		report := server.Report()
 		assert.Equal(t, ByClass{User: 3}, report.Refused)
-		assert.Equal(t, ByClass{User: 1}, report.Avoidable, "only the one that was sent after the first refusal had been read")
+		assert.Equal(t, ByClass{User: 1}, report.Avoidable, "only one request was sent after a refusal had been read")
 	})
 }
 
@@ -357,7 +362,7 @@ func TestRoundTripperHonoursItsContract(t *testing.T) {
 	assert.Equal(t, "200 OK", response.Status)
 	assert.Equal(t, int64(2), response.ContentLength)
 	assert.True(t, body.closed, "the body is closed")
-	assert.Zero(t, body.Reader.Len(), "and read, however long it is")
+	assert.Zero(t, body.Reader.Len(), "the whole body was read")
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -416,11 +421,10 @@ func TestListenServesRealSockets(t *testing.T) {
 	require.NoError(t, server.Close())
 }
 
-func TestLatencyShapes(t *testing.T) {
+func TestLatencyIsSpreadEvenly(t *testing.T) {
 	t.Parallel()
 	for _, latency := range []Latency{
 		{RoundTrip: 100 * ms, Jitter: 20 * ms},
-		{RoundTrip: 100 * ms, Jitter: 20 * ms, Shape: Normal},
 		RoundTrip(100 * ms),
 		{RoundTrip: 10 * ms, Jitter: 50 * ms},
 	} {

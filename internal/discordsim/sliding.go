@@ -9,7 +9,7 @@ type slidingLog struct {
 	places takenPlaces
 }
 
-// add counts a request without asking whether there is room.
+// add counts a request, even if there is no room.
 func (s *slidingLog) add(now time.Time, who Consumer) {
 	s.places.expire(now, s.quota.Limit)
 	s.places.add(now.Add(s.quota.Period), s.draws.next(s.quota.Lateness), who)

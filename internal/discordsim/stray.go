@@ -2,23 +2,24 @@ package discordsim
 
 import "time"
 
-// stray is an own request that was counted where the client had reason not to expect it: other answers to its operation
-// had named another bucket, or chance decided. The client knows of it after reading its answer, or a later answer of
-// the bucket.
+// stray is an own request that was counted in a bucket where the client had reason not to expect it: other answers to
+// its operation had named another bucket, or chance decided. The client knows of it after reading its answer, or a
+// later answer of the bucket.
 type stray struct {
 	discovery *discovery // of its operation
 	chance    bool
 	changed   bool // the counters of the rule have changed
 	made      time.Time
 	read      time.Time // zero: not yet
-	told      time.Time // when another answer told of it; zero: not yet
+	told      time.Time // when the client read another answer that counts it; zero: not yet
 }
 
 // maxStrays is how many strays a bucket remembers.
 const maxStrays = 64
 
-// stray returns the stray that a counted request is. It returns nil if the client knew where it would be counted, or
-// knew that it did not know: until an answer to an operation names a bucket, its requests may belong to any.
+// stray returns the stray that a counted request is. It returns nil if the client knew where the request would be
+// counted, or had no reason to expect any bucket: until an answer to an operation names a bucket, its requests may
+// belong to any.
 func (w *World) stray(x *exchange) *stray {
 	d, sent := x.discovery, x.call.Request.SentAt
 	if d.knows(x, sent) || !x.unpredictable && (d.heard.IsZero() || d.heard.After(sent)) {
@@ -27,14 +28,14 @@ func (w *World) stray(x *exchange) *stray {
 	return &stray{discovery: d, chance: x.unpredictable, changed: x.settled.After(w.start), made: x.call.Now}
 }
 
-// unknown reports whether the client could not know of the stray when it sent another request. It expects requests of
-// one operation in the same bucket, unless chance decides, or it knows that the operation's counters have changed.
+// unknown reports whether the client could not know of the stray when it sent another request. It expects the requests
+// of one operation in the same bucket, unless chance decides, or it knows that the operation's counters have changed.
 func (s *stray) unknown(q question) bool {
 	return s != nil && (s.chance || s.discovery != q.discovery || s.changed && q.knows) &&
 		(s.read.IsZero() || s.read.After(q.sent)) && (s.told.IsZero() || s.told.After(q.sent))
 }
 
-// addStray records that the request counted last is a stray.
+// addStray records that the latest counted request is a stray.
 func (k *knowledge) addStray(s *stray) {
 	if s == nil {
 		return
@@ -45,7 +46,7 @@ func (k *knowledge) addStray(s *stray) {
 	}
 }
 
-// unknown returns how many strays that may still occupy a place the client could not know of.
+// unknown returns how many strays may still occupy a place although the client could not know of them.
 func (k *knowledge) unknown(q question, now time.Time, period time.Duration) (n int) {
 	for _, s := range k.strays {
 		if s.unknown(q) && now.Sub(s.made) < period {

@@ -2,7 +2,7 @@ package discordsim
 
 import "time"
 
-// takenPlaces are the occupied places of a log or of a leaky bucket. They become free in the order they were taken in.
+// takenPlaces are the occupied places of a log or of a leaky bucket, in the order in which they become free.
 type takenPlaces struct {
 	list []takenPlace // the first `gone` entries are free again
 	gone int
@@ -11,7 +11,7 @@ type takenPlaces struct {
 
 type takenPlace struct {
 	back time.Time     // when it becomes free, as announced
-	late time.Duration // how much later in truth
+	late time.Duration // how much later than announced
 	who  Consumer
 }
 
@@ -19,7 +19,7 @@ func (p takenPlace) returns() time.Time { return p.back.Add(p.late) }
 
 func (t *takenPlaces) live() []takenPlace { return t.list[t.gone:] }
 
-// expire counts places as free whose time has come. It remembers the last ones, as many as the limit.
+// expire frees the places whose time has come. It remembers the latest of them, as many as the limit.
 func (t *takenPlaces) expire(now time.Time, limit int) {
 	for t.gone < len(t.list) && !now.Before(t.list[t.gone].returns()) {
 		if t.list[t.gone].who == Own {
@@ -33,7 +33,7 @@ func (t *takenPlaces) expire(now time.Time, limit int) {
 	}
 }
 
-// opened returns when the place that the next request takes was announced to be free, zero if it was never taken.
+// opened returns when the place that the next request takes was announced to be free; zero: it was never taken.
 func (t *takenPlaces) opened(limit int) time.Time {
 	if i := len(t.list) - limit; i >= 0 {
 		return t.list[i].back
@@ -41,7 +41,7 @@ func (t *takenPlaces) opened(limit int) time.Time {
 	return time.Time{}
 }
 
-// last returns when all places will be free, as announced; zero: they are.
+// last returns when all places will be free, as announced; zero if all are free.
 func (t *takenPlaces) last() time.Time {
 	if live := t.live(); len(live) > 0 {
 		return live[len(live)-1].back
@@ -75,7 +75,7 @@ func (t *takenPlaces) state(now time.Time, limit int) State {
 	}
 	last, next := live[len(live)-1], live[0]
 	if over := len(live) - limit; over >= 0 {
-		next = live[over] // over > 0 after the limit was lowered: so many more have to become free first
+		next = live[over] // over > 0 after the limit was lowered: this many more places have to become free first
 		state.RetryAfter = next.returns().Sub(now)
 	}
 	state.ResetAfter, state.ResetLate = last.returns().Sub(now), last.late
@@ -83,7 +83,7 @@ func (t *takenPlaces) state(now time.Time, limit int) State {
 	return state
 }
 
-// overdue returns how many places were announced to be free, and are not.
+// overdue returns how many places are not free although their announced time is over.
 func (t *takenPlaces) overdue(now time.Time) (n int) {
 	for _, place := range t.live() {
 		if place.back.After(now) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// teach records what the client will know when it has read the answer.
+// teach adds to a response the lessons that the client will have learnt when it has read the answer.
 func (w *World) teach(response *Response, x *exchange) {
 	if response.lost {
 		if x.bucket != nil {
@@ -32,8 +32,8 @@ func (w *World) teach(response *Response, x *exchange) {
 		response.addLesson(hold)
 		return
 	}
-	// Headers tell when a window ends, but not when the next place of a sliding bucket becomes free. A client knows
-	// that from its own requests, and those are judged by whether they alone fill the bucket.
+	// Headers name the end of a window, but not when the next place of a sliding bucket becomes free. A client knows
+	// that from its own requests, which are judged by whether they alone fill the bucket.
 	truth := stated(b.counter, x.call.Now)
 	description := lesson{
 		gate: &b.gate, rule: x.rule, honesty: compareDescription(response.Header, truth),
@@ -64,7 +64,7 @@ func (w *World) teach(response *Response, x *exchange) {
 }
 
 // measures reports whether an answer shows how long a request may occupy a place. An answer in the middle of a window,
-// or before a place of an earlier request becomes free, does not.
+// or before an earlier request's place becomes free, does not.
 func measures(quota Quota, stated State) bool {
 	partly := quota.Kind == KindFixed && !quota.Aligned || quota.NamesNext
 	return !partly || stated.ResetAfter >= quota.Period-time.Millisecond
@@ -76,7 +76,7 @@ func (r *Response) addLesson(l lesson) {
 	}
 }
 
-// bothLessons combines what a 429 of the bucket says in two ways: how long to wait, and the limit headers. The wait
+// bothLessons combines the two lessons of a 429 of the bucket: how long to wait, and the limit headers. The wait
 // counts; the headers replace a missing wait.
 func bothLessons(hold, description lesson) lesson {
 	hold.rule = description.rule
@@ -99,12 +99,13 @@ func (w *World) Lose(response *Response) {
 	response.reply.lose()
 }
 
-// Deliver records that the client has received the answer at a moment: from then on it knows what the answer says.
-// Calls may come in any order, and early. An answer that is never delivered teaches nothing.
+// Deliver records that the client has received the answer at the given time, and knows from then on what the answer
+// says. Calls may come in any order, and before the World's time has reached that moment. An answer that is never
+// delivered teaches nothing.
 func (w *World) Deliver(response *Response, at time.Time) { w.DeliverLate(response, at, at) }
 
-// DeliverLate is Deliver of an answer that the client knows of only some time after it was received. What the answer
-// says counts from received, and the client can use it from at on.
+// DeliverLate is Deliver for an answer that the client can use only some time after receiving it. Times in the answer
+// count from received; the client can use the answer from at on.
 func (w *World) DeliverLate(response *Response, received, at time.Time) {
 	response.reply.read(at)
 	for _, l := range response.lessons {

@@ -7,7 +7,7 @@ import "time"
 type LimitUse struct {
 	At  time.Time
 	Who Consumer
-	// Class says which limit: ClassUser for the bucket of the route, otherwise the class of its refusals.
+	// Class names the limit: ClassUser for the bucket of the route, otherwise the class of its refusals.
 	Class Class
 	// Hash and Major name the bucket. A limit that is not a bucket has no hash, and one for everything has no major.
 	Hash, Major string
@@ -17,7 +17,7 @@ type LimitUse struct {
 	State State // zero if nothing is limited
 }
 
-// used tells the observer, if there is one, of a request at a limit.
+// used calls Config.ObserveLimit, if it is set, with a request at a limit.
 func (w *World) used(x *exchange, class Class, g *gate, taken bool) {
 	if w.config.ObserveLimit == nil {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// observed keeps what an observer is told about some class of limits.
+// observed collects the uses of limits of one class.
 func observed(class Class, uses *[]LimitUse) func(*Config) {
 	return func(c *Config) {
 		c.ObserveLimit = func(use LimitUse) {

@@ -20,7 +20,7 @@ func SnowflakeTime(id uint64) time.Time {
 	return discordEpoch.Add(time.Duration(id>>22) * time.Millisecond)
 }
 
-// Alternate switches between two hashes from one request to the next.
+// Alternate changes between two hashes with each request.
 func Alternate(first, second string) func(Call) Variant {
 	return func(call Call) Variant {
 		if call.N%2 == 1 {
@@ -37,26 +37,28 @@ func EachTime(prefix string) func(Call) Variant {
 	}
 }
 
-// HashByMajor gives every major parameter (channel, guild, webhook) a hash of its own, which never changes: compatible
-// servers have a bucket id for each channel. Rules with one prefix share the counters of a channel. Before an answer
-// from a channel its hash is not known, so the first requests are judged like those of an operation never used.
+// HashByMajor gives every major parameter (channel, guild, webhook) a hash of its own, which never changes, as
+// compatible servers do that have a bucket id for each channel. Rules with the same prefix share the counters of a
+// channel. The client does not know a channel's hash before the first answer from that channel, so its first requests
+// are judged like those of an operation that was never used.
 func HashByMajor(prefix string) func(Call) Variant {
 	return func(call Call) Variant {
 		return Variant{Hash: prefix + digest(call.Major)}
 	}
 }
 
-// HashByPath gives every URL a hash of its own, which never changes: compatible servers name buckets by URL. Each URL
-// has the quota. Requests are judged as with [HashByMajor].
+// HashByPath gives every URL a hash of its own, which never changes, as compatible servers do that name buckets by URL.
+// Each URL has the quota. Requests are judged as with [HashByMajor].
 func HashByPath(prefix string) func(Call) Variant {
 	return func(call Call) Variant {
 		return Variant{Hash: prefix + digest(strings.Join(call.op.raw, "/"))}
 	}
 }
 
-// ErrorBucket counts the errors of a rule in a bucket of their own, whose headers they carry. Successes follow the
-// rule, which may have no limit and no headers. status returns the status of each request, 0 for a success. When the
-// bucket is full, requests that would be errors are refused. No client can know which request will be one.
+// ErrorBucket counts the errors of a rule in a bucket of their own, and their answers carry its headers. Successes
+// follow the rule, which may have no limit and no headers. status returns the status of each request, 0 for a success.
+// When the bucket is full, requests that would be errors are refused. No client can know which request will be an
+// error.
 func ErrorBucket(hash string, quota Quota, status func(Call) int) func(Call) Variant {
 	return func(call Call) Variant {
 		if s := status(call); s != 0 {
@@ -66,7 +68,7 @@ func ErrorBucket(hash string, quota Quota, status func(Call) int) func(Call) Var
 	}
 }
 
-// Ages are the buckets of "Delete Message", which depend on the age of the message: up to about ten seconds, older, and
+// Ages are the buckets of "Delete Message", which depend on the age of the message: up to about ten seconds, older, or
 // older than 14 days (observed by client authors).
 type Ages struct {
 	Young, Normal, Old Variant
@@ -74,8 +76,8 @@ type Ages struct {
 	Missing func(id uint64) bool
 }
 
-// ByMessageAge chooses by the message id at the end of the path, and by the server's clock. A client can compute the
-// age as well, so refusals are judged like all others.
+// ByMessageAge chooses the bucket by the message id at the end of the path and by the server's clock. A client can
+// compute the age as well, so refusals are judged like all others.
 func ByMessageAge(ages Ages) func(Call) Variant {
 	return func(call Call) Variant {
 		id, err := strconv.ParseUint(call.op.raw[len(call.op.raw)-1], 10, 64)

@@ -24,7 +24,7 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// Class is the kind of refusal, or ClassNone.
+	// Class is the class of the refusal, or ClassNone.
 	Class Class
 	// Verdict and Because judge a refusal.
 	Verdict Verdict
@@ -37,11 +37,11 @@ type Response struct {
 
 	handle  func(value any, response *Response) // Fault.Handle, still to be called
 	reply   reply
-	lessons []lesson // what the client knows once it has read this
-	lost    bool     // the client will never read this
+	lessons []lesson // what the client learns by reading this response
+	lost    bool     // the client will never read this response
 }
 
-// coming returns the part of the body that the client gets, and whether that is all of it.
+// coming returns the part of the body that the client gets, and whether it is the whole body.
 func (r *Response) coming() (body []byte, all bool) {
 	switch r.Stall {
 	case StallAtOnce:
@@ -52,7 +52,7 @@ func (r *Response) coming() (body []byte, all bool) {
 	return r.Body, true
 }
 
-// baseHeader returns the headers of every answer that went through the edge.
+// baseHeader returns the headers that every answer through the edge has.
 func (w *World) baseHeader(now time.Time, contentType string) http.Header {
 	header := make(http.Header, 12)
 	header["Date"] = []string{now.Add(w.config.ClockSkew).UTC().Format(http.TimeFormat)}
@@ -124,9 +124,6 @@ func (w *World) writeRefusal(response *Response, x *exchange) {
 	ms := w.config.Rounding.milliseconds(refusal.retry)
 	header := response.Header
 	precise := float64(ms) / 1000
-	if stated := x.faults.retryAfterBody(); stated > 0 {
-		precise = stated.Seconds()
-	}
 	body := limitBody{Message: "You are being rate limited.", RetryAfter: &precise, Code: refusal.code}
 	if refusal.silent {
 		body.RetryAfter = nil
@@ -164,7 +161,7 @@ const (
 	jsonPage = `{"message": "This address has been blocked from the API for a while: too many rate limit violations.", "code": 0}`
 )
 
-// writeEdge builds the answer of the edge: no scope, no Via, no retry_after.
+// writeEdge builds the edge's answer: no scope, no Via, no retry_after.
 func (w *World) writeEdge(response *Response, now time.Time, refusal refusal) {
 	response.Status, response.Class = http.StatusTooManyRequests, refusal.class
 	if refusal.page == PageJSON {

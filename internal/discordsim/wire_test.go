@@ -67,13 +67,18 @@ func TestFormsOfRefusals(t *testing.T) {
 		},
 		{
 			name: "sub-limit", before: 1, class: ClassSubLimit,
-			rule: Rule{Hash: "h", Quota: Fixed(5, time.Second), SubLimits: []SubLimit{{Quota: Fixed(1, 600*time.Second), Code: 20028}}},
+			rule: Rule{
+				Hash: "h", Quota: Fixed(5, time.Second),
+				SubLimits: []SubLimit{{Quota: Fixed(1, 600*time.Second), Code: 20028}},
+			},
 			headers: map[string]string{
 				"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "3", "X-RateLimit-Bucket": "h", "Retry-After": "600",
 				"X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Reset-After": "0.661",
 				"X-RateLimit-Scope": "user", "Via": "1.1 google",
 			},
-			body: map[string]any{"message": "You are being rate limited.", "retry_after": 599.661, "global": false, "code": 20028.0},
+			body: map[string]any{
+				"message": "You are being rate limited.", "retry_after": 599.661, "global": false, "code": 20028.0,
+			},
 		},
 		{
 			name: "shared", before: 1, class: ClassShared,
@@ -114,7 +119,8 @@ func TestFormsOfRefusals(t *testing.T) {
 			response := w.Handle(at(339*ms), post)
 			assert.Equal(t, 429, response.Status)
 			assert.Equal(t, test.class, response.Class)
-			assert.Equal(t, test.headers, headers(response, append(limitNames, "Via", "Retry-After", "X-RateLimit-Scope", "X-RateLimit-Global")...))
+			assert.Equal(t, test.headers,
+				headers(response, append(limitNames, "Via", "Retry-After", "X-RateLimit-Scope", "X-RateLimit-Global")...))
 			assert.Equal(t, test.body, body(t, response))
 		})
 	}

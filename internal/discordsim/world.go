@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// World is the simulated Discord without any transport: all state, and time as an argument. It has no lock, starts no
-// goroutine and looks at no clock. Use a [Server] unless a test drives its own schedule.
+// World is the simulated Discord without a transport: it has all state, and gets the time as an argument. It has no
+// lock, starts no goroutine and reads no clock. Use a [Server] unless a test plays a schedule of its own.
 type World struct {
 	config             Config
 	start              time.Time
@@ -22,12 +22,15 @@ type World struct {
 	invalid            map[string]*invalidCount // by address
 	foreign            []*consumer
 	chance             *rand.Rand
-	sweepFrom, sweepAt int // number of buckets and gates from which on idle ones are evicted
+	sweepFrom, sweepAt int // evict idle buckets and gates when there are this many
 
 	report           Report
 	evicted          BucketReport
 	events, refusals eventLog
 }
+
+// recentEvents is how many of the latest events, and of the latest refusals, are kept.
+const recentEvents = 256
 
 // ruleState is a rule and its present state.
 type ruleState struct {
@@ -36,7 +39,7 @@ type ruleState struct {
 	requests  int
 	changes   int       // changes that have been noticed
 	changed   time.Time // when the latest change was noticed
-	described time.Time // first honest description delivered since then
+	described time.Time // when an honest description was first delivered since then
 }
 
 type bucketKey struct{ counters, major, authorization string }
@@ -47,7 +50,7 @@ type bucket struct {
 	highest int64 // highest sequence number accepted so far
 }
 
-// gateKey identifies a gate that is not the bucket of a route.
+// gateKey identifies a gate that is not a route's bucket.
 type gateKey struct {
 	class         Class
 	name          string
@@ -73,8 +76,8 @@ func NewWorld(start time.Time, config Config) (*World, error) {
 		chance:     rand.New(rand.NewPCG(config.Seed, 1)),
 		sweepFrom:  1 << 16,
 		sweepAt:    1 << 16,
-		events:     eventLog{size: config.Recent},
-		refusals:   eventLog{size: config.Recent},
+		events:     eventLog{size: recentEvents},
+		refusals:   eventLog{size: recentEvents},
 	}
 	if config.FullLog {
 		w.events.size, w.refusals.size = 0, 0
@@ -94,7 +97,7 @@ type exchange struct {
 	who    Consumer
 	rule   *ruleState
 	faults appliedFaults
-	// What the rule says about this request.
+	// The rule, its changes and its variants decide the fields that follow.
 	hash          string // as announced
 	counters      string // name of the counters
 	quota         Quota
@@ -103,13 +106,13 @@ type exchange struct {
 	renamed       bool      // its counters are announced under more than one hash
 	settled       time.Time // since when the rule has used these counters
 	discovery     *discovery
-	stray         *stray // nil: the request is none
+	stray         *stray // nil if the request is no stray
 
 	bucket  *bucket // nil before the request has reached it
 	refusal refusal
 
-	late      time.Duration // how much later than announced the refusing limit opens, if it refused for that
-	announced time.Time     // when it should have opened
+	late      time.Duration // how much later than announced the refusing limit opens, if it refused because of that
+	announced time.Time     // when the limit should have opened
 	firstLate bool          // no other request had been refused at that opening
 	early     []*gate       // limits that accepted the request earlier than refusals had suggested
 }
@@ -123,11 +126,11 @@ type refusal struct {
 	page   Page
 	silent bool
 	named  string // the bucket that the refusal names; "": the route's
-	// decreed: the cause is a block for some time, and not a counter that is full.
+	// decreed: a block has caused the refusal, and not a full counter.
 	decreed bool
 }
 
-// advance moves the world's time forwards and makes foreign requests that are due. Time never goes backwards.
+// advance moves the world's time forwards and makes the foreign requests that are due. Time never goes backwards.
 func (w *World) advance(now time.Time) time.Time {
 	if now.Before(w.now) {
 		now = w.now
@@ -161,7 +164,7 @@ func (w *World) begin(now time.Time, request Request, who Consumer) *exchange {
 	return x
 }
 
-// applyRule fills in what the rule, its changes and its variants say.
+// applyRule fills in what the rule, its changes and its variants decide.
 func (w *World) applyRule(x *exchange) {
 	var own string
 	if x.rule.Hash == "" {
@@ -201,15 +204,15 @@ func (w *World) applyRule(x *exchange) {
 	}
 }
 
-// pickFaults chooses the first fault that applies, those of the rule before those of the world. After a fault with Also
-// set it goes on with the next one.
+// pickFaults chooses the first fault that applies; those of the rule come before those of the world. After a fault with
+// Also set it chooses a further one.
 func (w *World) pickFaults(x *exchange) {
 	overall := x.call
 	overall.N = w.report.Requests
 	_ = x.pick(x.rule.Faults, x.call, w.chance) || x.pick(w.config.Faults, overall, w.chance)
 }
 
-// pick adds faults that apply, and reports whether no other may apply any more.
+// pick adds the faults that apply. It reports whether no further fault may apply.
 func (x *exchange) pick(faults []Fault, call Call, rng *rand.Rand) bool {
 	for i := range faults {
 		if f := &faults[i]; f.applies(call, rng) {
@@ -222,8 +225,8 @@ func (x *exchange) pick(faults []Fault, call Call, rng *rand.Rand) bool {
 	return false
 }
 
-// Handle processes one request at a moment and returns the answer. The client learns nothing from it until
-// [World.Deliver] is called. A moment that is earlier than the latest one counts as that.
+// Handle processes one request at the given time and returns the answer. The client learns nothing from the answer
+// until [World.Deliver] is called. A time earlier than the latest one counts as the latest one.
 func (w *World) Handle(now time.Time, request Request) *Response {
 	now = w.advance(now)
 	w.report.Requests++
@@ -305,7 +308,7 @@ func (w *World) writeAnswer(response *Response, x *exchange) {
 	switch {
 	case response.Status >= http.StatusInternalServerError:
 		response.Header.Set("Content-Type", "text/plain")
-	case response.Status == http.StatusNoContent: // as Discord sends; libraries parse what claims to be JSON
+	case response.Status == http.StatusNoContent: // as Discord does; libraries would parse a body that is declared as JSON
 		response.Header.Set("Content-Type", "text/html; charset=utf-8")
 	}
 	response.handle = x.faults.handle()

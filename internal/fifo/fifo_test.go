@@ -17,8 +17,8 @@ type person struct {
 	name int
 }
 
-// TestAnySequenceKeepsTheOrderOfArrival plays random arrivals, returns and departures against a slice that is sorted
-// anew after each of them.
+// TestAnySequenceKeepsTheOrderOfArrival plays random arrivals, returns and departures, and compares the queue with a
+// slice that is sorted after each arrival.
 func TestAnySequenceKeepsTheOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -37,11 +37,11 @@ func TestAnySequenceKeepsTheOrderOfArrival(t *testing.T) {
 			},
 			"leave": func(t *rapid.T) {
 				if len(model) == 0 {
-					t.Skip("nobody waits")
+					t.Skip("the queue is empty")
 				}
 				i := rapid.IntRange(0, len(model)-1).Draw(t, "who")
 				require.True(t, queue.Remove(&model[i].Element))
-				require.False(t, queue.Remove(&model[i].Element), "nobody leaves twice")
+				require.False(t, queue.Remove(&model[i].Element), "an element can be removed only once")
 				require.False(t, model[i].Queued())
 				model = slices.Delete(model, i, i+1)
 			},
@@ -79,17 +79,17 @@ func TestElementOfAnotherQueueStays(t *testing.T) {
 	require.Equal(t, 1, a.Len())
 }
 
-// Whoever has priority stands a little before the last, among very many. That takes no longer than among few, wherever
-// those leave and come back meanwhile.
+// An element with priority is inserted a little before the last one. In a long queue that must not take longer than in
+// a short one, even if elements near the head are removed and inserted again meanwhile.
 func TestPriorityAmongManyCostsNoMoreThanAmongFew(t *testing.T) {
 	few, many := overtake(1_000), overtake(300_000)
 	for range 5 { // the machine may be busy with something else
 		few, many = min(few, overtake(1_000)), min(many, overtake(300_000))
 	}
-	require.Less(t, many, 30*few, "300 times as many wait")
+	require.Less(t, many, 30*few, "the queue is 300 times as long")
 }
 
-// overtake returns how long it takes some to overtake a third of all who wait.
+// overtake returns how long it takes to insert 1000 elements that each overtake a third of the queue.
 func overtake(waiting int) time.Duration {
 	var queue Queue[int]
 	all := make([]Element[int], waiting)
@@ -98,7 +98,7 @@ func overtake(waiting int) time.Duration {
 		queue.Insert(&all[i])
 	}
 	first, last := make([]Element[int], 1000), make([]Element[int], 1000)
-	queue.Before(time.Duration(2 * waiting)) // the way there is taken once
+	queue.Before(time.Duration(2 * waiting)) // the first search is long and is not measured
 	start := time.Now()
 	for i := range first {
 		first[i].Arrived = time.Duration(2*waiting + 3*i)
@@ -106,7 +106,7 @@ func overtake(waiting int) time.Duration {
 		queue.Insert(&first[i])
 		last[i].Arrived = time.Duration(3 * (waiting + i))
 		queue.Insert(&last[i])
-		head := queue.Head() // is refused, and comes back
+		head := queue.Head() // a refused request, which comes back
 		queue.Remove(head)
 		queue.Insert(head)
 	}

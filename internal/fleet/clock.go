@@ -97,7 +97,6 @@ func (c *clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 // Until returns the time until t by the monotonic reading.
 func (c *clock) Until(t time.Time) time.Duration { return t.Sub(c.Now()) }
 
-// Sleep blocks for d.
 func (c *clock) Sleep(d time.Duration) { <-c.After(d) }
 
 // After returns a channel that receives the time after d.
@@ -117,7 +116,6 @@ func (c *clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	return t
 }
 
-// NewTicker returns a ticker.
 func (c *clock) NewTicker(d time.Duration) clockwork.Ticker {
 	t := &timer{clock: c, ticks: make(chan time.Time, 1)}
 	ticker{t}.Reset(d)
@@ -142,7 +140,6 @@ func (t ticker) Stop()                 { t.timer.Stop() }
 // Chan returns the channel that receives the time.
 func (t *timer) Chan() <-chan time.Time { return t.ticks }
 
-// Reset sets the timer again, and reports whether it was set.
 func (t *timer) Reset(d time.Duration) bool { return t.set(d, 0) }
 
 func (t *timer) set(d, period time.Duration) (was bool) {
@@ -157,7 +154,6 @@ func (t *timer) set(d, period time.Duration) (was bool) {
 	return was
 }
 
-// Stop stops the timer, and reports whether it was set.
 func (t *timer) Stop() bool {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()

@@ -108,3 +108,36 @@ func lentTwice(t *testing.T, seconds, refused int, event func(f *fleet.Fleet)) {
 		assert.LessOrEqual(t, f.Discord.Report().Refused.Total(), refused, "%+v", f.Discord.Refusals())
 	})
 }
+
+// A bucket that one process uses stays lent to it, although each burst shows a longer period than the single requests
+// before. The other processes know that period already.
+func TestBucketWhosePeriodSeemsToChangeStaysLent(t *testing.T) {
+	t.Parallel()
+	for name, quota := range map[string]discordsim.Quota{
+		"leaky": discordsim.Leaky(5, 5*time.Second), "aligned": discordsim.Aligned(5, 5*time.Second, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := bucket(discordsim.Rule{Quota: quota, Hash: "messages"})
+			inBubble(t, fleet.Config{Processes: 1, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+				send := func(n int) {
+					callers(t, f, f.Processes[0], n, 1, fleet.Message(1))
+					finish(t, f, 24*time.Hour)
+					time.Sleep(6 * time.Second)
+				}
+				send(1)
+				time.Sleep(30 * time.Second)
+				before, sent := f.Processes[0].Calls()["swap"], 0
+				for range 20 {
+					for range 4 {
+						send(1)
+					}
+					send(quota.Limit)
+					sent += 4 + quota.Limit
+				}
+				assert.Less(t, 10*(f.Processes[0].Calls()["swap"]-before), sent, "calls, times ten, for %d requests", sent)
+				assert.Zero(t, f.Discord.Report().Refused.Total())
+			})
+		})
+	}
+}

@@ -50,13 +50,15 @@ const Authorization = "Bot token"
 
 // Message returns a request that sends a message to a channel.
 func Message(channel int) Request {
-	return Request{Method: http.MethodPost, Path: "/channels/" + strconv.Itoa(channel) + "/messages", Body: `{"content":"hello"}`}
+	return Request{Method: http.MethodPost, Path: messagesOf(channel), Body: `{"content":"hello"}`}
 }
 
 // History returns a request for the messages of a channel.
 func History(channel int) Request {
-	return Request{Method: http.MethodGet, Path: "/channels/" + strconv.Itoa(channel) + "/messages"}
+	return Request{Method: http.MethodGet, Path: messagesOf(channel)}
 }
+
+func messagesOf(channel int) string { return "/channels/" + strconv.Itoa(channel) + "/messages" }
 
 // Outcome is the status or the error of a request.
 type Outcome struct {

@@ -88,7 +88,8 @@ func (f *Fleet) left() string {
 	for i, r := range f.records {
 		if r.ended == 0 {
 			if count++; count == 1 {
-				first = fmt.Sprintf("number %d of process %d (%s %s, arrived %v, sent %v)", i+1, r.process.Number, r.request.Method, r.request.Path, r.arrived, r.sent)
+				first = fmt.Sprintf("number %d of process %d (%s %s, arrived %v, sent %v)",
+					i+1, r.process.Number, r.request.Method, r.request.Path, r.arrived, r.sent)
 			}
 		}
 	}

@@ -27,14 +27,14 @@ func bubble(t *testing.T, test func(t *testing.T, clock *Clock)) {
 	synctest.Test(t, func(t *testing.T) { test(t, New(1, most)) })
 }
 
-// lateness collects by how much something is late.
+// lateness is the smallest and the largest delay so far.
 type lateness struct{ least, most time.Duration }
 
 func (l *lateness) add(d time.Duration) {
 	l.least, l.most = min(l.least, d), max(l.most, d)
 }
 
-// spread is that of many timers: never early, up to the limit, and all in between.
+// spread asserts that many timers were never early, never too late, and spread over the whole range.
 func (l *lateness) spread(t *testing.T) {
 	t.Helper()
 	assert.GreaterOrEqual(t, l.least, time.Duration(0))
@@ -94,7 +94,7 @@ func TestTheTimeIsRight(t *testing.T) {
 		assert.Equal(t, time.Now(), clock.Now())
 		assert.Equal(t, time.Second, clock.Until(time.Now().Add(time.Second)))
 		at := <-clock.After(time.Second)
-		assert.Equal(t, time.Now(), at, "a timer says when it fired, and not when it should have")
+		assert.Equal(t, time.Now(), at, "a timer sends the time at which it fired, not the time for which it was set")
 	})
 }
 
@@ -106,7 +106,7 @@ func TestStoppedTimersNeverFire(t *testing.T) {
 		assert.True(t, timer.Stop())
 		assert.True(t, function.Stop())
 		assert.False(t, function.Stop())
-		time.Sleep(time.Second + most) // the tick lies there
+		time.Sleep(time.Second + most) // the first tick comes by then
 		ticker.Stop()
 		time.Sleep(time.Minute)
 		select {
@@ -136,7 +136,7 @@ func TestALateTickDoesNotDelayThoseAfterIt(t *testing.T) {
 func TestTicksThatNobodyTakesAreDropped(t *testing.T) {
 	bubble(t, func(t *testing.T, clock *Clock) {
 		began := time.Now()
-		ticker := clock.NewTicker(10 * ms) // several would be due whenever one comes
+		ticker := clock.NewTicker(10 * ms) // many ticks are due while one is late
 		defer ticker.Stop()
 		time.Sleep(10 * time.Second)
 		first := <-ticker.Chan()
@@ -164,5 +164,5 @@ func TestLatenessIsRepeatable(t *testing.T) {
 	}
 	assert.Equal(t, run(7), run(7))
 	assert.NotEqual(t, run(7), run(8))
-	require.Equal(t, time.Duration(math.MaxInt64), New(1, most).late(math.MaxInt64), "nothing overflows")
+	require.Equal(t, time.Duration(math.MaxInt64), New(1, most).late(math.MaxInt64), "the longest duration must not overflow")
 }

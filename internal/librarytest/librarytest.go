@@ -60,7 +60,8 @@ func Run(t *testing.T, module, readme string, open func(transport *httpclient.Tr
 		run     func(*testing.T, *fixture)
 		options []httpclient.Option
 	}{
-		{"RefusedAtOnceWhenThePredictedWaitIsTooLong", refusedAtOnce, []httpclient.Option{httpclient.WithMaxRateLimit(2 * period)}},
+		{"RefusedAtOnceWhenThePredictedWaitIsTooLong", refusedAtOnce,
+			[]httpclient.Option{httpclient.WithMaxRateLimit(2 * period)}},
 		{"ReturnsAtOnceWhenTheDeadlineIsTooNear", returnsBeforeTheDeadline, nil},
 		{"ReturnsWhenTheContextIsCancelled", returnsWhenCancelled, nil},
 		{"GoesFirstWithPriority", goesFirst, nil},
@@ -116,14 +117,18 @@ func Config() discordsim.Config {
 	return discordsim.Config{
 		Latency: discordsim.RoundTrip(roundTrip),
 		Rules: []discordsim.Rule{
-			{Path: fmt.Sprintf("/channels/%d/**", unknownChannel), Quota: messages, Status: http.StatusNotFound, Body: `{"message":"Unknown Channel","code":10003}`},
+			{
+				Path: fmt.Sprintf("/channels/%d/**", unknownChannel), Quota: messages,
+				Status: http.StatusNotFound, Body: `{"message":"Unknown Channel","code":10003}`,
+			},
 			{Path: "/channels/{id}/messages", Quota: messages, Body: message},
 		},
 	}
 }
 
-const message = `{"id":"1000000000000000001","channel_id":"900000000000000000","content":"hello","type":0,"timestamp":"2026-01-01T00:00:00.000000+00:00",
-"edited_timestamp":null,"tts":false,"pinned":false,"mention_everyone":false,"mentions":[],"mention_roles":[],"embeds":[],"attachments":[],
+const message = `{"id":"1000000000000000001","channel_id":"900000000000000000","content":"hello","type":0,
+"timestamp":"2026-01-01T00:00:00.000000+00:00","edited_timestamp":null,"tts":false,"pinned":false,
+"mention_everyone":false,"mentions":[],"mention_roles":[],"embeds":[],"attachments":[],
 "author":{"id":"80351110224678912","username":"bot","discriminator":"0","avatar":null}}`
 
 // send sends a message in a separate goroutine.

@@ -18,7 +18,8 @@ func CompileREADME(t *testing.T, readme, imported string) {
 		t.Fatal(err)
 	}
 	found := false
-	for _, program := range regexp.MustCompile("(?s)```go\n(package main\n.*?)```").FindAllStringSubmatch(string(text), -1) {
+	programs := regexp.MustCompile("(?s)```go\n(package main\n.*?)```")
+	for _, program := range programs.FindAllStringSubmatch(string(text), -1) {
 		if !strings.Contains(program[1], `"`+imported+`"`) {
 			continue
 		}

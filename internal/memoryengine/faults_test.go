@@ -27,7 +27,7 @@ func withCounter(t *testing.T, test func(t *testing.T, c *counter)) {
 	})
 }
 
-// call makes a call with a second of time.
+// call makes a call with a timeout of one second.
 func (c *counter) call() (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -54,7 +54,7 @@ func TestCallsAreLostAndLate(t *testing.T) {
 		fate = memoryengine.Fate{}
 		n, err := c.call()
 		require.NoError(t, err)
-		assert.Equal(t, 2, n, "the lost one did not count, nor has the late one yet")
+		assert.Equal(t, 2, n, "the lost call is not counted, and the late call not yet")
 		time.Sleep(2*time.Second + time.Millisecond)
 		fate = memoryengine.Fate{Before: 100 * time.Millisecond, After: 200 * time.Millisecond}
 		start := time.Now()
@@ -83,7 +83,7 @@ func TestDownAndFrozen(t *testing.T) {
 		synctest.Wait()
 		n, err := c.call()
 		require.NoError(t, err)
-		assert.Equal(t, 2, n, "it has carried out the call that was given up")
+		assert.Equal(t, 2, n, "the server has executed the call that timed out")
 		c.SetQuiet(true)
 		assert.True(t, c.LosesMessages())
 	})

@@ -47,15 +47,15 @@ func NewServer(t testing.TB) string {
 		t.Fatal(err)
 	}
 	cluster := filepath.Join(directory, "data")
-	initialize := exec.Command(filepath.Join(programs, "initdb"), "--pgdata", cluster, "--username", "postgres", "--auth", "trust", "--no-sync",
-		"--encoding", "UTF8", "--locale", "C")
+	initialize := exec.Command(filepath.Join(programs, "initdb"), "--pgdata", cluster, "--no-sync",
+		"--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C")
 	initialize.Dir = directory
 	unprivileged(initialize)
 	if output, err := initialize.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, output)
 	}
-	server := exec.Command(filepath.Join(programs, "postgres"), "-D", cluster, "-k", directory, "-c", "listen_addresses=", "-c", "fsync=off",
-		"-c", "max_connections=200")
+	server := exec.Command(filepath.Join(programs, "postgres"), "-D", cluster, "-k", directory,
+		"-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=200")
 	server.Dir = directory
 	unprivileged(server)
 	stop, err := start(server)

@@ -27,5 +27,5 @@ func TestAServerRunsUntilItsTestEnds(t *testing.T) {
 		assert.NoError(t, connection.Close())
 	})
 	_, err := os.Stat(directory)
-	assert.ErrorIs(t, err, os.ErrNotExist, "nothing is left of it")
+	assert.ErrorIs(t, err, os.ErrNotExist, "the server's directory is removed")
 }

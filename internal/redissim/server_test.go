@@ -68,7 +68,7 @@ func TestMessagesAndErrorsComeThrough(t *testing.T) {
 	})
 }
 
-// scripted is the engine that package shared makes of the server.
+// scripted is a server together with the engine that package shared builds on it.
 type scripted struct {
 	*redissim.Server
 	shared.Engine

@@ -21,7 +21,6 @@ func NewClient(connection net.Conn) *Client {
 	return &Client{connection, bufio.NewReader(connection)}
 }
 
-// Close closes the connection.
 func (c *Client) Close() { c.connection.Close() }
 
 // Do sends a command and returns its answer, see Receive.

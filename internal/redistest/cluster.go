@@ -18,8 +18,10 @@ const slots = 16384
 // skips or fails the test if there is no server.
 func NewCluster(t testing.TB, primaries, replicas int, arguments ...string) []*Engine {
 	t.Helper()
-	arguments = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-config-file", "nodes.conf",
-		"--repl-diskless-sync-delay", "0"}, arguments...) // replicas need not wait for other replicas
+	arguments = append([]string{
+		"--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-config-file", "nodes.conf",
+		"--repl-diskless-sync-delay", "0", // replicas need not wait for other replicas
+	}, arguments...)
 	nodes := make([]*Engine, primaries*(1+replicas))
 	for i := range nodes {
 		nodes[i] = NewEngine(t, arguments...)

@@ -26,7 +26,8 @@ const (
 )
 
 // ErrNotInstalled means that there is no server to start.
-var ErrNotInstalled = errors.New("neither redis-server nor valkey-server is in the PATH (" + ServerVariable + " can name one)")
+var ErrNotInstalled = errors.New("neither redis-server nor valkey-server is in the PATH " +
+	"(" + ServerVariable + " can name one)")
 
 // Options say how an Engine is started. The zero value can be used.
 type Options struct {
@@ -136,7 +137,6 @@ func (e *Engine) Address() string { return net.JoinHostPort("127.0.0.1", strconv
 // URL returns the server's address as a URL, without user and password.
 func (e *Engine) URL() string { return "redis://" + e.Address() }
 
-// Port returns the port of the server.
 func (e *Engine) Port() int { return e.port }
 
 // Directory returns the server's working directory.

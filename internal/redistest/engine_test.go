@@ -50,7 +50,7 @@ func TestEngineAnswersKeepsNothingAndComesBackEmpty(t *testing.T) {
 	e.Kill()
 	_, err = say(t, e, "PING", time.Second)
 	assert.Error(t, err)
-	assert.Error(t, e.Pause(), "it does not run")
+	assert.Error(t, e.Pause(), "a killed server cannot be paused")
 }
 
 func TestPausedEngineHoldsItsAnswersBack(t *testing.T) {
@@ -66,12 +66,12 @@ func TestPausedEngineHoldsItsAnswersBack(t *testing.T) {
 	assert.Equal(t, "+PONG", answer)
 
 	require.NoError(t, e.Pause())
-	e.Close() // also while it is paused
+	e.Close() // must also work while it is paused
 }
 
 func TestEngineThatDoesNotStartSaysWhy(t *testing.T) {
 	t.Parallel()
-	redistest.NewEngine(t) // skips the test if there is none
+	redistest.NewEngine(t) // skips the test if no server is installed
 	_, err := redistest.Start(context.Background(), redistest.Options{Arguments: []string{"--no-such-option", "1"}})
 	assert.ErrorContains(t, err, "no-such-option")
 }
@@ -96,7 +96,7 @@ func TestMissingServerIsNamed(t *testing.T) {
 	assert.ErrorContains(t, err, redistest.ServerVariable)
 }
 
-// TestEngineDiesWithItsParent runs itself in another process, which starts a server and is killed.
+// TestEngineDiesWithItsParent runs itself in a child process that starts a server, and kills the child.
 func TestEngineDiesWithItsParent(t *testing.T) {
 	const variable = "REDISTEST_CHILD"
 	if os.Getenv(variable) != "" {
@@ -108,7 +108,7 @@ func TestEngineDiesWithItsParent(t *testing.T) {
 		select {}
 	}
 	if _, err := os.Stat("/proc/self"); err != nil {
-		t.Skip("only Linux tells a process that its parent died")
+		t.Skip("only Linux ends a process when its parent has died")
 	}
 	redistest.NewEngine(t)
 	child := exec.Command(os.Args[0], "-test.run", "^TestEngineDiesWithItsParent$")

@@ -21,7 +21,7 @@ func newLog(level slog.Level) (*Log, *bytes.Buffer) {
 	return New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))), &out
 }
 
-// lines returns the lines so far without their times, and begins anew.
+// lines returns the lines so far without their times, and empties the buffer.
 func lines(out *bytes.Buffer) (all []string) {
 	for line := range strings.Lines(out.String()) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), "level=")
@@ -62,10 +62,10 @@ func TestWhatWasLeftOutIsToldByTheNextFlush(t *testing.T) {
 	assert.Equal(t, []string{"WARN msg=held n=4 repeated=3"}, lines(out))
 	log.Write(t.Context(), Interval+1, held("user", 5))
 	log.Flush(Interval+1, true)
-	assert.Equal(t, []string{"WARN msg=held n=5"}, lines(out), "at the end nothing is waited for")
+	assert.Equal(t, []string{"WARN msg=held n=5"}, lines(out), "the last Flush does not wait for the interval")
 	log.Flush(3*Interval, true)
 	assert.Empty(t, lines(out))
-	assert.Empty(t, log.recent, "nothing is remembered of what has not come for long")
+	assert.Empty(t, log.recent, "classes without recent lines are forgotten")
 }
 
 func TestLinesBelowTheLevelAreNotCounted(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSoManyClassesAreToldApartAndNoMore(t *testing.T) {
 	assert.LessOrEqual(t, len(log.recent), maxClasses+1)
 }
 
-// recorder is a handler that notes the contexts, and may panic.
+// recorder is a handler that records the contexts, and may panic.
 type recorder struct {
 	slog.Handler
 	contexts []context.Context

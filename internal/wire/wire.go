@@ -27,7 +27,6 @@ func (r *Reader) Fail() {
 	}
 }
 
-// Byte reads a byte.
 func (r *Reader) Byte() byte {
 	if len(r.Data) == 0 {
 		r.Fail()
@@ -109,7 +108,6 @@ func AppendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// AppendFlag appends a flag.
 func AppendFlag(b []byte, flag bool) []byte {
 	if flag {
 		return append(b, 1)

@@ -53,7 +53,7 @@ func TestReaderBelievesNoNumberThatIsTooLarge(t *testing.T) {
 		r := wire.NewReader(many, wire.ErrDamaged)
 		read(r)
 		assert.ErrorIs(t, r.Err, wire.ErrDamaged, name)
-		assert.Zero(t, r.Number(), "%s: and nothing else is read", name)
+		assert.Zero(t, r.Number(), "%s: nothing is read after an error", name)
 	}
 }
 
@@ -81,6 +81,16 @@ func TestBlocksFollowEachOther(t *testing.T) {
 	assert.ErrorIs(t, err, wire.ErrState)
 }
 
+func TestBlockOfAnotherKindOrVersionOrThatIsDamagedIsNotRead(t *testing.T) {
+	t.Parallel()
+	for i, want := range []error{wire.ErrState, wire.ErrState, wire.ErrDamaged, wire.ErrDamaged} {
+		block := wire.EndBlock(append(wire.BeginBlock('X', 1), "contents"...))
+		block[[]int{0, 1, 8, len(block) - 1}[i]]++
+		_, err := wire.ReadBlock(bytes.NewReader(block), 'X', 1)
+		assert.ErrorIs(t, err, want, "%d", i)
+	}
+}
+
 func TestKeyHidesAndTellsApart(t *testing.T) {
 	secret := wire.NewSecret([]byte("secret"))
 	one := wire.NewKey(secret)
@@ -91,7 +101,8 @@ func TestKeyHidesAndTellsApart(t *testing.T) {
 		assert.NotEqual(t, one.Sum(token), k.Sum(token))
 	}
 	assert.NotEqual(t, one.Sum("a"), one.Sum("b"))
-	assert.Zero(t, testing.AllocsPerRun(10, func() { one.Sum("a token as long as one of Discord's, which has some seventy characters") }))
+	text := "a token as long as one of Discord's, which has some seventy characters"
+	assert.Zero(t, testing.AllocsPerRun(10, func() { one.Sum(text) }))
 }
 
 func TestClockIsBelievedWithinAnHour(t *testing.T) {

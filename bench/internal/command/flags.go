@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -17,8 +16,6 @@ import (
 type Command interface {
 	// Check validates the flags. given contains the names of the flags that were set.
 	Check(given map[string]bool) error
-	// CheckReport is that of Output.
-	CheckReport() error
 	Run(*Program) error
 }
 
@@ -40,7 +37,7 @@ func (p *Program) Parse(arguments []string) (Command, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, Misuse(explained(err, arguments, parser.Model))
+		return nil, Misuse(errors.New(strings.ReplaceAll(err.Error(), "--", "-")))
 	}
 	given := make(map[string]bool)
 	for _, step := range parsed.Path {
@@ -57,7 +54,7 @@ func (p *Program) Parse(arguments []string) (Command, error) {
 		selected = node.Target.Addr().Interface()
 	}
 	command := selected.(Command)
-	if err := cmp.Or(command.Check(given), command.CheckReport()); err != nil {
+	if err := command.Check(given); err != nil {
 		return nil, Misuse(err)
 	}
 	return command, nil
@@ -70,73 +67,11 @@ func asKongWants(arguments []string) []string {
 		arguments = append(arguments[1:], "--help")
 	}
 	for i, argument := range arguments {
-		if argument == "--" {
-			break
-		}
 		if len(argument) > 2 && argument[0] == '-' && argument[1] >= 'a' && argument[1] <= 'z' {
 			arguments[i] = "-" + argument
 		}
 	}
 	return arguments
-}
-
-// explained rewrites an error of kong. It names flags as users write them and repeats nothing that may be secret.
-func explained(err error, arguments []string, model *kong.Application) error {
-	text := strings.ReplaceAll(err.Error(), "--", "-")
-	if _, argument, unexpected := strings.Cut(text, "unexpected argument "); unexpected {
-		return unexpectedArgument(slices.Index(arguments, argument), argument, model)
-	}
-	if name, unknown := strings.CutPrefix(text, "unknown flag -"); unknown {
-		return unknownFlag(name, model)
-	}
-	if flag, got, missing := strings.Cut(text, ": expected string value but got "); missing {
-		if strings.Contains(got, "<EOL>") {
-			return fmt.Errorf("%s: expected a value after it, and there is nothing", flag)
-		}
-		return fmt.Errorf("%s: expected a value; one that begins with a dash has to be written as %s=value", flag, flag)
-	}
-	return errors.New(text)
-}
-
-// unexpectedArgument returns the error for an unexpected argument. It repeats only a lower-case word, such as a
-// mistyped command, because any other argument may be secret.
-func unexpectedArgument(i int, argument string, model *kong.Application) error {
-	which := fmt.Sprintf("argument %d", i+1)
-	if strings.Trim(argument, "abcdefghijklmnopqrstuvwxyz") == "" {
-		which += fmt.Sprintf(", %q,", argument)
-	}
-	if i > 0 {
-		return fmt.Errorf("%s is not a flag: expected flags only; quote values that contain spaces", which)
-	}
-	var names []string
-	for _, command := range model.Children {
-		names = append(names, command.Name)
-	}
-	return fmt.Errorf("%s is no command: expected one of %s, or a flag", which, strings.Join(names, ", "))
-}
-
-// unknownFlag returns the error for an unknown flag. It points out a command that was a flag once, and commands that
-// have the flag. rest is the text of kong's error after the dash.
-func unknownFlag(rest string, model *kong.Application) error {
-	name, _, _ := strings.Cut(rest, ",") // kong's suggestion follows the comma
-	var having []string
-	for _, command := range append(model.Children, model.Node) {
-		if command.Name == name && command != model.Node {
-			return fmt.Errorf("-%s is a command now: expected %s %s", name, model.Name, cmp.Or(command.Tag.Get("form"), command.Summary()))
-		}
-		for _, flag := range command.Flags {
-			switch {
-			case flag.Name == name:
-				having = append(having, fmt.Sprintf("%s %s -%s", model.Name, command.Name, name))
-			case flag.Tag.Has("secret") && strings.HasPrefix(name, flag.Name):
-				return fmt.Errorf("unknown flag -%s…: expected -%s=%s", flag.Name, flag.Name, flag.FormatPlaceHolder())
-			}
-		}
-	}
-	if having != nil {
-		return fmt.Errorf("unknown flag -%s: expected it after its command, as in %s", name, strings.Join(having, " or "))
-	}
-	return fmt.Errorf("unknown flag -%s", rest)
 }
 
 // mapper parses flags with a tag such as range:"1..64". Its errors say which values are expected.
@@ -159,14 +94,4 @@ func mapper[T int | float64 | time.Duration](what string, parse func(string) (T,
 		target.Set(reflect.ValueOf(value))
 		return nil
 	}))
-}
-
-// NoEffect returns an error if one of flags is set, because they have no effect together with the flag beside.
-func NoEffect(given map[string]bool, beside string, flags ...string) error {
-	for _, name := range flags {
-		if given[name] {
-			return fmt.Errorf("-%s has no effect together with %s: omit one of them", name, beside)
-		}
-	}
-	return nil
 }

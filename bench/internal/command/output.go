@@ -3,59 +3,47 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
-// Output has the flags for how a command shows its result.
+// Output has the flag for how a command shows its result.
 type Output struct {
-	JSON   bool   `group:"Output and verdict" help:"Print JSON and nothing else to standard output."`
-	Report string `group:"Output and verdict" placeholder:"FILE" help:"Write a page of charts to this file, to open in a browser; it needs no other files and no network."`
+	JSON bool `group:"Output and verdict" help:"Print JSON and nothing else to standard output."`
 }
 
-// CheckReport returns an error before the run if the page could not be written after it.
-func (o *Output) CheckReport() error {
-	if o.Report == "" {
+// Page has the flag for a page of charts.
+type Page struct {
+	Report string `group:"Output and verdict" placeholder:"FILE" help:"Write a page with a picture to this file, to open in a browser; it needs no other files and no network."`
+}
+
+// Check returns an error before the run if the page could not be written after it.
+func (p *Page) Check() error {
+	if p.Report == "" {
 		return nil
 	}
-	if err := report.CheckFile(o.Report); err != nil {
+	if err := report.CheckFile(p.Report); err != nil {
 		return fmt.Errorf("-report: expected a file that can be written: %w", err)
 	}
 	return nil
 }
 
-// CheckList returns an error if the name list is given together with other names or with a page.
-func (o *Output) CheckList(names []string) error {
-	switch {
-	case !slices.Contains(names, "list"):
-		return nil
-	case len(names) > 1:
-		return fmt.Errorf("%q are given: expected list alone, or scenarios to run", names)
-	case o.Report != "":
-		return errors.New("-report has no effect together with list: expected scenarios to run")
+// Begin says on standard error what begins now. With -json it says nothing.
+func (o *Output) Begin(p *Program, what string) {
+	if !o.JSON {
+		fmt.Fprintln(p.Stderr, what)
 	}
-	return nil
-}
-
-// Progress starts to show the progress of a run on standard error. With -json it shows nothing.
-func (o *Output) Progress(p *Program, requests int) *report.Progress {
-	if o.JSON {
-		return report.NewProgress(io.Discard, requests)
-	}
-	return report.NewProgress(p.Stderr, requests)
 }
 
 // Show writes the page, if there is to be one, and then the report as text or JSON. The page comes first, because
 // Ctrl-C may end the program that the report is piped into. The error says which exit status to use.
-func (o *Output) Show(p *Program, r *report.Report) error {
+func (o *Output) Show(p *Program, r *report.Report, page Page) error {
 	var unwritten error
-	if o.Report != "" {
-		if err := r.WriteFile(o.Report); err != nil {
+	if page.Report != "" {
+		if err := r.WriteFile(page.Report); err != nil {
 			unwritten = fmt.Errorf("-report: %w", err)
 		} else {
-			fmt.Fprintf(p.Stderr, "The report is in %s.\n", o.Report)
+			fmt.Fprintf(p.Stderr, "The report is in %s.\n", page.Report)
 		}
 	}
 	write := r.WriteText

@@ -1,20 +1,18 @@
 // Package load sends requests through Ratelight's transport to a simulated or real server, and measures the result. It
-// runs one of the [Scenarios] that judge the limiter, or a burst that flags describe ([Config.Scenario]).
+// runs one of the [Scenarios] that judge the limiter, or a load that flags describe ([Config.Scenario]): a burst, or
+// requests over a long time, in which it looks for leaks.
 //
 // A scenario confronts the whole transport with a simulated Discord in a situation that is known to be hard. It
-// compares the result with that of an ideal client. [Scenario.Run] runs in real time in `go run ./bench`. This
-// package's tests run it in a testing/synctest bubble: all scenarios together take a second or two, and no scheduler
-// blurs the result.
+// compares the result with that of an ideal client. `go run ./bench` runs in real time. This package's tests run in
+// testing/synctest bubbles, where no scheduler blurs the result.
 //
-// # The two ideals
+// # The ideal
 //
-// The omniscient client knows the server's state. The certain client sends only when it is sure. It learns of a reset
-// one way late, and its next request arrives one way later: a cycle takes the window and the smallest round trip. It
-// also has to discover routes that it does not know. Both clients always have the smallest round trip of the latency,
-// which no real client has. Efficiency is the time of the ideal client divided by ours.
+// The ideal client sends only when it is certain that it may. It learns of a reset one way late, and its next request
+// arrives one way later: a cycle takes the window and a round trip, which is always the smallest one of the latency. It
+// also has to discover routes that it does not know. Efficiency is the time of the ideal client divided by ours.
 //
 // # A machine that stalls
 //
-// Every run measures how late timers and responses came ([Stalls]). A run is not judged if stalls explain all it
-// missed.
+// Every run measures how late timers and the simulator came ([WatchStalls]), and says so if it missed anything.
 package load

@@ -11,31 +11,29 @@ const (
 	// largestPlan bounds requests times channels for which an ideal is computed; the largest takes about three seconds.
 	largestPlan = 100_000_000
 	// An ideal must last at least shortestIdeal, and jittersInIdeal times the jitter. In shorter runs luck with round
-	// trips would decide, because the ideal clients always have the smallest one.
+	// trips would decide, because the ideal client always has the smallest one.
 	shortestIdeal  = time.Second
 	jittersInIdeal = 40
 )
 
-// Ideal is how long the ideal clients take for a load; zero if it is not stated.
+// Ideal is how long the ideal client takes for a load; zero if it is not stated.
 type Ideal struct {
-	Certain, Omniscient time.Duration
+	Time time.Duration
 	// Missing says why no ideal is stated.
 	Missing string
 }
 
-// Ideal returns the ideals for the scenario's work, offered when it is due, with the smallest round trip and an unknown
+// Ideal returns the ideal for the scenario's work, offered when it is due, with the smallest round trip and an unknown
 // route. Foreign requests that the run saw are part of the work, because they took places.
 func (s *Scenario) Ideal(seen discordsim.Report) (Ideal, error) {
 	switch {
-	case s.config.Server != nil:
-		return Ideal{Missing: "only the simulator has one"}, nil
 	case s.ideal == nil:
 		return Ideal{Missing: s.IdealBy}, nil
 	case s.Requests()*len(s.work) > largestPlan:
 		return Ideal{Missing: "not worked out for so many requests and channels"}, nil
 	}
 	ideal, err := s.ideal(s, seen)
-	if err == nil && ideal.Certain < max(shortestIdeal, jittersInIdeal*s.server.Latency.Jitter) {
+	if err == nil && ideal.Time < max(shortestIdeal, jittersInIdeal*s.server.Latency.Jitter) {
 		return Ideal{Missing: "so short a load says nothing about efficiency"}, nil
 	}
 	return ideal, err
@@ -45,65 +43,47 @@ func (s *Scenario) conditions() discordsim.Conditions {
 	return discordsim.Conditions{RoundTrip: s.server.Latency.Smallest(), Global: s.server.Global}
 }
 
-// planned returns the ideal times, as the simulator plans them, for the scenario's work and the foreign requests.
+// planned returns the ideal time, as the simulator plans it, for the scenario's work and the foreign requests.
 func (s *Scenario) planned(seen discordsim.Report) (Ideal, error) {
 	all := slices.Clone(s.work)
 	all[0].Count += seen.Foreign
-	certain, err := discordsim.Certain(s.conditions(), all...)
-	if err != nil {
-		return Ideal{}, err
-	}
-	omniscient, err := discordsim.Omniscient(s.conditions(), all...)
-	return Ideal{Certain: certain.Makespan, Omniscient: omniscient.Makespan}, err
+	plan, err := discordsim.Certain(s.conditions(), all...)
+	return Ideal{Time: plan.Makespan}, err
 }
 
-// certainly returns the plan without the omniscient ideal, for scenarios in which no client can come near it.
-func (s *Scenario) certainly(seen discordsim.Report) (Ideal, error) {
-	ideal, err := s.planned(seen)
-	return Ideal{Certain: ideal.Certain}, err
-}
-
-// slower adds the given number of round trips to the planned time of the certain client.
+// slower adds the given number of round trips to the planned time.
 //
-// A fixed window that no header shows costs the certain client two round trips for each further window instead of one.
+// A fixed window that no header shows costs the ideal client two round trips for each further window instead of one.
 // A refusal tells it when the window closes, but not how many requests will be accepted then, so it sends one first. A
 // client that sends one at a time needs a round trip for each request of the last window.
 func slower(roundTrips int) func(*Scenario, discordsim.Report) (Ideal, error) {
 	return func(s *Scenario, seen discordsim.Report) (Ideal, error) {
 		ideal, err := s.planned(seen)
-		ideal.Certain += time.Duration(roundTrips) * s.conditions().RoundTrip
+		ideal.Time += time.Duration(roundTrips) * s.conditions().RoundTrip
 		return ideal, err
 	}
 }
 
-// blocked returns the ideals when the server accepts nothing during a block. Requests that an undisturbed client would
+// blocked returns the ideal when the server accepts nothing during a block. Requests that an undisturbed client would
 // have had processed before the block are done. The rest is work that starts when the block ends, with all windows
-// empty, because the block is longer than they are. The omniscient client's requests arrive at that moment. The certain
-// client knows the end from a response during the block, and sends when it is sure: one way later.
+// empty, because the block is longer than they are. The client knows the end from a response during the block, and sends
+// when it is sure: one way later.
 func (s *Scenario) blocked(discordsim.Report) (Ideal, error) {
 	conditions, block := s.conditions(), s.server.Blocks[0]
 	oneWay := conditions.RoundTrip / 2
-	after := func(plan func(discordsim.Conditions, ...discordsim.Work) (discordsim.Plan, error)) (time.Duration, error) {
-		before, err := plan(conditions, s.work...)
-		if err != nil {
-			return 0, err
-		}
-		rest := slices.Clone(s.work)
-		for i := range rest {
-			for _, sent := range before.Sent[i] {
-				if sent+oneWay < block.From {
-					rest[i].Count--
-				}
-			}
-			rest[i].Route = "" // discovered before the block
-		}
-		then, err := plan(conditions, rest...)
-		return block.Until + then.Makespan, err
-	}
-	omniscient, err := after(discordsim.Omniscient)
+	before, err := discordsim.Certain(conditions, s.work...)
 	if err != nil {
 		return Ideal{}, err
 	}
-	certain, err := after(discordsim.Certain)
-	return Ideal{Certain: certain + oneWay, Omniscient: omniscient - oneWay}, err
+	rest := slices.Clone(s.work)
+	for i := range rest {
+		for _, sent := range before.Sent[i] {
+			if sent+oneWay < block.From {
+				rest[i].Count--
+			}
+		}
+		rest[i].Route = "" // discovered before the block
+	}
+	then, err := discordsim.Certain(conditions, rest...)
+	return Ideal{Time: block.Until + then.Makespan + oneWay}, err
 }

@@ -1,49 +1,43 @@
 package load
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
-	"net/url"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// Result holds the measurements of a run. It contains neither the token nor the path.
+// Result holds the measurements of a run.
 type Result struct {
 	scenario *Scenario
+	seen     discordsim.Report // by the simulator
+	known    map[string]string // what the client took the buckets for, see inProcess.kinds
 
-	Requests int
-	// Answered counts requests with a response, Statuses these by status. A 429 before another attempt does not count.
-	Answered int
-	Statuses map[int]int
-	// RefusedEarly counts requests that the client rejected, because the predicted wait exceeded the max rate limit.
-	RefusedEarly int
-	// Errors counts the requests that failed, by the text of the error.
-	Errors map[string]int
+	// Answered counts the requests with a success. RefusedEarly counts those that the client refused, because the
+	// predicted wait exceeded the max rate limit. Errors counts those that failed, by the text of the error.
+	Requests, Answered, RefusedEarly int
+	Errors                           map[string]int
 	// Took is the time from the start until the last outcome. Requests that were given up have none.
 	Took time.Duration
-	// Refused counts 429s by class. Avoidable and Excused need Judged: a simulator judged the 429s.
-	Refused, Avoidable, Excused discordsim.ByClass
-	Judged                      bool
-	Inversions                  int // requests of a scenario that were overtaken in their bucket
-	Ideal                       Ideal
-	Reading
-	Stalls      Stalls
+	// Queued has quantiles of the time from the handover until the accepted attempt was sent.
+	Queued      Queued
+	Ideal       Ideal
+	Stalled     time.Duration // the longest that a timer or the simulator came late
+	Leaks       Leaks         // of a long load
 	Interrupted bool
-	Log         *report.Log // nil: nothing was recorded
+	Timeline    *report.Timeline // nil: nothing was recorded
 }
 
-func newResult(s *Scenario, log *report.Log) Result {
-	return Result{scenario: s, Requests: s.Requests(), Statuses: make(map[int]int), Errors: make(map[string]int), Log: log}
+func newResult(s *Scenario) Result {
+	return Result{scenario: s, Requests: s.Requests(), Errors: make(map[string]int)}
 }
 
 // Failed returns the number of requests in Errors.
@@ -54,72 +48,85 @@ func (r *Result) Failed() (n int) {
 	return n
 }
 
-// rejected returns how many responses were no success. Redirects count, because the client does not follow them.
-func (r *Result) rejected() (n int) {
-	for status, count := range r.Statuses {
-		if status >= http.StatusMultipleChoices {
-			n += count
-		}
-	}
-	return n
-}
-
 // GivenUp returns the number of requests that were given up when the load was interrupted.
 func (r *Result) GivenUp() int { return r.Requests - r.Answered - r.RefusedEarly - r.Failed() }
 
-// Certain returns the efficiency against the certain ideal, 0 if none is stated.
-func (r *Result) Certain() float64 { return r.efficiency(r.Ideal.Certain) }
-
-// Omniscient returns the efficiency against the omniscient ideal, 0 if none is stated.
-func (r *Result) Omniscient() float64 { return r.efficiency(r.Ideal.Omniscient) }
-
-// efficiency returns the ideal time divided by the time taken, or 0 if a request was not answered.
-func (r *Result) efficiency(ideal time.Duration) float64 {
+// Efficiency returns the ideal time divided by the time taken, or 0 if none is stated or a request was not answered.
+func (r *Result) Efficiency() float64 {
 	if r.Took == 0 || r.Answered < r.Requests {
 		return 0
 	}
-	return ideal.Seconds() / r.Took.Seconds()
+	return r.Ideal.Time.Seconds() / r.Took.Seconds()
 }
 
-// note records the outcome of one request. It returns false if the request was given up and has none.
-func (r *Result) note(status int, err error, took time.Duration) bool {
+// note records the outcome of one request. A request that was given up has none.
+func (r *Result) note(status int, err error, took time.Duration) {
 	var tooLong *ratelimits.TooLongError
 	switch {
 	case errors.Is(err, buckets.ErrClosed), errors.Is(err, context.Canceled):
-		return false
+		return
+	case errors.Is(err, context.DeadlineExceeded):
+		r.Errors["cancelled by the load"]++
 	case errors.As(err, &tooLong):
 		r.RefusedEarly++
 	case err != nil:
-		r.Errors[r.scenario.config.textOf(err)]++
-	case status >= http.StatusBadRequest && r.scenario.Name != "": // a load accepts any response
+		r.Errors[err.Error()]++
+	case status >= http.StatusMultipleChoices:
 		r.Errors[fmt.Sprintf("status %d", status)]++
 	default:
 		r.Answered++
-		r.Statuses[status]++
 	}
 	r.Took = max(r.Took, took)
-	return true
 }
 
-// textOf returns the text of an error without secrets. It removes the address that http.Client puts in front, the
-// tokens in other addresses, and the token of the Authorization header.
-func (c *Config) textOf(err error) string {
-	err = httpclient.Redact(err)
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err
+// verdict fails a run that missed a target. It says whether the machine may be the reason.
+func (r *Result) verdict() report.Verdict {
+	line := fmt.Sprintf("%d of %s answered", r.Answered, report.Counted(r.Requests, "request"))
+	if r.Interrupted {
+		return report.Verdict{Status: report.Interrupted, Line: line}
 	}
-	if c.Token == "" {
-		return err.Error()
+	if n := r.Failed(); n > 0 {
+		line += fmt.Sprintf(", %d failed or were cancelled", n)
 	}
-	_, token, _ := strings.Cut(c.Token, " ") // what follows "Bot"
-	return strings.ReplaceAll(err.Error(), cmp.Or(token, c.Token), "…")
+	if r.RefusedEarly > 0 {
+		line += fmt.Sprintf(", %d refused at once, as they would have waited longer than %s", r.RefusedEarly,
+			report.Setting(r.scenario.config.MaxRateLimit))
+	}
+	line += fmt.Sprintf(", avoidable 429s: %d", r.seen.Avoidable.Total())
+	if r.Efficiency() > 0 {
+		line += fmt.Sprintf(", %.3f of the ideal", r.Efficiency())
+	}
+	if r.scenario.config.Length > 0 {
+		line += ", nothing left behind"
+	}
+	reasons := r.missed()
+	if len(reasons) > 0 && r.Stalled > stallTolerated {
+		reasons = append(reasons, fmt.Sprintf("this machine stalled by %s at once: run it again when it has less to do", report.Time(r.Stalled)))
+	}
+	return report.Judge(line, reasons...)
 }
 
-// refusals returns the 429s that the client saw, by class.
-func refusals(stats buckets.Stats) discordsim.ByClass {
-	n := func(class ratelimits.Class) int { return int(stats.Responses[class]) }
-	return discordsim.ByClass{
-		User: n(ratelimits.ClassUser), SubLimit: n(ratelimits.ClassSubLimit), Shared: n(ratelimits.ClassShared),
-		Global: n(ratelimits.ClassGlobal), Edge: n(ratelimits.ClassEdge),
+// missed lists the targets that were missed, and by how much. No request may fail, unless faults disturb a load. A load
+// may refuse requests at once, and has no target for avoidable 429s. A long one must not leave anything behind.
+func (r *Result) missed() (missed []string) {
+	s, targets := r.scenario, r.scenario.Targets
+	miss := func(when bool, format string, values ...any) {
+		if when {
+			missed = append(missed, fmt.Sprintf(format, values...))
+		}
 	}
+	miss(r.Answered == 0, "no request was answered")
+	miss(r.GivenUp() > 0, "%d had no outcome within %v", r.GivenUp(), patience)
+	for _, text := range slices.Sorted(maps.Keys(r.Errors)) {
+		miss(!s.config.Faults, "%d ended with: %s", r.Errors[text], text)
+	}
+	if s.Name != "" {
+		miss(r.RefusedEarly > 0, "refused at once: %d, none wanted", r.RefusedEarly)
+		miss(r.seen.Avoidable.Total() > 0, "avoidable 429s: %d, none wanted", r.seen.Avoidable.Total())
+	}
+	miss(r.Answered == r.Requests && r.Efficiency() < targets.Efficiency, "%.4f of the ideal, at least %.2f wanted", r.Efficiency(), targets.Efficiency)
+	p99 := r.Queued.P99.Round(time.Millisecond)
+	miss(targets.P99 > 0 && r.Queued.P99 > targets.P99, "queued for %v (99th percentile), at most %v wanted", p99, targets.P99)
+	miss(targets.InOrder && r.seen.Inversions > 0, "overtaken requests: %d, none wanted", r.seen.Inversions)
+	return append(missed, r.Leaks.problems()...)
 }

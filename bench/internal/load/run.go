@@ -1,22 +1,17 @@
 package load
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/report"
-	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -25,12 +20,8 @@ const (
 	patience = 3 * time.Minute
 	// grace is how long requests in flight may go on after an interruption.
 	grace = 2 * time.Second
-	// realTolerance is how late the client may see a response in real time before the judge assumes that it has.
-	realTolerance = stallTolerated
 	// authorization is the credential of all simulated requests.
 	authorization = "Bot simulated"
-	// userAgent has the form that Discord requires.
-	userAgent = "DiscordBot (https://github.com/ratelight/ratelight, bench)"
 )
 
 // Settings configures a run of a scenario.
@@ -38,170 +29,160 @@ type Settings struct {
 	Seed uint64
 	// RealTime reports whether the scheduler may delay the client, for which the judge has to allow.
 	RealTime bool
-	// Done is called for every request that has an outcome, one call at a time. It may be nil.
-	Done func()
-	// Record enables the log of every request, for the page.
+	// Record makes a timeline of every request, for the page.
 	Record bool
+	// Connect returns the client for a simulated Discord that listens at a URL; nil: a transport in this process.
+	Connect func(ctx context.Context, url string) (Client, error)
+}
+
+// Client makes the requests of a run.
+type Client interface {
+	// RoundTrip makes the request of a process of the scenario.
+	RoundTrip(process int, request *http.Request) (*http.Response, error)
+	// Close ends the waits of all requests, and what the client has started. It may be called twice.
+	Close()
 }
 
 // run is a scenario in progress.
 type run struct {
 	*Scenario
-	base      string // prefix of all addresses
-	start     time.Time
-	transport *httpclient.Transport
-	client    *http.Client
+	start  time.Time
+	client Client
 
+	// mu guards all fields below.
 	mu     sync.Mutex
-	done   func() // may be nil
+	handed []time.Time     // when each request was handed to the client
+	queued []time.Duration // from then until the accepted attempt was sent
 	result Result
 }
 
 // Run makes all requests and waits for their outcomes. When the context ends, it makes no more requests, waits briefly
-// for the requests in flight, and returns with Result.Interrupted set. The error reports an invalid scenario.
+// for the requests in flight, and returns with Result.Interrupted set. The error reports an invalid scenario, or a
+// client that failed.
 func (s *Scenario) Run(ctx context.Context, settings Settings) (_ Result, err error) {
-	log := report.NewLog(settings.Record)
-	r := &run{Scenario: s, done: settings.Done, base: discordsim.BaseURL, result: newResult(s, log)}
-	var server *discordsim.Server
-	var below http.RoundTripper
-	if s.config.Server != nil {
-		sockets := http.DefaultTransport.(*http.Transport).Clone()
-		sockets.MaxIdleConns, sockets.MaxIdleConnsPerHost = 0, 1000 // keep the connections of a burst
-		defer sockets.CloseIdleConnections()
-		r.base, below = s.config.Server.String(), sockets
+	r := &run{Scenario: s, handed: make([]time.Time, s.Requests()), result: newResult(s)}
+	result, goroutines := &r.result, runtime.NumGoroutine()
+	config := s.begin(settings)
+	config.Observe = r.observe
+	if settings.Record {
+		result.Timeline = report.NewTimeline()
+		result.Timeline.Observe(&config)
+	}
+	server, err := discordsim.New(config)
+	if err != nil {
+		return Result{}, err
+	}
+	defer server.Close()
+	var local *inProcess
+	if settings.Connect == nil {
+		local = s.connect(server)
+		r.client = local
 	} else {
-		config := s.begin(settings)
-		log.Observe(&config)
-		if server, err = discordsim.New(config); err != nil {
+		url, err := server.Listen()
+		if err != nil {
 			return Result{}, err
 		}
-		defer server.Close()
-		below = server.RoundTripper()
+		if r.client, err = settings.Connect(ctx, url); err != nil {
+			return Result{}, err
+		}
 	}
-	stalls := WatchStalls()
+	stalled := WatchStalls()
 	r.start = time.Now()
-	log.Start(r.start)
-	meter := NewMeter(log)
-	limits := []buckets.Option{buckets.WithLogger(nil), buckets.WithGlobalLimit(s.server.Global.Limit)}
-	if s.Targets.InOrder {
-		limits = append(limits, buckets.WithOrdered())
+	r.sendAll(ctx, local)
+	result.Interrupted, result.Stalled, result.Queued = ctx.Err() != nil, max(stalled(), result.Stalled), Quantiles(r.queued)
+	if local != nil {
+		result.known = local.kinds()
 	}
-	r.transport = httpclient.NewTransport(append(slices.Clone(s.options), httpclient.WithBuckets(limits...), httpclient.WithBase(meter.Below(below)))...)
-	r.client = &http.Client{
-		Transport:     r.transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // each request counts once
+	if s.config.Length > 0 {
+		result.Leaks.measure(local) // before the client is closed, because a leak would go with it
 	}
-	r.sendAll(ctx, meter)
-	result := &r.result
-	result.Interrupted, result.Reading, result.Stalls = ctx.Err() != nil, meter.Read(), stalls()
-	result.Refused = refusals(r.transport.Manager().Stats())
-	_ = r.transport.Close() // the error is always nil
-	var seen discordsim.Report
-	if server != nil {
-		seen = server.Report()
-		result.Judged, result.Inversions = true, seen.Inversions
-		result.Refused, result.Avoidable, result.Excused = seen.Refused, seen.Avoidable, seen.Excused
-		// A response that took longer than the longest latency was delayed by the machine.
-		latency := s.server.Latency
-		result.Stalls.Longest = max(result.Stalls.Longest, result.SlowestRoundTrip-latency.RoundTrip-latency.Jitter)
+	r.client.Close()
+	result.seen = server.Report()
+	_ = server.Close() // there is never an error
+	if s.config.Length > 0 {
+		result.Leaks.Goroutines = goroutinesAbove(goroutines)
 	}
-	result.Ideal, err = s.Ideal(seen)
+	result.Ideal, err = s.Ideal(result.seen)
 	if result.Answered < result.Requests && result.Ideal.Missing == "" {
 		result.Ideal = Ideal{Missing: "not stated, as not all requests were answered"}
 	}
 	return *result, err
 }
 
+// observe records when an accepted request was sent, and how late the simulator processed it.
+func (r *run) observe(event discordsim.Event) {
+	late := time.Since(event.At)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Stalled = max(r.result.Stalled, late)
+	if event.Accepted > 0 && event.Sequence > 0 {
+		r.queued = append(r.queued, max(event.SentAt.Sub(r.handed[event.Sequence-1]), 0))
+	}
+}
+
 // sendAll makes all requests, and returns when each has an outcome or is given up. In a named scenario it makes a
 // request only when the previous one is granted or queued, so that the scheduler cannot change their order.
-func (r *run) sendAll(ctx context.Context, meter *Meter) {
+func (r *run) sendAll(ctx context.Context, local *inProcess) {
 	sending, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
-	inTurn := r.Name != ""
-	if inTurn {
+	inTurn := r.Name != "" && local != nil
+	if r.Name != "" {
 		patient, giveUp := context.WithTimeout(ctx, patience)
 		defer giveUp()
 		ctx = patient
 	}
 	unwatch := context.AfterFunc(ctx, func() {
-		_ = r.transport.Close() // ends all waits; the error is always nil
+		r.client.Close() // ends all waits
 		_ = Pause(sending, grace)
 		cutOff()
 	})
 	defer unwatch()
 	var group sync.WaitGroup
 	defer group.Wait()
-	places := make(chan struct{}, cmp.Or(r.config.Concurrency, r.Requests()))
 	for n, offer := range r.offers {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
+		if r.config.Length > 0 && n == len(r.offers)/2 {
+			r.result.Leaks.HeapHalfway = heap()
 		}
 		if Pause(ctx, time.Until(r.start.Add(offer.due))) != nil {
 			return
 		}
-		group.Go(func() {
-			meter.Watch(sending, func(ctx context.Context) { r.send(ctx, n) })
-			<-places
-		})
-		for inTurn && r.entered() <= n && ctx.Err() == nil {
+		group.Go(func() { r.send(sending, n) })
+		for inTurn && local.entered() <= n && ctx.Err() == nil {
 			runtime.Gosched()
 		}
 	}
 }
 
-// entered returns how many requests have been granted, wait in a queue, or have ended without a grant.
-func (r *run) entered() int {
-	stats := r.transport.Manager().Stats()
-	again := 0 // granted a second time after a refusal
-	for _, n := range stats.Responses[1:] {
-		again += int(n)
-	}
-	return int(stats.Granted+stats.TooLong+stats.QueueFull+stats.OverBudget+stats.Cancelled) + stats.Waiting - again
-}
-
 // send makes one request and records its outcome.
 func (r *run) send(ctx context.Context, n int) {
+	if after := r.config.cancelsAfter(n); after > 0 {
+		limited, cancel := context.WithTimeout(ctx, after)
+		defer cancel()
+		ctx = limited
+	}
+	r.mu.Lock()
+	r.handed[n] = time.Now()
+	r.mu.Unlock()
 	status, err := r.roundTrip(ctx, n)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.result.note(status, err, time.Since(r.start)) && r.done != nil {
-		r.done()
-	}
+	r.result.note(status, err, time.Since(r.start))
 }
 
 func (r *run) roundTrip(ctx context.Context, n int) (status int, err error) {
-	request, err := r.request(ctx, n)
+	body := strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, n+1))
+	request, err := http.NewRequestWithContext(ctx, r.offers[n].method, discordsim.BaseURL+r.offers[n].path, body)
 	if err != nil {
 		return 0, err
 	}
-	response, err := r.client.Do(request)
+	request.Header.Set("Authorization", authorization)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set(discordsim.SequenceHeader, strconv.Itoa(n+1))
+	response, err := r.client.RoundTrip(r.offers[n].process, request)
 	if err != nil {
 		return 0, err
 	}
 	defer response.Body.Close()
 	_, err = io.Copy(io.Discard, response.Body)
 	return response.StatusCode, err
-}
-
-// request returns the n-th request, counted from 0.
-func (r *run) request(ctx context.Context, n int) (*http.Request, error) {
-	header, body := make(http.Header), io.Reader(nil)
-	if r.config.Server != nil {
-		header.Set("User-Agent", userAgent)
-		if r.config.Token != "" {
-			header.Set("Authorization", r.config.Token)
-		}
-	} else {
-		body = strings.NewReader(fmt.Sprintf(`{"content":"message %d"}`, n+1))
-		header.Set("Authorization", authorization)
-		header.Set("Content-Type", "application/json")
-		header.Set(discordsim.SequenceHeader, strconv.Itoa(n+1))
-	}
-	request, err := http.NewRequestWithContext(ctx, r.offers[n].method, r.base+r.offers[n].path, body)
-	if err != nil {
-		return nil, errors.New("the path cannot be requested") // the original error repeats it, and it may contain a token
-	}
-	request.Header = header
-	return request, nil
 }

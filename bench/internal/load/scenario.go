@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ratelight/ratelight/bench/internal/report"
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -23,7 +22,7 @@ type Scenario struct {
 
 	offers  []offer                                           // in the order of time
 	server  discordsim.Config                                 // its aligned windows begin with the work
-	work    []discordsim.Work                                 // what the ideal clients have to do
+	work    []discordsim.Work                                 // what the ideal client has to do
 	ideal   func(*Scenario, discordsim.Report) (Ideal, error) // nil: none is stated
 	options []httpclient.Option                               // of the client
 	config  Config                                            // if described by flags
@@ -33,34 +32,17 @@ type Scenario struct {
 type offer struct {
 	due          time.Duration // since the start
 	method, path string
+	process      int // that makes it, if several processes share limits
 }
 
 // Targets are the targets of a scenario, besides two that all have: every request is answered, and no 429 is avoidable.
 type Targets struct {
-	// Certain and Omniscient are minimum efficiencies; 0: no target.
-	Certain, Omniscient float64
+	// Efficiency is the minimum efficiency; 0: no target.
+	Efficiency float64
 	// P99 bounds the 99th percentile of the time spent queued; 0: no target.
 	P99 time.Duration
 	// InOrder forbids that a request overtakes another one of its bucket.
 	InOrder bool
-}
-
-// List describes the targets.
-func (t Targets) List() []string {
-	list := []string{"every request answered", "no avoidable 429"}
-	if t.Certain > 0 {
-		list = append(list, fmt.Sprintf("%.2f of the certain ideal", t.Certain))
-	}
-	if t.Omniscient > 0 {
-		list = append(list, fmt.Sprintf("%.2f of the omniscient ideal", t.Omniscient))
-	}
-	if t.P99 > 0 {
-		list = append(list, fmt.Sprintf("99 %% queued for %v at most", t.P99))
-	}
-	if t.InOrder {
-		list = append(list, "no request overtaken")
-	}
-	return list
 }
 
 // Requests returns how many requests the scenario makes.
@@ -69,7 +51,7 @@ func (s *Scenario) Requests() int { return len(s.offers) }
 // burst returns a scenario of messages to one channel, all at once, without retries and timeouts to judge the limiter.
 func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 	return Scenario{
-		Name: name, About: about, Targets: Targets{Certain: leastCertain, Omniscient: 0.95},
+		Name: name, About: about, Targets: Targets{Efficiency: leastEfficiency},
 		IdealBy: "the simulator's plans for this bucket, with the smallest round trip; the route is unknown at first",
 		server: discordsim.Config{
 			Rules:   []discordsim.Rule{{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota}},
@@ -83,8 +65,8 @@ func burst(name, about string, quota discordsim.Quota, count int) Scenario {
 	}
 }
 
-// leastCertain is the minimum efficiency of most scenarios.
-const leastCertain = 0.97
+// leastEfficiency is the minimum efficiency of most scenarios.
+const leastEfficiency = 0.97
 
 // but returns the scenario after a change.
 func (s Scenario) but(change func(*Scenario)) Scenario {
@@ -107,9 +89,11 @@ func messages(count, channels int) []offer {
 	return offers
 }
 
+const firstChannel = 900_000_000_000_000_000
+
 // channel returns the path of a channel's messages.
 func channel(n int) string {
-	return fmt.Sprintf("/api/v10/channels/%d/messages", 900_000_000_000_000_000+n)
+	return fmt.Sprintf("/api/v10/channels/%d/messages", firstChannel+n)
 }
 
 func work(quota discordsim.Quota, count int) discordsim.Work {
@@ -129,7 +113,7 @@ func (s *Scenario) begin(settings Settings) discordsim.Config {
 	config := s.server
 	config.Seed = settings.Seed
 	if settings.RealTime {
-		config.Tolerance = realTolerance
+		config.Tolerance = stallTolerated
 	}
 	phase := time.Duration(time.Now().UnixNano()) % time.Second
 	config.Global.Phase += phase
@@ -140,18 +124,4 @@ func (s *Scenario) begin(settings Settings) discordsim.Config {
 		}
 	}
 	return config
-}
-
-// List describes scenarios without running them.
-func List(scenarios []Scenario) *report.Report {
-	list := &report.Report{Title: report.Counted(len(scenarios), "scenario")}
-	for _, s := range scenarios {
-		list.Parts = append(list.Parts, &report.Report{Name: s.Name, About: []string{s.About}, Facts: []report.Fact{
-			{Name: "requests", Key: "requests", Value: report.Count(s.Requests()), Column: "requests"},
-			{Name: "what happens", Value: report.Text(s.About), Column: "what happens"},
-			{Key: "ideal_by", Value: report.Text(s.IdealBy)},
-			{Key: "targets", Value: report.List(s.Targets.List())},
-		}})
-	}
-	return list
 }

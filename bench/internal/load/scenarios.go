@@ -18,10 +18,8 @@ func Scenarios() []Scenario { return append(undisturbed(), disturbed()...) }
 func undisturbed() []Scenario {
 	return []Scenario{
 		burst("fixed-small", "one channel, 5 per second in fixed windows", small, 75),
-		burst("fixed-large", "one channel, 50 per second in fixed windows, round trip 100 ms", large, 750).but(func(s *Scenario) {
-			s.server.Latency = discordsim.RoundTrip(100 * time.Millisecond)
-			s.Targets.Omniscient = 0.90 // a certain client needs 1.1 s for each window
-		}),
+		burst("fixed-large", "one channel, 50 per second in fixed windows, round trip 100 ms", large, 750).
+			but(func(s *Scenario) { s.server.Latency = discordsim.RoundTrip(100 * time.Millisecond) }),
 		burst("many-buckets", "40 channels with 5 per second each, under the global limit of 50 per second", small, 20).but(func(s *Scenario) {
 			s.toChannels(40)
 			s.IdealBy = "the simulator's plans for all buckets and the global limit; its windows begin with the work"
@@ -33,8 +31,7 @@ func undisturbed() []Scenario {
 				// The round trip is long and without jitter. Otherwise only jitter and the scheduler would be measured,
 				// because the work takes no more than two round trips.
 				s.server.Latency, s.server.Global = discordsim.RoundTrip(500*time.Millisecond), discordsim.Unlimited()
-				s.IdealBy = "omniscient: one round trip; certain: two, as the first request discovers the route"
-				s.Targets.Omniscient = 0.45
+				s.IdealBy = "two round trips, as the first request discovers the route"
 			}),
 		burst("sliding-log", "one channel, 5 per second in a sliding log", discordsim.Sliding(5, time.Second), 75),
 		burst("leaky-bucket", "one channel, a leaky bucket of 5 that forgets one every 0.2 s", discordsim.Leaky(5, time.Second), 75),
@@ -57,11 +54,10 @@ func undisturbed() []Scenario {
 		}),
 		burst("slow-network", "one channel, 5 per second in fixed windows, round trip 1.5 s ± 10 ms", small, 40).but(func(s *Scenario) {
 			s.server.Latency = discordsim.Latency{RoundTrip: 1500 * time.Millisecond, Jitter: 10 * time.Millisecond}
-			s.IdealBy = "certain: 1 s and the smallest round trip for each window; no client can come near the omniscient one"
-			s.ideal, s.Targets.Omniscient = (*Scenario).certainly, 0
+			s.IdealBy = "1 s and the smallest round trip for each window"
 		}),
 		burst("ordered", "one channel, 5 per second in fixed windows, one request at a time so that none is overtaken", small, 75).but(func(s *Scenario) {
-			s.IdealBy = "as in fixed-small; the certain client sends those of the last window one after the other"
+			s.IdealBy = "as in fixed-small; the ideal client sends those of the last window one after the other"
 			s.ideal = slower((75 - 1) % small.Limit) // earlier windows leave time for it
 			s.Targets.InOrder = true
 		}),
@@ -77,15 +73,14 @@ func disturbed() []Scenario {
 			hidden := discordsim.Fixed(10, 3*time.Second)
 			s.server.Rules[0].Shared = &discordsim.SharedLimit{Quota: hidden}
 			s.work = []discordsim.Work{work(hidden, 60)}
-			s.IdealBy = "as if the hidden limit were the bucket's; the certain client needs one more round trip for each of its windows, " +
+			s.IdealBy = "as if the hidden limit were the bucket's; the ideal client needs one more round trip for each of its windows, " +
 				"as it is told when one request is accepted and not how many"
 			s.ideal = slower(60/hidden.Limit - 1)
 		}),
 		burst("global-block", "4 channels with 5 per second each; everything is refused from 3.5 s to 8 s", small, 60).but(func(s *Scenario) {
 			s.toChannels(4)
 			s.server.Blocks = []discordsim.GlobalBlock{{From: 3500 * time.Millisecond, Until: 8 * time.Second}}
-			s.IdealBy = "what comes through before the block by the simulator's plans; the rest as work that begins when it ends, " +
-				"for the certain client one way later"
+			s.IdealBy = "what comes through before the block by the simulator's plans; the rest as work that begins one way after its end"
 			s.ideal = (*Scenario).blocked
 		}),
 		burst("clock-ahead", "as fixed-small; the server's clock is 3 s ahead of the client's", small, 50).

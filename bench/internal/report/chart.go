@@ -2,75 +2,80 @@ package report
 
 import (
 	"fmt"
-	"math"
+	"html/template"
 	"slices"
-	"time"
+	"strings"
 )
 
-// figure is a chart on the page. The script draws what is in JSON, lines or lanes, whose size is bounded.
-type figure struct {
-	Chart
-	Legend []legend   `json:"-"`
-	Table  Table      `json:"-"`                // the chart in numbers
-	Wide   bool       `json:"-"`                // page width instead of half of it
-	Sync   string     `json:"sync,omitempty"`   // charts with the same name share cursor and zoom
-	Max    number     `json:"max,omitempty"`    // end of the X axis; 0: the last value
-	Lanes  []laneData `json:"lanes,omitempty"`  // instead of series
-	Blocks []number   `json:"blocks,omitempty"` // across all lanes: from, to, from, to, …
+// Chart is a picture on the page.
+type Chart interface {
+	// Caption returns a title, and the chart in words.
+	Caption() (title, summary string)
+	// SVG returns the picture. Browsers show the title elements of its marks when the pointer is on them.
+	SVG() template.HTML
 }
 
-// legend explains a mark that the style sheet defines.
-type legend struct{ Mark, Name string }
+// svg is a picture that is being drawn, in units of about a pixel.
+type svg struct{ strings.Builder }
 
-// mostPoints is the number of points above which a line is thinned.
-const mostPoints = 2000
+const svgWidth = 1000
 
-// number has as many digits in JSON as a chart shows, even after zooming in.
-type number float64
+// add adds an element. Texts among the values must be escaped.
+func (s *svg) add(format string, values ...any) { fmt.Fprintf(s, format+"\n", values...) }
 
-func (n number) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%.7g", float64(n)), nil }
-
-// MarshalJSON writes a point as [x, y].
-func (p Point) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "[%.7g,%.7g]", p.X, p.Y), nil }
-
-// newFigure returns a figure of bounded size. lasted is the length of the run.
-func newFigure(c Chart, lasted time.Duration, sync string) figure {
-	f := figure{Chart: c, Wide: c.Run && len(c.Series)+len(c.Events) > 1}
-	if c.Run {
-		f.Sync, f.Max = sync, number(lasted.Seconds())
-	}
-	f.Series = slices.Clone(c.Series)
-	for i, s := range f.Series {
-		f.Series[i].Points = thinned(s.Points, mostPoints)
-		if len(c.Series) > 1 {
-			f.Legend = append(f.Legend, legend{fmt.Sprintf("line series-%d", i), s.Name})
-		}
-	}
-	if c.Marked > 0 {
-		f.Legend = append(f.Legend, legend{"marked", "recommended"})
-	}
-	for _, e := range c.Events {
-		f.Legend = append(f.Legend, legend{"event", e.Name})
-	}
-	return f
+// text adds a text. anchor is start, middle or end.
+func (s *svg) text(x, y float64, class, anchor, text string) {
+	s.add(`<text x="%.1f" y="%.1f" class="%s" text-anchor="%s">%s</text>`, x, y, class, anchor, template.HTMLEscapeString(text))
 }
 
-// thinned returns the finite points. If there are more than most, it divides the X axis into most equal parts. It
-// returns the first and the highest point of each part, and the last point.
-func thinned(points []Point, most int) (result []Point) {
-	points = slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return math.IsNaN(p.X+p.Y) || math.IsInf(p.X+p.Y, 0) })
-	if len(points) <= most {
-		return points
+// finish returns the picture of a height, with a name for those who cannot see it.
+func (s *svg) finish(height float64, name string) template.HTML {
+	return template.HTML(fmt.Sprintf("<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"%s\">\n%s</svg>", svgWidth, height,
+		template.HTMLEscapeString(name), s.String()))
+}
+
+// Bars is a chart with a group of bars for each of several values.
+type Bars struct {
+	Title, Summary string
+	Names          []string // of the bars of a group, four at most
+	Groups         []Group
+}
+
+// Group has the bars for one value.
+type Group struct {
+	Name   string
+	Counts []int
+	Marked bool
+}
+
+// Caption returns the title and the summary.
+func (b Bars) Caption() (title, summary string) { return b.Title, b.Summary }
+
+// SVG draws the groups below each other. A bar's count stands behind it.
+func (b Bars) SVG() template.HTML {
+	const left, width, height, gap = 120, 760, 14, 12
+	s, y, most := &svg{}, 24.0, 1
+	for _, group := range b.Groups {
+		most = max(most, slices.Max(group.Counts))
 	}
-	width := max(points[len(points)-1].X-points[0].X, math.SmallestNonzeroFloat64) / float64(most)
-	current := -1
-	for _, p := range points {
-		if part := int((p.X - points[0].X) / width); part != current {
-			result = append(result, p, p)
-			current = part
-		} else if p.Y > result[len(result)-1].Y {
-			result[len(result)-1] = p
+	bar := func(i int, x, y float64, length float64, text string) {
+		s.add(`<rect x="%.0f" y="%.0f" width="%.0f" height="%d" class="bar%d"/>`, x, y, length, height-2, i)
+		s.text(x+length+6, y+height-4, "soft", "start", text)
+	}
+	for i, name := range b.Names {
+		bar(i, left+220*float64(i), 4, height, name)
+	}
+	for _, group := range b.Groups {
+		name := group.Name
+		if group.Marked {
+			name = "→ " + name
 		}
+		s.text(left-10, y+height+4, "strong", "end", name)
+		for i, count := range group.Counts {
+			bar(i, left, y, 1+float64(count)/float64(most)*width, fmt.Sprint(count))
+			y += height
+		}
+		y += gap
 	}
-	return append(result, points[len(points)-1])
+	return s.finish(y, b.Title)
 }

@@ -59,7 +59,6 @@ func (r *Report) object() object {
 		o.set(table.Key, rows)
 	}
 	if r.Verdict.Status != "" {
-		o["interrupted"] = r.Verdict.Status == Interrupted
 		o["verdict"] = r.Verdict.object()
 	}
 	return o

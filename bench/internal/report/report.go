@@ -1,20 +1,5 @@
 // Package report shows what the benchmark measured: as text in a terminal, as JSON for programs, and as a page for
-// browsers. All three are made from one [Report], so the package that measured describes the result once:
-//
-//	func (r Result) Report() *report.Report {
-//		return &report.Report{
-//			Title:   "500 requests to 10 simulated channels",
-//			About:   []string{"500 requests at once; 5 per second in each channel"},
-//			Verdict: report.Verdict{Status: report.Passed, Line: "500 of 500 requests answered"},
-//			Facts: []report.Fact{
-//				{Name: "answered", Key: "answered", Value: report.Count(r.Answered), Remark: "of 500", Main: true},
-//				{Name: "time taken", Key: "seconds", Value: report.Time(r.Took), Main: true},
-//				{Name: "queued, median", Key: "queued_seconds.median", Value: report.Time(r.Queued.Median)},
-//				{Key: "errors", Value: report.Data(r.Errors)}, // only in JSON, as it has no name
-//			},
-//			Log: r.Log,
-//		}
-//	}
+// browsers. All three are made from one [Report], so the package that measured describes the result once.
 //
 // A run of several scenarios is a report with a part for each scenario. Facts of parts that have a Column make up the
 // overview, with a row for each part. [Together] returns the verdict on all.
@@ -38,9 +23,6 @@ type Report struct {
 	Facts   []Fact
 	Tables  []Table
 	Charts  []Chart // only on the page
-	Notes   []string
-	// Log has the run request by request, for the charts of the page; nil: nothing was recorded.
-	Log *Log
 	// Parts are the reports of scenarios. They make the JSON an array, without Facts and Tables of the whole.
 	Parts []*Report
 }
@@ -48,12 +30,11 @@ type Report struct {
 // Status is how a run ended.
 type Status string
 
-// The ways in which a run may end. Without a status, nothing was to be judged, as in a list.
+// The ways in which a run may end.
 const (
 	Passed      Status = "passed"
 	NotJudged   Status = "not-judged" // it needs no verdict, or was too short; that is no failure
 	Failed      Status = "failed"
-	Stalled     Status = "stalled" // the machine was too busy for meaningful figures; that is no success
 	Interrupted Status = "interrupted"
 )
 
@@ -74,35 +55,41 @@ func Judge(line string, reasons ...string) Verdict {
 }
 
 // Good reports whether the verdict is no reason for a program to fail.
-func (v Verdict) Good() bool { return v.Status == Passed || v.Status == NotJudged || v.Status == "" }
+func (v Verdict) Good() bool { return v.Status == Passed || v.Status == NotJudged }
 
 // Together returns the verdict on all parts: the worst status, and how many parts have it.
 func Together(parts []*Report) Verdict {
 	all := Counted(len(parts), "scenario")
 	reasons := make(map[Status][]string)
 	for _, part := range parts {
-		status, reason := part.Verdict.Status, part.Verdict.text()
-		if missed := part.Verdict.Reasons; status == Stalled && len(missed) > 0 {
-			reason = strings.Join(missed, "; ")
-		}
-		reasons[status] = append(reasons[status], part.Name+": "+reason)
+		status := part.Verdict.Status
+		reasons[status] = append(reasons[status], part.Name+": "+part.Verdict.text())
 	}
 	switch n := func(s Status) int { return len(reasons[s]) }; {
-	case n(Interrupted) > 0 && n(Failed) > 0:
-		line := fmt.Sprintf("%d of %s had missed a target before; what was cut off is not judged", n(Failed), all)
-		return Verdict{Interrupted, line, append(reasons[Failed], reasons[Interrupted]...)}
 	case n(Interrupted) > 0:
-		return Verdict{Interrupted, "what was cut off is not judged", reasons[Interrupted]}
+		return Verdict{Interrupted, "what was cut off is not judged", append(reasons[Failed], reasons[Interrupted]...)}
 	case n(Failed) > 0:
 		return Verdict{Failed, fmt.Sprintf("%d of %s missed a target", n(Failed), all), reasons[Failed]}
-	case n(Stalled) > 0:
-		line := fmt.Sprintf("this machine stalled during %d of %s; run again when it has less to do", n(Stalled), all)
-		return Verdict{Stalled, line, reasons[Stalled]}
 	case n(NotJudged) > 0:
 		line := fmt.Sprintf("nothing was missed, but %d of %s cannot be judged by all targets", n(NotJudged), all)
 		return Verdict{NotJudged, line, reasons[NotJudged]}
 	}
 	return Verdict{Status: Passed, Line: all + " reached all targets"}
+}
+
+// Word returns the status in capital letters.
+func (v Verdict) Word() string {
+	if v.Status == Passed {
+		return "OK"
+	}
+	return strings.ToUpper(strings.ReplaceAll(string(v.Status), "-", " "))
+}
+
+// cell returns the verdict as a cell of a table.
+func (v Verdict) cell() Value {
+	return Value{Text: map[Status]string{
+		Passed: "ok", Failed: "MISSED", NotJudged: "not judged", Interrupted: "cut off",
+	}[v.Status]}
 }
 
 // text returns the verdict without its status.
@@ -111,23 +98,6 @@ func (v Verdict) text() string {
 		return v.Line
 	}
 	return strings.Join(v.Reasons, "; ")
-}
-
-// Demand has the flags for what the caller demands of a run, in addition to its targets.
-type Demand struct {
-	No429s        bool    `name:"fail-on-429" group:"Output and verdict" help:"Exit with status 1 if any request was answered with 429, avoidable or not."`
-	MinEfficiency float64 `group:"Output and verdict" placeholder:"FRACTION" range:"0.000001..1" help:"Exit with status 1 below this fraction of the certain ideal, such as 0.97."`
-}
-
-// Missed lists the demands that a run missed. An efficiency of 0 is not stated and not judged.
-func (d Demand) Missed(refused int, efficiency float64) (reasons []string) {
-	if d.No429s && refused > 0 {
-		reasons = append(reasons, fmt.Sprintf("%d 429s, and -fail-on-429 wants none", refused))
-	}
-	if efficiency > 0 && efficiency < d.MinEfficiency {
-		reasons = append(reasons, fmt.Sprintf("%.4f of the certain ideal, and -min-efficiency wants %g", efficiency, d.MinEfficiency))
-	}
-	return reasons
 }
 
 // Fact is a name with a value and an optional remark. Remarks distinguish facts of the same name.
@@ -161,44 +131,6 @@ type Column struct {
 	Key  string // the field in JSON, as in a fact; "": it is not there
 	Note string // explains the column once, below the table
 	Left bool   // text is aligned to the left
-}
-
-// Chart is a chart with lines over one axis.
-type Chart struct {
-	Title   string `json:"-"`
-	Summary string `json:"-"` // the chart in words
-	X       Axis   `json:"x"`
-	Y       Axis   `json:"y"`
-	// Names replace the numbers 0, 1, … on the X axis. Marked is one of them to highlight, counted from 1; 0: none.
-	Names  []string `json:"names,omitempty"`
-	Marked int      `json:"marked,omitempty"`
-	Series []Series `json:"series,omitempty"` // four at most; without any the chart is left out
-	Events []Event  `json:"events,omitempty"`
-	// Run reports whether X is the time since the start of the run. Such charts share their cursor and zoom.
-	Run bool `json:"-"`
-}
-
-// Axis describes an axis of a chart.
-type Axis struct {
-	Label string `json:"label"`
-	Unit  string `json:"unit"` // "s" or "%"; "": a count
-}
-
-// Series is a line. Points that are not finite are left out.
-type Series struct {
-	Name   string  `json:"name"`
-	Points []Point `json:"points"` // in the order of X
-	Step   bool    `json:"step"`   // the value of a point holds until the next one
-}
-
-// Point is a place in a chart.
-type Point struct{ X, Y float64 }
-
-// Event is a shaded period in a chart, or a line if it has no length. Before a colon, Name has the short name.
-type Event struct {
-	From float64 `json:"from"`
-	To   float64 `json:"to"`
-	Name string  `json:"name"`
 }
 
 // Counted returns a count with its noun, such as "1 bucket" or "2 buckets".

@@ -5,166 +5,112 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"unicode/utf8"
 )
 
 // WriteText writes the report as text. The verdict is the last line.
 func (r *Report) WriteText(w io.Writer) error {
-	var b strings.Builder
-	paragraph := func(text string) {
-		if text != "" {
-			fmt.Fprintf(&b, "%s\n\n", strings.TrimRight(text, "\n"))
-		}
-	}
-	explained := make(map[string]bool)
-	paragraph(strings.Join(r.About, "\n"))
-	paragraph(factsText(r.Facts))
+	paragraphs := []string{strings.Join(r.About, "\n"), factsText(r.Facts)}
 	switch len(r.Parts) {
 	case 0:
 	case 1:
 		part := r.Parts[0]
-		paragraph(part.Name + ": " + strings.Join(part.About, "\n"))
-		paragraph(factsText(part.Facts))
+		paragraphs = append(paragraphs, part.Name+": "+strings.Join(part.About, "\n"), factsText(part.Facts))
 	default:
-		paragraph(r.overview().text(explained))
+		paragraphs = append(paragraphs, r.overview().text())
 	}
-	for _, part := range append([]*Report{r}, r.Parts...) {
-		for _, table := range part.Tables {
-			if part.Name != "" && len(r.Parts) > 1 && table.Title != "" {
-				table.Title = part.Name + ": " + table.Title
-			}
-			paragraph(table.text(explained))
+	for _, table := range r.Tables {
+		paragraphs = append(paragraphs, table.text())
+	}
+	if r.Verdict.Status != "" {
+		if r.Verdict.Line != "" {
+			paragraphs = append(paragraphs, strings.Join(r.Verdict.Reasons, "\n"))
 		}
+		paragraphs = append(paragraphs, strings.TrimSuffix(r.Verdict.Word()+": "+r.Verdict.text(), ".")+".")
 	}
-	paragraph(strings.Join(r.Notes, "\n"))
-	for _, part := range r.Parts {
-		for _, note := range part.Notes {
-			fmt.Fprintf(&b, "%s: %s\n", part.Name, note)
-		}
-	}
-	b.WriteString(r.Verdict.lines())
-	_, err := io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
+	paragraphs = slices.DeleteFunc(paragraphs, func(paragraph string) bool { return paragraph == "" })
+	_, err := io.WriteString(w, strings.Join(paragraphs, "\n\n")+"\n")
 	return err
-}
-
-// lines returns the verdict, after its reasons if it has a line as well.
-func (v Verdict) lines() string {
-	if v.Status == "" {
-		return ""
-	}
-	reasons := ""
-	if v.Line != "" && len(v.Reasons) > 0 {
-		reasons = strings.Join(v.Reasons, "\n") + "\n\n"
-	}
-	end := "."
-	if strings.HasSuffix(v.text(), ".") || v.text() == "" {
-		end = ""
-	}
-	return fmt.Sprintf("%s%s: %s%s\n", reasons, strings.ToUpper(v.word()), v.text(), end)
-}
-
-// word returns the status in the words of a badge.
-func (v Verdict) word() string {
-	if v.Status == Passed {
-		return "OK"
-	}
-	return strings.ReplaceAll(string(v.Status), "-", " ")
 }
 
 // longestValue bounds the width of the column of values, in bytes. Longer values stand in the column of remarks.
 const longestValue = 24
 
 func factsText(facts []Fact) string {
-	t := newTable()
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, Align: text.AlignLeft}, {Number: 2, Align: text.AlignRight}})
+	var rows [][]string
 	for _, fact := range facts {
 		value, remark := fact.Value.String(), fact.Remark
 		if len(value) > longestValue {
 			value, remark = "", strings.TrimSpace(value+" "+remark)
 		}
 		if fact.Name != "" {
-			t.AppendRow(table.Row{fact.Name, value, remark})
+			rows = append(rows, []string{fact.Name, value, remark})
 		}
 	}
-	return trimmed(t)
+	return aligned(rows, []bool{true, false, true})
 }
 
-// overview returns a table with a row for each part: its verdict and the facts that have a column.
+// overview returns a table with a row for each part: its verdict and the facts that have a column. All parts have the
+// same columns.
 func (r *Report) overview() Table {
-	overview := Table{Title: "Overview", Columns: []Column{{Name: "scenario", Left: true}}}
+	overview := Table{Title: "overview"}
 	for _, part := range r.Parts {
-		row := make([]Value, len(overview.Columns))
-		row[0] = Text(part.Name)
-		facts := part.Facts
-		if part.Verdict.Status != "" {
-			facts = slices.Concat([]Fact{{Column: "verdict", Value: part.Verdict.Value()}}, facts)
+		facts := append([]Fact{{Column: "scenario", Value: Text(part.Name)}, {Column: "verdict", Value: part.Verdict.cell()}}, part.Facts...)
+		facts = slices.DeleteFunc(facts, func(f Fact) bool { return f.Column == "" })
+		columns, row := []Column(nil), []Value(nil)
+		for i, fact := range facts {
+			columns, row = append(columns, Column{Name: fact.Column, Note: fact.Note, Left: i < 2}), append(row, fact.Value)
 		}
-		for _, fact := range facts {
-			if fact.Column == "" {
-				continue
-			}
-			at := slices.IndexFunc(overview.Columns, func(c Column) bool { return c.Name == fact.Column })
-			if at < 0 {
-				at = len(row)
-				text, _ := fact.Value.Data.(string)
-				left := fact.Column == "verdict" || strings.Contains(text, " ")
-				overview.Columns, row = append(overview.Columns, Column{Name: fact.Column, Note: fact.Note, Left: left}), append(row, Value{})
-			}
-			row[at] = fact.Value
-		}
-		overview.Rows = append(overview.Rows, row)
-	}
-	for i, row := range overview.Rows {
-		overview.Rows[i] = append(row, make([]Value, len(overview.Columns)-len(row))...)
+		overview.Columns, overview.Rows = columns, append(overview.Rows, row)
 	}
 	return overview
 }
 
-// text returns the table with the notes on its columns that are not yet in explained.
-func (t Table) text(explained map[string]bool) string {
+// text returns the table with the notes on its columns.
+func (t Table) text() string {
 	if t.Title == "" || len(t.Rows) == 0 {
 		return ""
 	}
-	writer, notes := newTable(), newTable()
-	var head table.Row
-	var configs []table.ColumnConfig
+	var notes [][]string
+	var isLeft []bool
+	rows, height := make([][]string, 2), 2 // a column's name has two lines at most
 	for _, column := range t.Columns {
 		if column.Name == "" {
 			continue
 		}
-		head = append(head, column.Name)
-		align := text.AlignRight
-		if column.Left {
-			align = text.AlignLeft
+		isLeft = append(isLeft, column.Left)
+		lines := strings.Split("\n"+column.Name, "\n")
+		for i := range height {
+			rows[i] = append(rows[i], lines[len(lines)-height+i])
 		}
-		configs = append(configs, table.ColumnConfig{Number: len(head), Align: align, AlignHeader: align, VAlignHeader: text.VAlignBottom})
-		if column.Note != "" && !explained[column.Note] {
-			explained[column.Note] = true
-			notes.AppendRow(table.Row{oneLine(column.Name), column.Note})
+		if column.Note != "" {
+			notes = append(notes, []string{oneLine(column.Name), column.Note})
 		}
 	}
-	writer.AppendHeader(head)
-	writer.SetColumnConfigs(configs)
 	for i, values := range t.Rows {
-		var row table.Row
+		var row []string
 		for j, column := range t.Columns {
 			if column.Name != "" {
-				row = append(row, values[j])
+				row = append(row, values[j].String())
 			}
 		}
 		if i+1 == t.Marked {
 			row = append(row, "← "+t.Mark)
 		}
-		writer.AppendRow(row)
+		rows = append(rows, row)
 	}
-	text := trimmed(writer)
-	if t.Title != "Overview" {
-		text = t.Title + "\n\n" + text
+	lines := strings.Split(aligned(rows, append(isLeft, true)), "\n")
+	ruler := 0
+	for _, line := range lines {
+		ruler = max(ruler, utf8.RuneCountInString(line))
 	}
-	if legend := trimmed(notes); legend != "" {
-		text += "\n\n" + legend
+	lines = slices.Insert(lines, height, strings.Repeat("─", ruler))
+	if lines[0] == "" {
+		lines = lines[1:]
+	}
+	text := t.Title + "\n\n" + strings.Join(lines, "\n")
+	if len(notes) > 0 {
+		text += "\n\n" + aligned(notes, []bool{true, true})
 	}
 	return text
 }
@@ -173,29 +119,25 @@ func oneLine(name string) string {
 	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(name, "-\n", ""), "\n", " "))
 }
 
-func capital(text string) string {
-	if text == "" {
-		return text
+// aligned returns rows in columns, which are aligned to the left or to the right.
+func aligned(rows [][]string, isLeft []bool) string {
+	widths := make([]int, len(isLeft))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
 	}
-	return strings.ToUpper(text[:1]) + text[1:]
-}
-
-// newTable returns a table writer that draws no lines but one below the header.
-func newTable() table.Writer {
-	t := table.NewWriter()
-	style := table.StyleLight
-	style.Options = table.Options{SeparateHeader: true}
-	style.Format.Header = text.FormatDefault
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	t.SetStyle(style)
-	return t
-}
-
-// trimmed renders a table without spaces at the ends of lines.
-func trimmed(t table.Writer) string {
-	lines := strings.Split(t.Render(), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
+	var lines []string
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			if isLeft[i] {
+				line += fmt.Sprintf("%-*s  ", widths[i], cell)
+			} else {
+				line += fmt.Sprintf("%*s  ", widths[i], cell)
+			}
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -14,9 +14,7 @@ import (
 type Value struct {
 	Text   string
 	Data   any
-	Bar    float64 // length of a bar on the page, from 0 to 1; 0: none
-	Target float64 // position of a mark on the bar
-	Status Status  // colours it on the page
+	Status Status // colours it on the page
 }
 
 // String returns the text, or – if there is no value.
@@ -44,24 +42,11 @@ func (v Value) As(text string) Value {
 // Text returns a text as a value.
 func Text(text string) Value { return Value{Text: text, Data: text} }
 
-// List returns texts as a value, which is an array in JSON.
-func List(texts []string) Value {
-	return Value{Text: strings.Join(texts, ", "), Data: append([]string{}, texts...)}
-}
-
-// Data returns a value that is only in JSON.
+// Data returns a value that is only in JSON, unless it gets a text.
 func Data(data any) Value { return Value{Data: data} }
 
 // Count returns a count as a value.
 func Count(n int) Value { return Value{Text: fmt.Sprint(n), Data: n} }
-
-// Number returns a number with the given decimals and unit. There is no value if the number is not finite.
-func Number(x float64, decimals int, unit string) Value {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return Value{}
-	}
-	return Value{Text: fmt.Sprintf("%.*f%s", decimals, x, unit), Data: rounded(x)}
-}
 
 // Time returns a measured time with about three significant digits; in JSON it is in seconds.
 func Time(d time.Duration) Value {
@@ -86,26 +71,11 @@ func Time(d time.Duration) Value {
 
 // Setting returns a configured time; in JSON it is in seconds.
 func Setting(d time.Duration) Value {
-	text := strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + " s"
+	text := strconv.FormatFloat(inSeconds(d), 'f', -1, 64) + " s"
 	if 0 < d && d < time.Second {
-		text = strconv.FormatFloat(1000*d.Seconds(), 'f', -1, 64) + " ms"
+		text = strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + " ms"
 	}
 	return Value{Text: text, Data: inSeconds(d)}
-}
-
-// Share returns a fraction from 0 to 1 as a percentage, with enough digits to tell it from 0, 1 and the others.
-func Share(x float64, others ...float64) Value {
-	decimals := 2
-	if x >= 0.1 {
-		decimals = 1
-	}
-	text := func(x float64) string { return strconv.FormatFloat(100*x, 'f', decimals, 64) }
-	for _, other := range append([]float64{0, 1}, others...) {
-		for x != other && text(x) == text(other) && decimals < 12 {
-			decimals++
-		}
-	}
-	return Value{Text: strings.TrimSuffix(text(x), ".00") + " %", Data: rounded(x)}
 }
 
 // Efficiency returns an efficiency with its target; 0: no target. There is no value if the efficiency is 0.
@@ -113,8 +83,7 @@ func Efficiency(x, target float64) Value {
 	if x == 0 {
 		return Value{}
 	}
-	v := Value{Text: fmt.Sprintf("%.3f", x), Data: rounded(x), Bar: x, Target: target}
-	return v.Bad(x < target)
+	return Value{Text: fmt.Sprintf("%.3f", x), Data: rounded(x)}.Bad(x < target)
 }
 
 // Stated returns a time, or no value if it is zero.
@@ -150,12 +119,6 @@ func ByClass(c discordsim.ByClass) Value {
 // Bytes returns an amount of memory.
 func Bytes(n uint64) Value {
 	return Value{Text: fmt.Sprintf("%.2f MB", float64(n)/(1<<20)), Data: n}
-}
-
-// Value returns the verdict as a cell of a table, and its object in JSON.
-func (v Verdict) Value() Value {
-	word := map[Status]string{Passed: "ok", Failed: "MISSED", NotJudged: "not judged", Stalled: "stalled", Interrupted: "cut off"}[v.Status]
-	return Value{Text: word, Data: v.object(), Status: v.Status}
 }
 
 // inSeconds returns a time in seconds, cut to whole microseconds.

@@ -18,8 +18,6 @@ type Load struct {
 	queues   []queue
 	// Length is the time over which the requests are made.
 	Length time.Duration
-	// Bursts counts the bursts of a generated load.
-	Bursts int
 	// Skipped counts the lines of a trace that were skipped, FirstSkipped says what was wrong with the first.
 	Skipped      int
 	FirstSkipped error
@@ -33,16 +31,10 @@ type arrival struct {
 	queue int
 }
 
-// queue is a route with one major parameter, which has its own limit. Other parameters make no difference to it.
+// queue is a route with one major parameter. Other parameters make no difference to its limit.
 type queue struct {
 	route    routes.CompiledRoute
-	name     string
 	requests int
-}
-
-// matches reports whether a rule applies to the queue's requests. The first rule that applies counts.
-func (q *queue) matches(rule discordsim.Rule) bool {
-	return rule.Matches(q.route.Method(), q.route.Path())
 }
 
 // queueKey identifies a queue. It may contain the token of a webhook.
@@ -56,21 +48,6 @@ func newLoad() *Load { return &Load{numbers: make(map[queueKey]int)} }
 // Requests returns the number of requests.
 func (l *Load) Requests() int { return len(l.arrivals) }
 
-// Queues returns the number of routes, counted separately for each channel, guild and webhook.
-func (l *Load) Queues() int { return len(l.queues) }
-
-// Routes returns the number of routes, whatever channel, guild or webhook they have.
-func (l *Load) Routes() int { return len(l.byRoute()) }
-
-// byRoute returns the number of requests for each route.
-func (l *Load) byRoute() map[string]int {
-	requests := make(map[string]int)
-	for _, q := range l.queues {
-		requests[q.route.Route().Method()+" "+q.route.Route().Template()] += q.requests
-	}
-	return requests
-}
-
 // queue returns the index of the queue of a route, which it adds if it is missing.
 func (l *Load) queue(route routes.CompiledRoute) int {
 	r := route.Route()
@@ -79,7 +56,7 @@ func (l *Load) queue(route routes.CompiledRoute) int {
 	if !ok {
 		number = len(l.queues)
 		l.numbers[key] = number
-		l.queues = append(l.queues, queue{route: route, name: nameOf(route)})
+		l.queues = append(l.queues, queue{route: route})
 	}
 	return number
 }
@@ -90,51 +67,45 @@ func (l *Load) add(at time.Duration, queue int) {
 	l.queues[queue].requests++
 }
 
-// sort orders the requests by time. Requests of the same time keep their order.
-func (l *Load) sort() {
-	slices.SortStableFunc(l.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
-}
+// template returns the method and the path template of the queue's route.
+func (q *queue) template() string { return q.route.Route().Method() + " " + q.route.Route().Template() }
 
-// nameOf returns a route with its channel, guild or webhook, without tokens and without the ids of interactions.
-func nameOf(route routes.CompiledRoute) string {
-	r := route.Route()
-	name := r.Method() + " " + r.Template()
-	id, _, _ := strings.Cut(route.Major().String(), ":")
+// name returns the route with its channel, guild or webhook, without tokens and without the ids of interactions.
+func (q *queue) name() string {
+	r := q.route.Route()
+	id, _, _ := strings.Cut(q.route.Major().String(), ":")
 	if r.GlobalExempt() || id == "-" || id == "…" {
-		return name
+		return q.template()
 	}
 	kind, _, _ := strings.Cut(r.MajorKind().String(), " ")
-	return name + " of " + kind + " " + id
+	return q.template() + " of " + kind + " " + id
 }
 
-// CheckRules returns an error for a rule that applies to no request, or only to requests of earlier rules.
+// matches reports whether a rule applies to the queue's requests. The first rule that applies counts.
+func (q *queue) matches(rule discordsim.Rule) bool {
+	return rule.Matches(q.route.Method(), q.route.Path())
+}
+
+// byRoute lists the path templates with the most requests first, and counts their requests.
+func (l *Load) byRoute() (templates []string, requests map[string]int) {
+	requests = make(map[string]int)
+	for i := range l.queues {
+		requests[l.queues[i].template()] += l.queues[i].requests
+	}
+	templates = slices.SortedFunc(maps.Keys(requests), func(a, b string) int {
+		return cmp.Or(requests[b]-requests[a], cmp.Compare(a, b))
+	})
+	return templates, requests
+}
+
+// CheckRules returns an error for a rule that applies to no request, because it is mistyped or an earlier rule applies.
 func (l *Load) CheckRules(rules []discordsim.Rule) error {
-	for i, rule := range rules {
-		queues := slices.DeleteFunc(slices.Clone(l.queues), func(q queue) bool { return !q.matches(rule) })
-		if len(queues) == 0 {
-			names := strings.Join(l.routeNames(), "\n")
-			return fmt.Errorf("-rule, number %d: no request of the load is for that route: expected one of these:\n%s", i+1, names)
-		}
-		if !slices.ContainsFunc(queues, func(q queue) bool { return slices.IndexFunc(rules, q.matches) == i }) {
-			return fmt.Errorf("-rule, number %d has no effect: number %d is for the same requests; omit one of them",
-				i+1, slices.IndexFunc(rules, queues[0].matches)+1)
+	for i := range rules {
+		if !slices.ContainsFunc(l.queues, func(q queue) bool { return slices.IndexFunc(rules, q.matches) == i }) {
+			templates, _ := l.byRoute()
+			return fmt.Errorf("-rule, number %d has no effect on any request: expected a rule for one of these routes, the first one that "+
+				"applies:\n  %s", i+1, strings.Join(templates, "\n  "))
 		}
 	}
 	return nil
-}
-
-// mostNames bounds how many routes an error lists.
-const mostNames = 20
-
-// routeNames lists the routes with the most requests, and how many requests they have.
-func (l *Load) routeNames() (names []string) {
-	requests := l.byRoute()
-	all := slices.SortedFunc(maps.Keys(requests), func(a, b string) int { return cmp.Or(requests[b]-requests[a], cmp.Compare(a, b)) })
-	for _, name := range all[:min(len(all), mostNames)] {
-		names = append(names, fmt.Sprintf("  %s (%d)", name, requests[name]))
-	}
-	if more := len(all) - mostNames; more > 0 {
-		names = append(names, fmt.Sprintf("  and %d more", more))
-	}
-	return names
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ const authorization = "Bot simulated"
 // replay runs a load through a manager with one max rate limit.
 type replay struct {
 	load    *Load
-	discord Discord
+	discord *Discord
 	clock   *clock
 	server  *server
 	manager *buckets.RESTBucketManager
@@ -29,62 +30,59 @@ type replay struct {
 
 	arrival event
 	next    int // index of the next arrival
-	asking  int // requests that have arrived and that the manager has not answered
-	// undisturbed is set by events that cannot have made the manager answer a request, so that it need not be asked.
-	undisturbed bool
+	asking  int // requests that have arrived and that settle has not handled
 
+	// mu guards all fields below, and record.predicted.
 	mu      sync.Mutex
-	told    *sync.Cond  // signals that a request waits or is answered
-	answers []*exchange // answers of the manager that were not handed out yet
+	answers []*exchange // requests that the manager has answered, and settle has not handled
 }
 
 // errStuck reports a fault of the manager.
 var errStuck = errors.New("requests wait that nothing will ever wake")
 
-// lookEvery is the number of events after which a replay checks its context and reports its progress.
-const lookEvery = 1 << 12
-
-// simulate replays the load. The error is the context's, or reports a faulty manager.
-func simulate(ctx context.Context, load *Load, discord Discord, maxRateLimit time.Duration, done func(int)) (Result, error) {
-	r := &replay{load: load, discord: discord, clock: &clock{}, server: newServer(load, discord), record: newRecord(load)}
-	r.told = sync.NewCond(&r.mu)
+// simulate replays the load. patient has how long each request waits if nothing is refused; nil: not known. The error is
+// the context's, or reports a faulty manager.
+func simulate(ctx context.Context, c Config, patient []time.Duration, maxRateLimit time.Duration) (Result, error) {
+	r := &replay{load: c.Load, discord: &c.Discord, clock: &clock{}, server: newServer(c.Load, &c.Discord)}
+	r.record = newRecord(&c, r.server.bucketOf, len(r.server.counters), patient)
 	r.manager = buckets.NewRESTBucketManager(buckets.WithClock(r.clock), buckets.WithMaxRateLimit(maxRateLimit),
-		buckets.WithGlobalLimit(discord.GlobalLimit), buckets.WithLogger(nil))
-	r.manager.AddHooks(buckets.Hooks{
-		Waiting: func(ctx context.Context, _ buckets.Waiting) {
-			if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-				x.tell(func() { x.entered = true })
-			}
-		},
-		Waited: func(ctx context.Context, w buckets.Waited) {
-			if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-				x.waited = w.For
-			}
-		},
-	})
+		buckets.WithGlobalLimit(c.Discord.GlobalLimit), buckets.WithLogger(nil))
+	r.manager.AddHooks(buckets.Hooks{Waiting: r.waiting, Waited: waited})
 	if err := r.manager.Start(); err != nil {
 		return Result{}, err
 	}
 	defer r.manager.Close()
 	r.arrival.call = r.arrive
 	r.awaitArrival()
-	told := 0
-	for ; r.clock.next(); r.record.events++ {
-		if r.record.events%lookEvery == 0 {
-			if ctx.Err() != nil {
-				return Result{}, ctx.Err()
-			}
-			told = r.record.tell(done, told)
-		}
-		if !r.undisturbed {
-			r.settle()
-		}
-		r.undisturbed = false
+	for r.clock.next() && ctx.Err() == nil {
+		r.settle()
 	}
-	if told = r.record.tell(done, told); told < load.Requests() {
-		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, load.Requests()-told, maxRateLimit)
+	if ctx.Err() != nil {
+		return Result{}, ctx.Err()
+	}
+	if missing := c.Load.Requests() - r.record.answered - r.record.Refused; missing > 0 {
+		return Result{}, fmt.Errorf("%w: %d with a max rate limit of %v", errStuck, missing, maxRateLimit)
 	}
 	return r.record.result(maxRateLimit), nil
+}
+
+type exchangeKey struct{}
+
+// waiting records the predicted wait of a request that the manager has accepted.
+func (r *replay) waiting(ctx context.Context, w buckets.Waiting) {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.record.predicted = max(r.record.predicted, x.queued+w.Wait)
+		x.enter()
+	}
+}
+
+// waited records which limit opened last for a request.
+func waited(ctx context.Context, w buckets.Waited) {
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		x.opened = w.For
+	}
 }
 
 // awaitArrival schedules the arrival of the next request.
@@ -100,23 +98,24 @@ func (r *replay) arrive() {
 	x := &exchange{replay: r, number: r.next, queue: queue}
 	x.request = buckets.Request{Route: r.load.queues[queue].route, Authorization: authorization}
 	x.call = x.proceed
-	x.chance.Seed(r.discord.Seed, uint64(r.next))
+	x.random.Seed(r.discord.Seed, uint64(r.next))
 	r.next++
-	r.undisturbed = x.acquire()
+	x.acquire()
 	r.awaitArrival()
 }
 
 // settle hands out the manager's answers, after which every request has an answer or waits in a queue. The replay calls
-// it after each event that may have changed the manager. Answers come from goroutines, for which settle waits, so that
-// none runs beside the replay. It hands them out in the order in which their requests arrived.
+// it after each event. Answers come from goroutines, for which settle waits, so that none runs beside the replay. It
+// hands them out in the order in which their requests arrived.
 func (r *replay) settle() {
 	if r.asking == 0 {
 		return
 	}
-	resolved := r.asking - r.manager.Stats().Waiting
 	r.mu.Lock()
-	for len(r.answers) < resolved {
-		r.told.Wait()
+	for len(r.answers)+r.manager.Stats().Waiting < r.asking {
+		r.mu.Unlock()
+		runtime.Gosched()
+		r.mu.Lock()
 	}
 	answers := r.answers
 	r.answers = nil
@@ -135,78 +134,52 @@ type exchange struct {
 	number  int // index of its arrival
 	queue   int
 	request buckets.Request
-	chance  rand.PCG // separate, so that the round trips of a request do not depend on other requests
-	asked   time.Duration
-	queued  time.Duration
-	entered bool // it waits in the manager, or has an answer
-	// The manager's answer, and what the request waited for.
+	random  rand.PCG      // separate, so that the round trips of a request do not depend on other requests
+	asked   time.Duration // when the latest attempt asked the manager
+	queued  time.Duration // how long earlier attempts waited
+	entered chan struct{} // closed when the latest attempt waits or has an answer
+	// The manager's answer, and which limit opened last.
 	lease    buckets.Lease
 	err      error
-	waited   buckets.WaitsFor
+	opened   buckets.WaitsFor
 	sent     bool // and not yet processed by the server
 	response ratelimits.Response
 }
 
-type exchangeKey struct{}
-
-// atOnce is the context of requests that must not wait.
-var atOnce = buckets.ContextWithMaxWait(context.Background(), 0)
-
-// acquire asks the manager for a lease, and reports whether it was granted at once. It expects that only if no other
-// request waits in the queue.
-func (x *exchange) acquire() bool {
-	x.asked = x.clock.now
-	if x.record.waiting[x.queue] == 0 {
-		if lease, err := x.manager.AcquireRequest(atOnce, &x.request); err == nil {
-			x.lease = lease
-			x.send()
-			return true
-		}
-	}
-	x.record.waiting[x.queue]++
-	x.record.all++
+// acquire asks the manager for a lease in a goroutine, which adds the answer to the answers. It returns when the request
+// waits or has an answer, so that the manager sets no timer beside the replay.
+func (x *exchange) acquire() {
+	x.asked, x.opened, x.entered = x.clock.now, buckets.WaitsForNothing, make(chan struct{})
 	x.asking++
-	x.entered, x.waited = false, buckets.WaitsForNothing
-	go x.await()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for !x.entered {
-		x.told.Wait()
-	}
-	return false
-}
-
-// await waits for the manager's answer and adds it to the answers.
-func (x *exchange) await() {
-	ctx := context.WithValue(context.Background(), exchangeKey{}, x)
-	lease, err := x.manager.AcquireRequest(ctx, &x.request)
-	x.tell(func() {
-		x.entered, x.lease, x.err = true, lease, err
+	go func() {
+		lease, err := x.manager.AcquireRequest(context.WithValue(context.Background(), exchangeKey{}, x), &x.request)
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.lease, x.err = lease, err
 		x.answers = append(x.answers, x)
-	})
+		x.enter()
+	}()
+	<-x.entered
 }
 
-// tell makes a change and wakes the replay, which waits for it.
-func (x *exchange) tell(change func()) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	change()
-	x.told.Signal()
+// enter ends acquire. Only the goroutine of acquire calls it.
+func (x *exchange) enter() {
+	select {
+	case <-x.entered:
+	default:
+		close(x.entered)
+	}
 }
 
-// answered handles the manager's answer: it sends the request, or records why the manager rejected it.
+// answered handles the manager's answer: it sends the request, or records why the manager refused it.
 func (x *exchange) answered() {
-	waited := x.clock.now - x.asked
-	x.record.wait(x.queue, x.waited, waited)
 	if x.err != nil {
-		x.record.refuse(x.queue, x.err)
+		x.record.refuse(x.number, x.queue, x.err)
 		return
 	}
+	waited := x.clock.now - x.asked
+	x.record.wait(x.queue, x.opened, waited)
 	x.queued += waited
-	x.send()
-}
-
-func (x *exchange) send() {
 	x.sent = true
 	x.clock.after(x.way(), &x.event)
 }
@@ -214,14 +187,13 @@ func (x *exchange) send() {
 // way draws the time that a request or its response takes one way.
 func (x *exchange) way() time.Duration {
 	latency := x.discord.Latency
-	spread := rand.New(&x.chance).Float64() - 0.5
+	spread := rand.New(&x.random).Float64() - 0.5
 	return max(latency.RoundTrip/2+time.Duration(spread*float64(latency.Jitter)), 0)
 }
 
 // proceed handles the arrival of the request at the server, then of the response. After a 429 it acquires again.
 func (x *exchange) proceed() {
 	if x.sent {
-		x.undisturbed = true
 		x.sent, x.response = false, x.server.handle(x.clock.Now(), x.queue)
 		x.clock.after(x.way(), &x.event)
 		return
@@ -232,6 +204,5 @@ func (x *exchange) proceed() {
 		x.acquire()
 		return
 	}
-	x.record.queued = append(x.record.queued, x.queued)
-	x.record.Makespan = x.clock.now
+	x.record.answer(x.number, x.queued)
 }

@@ -1,195 +1,220 @@
 package tune
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/ratelight/ratelight/bench/internal/load"
 	"github.com/ratelight/ratelight/bench/internal/report"
 )
 
+// fewWindows is how many windows a load must last, so that what it shows is not only how it began.
+const fewWindows = 3
+
 // Report returns the comparison as a report. Of a trace's paths it contains routes and ids, but no tokens.
-func (r Report) Report() *report.Report {
+func (r *Report) Report() *report.Report {
+	verdict := r.verdict()
+	judged := verdict.Status == report.Passed
 	return &report.Report{
-		Title: "Max rate limits for " + report.Counted(r.Load.Requests(), "request"), About: r.about(), Verdict: r.verdict(),
-		Facts: r.facts(), Tables: []report.Table{r.table()}, Charts: r.charts(),
+		Title: "Max rate limits for " + report.Counted(r.Load.Requests(), "request"), About: r.about(), Verdict: verdict,
+		Facts: r.facts(judged), Tables: []report.Table{r.limitsTable(), r.table(judged)}, Charts: []report.Chart{r.chart(judged)},
 	}
 }
 
-// about describes the load and the simulated Discord.
-func (c *Config) about() []string {
-	made, d := c.Load, c.Discord
-	requests := fmt.Sprintf("%s in %s", report.Counted(made.Requests(), "request"), report.Time(made.Length))
-	if made.Bursts > 0 {
-		requests += fmt.Sprintf(", %s among them", report.Counted(made.Bursts, "burst"))
+// about describes the load, and the rules of the simulated Discord.
+func (r *Report) about() []string {
+	l, d := r.Load, &r.Discord
+	templates, _ := l.byRoute()
+	requests := fmt.Sprintf("%s in %s", report.Counted(l.Requests(), "request"), report.Time(l.Length))
+	lines := []string{fmt.Sprintf("%s; %s, %s", requests, report.Counted(len(templates), "route"), report.Counted(len(r.limits)-1, "bucket"))}
+	if l.Skipped > 0 {
+		lines = append(lines, fmt.Sprintf("%s skipped, the first because of this: %v", report.Counted(l.Skipped, "line"), l.FirstSkipped))
 	}
-	lines := []string{fmt.Sprintf("%s; %s, %s", requests, report.Counted(made.Routes(), "route"), report.Counted(made.Queues(), "bucket"))}
-	if made.Skipped > 0 {
-		lines = append(lines, fmt.Sprintf("%s skipped, the first because of this: %v", report.Counted(made.Skipped, "line"), made.FirstSkipped))
+	which := "all routes"
+	for _, rule := range d.Given {
+		which = "all other routes"
+		lines = append(lines, fmt.Sprintf("rule: %s %s = %s", rule.Method, rule.Path, load.QuotaText(rule.Quota)))
 	}
-	each := "bucket"
-	if n := len(d.Rules); n > 0 {
-		each += " but " + report.Counted(n, "route")
+	others := "limits as measured at Discord"
+	if !d.Preset {
+		others = load.QuotaText(d.Others[0].Quota)
 	}
-	return append(lines, load.LimitsText(d.Quota, each, d.GlobalLimit), fmt.Sprintf("%s; seed %d", load.LatencyText(d.Latency), d.Seed))
+	return append(lines, fmt.Sprintf("%s: %s; %s", which, others, load.GlobalText(d.GlobalLimit)),
+		fmt.Sprintf("%s; seed %d", load.LatencyText(d.Latency), d.Seed))
 }
 
-// share returns the fraction that a value rejects, with enough digits to tell it from the acceptable one.
-func (r Report) share(v Result) report.Value { return report.Share(v.Share(), r.Acceptable) }
+// verdict recommends the smallest value, unless the load cannot tell.
+func (r *Report) verdict() report.Verdict {
+	bottleneck, reasons := r.bottleneck(), r.doubts()
+	if bottleneck < 0 {
+		reasons = append(reasons, fmt.Sprintf("no limit made a request wait, so all values do the same; %s in %s cannot tell which one to set",
+			report.Counted(r.Load.Requests(), "request"), report.Time(r.Load.Length)))
+	}
+	if len(reasons) > 0 {
+		return report.Verdict{Status: report.NotJudged, Reasons: reasons}
+	}
+	best, useful := r.Results[r.Smallest], report.Setting(r.Useful)
+	line := fmt.Sprintf("%s is the smallest max rate limit that refuses nothing that could have left within %s",
+		report.Setting(best.MaxRateLimit), useful)
+	switch i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit == r.Useful }); {
+	case best.MaxRateLimit > r.Useful:
+		line += "; it is longer, because predictions are, until the client knows how a bucket refills"
+	case best.MaxRateLimit < r.Useful && r.Results[i].Refused == best.Refused:
+		line += fmt.Sprintf("; values up to %s do the same", useful)
+	}
+	return report.Verdict{Status: report.Passed, Line: line, Reasons: append(r.sides(), r.name(bottleneck))}
+}
 
-func (r Report) verdict() report.Verdict {
-	acceptable, setting := report.Share(r.Acceptable), report.Setting
-	if r.Recommended < 0 && r.Free == 0 {
-		line := fmt.Sprintf("no limit made a request wait, so all values do the same; %s in %s cannot tell which one to set",
-			report.Counted(r.Load.Requests(), "request"), report.Time(r.Load.Length))
-		return report.Verdict{Status: report.NotJudged, Line: line}
+// sides says what a smaller and a larger value do.
+func (r *Report) sides() (lines []string) {
+	useful := report.Setting(r.Useful)
+	if best := r.Results[r.Smallest]; best.Refused > 0 {
+		lines = append(lines, fmt.Sprintf("The %s that it refuses could not have left within %s.", report.Counted(best.Refused, "request"), useful))
 	}
-	if r.Recommended < 0 {
-		last := r.shown()
-		line := fmt.Sprintf("no value refuses %s or less; the largest, %s, refuses %s", acceptable, setting(last.MaxRateLimit), r.share(last))
-		return report.Verdict{Status: report.Failed, Line: line, Reasons: r.Bottleneck.advice(last)}
+	if best := r.Results[r.Smallest]; best.Late > 0 {
+		lines = append(lines, fmt.Sprintf("It lets %s wait longer than %s.", report.Counted(best.Late, "request"), useful))
 	}
-	smallest := r.Results[r.Smallest]
-	line := fmt.Sprintf("%s is the smallest value that refuses %s or less (%s)", setting(smallest.MaxRateLimit), acceptable, r.share(smallest))
-	switch {
-	case r.Free >= 0 && r.Free != r.Smallest:
-		free := r.Results[r.Free]
-		line += fmt.Sprintf("; %s refuses nothing, but requests wait up to %s", setting(free.MaxRateLimit), report.Time(free.Max))
-		if r.Recommended == r.Free {
-			line = fmt.Sprintf("%s refuses nothing, and nobody waits longer than %s; %s would refuse %s",
-				setting(free.MaxRateLimit), report.Time(free.Max), setting(smallest.MaxRateLimit), r.share(smallest))
-		}
-	case r.Smallest == 0:
-		line += "; smaller ones were not tried"
-	default:
+	if r.Smallest > 0 {
 		smaller := r.Results[r.Smallest-1]
-		line += fmt.Sprintf("; %s refuses %s", setting(smaller.MaxRateLimit), r.share(smaller))
+		lines = append(lines, fmt.Sprintf("Smaller: %s refuses %s, though %d of them could have left within %s.",
+			report.Setting(smaller.MaxRateLimit), report.Counted(smaller.Refused, "request"), smaller.InVain, useful))
 	}
-	return report.Verdict{Status: report.Passed, Line: line, Reasons: []string{r.Bottleneck.remains()}}
+	if i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit > max(r.Useful, r.Results[r.Smallest].MaxRateLimit) }); i >= 0 {
+		larger := r.Results[i]
+		line := fmt.Sprintf("Larger: with %s, %d requests wait longer than %s", report.Setting(larger.MaxRateLimit), larger.Late, useful)
+		lines = append(lines, strings.Replace(line, " 0 requests wait", " no request waits", 1)+fmt.Sprintf(", the longest %s.", report.Time(larger.Max)))
+	}
+	return lines
 }
 
-// remains names the bottleneck, and how many requests it rejects or how long they wait for it.
-func (b *Bottleneck) remains() string {
-	if b == nil {
-		return "There is no bottleneck: no request waits for a limit."
+// doubts lists why the load cannot tell which value to set.
+func (r *Report) doubts() (reasons []string) {
+	for i, limit := range r.limits {
+		period := limit.quota.Period
+		if period == 0 || r.Results[r.Smallest].tallies[i].requests == 0 {
+			continue
+		}
+		allowed := float64(limit.quota.Limit) * (float64(r.Load.Length)/float64(period) + 1)
+		switch {
+		case r.Load.Length < fewWindows*period:
+			reasons = append(reasons, fmt.Sprintf("the load lasts %s, and %s has windows of %s: expected %d windows or more",
+				report.Time(r.Load.Length), limit.name, report.Setting(period), fewWindows))
+		case float64(limit.requests) > allowed:
+			reasons = append(reasons, fmt.Sprintf("%d requests in %s are for %s, and %s allows %.0f: either the rule is wrong, or the load is "+
+				"too large and no max rate limit helps", limit.requests, report.Time(r.Load.Length), limit.name, load.QuotaText(limit.quota), allowed))
+		}
 	}
-	name := cmp.Or(b.Name, "the global limit")
-	if b.Refused > 0 {
-		return fmt.Sprintf("The bottleneck is %s (%d refused).", name, b.Refused)
-	}
-	return fmt.Sprintf("The bottleneck is %s: requests waited %s for it in all, the longest %s.", name, report.Time(b.Waited), report.Time(b.Longest))
+	return reasons
 }
 
-// advice names the bottleneck and says what helps.
-func (b *Bottleneck) advice(last Result) []string {
-	lines := []string{b.remains()}
-	allows := fmt.Sprintf("%d per %s", b.Limit, report.Setting(b.Period))
-	switch {
-	case b.Lasting:
-		return append(lines, fmt.Sprintf("%.3g requests per second are asked for, not only for a while, and it allows %.3g (%s).",
-			b.Asked, float64(b.Limit)/b.Period.Seconds(), allows), "No max rate limit helps against that; fewer requests do.")
-	case b.Limit > 0:
-		lines = append(lines, fmt.Sprintf("It allows %s, and for a while there is more to do: requests would have to wait for %s or more.",
-			allows, report.Time(b.Longest)))
+// bottleneck returns the index of the limit for which requests waited most in all, of the limits that opened last for
+// them. -1: no request waited for a limit.
+func (r *Report) bottleneck() int {
+	worst, most := -1, time.Duration(0)
+	for i, t := range r.Results[r.Smallest].tallies {
+		if t.waited > most {
+			worst, most = i, t.waited
+		}
 	}
-	return append(lines, fmt.Sprintf("Try values above %s, or spread the requests.", report.Setting(last.MaxRateLimit)))
+	return worst
 }
 
-// facts returns facts about the recommended value, or about the largest one if none is recommended.
-func (r Report) facts() []report.Fact {
-	v, recommended, remark := r.shown(), report.Value{}, "none; the other numbers are those of the largest value"
-	if r.Recommended >= 0 {
+// name describes the bottleneck.
+func (r *Report) name(bottleneck int) string {
+	t := r.Results[r.Smallest].tallies[bottleneck]
+	refused := ""
+	if t.refused > 0 {
+		refused = fmt.Sprintf(" (%d refused)", t.refused)
+	}
+	return fmt.Sprintf("The bottleneck is %s: it opened last for %s%s, after %s in all and %s at most.", r.limits[bottleneck].name,
+		report.Counted(t.requests, "request"), refused, report.Time(t.waited), report.Time(t.longest))
+}
+
+// facts returns facts about the recommended value.
+func (r *Report) facts(judged bool) []report.Fact {
+	v, recommended, remark := r.Results[r.Smallest], report.Value{}, "none, see the reasons below"
+	if judged {
 		recommended, remark = report.Setting(v.MaxRateLimit), "as max rate limit"
 	}
-	load, firstSkipped := r.Load, ""
-	if load.Skipped > 0 {
-		firstSkipped = load.FirstSkipped.Error()
-	}
-	failed := v.Share() > r.Acceptable
 	facts := []report.Fact{
-		{Name: "recommended", Key: "recommended_seconds", Value: recommended.Bad(failed), Remark: remark, Main: true},
-		{Name: "refused", Value: r.share(v).Bad(failed), Main: true,
-			Remark: fmt.Sprintf("%d of %s", v.Refused, report.Counted(v.Requests, "request"))},
-		{Name: "429s", Value: report.Count(v.Limited), Main: true},
-		{Name: "queued, median", Value: report.Time(v.Median), Main: true},
+		{Name: "recommended", Key: "recommended_seconds", Value: recommended, Remark: remark, Main: true},
+		{Name: "refused", Value: report.Count(v.Refused), Main: true,
+			Remark: fmt.Sprintf("of %s; %d could have left within %s", report.Counted(v.Requests, "request"), v.InVain, report.Setting(r.Useful))},
+		{Name: "queued, 99 %", Value: report.Time(v.P99), Main: true},
 		{Name: "queued, longest", Value: report.Time(v.Max), Main: true},
-		{Key: "load.requests", Value: report.Count(load.Requests())},
-		{Key: "load.routes", Value: report.Count(load.Routes())},
-		{Key: "load.buckets", Value: report.Count(load.Queues())},
-		{Key: "load.seconds", Value: report.Time(load.Length)},
-		{Key: "load.skipped_lines", Value: report.Count(load.Skipped)},
-		{Key: "load.first_skipped_line", Value: report.Text(firstSkipped)},
-		{Key: "acceptable_share", Value: report.Share(r.Acceptable)},
+		{Key: "useful_seconds", Value: report.Setting(r.Useful)},
+		{Key: "load.requests", Value: report.Count(r.Load.Requests())},
+		{Key: "load.seconds", Value: report.Time(r.Load.Length)},
+		{Key: "load.skipped_lines", Value: report.Count(r.Load.Skipped)},
 	}
-	b := r.Bottleneck
-	if b == nil {
-		return append(facts, report.Fact{Key: "bottleneck"})
+	if i := r.bottleneck(); i >= 0 {
+		facts = append(facts, report.Fact{Key: "bottleneck.name", Value: report.Text(r.limits[i].name)},
+			report.Fact{Key: "bottleneck.waited_seconds", Value: report.Time(v.tallies[i].waited)})
 	}
-	var limit, lasting report.Value // not stated if the client never learned the limit
-	if b.Limit > 0 {
-		limit, lasting = report.Count(b.Limit), report.Data(b.Lasting)
-	}
-	return append(facts,
-		report.Fact{Key: "bottleneck.name", Value: report.Text(b.Name)},
-		report.Fact{Key: "bottleneck.refused_early", Value: report.Count(b.Refused)},
-		report.Fact{Key: "bottleneck.waited_seconds", Value: report.Time(b.Waited)},
-		report.Fact{Key: "bottleneck.asked_per_second", Value: report.Number(b.Asked, 3, "")},
-		report.Fact{Key: "bottleneck.limit", Value: limit},
-		report.Fact{Key: "bottleneck.period_seconds", Value: report.Stated(b.Period)},
-		report.Fact{Key: "bottleneck.lasting", Value: lasting},
-		report.Fact{Key: "bottleneck.longest_predicted_wait_seconds", Value: report.Time(b.Longest)},
-	)
+	return facts
 }
 
-func (r Report) table() report.Table {
-	t := report.Table{Title: "max rate limits", Key: "values", Marked: r.Recommended + 1, Mark: "recommended", Columns: []report.Column{
-		{Name: "max rate\nlimit", Key: "max_rate_limit_seconds"},
-		{Name: "refused", Key: "refused_early", Note: "requests that the client refused at once, because their predicted wait exceeded the max rate limit"},
-		{Name: "part", Key: "refused_early_share"},
-		{Name: "queued\np50", Key: "queued_seconds.median",
-			Note: "how long the others were held back, round trips not counted: median, 99th percentile, longest"},
-		{Name: "\np99", Key: "queued_seconds.p99"},
-		{Name: "\nlongest", Key: "queued_seconds.max"},
-		{Name: "longest\nqueue", Key: "longest_queue", Note: "requests that waited at once for one route and channel"},
-		{Name: "waiting\nin all", Key: "most_waiting", Note: "the same for all of them together"},
-		{Name: "429s", Key: "rate_limited"},
-		{Name: "last\nanswer", Key: "last_answer_seconds", Note: "time from the first request to the last answer"},
+// limitsTable lists the limit of each route, as it was simulated.
+func (r *Report) limitsTable() report.Table {
+	t := report.Table{Title: "limits", Key: "routes", Columns: []report.Column{
+		{Name: "route", Key: "route", Left: true}, {Name: "requests", Key: "requests"},
+		{Name: "limit of each channel, guild or webhook", Key: "limit", Left: true},
+		{Name: "from", Key: "from", Left: true, Note: "rule: named with -rule; preset: as measured at Discord; flags: -limit, -window and -kind"},
 	}}
-	for _, v := range r.Results {
+	templates, requests := r.Load.byRoute()
+	for _, template := range templates {
+		i := slices.IndexFunc(r.Load.queues, func(q queue) bool { return q.template() == template })
+		rule, given := r.Discord.rule(&r.Load.queues[i])
+		from := "flags"
+		if given {
+			from = "rule"
+		} else if r.Discord.Preset {
+			from = "preset"
+		}
 		t.Rows = append(t.Rows, []report.Value{
-			report.Setting(v.MaxRateLimit), report.Count(v.Refused), r.share(v), report.Time(v.Median), report.Time(v.P99), report.Time(v.Max),
-			report.Count(v.LongestQueue), report.Count(v.MostWaiting), report.Count(v.Limited), report.Time(v.Makespan),
+			report.Text(template), report.Count(requests[template]), report.Text(load.QuotaText(rule.Quota)), report.Text(from),
 		})
 	}
 	return t
 }
 
-// charts returns curves over the values.
-func (r Report) charts() []report.Chart {
-	var names []string
-	for _, v := range r.Results {
-		names = append(names, report.Setting(v.MaxRateLimit).String())
-	}
-	line := func(name string, value func(Result) float64) report.Series {
-		s := report.Series{Name: name}
-		for i, v := range r.Results {
-			s.Points = append(s.Points, report.Point{X: float64(i), Y: value(v)})
-		}
-		return s
-	}
-	x := report.Axis{Label: "max rate limit"}
-	return []report.Chart{{
-		Title: "Refused", Summary: "The part of the requests that each value refuses.", X: x, Y: report.Axis{Label: "requests refused", Unit: "%"},
-		Names: names, Marked: r.Recommended + 1, Series: []report.Series{
-			line("refused", func(v Result) float64 { return 100 * v.Share() }),
-			line("acceptable", func(Result) float64 { return 100 * r.Acceptable }),
-		},
-	}, {
-		Title: "Queued", Summary: "How long the others are held back.", X: x, Y: report.Axis{Label: "held back", Unit: "s"},
-		Names: names, Marked: r.Recommended + 1, Series: []report.Series{
-			line("median", func(v Result) float64 { return v.Median.Seconds() }),
-			line("99 %", func(v Result) float64 { return v.P99.Seconds() }),
-			line("longest", func(v Result) float64 { return v.Max.Seconds() }),
-		},
+func (r *Report) table(judged bool) report.Table {
+	useful := report.Setting(r.Useful)
+	t := report.Table{Title: "max rate limits", Key: "values", Mark: "recommended", Columns: []report.Column{
+		{Name: "max rate\nlimit", Key: "max_rate_limit_seconds"},
+		{Name: "refused", Key: "refused", Note: "requests that the client refused at once, because their predicted wait exceeded the max rate limit"},
+		{Name: "refused\nin vain", Key: "refused_in_vain",
+			Note: fmt.Sprintf("those that could have left within %s: so it was predicted, or they do if nothing is refused", useful)},
+		{Name: "too\nlate", Key: "late", Note: fmt.Sprintf("requests that waited longer than %s; a smaller value would refuse them at once", useful)},
+		{Name: "queued\np50", Key: "queued_seconds.median", Note: "how long requests were held back, round trips not counted: median, 99th percentile, longest"},
+		{Name: "\np99", Key: "queued_seconds.p99"},
+		{Name: "\nlongest", Key: "queued_seconds.max"},
+		{Name: "429s", Key: "rate_limited"},
 	}}
+	if judged {
+		t.Marked = r.Smallest + 1
+	}
+	for _, v := range r.Results {
+		t.Rows = append(t.Rows, []report.Value{
+			report.Setting(v.MaxRateLimit), report.Count(v.Refused), report.Count(v.InVain), report.Count(v.Late),
+			report.Time(v.Median), report.Time(v.P99), report.Time(v.Max), report.Count(v.Limited),
+		})
+	}
+	return t
+}
+
+// chart shows both sides over the values.
+func (r *Report) chart(judged bool) report.Chart {
+	c := report.Bars{
+		Title:   "Too small, too large",
+		Summary: fmt.Sprintf("How many requests each value refuses in vain, and how many wait longer than %s.", report.Setting(r.Useful)),
+		Names:   []string{"refused in vain", "too late"},
+	}
+	for i, v := range r.Results {
+		name := report.Setting(v.MaxRateLimit).String()
+		c.Groups = append(c.Groups, report.Group{Name: name, Counts: []int{v.InVain, v.Late}, Marked: judged && i == r.Smallest})
+	}
+	return c
 }

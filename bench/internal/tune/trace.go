@@ -1,11 +1,8 @@
 package tune
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,121 +17,61 @@ import (
 const (
 	// longestTrace bounds the length of a trace, and with it the time of a replay.
 	longestTrace = 366 * 24 * time.Hour
-	// longestLine is in bytes, and more than any path that Discord accepts.
-	longestLine = 1 << 20
 	// latestSecond is in the year 5138. A larger number is in milliseconds.
 	latestSecond = 1e11
-)
 
-// columnNames has the names of the columns in CSV and of the members in JSON.
-var columnNames = [3]string{"time", "method", "path"}
-
-const (
-	expectedColumns = "expected the columns time, method, path, or a JSON object with these members"
+	expectedColumns = "expected the columns time, method, path"
 	expectedTime    = "expected RFC 3339, such as 2026-01-02T15:04:05.5Z, or seconds (no milliseconds) since any beginning, such as 12.5"
 )
 
-var errHeader = errors.New("the header lacks one: expected the columns time, method, path")
-
-// ReadTrace reads a load from CSV or from JSON lines, which begin with a brace. The requests may be in any order.
-// Errors repeat nothing of the content, because a path may contain the token of a webhook.
+// ReadTrace reads a load from CSV. The requests may be in any order. Errors repeat nothing of the content, because a
+// path may contain the token of a webhook.
 //
-// CSV has the columns time, method and path, in this order. A header line may give another order and more columns,
-// which are ignored. In JSON lines each line is an object with the members time, method and path; others are ignored.
-// Times are in RFC 3339, or in seconds since any beginning, the same throughout the trace.
+// The columns are time, method and path; further ones are ignored, and so is a header. Times are in RFC 3339, or in
+// seconds since any beginning, the same throughout the trace.
 //
-// If skip is set, invalid lines are left out and counted, see Load.Skipped. It is still an error if no line is left.
-func ReadTrace(name string, content io.Reader, skip bool) (*Load, error) {
-	t := &trace{name: name, load: newLoad(), queues: make(map[address]int), columns: [3]int{0, 1, 2}}
-	reader := bufio.NewReaderSize(content, longestLine)
-	for number := 1; ; number++ {
-		line, more, err := reader.ReadLine()
+// Invalid lines are left out and counted, see Load.Skipped. It is an error if no line is left.
+func ReadTrace(name string, content io.Reader) (*Load, error) {
+	t := &trace{load: newLoad()}
+	reader := csv.NewReader(content)
+	reader.FieldsPerRecord, reader.LazyQuotes, reader.TrimLeadingSpace, reader.ReuseRecord = -1, true, true, true
+	for first := true; ; first = false {
+		record, err := reader.Read()
 		if errors.Is(err, io.EOF) {
-			return t.end()
+			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		problem := t.read(bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\uFEFF"))), more)
-		for more && err == nil {
-			_, more, err = reader.ReadLine()
+		if first && strings.EqualFold(strings.TrimPrefix(record[0], "\uFEFF"), "time") {
+			continue // a header
 		}
-		if problem == nil {
-			continue
+		if err := t.read(record); err != nil {
+			line, _ := reader.FieldPos(0)
+			t.load.Skipped++
+			t.load.FirstSkipped = cmp.Or(t.load.FirstSkipped, fmt.Errorf("%s:%d: %w", name, line, err))
 		}
-		problem = fmt.Errorf("%s:%d: %w", name, number, problem)
-		if !skip || errors.Is(problem, errHeader) { // without a valid header no line can be read
-			return nil, problem
-		}
-		t.load.Skipped++
-		t.load.FirstSkipped = cmp.Or(t.load.FirstSkipped, problem)
 	}
+	if err := t.end(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return t.load, nil
 }
 
 // trace is a load that is being read.
 type trace struct {
-	name    string
-	load    *Load
-	queues  map[address]int
-	times   []time.Time
-	dated   bool   // times are RFC 3339
-	columns [3]int // of CSV: indexes of time, method and path
+	load  *Load
+	times []time.Time
+	dated bool // times are RFC 3339
 }
 
-type address struct{ method, path string }
-
-// read parses a line and adds its request. The error says what is wrong with the line.
-func (t *trace) read(line []byte, isPart bool) error {
-	switch {
-	case isPart:
-		return fmt.Errorf("the line is too long: expected at most %d bytes", longestLine)
-	case len(line) == 0:
-		return nil
-	case line[0] == '{':
-		var entry struct {
-			Time         json.RawMessage
-			Method, Path *string
-		}
-		if err := json.Unmarshal(line, &entry); err != nil || entry.Time == nil || entry.Method == nil || entry.Path == nil {
-			return errors.New("expected a JSON object with the members time (text or number), method and path (texts), all on one line")
-		}
-		return t.add(strings.Trim(string(entry.Time), `"`), *entry.Method, *entry.Path)
-	}
-	record := strings.Split(string(line), ",")
-	if bytes.ContainsRune(line, '"') {
-		reader := csv.NewReader(bytes.NewReader(line))
-		reader.TrimLeadingSpace = true
-		var err error
-		if record, err = reader.Read(); err != nil {
-			return errors.New("not CSV: " + expectedColumns)
-		}
-	}
-	for i := range record {
-		record[i] = strings.TrimSpace(record[i])
-	}
-	if len(t.times) == 0 && column(record, columnNames[0]) >= 0 {
-		for i, name := range columnNames {
-			t.columns[i] = column(record, name)
-		}
-		if slices.Min(t.columns[:]) < 0 {
-			return errHeader
-		}
-		return nil
-	}
-	if slices.Max(t.columns[:]) >= len(record) {
+// read adds the request of a record.
+func (t *trace) read(record []string) error {
+	if len(record) < 3 {
 		return errors.New("too few columns: " + expectedColumns)
 	}
-	return t.add(record[t.columns[0]], record[t.columns[1]], record[t.columns[2]])
-}
-
-// column returns the index of a name in a header, -1 if it is missing.
-func column(header []string, name string) int {
-	return slices.IndexFunc(header, func(cell string) bool { return strings.EqualFold(cell, name) })
-}
-
-// add adds a request to the load.
-func (t *trace) add(when, method, path string) error {
-	at, dated, err := parseTime(when)
+	cell := func(i int) string { return strings.TrimSpace(record[i]) }
+	at, dated, err := parseTime(cell(0))
 	switch {
 	case err != nil:
 		return err
@@ -143,39 +80,33 @@ func (t *trace) add(when, method, path string) error {
 	case dated != t.dated:
 		return errors.New("RFC 3339 and seconds are mixed: expected times like those before")
 	}
-	key := address{method, path}
-	queue, ok := t.queues[key]
-	if !ok {
-		route, err := routes.MatchAt(method, path, at)
-		if err != nil {
-			return fmt.Errorf("method or path: %w", err) // the error repeats neither
-		}
-		queue = t.load.queue(route)
-		t.queues[key] = queue
+	route, err := routes.MatchAt(cell(1), cell(2), at)
+	if err != nil {
+		return fmt.Errorf("method or path: %w", err) // the error repeats neither
 	}
 	t.times = append(t.times, at)
-	t.load.add(0, queue)
+	t.load.add(0, t.load.queue(route))
 	return nil
 }
 
 // end orders the requests by time, counted from the first of them.
-func (t *trace) end() (*Load, error) {
+func (t *trace) end() error {
 	if len(t.times) == 0 && t.load.Skipped > 0 {
-		return nil, fmt.Errorf("all %d lines were skipped, the first because of this: %w", t.load.Skipped, t.load.FirstSkipped)
+		return fmt.Errorf("all %d lines were skipped, the first because of this: %w", t.load.Skipped, t.load.FirstSkipped)
 	}
 	if len(t.times) == 0 {
-		return nil, fmt.Errorf("%s: no requests: %s", t.name, expectedColumns)
+		return errors.New("no requests: " + expectedColumns)
 	}
 	first, last := slices.MinFunc(t.times, time.Time.Compare), slices.MaxFunc(t.times, time.Time.Compare)
 	t.load.Length = last.Sub(first)
 	if t.load.Length > longestTrace {
-		return nil, fmt.Errorf("%s: the first and the last request are %.0f days apart: expected at most a year", t.name, t.load.Length.Hours()/24)
+		return fmt.Errorf("the first and the last request are %.0f days apart: expected at most a year", t.load.Length.Hours()/24)
 	}
 	for i, at := range t.times {
 		t.load.arrivals[i].at = at.Sub(first)
 	}
-	t.load.sort()
-	return t.load, nil
+	slices.SortStableFunc(t.load.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+	return nil
 }
 
 // parseTime parses RFC 3339, or seconds since any beginning.
@@ -187,6 +118,5 @@ func parseTime(text string) (at time.Time, dated bool, err error) {
 	if err != nil || !(seconds >= 0 && seconds < latestSecond) {
 		return time.Time{}, false, errors.New("the time cannot be read: " + expectedTime)
 	}
-	whole := int64(seconds)
-	return time.Unix(whole, int64((seconds-float64(whole))*1e9+0.5)), false, nil
+	return time.Unix(0, int64(seconds*1e9)), false, nil
 }

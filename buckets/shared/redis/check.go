@@ -88,7 +88,8 @@ func (c *Client) checkMode(ctx context.Context) error {
 	case text == "sentinel":
 		return &Error{Problem: ErrSentinel, Cause: errors.New("this is a Sentinel, but the URL has no master_set")}
 	case text == "cluster" && c.inner.Mode() == rueidis.ClientModeStandalone:
-		return &Error{Problem: ErrPermission, Command: "cluster|slots", Cause: errors.New("the server is part of a cluster and does not list its nodes")}
+		cause := errors.New("the server is part of a cluster and does not list its nodes")
+		return &Error{Problem: ErrPermission, Command: "cluster|slots", Cause: cause}
 	}
 	return nil
 }
@@ -134,7 +135,8 @@ func about(err error, pattern string) error {
 
 // checkAddress checks the key of the IP address, which may be on another node than the other keys.
 func (c *Client) checkAddress(ctx context.Context, key string) error {
-	result, err := c.ask(ctx, "eval", c.inner.B().Eval().Script("return redis.call('TYPE', KEYS[1]).ok").Numkeys(1).Key(key).Build())
+	typeOf := c.inner.B().Eval().Script("return redis.call('TYPE', KEYS[1]).ok").Numkeys(1).Key(key).Build()
+	result, err := c.ask(ctx, "eval", typeOf)
 	if err != nil {
 		return about(err, key)
 	}

@@ -75,9 +75,12 @@ func (c *Client) Close() {
 
 // Run implements shared.Runner.
 func (c *Client) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
-	result, err := c.do(ctx, c.inner.B().Evalsha().Sha1(c.hash(script)).Numkeys(int64(len(keys))).Key(keys...).Arg(arguments...).Build())
+	n := int64(len(keys))
+	byHash := c.inner.B().Evalsha().Sha1(c.hash(script)).Numkeys(n).Key(keys...).Arg(arguments...).Build()
+	result, err := c.do(ctx, byHash)
 	if said, ok := rueidis.IsRedisErr(result.Error()); err == nil && ok && said.IsNoScript() {
-		result, err = c.do(ctx, c.inner.B().Eval().Script(script.Source).Numkeys(int64(len(keys))).Key(keys...).Arg(arguments...).Build())
+		bySource := c.inner.B().Eval().Script(script.Source).Numkeys(n).Key(keys...).Arg(arguments...).Build()
+		result, err = c.do(ctx, bySource)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("script %s: %w", script.Name, err)
@@ -173,7 +176,9 @@ func (c *Client) Subscribe(ctx context.Context, channel string, received func(me
 
 // listen subscribes once, until the connection or the context ends. subscribed reports whether the server has confirmed
 // the subscription; then listen calls confirmed, if it is not nil.
-func (c *Client) listen(ctx context.Context, channel string, confirmed func(), received func(message string)) (subscribed bool, err error) {
+func (c *Client) listen(
+	ctx context.Context, channel string, confirmed func(), received func(message string),
+) (subscribed bool, err error) {
 	var active atomic.Bool
 	hooked := rueidis.WithOnSubscriptionHook(ctx, func(s rueidis.PubSubSubscription) {
 		if s.Kind == "subscribe" {
@@ -186,7 +191,8 @@ func (c *Client) listen(ctx context.Context, channel string, confirmed func(), r
 	done := make(chan error, 1)
 	if !c.spawn(func() {
 		connection, _ := c.inner.Dedicate()
-		done <- connection.Receive(hooked, connection.B().Subscribe().Channel(channel).Build(), func(m rueidis.PubSubMessage) {
+		subscribe := connection.B().Subscribe().Channel(channel).Build()
+		done <- connection.Receive(hooked, subscribe, func(m rueidis.PubSubMessage) {
 			if ctx.Err() == nil {
 				received(m.Message)
 			}

@@ -16,24 +16,35 @@ import (
 // Errors of Open and of calls to the server, for errors.Is. Each error also contains the command or key and the
 // server's message. All errors but ErrURL, ErrApplication and ErrClosed come in an *Error.
 var (
-	ErrUnreachable    = errors.New("the server does not answer: check host, port and firewall, and whether it is running")
-	ErrTLS            = errors.New("no TLS connection: use rediss:// if and only if the port of the server is a TLS port, and see WithTLS for your own certificates")
-	ErrProtocol       = errors.New("the server does not speak the Redis protocol: check the port, and use rediss:// if it is a TLS port")
-	ErrAuthentication = errors.New("user or password is missing or wrong: expected redis://user:password@host, or redis://:password@host without a user, percent-encoded")
-	ErrPermission     = errors.New("the user lacks a permission: see Permissions and ACLRules for all permissions that it needs")
-	ErrProtectedMode  = errors.New("the server is in protected mode and accepts only local connections: set a password, or protected-mode no if the network is safe")
-	ErrLoading        = errors.New("the server is still loading its data: try again in a moment")
-	ErrReadOnly       = errors.New("the server is a read-only replica: use the address of its primary, or of the Sentinels with ?master_set=NAME")
-	ErrScripts        = errors.New("the server does not run scripts: EVAL and EVALSHA must not be renamed or disabled")
-	ErrTooOld         = errors.New("the server is too old: expected Redis 5 or newer, or Valkey")
-	ErrMemory         = errors.New("the server is out of memory: raise maxmemory, or remove other data")
-	ErrEviction       = errors.New("the server may evict any key, including limits: set maxmemory-policy to noeviction, or see WithEviction")
-	ErrCluster        = errors.New("the cluster is down, or no node serves the slot of the keys: see CLUSTER INFO, and wait or repair it")
-	ErrNoCluster      = errors.New("the URL has several addresses, but the server is not a cluster: remove addr, or for Sentinels add master_set with the primary's name")
-	ErrSentinel       = errors.New("the Sentinels do not name a primary: master_set in the URL must be the primary's name, and the addresses those of the Sentinels")
-	ErrDatabase       = errors.New("the server has no such database: use a lower number, or none in a cluster")
-	ErrForeignKey     = errors.New("the key holds a foreign value: delete it, or choose another name with WithApplication")
-	ErrRefused        = errors.New("the server refuses the command")
+	ErrUnreachable = errors.New("the server does not answer: " +
+		"check host, port and firewall, and whether it is running")
+	ErrTLS = errors.New("no TLS connection: " +
+		"use rediss:// if and only if the port of the server is a TLS port, and see WithTLS for your own certificates")
+	ErrProtocol = errors.New("the server does not speak the Redis protocol: " +
+		"check the port, and use rediss:// if it is a TLS port")
+	ErrAuthentication = errors.New("user or password is missing or wrong: " +
+		"expected redis://user:password@host, or redis://:password@host without a user, percent-encoded")
+	ErrPermission = errors.New("the user lacks a permission: " +
+		"see Permissions and ACLRules for all permissions that it needs")
+	ErrProtectedMode = errors.New("the server is in protected mode and accepts only local connections: " +
+		"set a password, or protected-mode no if the network is safe")
+	ErrLoading  = errors.New("the server is still loading its data: try again in a moment")
+	ErrReadOnly = errors.New("the server is a read-only replica: " +
+		"use the address of its primary, or of the Sentinels with ?master_set=NAME")
+	ErrScripts  = errors.New("the server does not run scripts: EVAL and EVALSHA must not be renamed or disabled")
+	ErrTooOld   = errors.New("the server is too old: expected Redis 5 or newer, or Valkey")
+	ErrMemory   = errors.New("the server is out of memory: raise maxmemory, or remove other data")
+	ErrEviction = errors.New("the server may evict any key, including limits: " +
+		"set maxmemory-policy to noeviction, or see WithEviction")
+	ErrCluster = errors.New("the cluster is down, or no node serves the slot of the keys: " +
+		"see CLUSTER INFO, and wait or repair it")
+	ErrNoCluster = errors.New("the URL has several addresses, but the server is not a cluster: " +
+		"remove addr, or for Sentinels add master_set with the primary's name")
+	ErrSentinel = errors.New("the Sentinels do not name a primary: " +
+		"master_set in the URL must be the primary's name, and the addresses those of the Sentinels")
+	ErrDatabase   = errors.New("the server has no such database: use a lower number, or none in a cluster")
+	ErrForeignKey = errors.New("the key holds a foreign value: delete it, or choose another name with WithApplication")
+	ErrRefused    = errors.New("the server refuses the command")
 
 	// ErrURL is returned by Open for an invalid URL. The error names the problem but no part of the URL, which may be
 	// secret.
@@ -83,10 +94,24 @@ func (e *Error) Unwrap() []error {
 
 // classes are the results of Class, by Problem.
 var classes = map[error]string{
-	ErrUnreachable: "unreachable", ErrTLS: "tls", ErrProtocol: "protocol", ErrAuthentication: "authentication", ErrPermission: "permission",
-	ErrProtectedMode: "protected-mode", ErrLoading: "loading", ErrReadOnly: "read-only", ErrScripts: "scripts", ErrTooOld: "too-old",
-	ErrMemory: "memory", ErrEviction: "eviction", ErrCluster: "cluster", ErrNoCluster: "no-cluster", ErrSentinel: "sentinel",
-	ErrDatabase: "database", ErrForeignKey: "foreign-key", ErrRefused: "refused",
+	ErrUnreachable:    "unreachable",
+	ErrTLS:            "tls",
+	ErrProtocol:       "protocol",
+	ErrAuthentication: "authentication",
+	ErrPermission:     "permission",
+	ErrProtectedMode:  "protected-mode",
+	ErrLoading:        "loading",
+	ErrReadOnly:       "read-only",
+	ErrScripts:        "scripts",
+	ErrTooOld:         "too-old",
+	ErrMemory:         "memory",
+	ErrEviction:       "eviction",
+	ErrCluster:        "cluster",
+	ErrNoCluster:      "no-cluster",
+	ErrSentinel:       "sentinel",
+	ErrDatabase:       "database",
+	ErrForeignKey:     "foreign-key",
+	ErrRefused:        "refused",
 }
 
 // Class returns one word that says what is wrong, for metrics and status pages: "unreachable", "authentication",

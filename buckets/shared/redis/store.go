@@ -85,7 +85,6 @@ func Connect(ctx context.Context, url string, options ...Option) (*Client, error
 // Close may be called twice.
 func (s *Store) Close() { s.client.Close() }
 
-// apply applies the options, and returns the client's options.
 func (s *settings) apply(url string, options []Option) (rueidis.ClientOption, error) {
 	for _, option := range options {
 		if option == nil {
@@ -135,7 +134,8 @@ func (c *Client) connect(ctx context.Context, o rueidis.ClientOption) error {
 	case o.Sentinel.MasterSet != "":
 		return sentinelError(err)
 	case errors.Is(err, io.EOF):
-		return &Error{Problem: ErrUnreachable, Cause: fmt.Errorf("the server closed the connection, is the port a TLS port?: %w", err)}
+		cause := fmt.Errorf("the server closed the connection, is the port a TLS port?: %w", err)
+		return &Error{Problem: ErrUnreachable, Cause: cause}
 	default:
 		return explain(err)
 	}

@@ -15,7 +15,8 @@ import (
 // parameters are the parameters that rueidis.ParseURL uses. It ignores all others, so a misspelt parameter would go
 // unnoticed.
 var parameters = []string{
-	"addr", "client_cache", "client_name", "db", "dial_timeout", "master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
+	"addr", "client_cache", "client_name", "db", "dial_timeout",
+	"master_set", "max_retries", "protocol", "skip_verify", "write_timeout",
 }
 
 // harmless matches unknown parameters that an error may name. Other parameters may be a part of a password that was not
@@ -85,8 +86,11 @@ func parseURL(text string) (rueidis.ClientOption, error) {
 // parseProblem names the part of the URL that rueidis rejected, without the value, which may be a part of a password.
 func parseProblem(err error) string {
 	for part, name := range map[string]string{
-		"database number": "the number of the database (after the slash, or db)", "dial timeout": "dial_timeout",
-		"write timeout": "write_timeout", "skip verify": "skip_verify", "URL path": "the path, which can only be a database's number,",
+		"database number": "the number of the database (after the slash, or db)",
+		"dial timeout":    "dial_timeout",
+		"write timeout":   "write_timeout",
+		"skip verify":     "skip_verify",
+		"URL path":        "the path, which can only be a database's number,",
 	} {
 		if strings.Contains(err.Error(), part) {
 			return name + " is not valid"

@@ -223,7 +223,6 @@ func (b *bucket) Close() {
 	b.kick(now)
 }
 
-// stop stops the timer.
 func (b *bucket) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

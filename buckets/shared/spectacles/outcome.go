@@ -65,6 +65,7 @@ func (r *report) words(now time.Duration) []string {
 	integer := func(n int64) string { return strconv.FormatInt(n, 10) }
 	wait := max(ceilMillis(r.until-now), 1)
 	return []string{
-		r.name, integer(int64(r.kind)), integer(r.gen), integer(int64(r.limit)), integer(int64(r.remaining)), integer(wait), integer(r.stamp),
+		r.name, integer(int64(r.kind)), integer(r.gen),
+		integer(int64(r.limit)), integer(int64(r.remaining)), integer(wait), integer(r.stamp),
 	}
 }

@@ -28,7 +28,6 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// send returns a handler that sends messages.
 func send(discord *rest.Client) asynq.Handler {
 	return asynqlimit.JSON(func(ctx context.Context, m message) error {
 		body := jobs.WithNonce(map[string]string{"content": m.Content}, asynqlimit.Nonce(ctx))
@@ -67,7 +66,8 @@ func run(redis asynq.RedisClientOpt) error {
 	if err != nil {
 		return err
 	}
-	server := asynq.NewServer(redis, limiter.Configure(asynq.Config{Concurrency: 100, DelayedTaskCheckInterval: time.Second}))
+	config := asynq.Config{Concurrency: 100, DelayedTaskCheckInterval: time.Second}
+	server := asynq.NewServer(redis, limiter.Configure(config))
 	mux := asynq.NewServeMux()
 	mux.Use(limiter.Middleware)
 	mux.Handle("message", send(discord))

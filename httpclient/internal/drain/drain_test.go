@@ -12,14 +12,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Requests that are refused are not cut off, and neither is the one that has left before.
+// Neither the requests that Enter rejects nor a request that left before may be cut off.
 func TestWhoIsRefusedMeanwhileIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	for range 300 {
 		d, closed, over := drain.New(), make(chan struct{}), make(chan error)
 		require.True(t, d.Enter())
 		go func() { over <- d.Wait(t.Context(), closed) }()
-		for d.Enter() { // until it is shut
+		for d.Enter() { // until Wait lets no request enter any more
 			d.Leave()
 		}
 		var refused sync.WaitGroup

@@ -13,8 +13,8 @@ import (
 // Check returns a *ratelimits.TooLongError if the wait exceeds longest or the context's deadline, nil otherwise.
 // buckets.ContextWithMaxWait overrides longest.
 func Check(ctx context.Context, route routes.CompiledRoute, wait, longest time.Duration) error {
-	if own, ok := buckets.MaxWait(ctx); ok {
-		longest = own
+	if o := buckets.OptionsOf(ctx); o.HasMaxWait {
+		longest = o.MaxWait
 	}
 	e := &ratelimits.TooLongError{Route: route.Route().String(), Wait: wait, Max: longest}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < longest {

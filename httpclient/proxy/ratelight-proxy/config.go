@@ -80,7 +80,8 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 			panic(problem)
 		}
 	}()
-	parser, err := kong.New(c, kong.Name("ratelight-proxy"), kong.Writers(stdout, stderr), kong.Exit(func(int) { panic(exited{}) }),
+	parser, err := kong.New(c, kong.Name("ratelight-proxy"),
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { panic(exited{}) }),
 		kong.Description("A proxy between bots and Discord's REST API: requests wait here until Discord will accept them."),
 		kong.DefaultEnvars("RATELIGHT"), kong.Vars{"version": version(), "known": knownNames()})
 	if err != nil {
@@ -111,7 +112,9 @@ func joinNegative(arguments []string) []string {
 func unsetEmpty() {
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
-		if value == "" && (strings.HasPrefix(name, "RATELIGHT_") || name == "LOG_LEVEL" || name == "REQUEST_TIMEOUT" || name == "BOT_RATELIMIT_OVERRIDES") {
+		ours := strings.HasPrefix(name, "RATELIGHT_") ||
+			name == "LOG_LEVEL" || name == "REQUEST_TIMEOUT" || name == "BOT_RATELIMIT_OVERRIDES"
+		if ours && value == "" {
 			_ = os.Unsetenv(name) // never fails for an existing name
 		}
 	}
@@ -169,7 +172,8 @@ func (c *config) complete() (err error) {
 	}
 	for _, a := range []string{c.Listen, c.Admin} {
 		if a != "" && !isLoopback(a) && c.Secret == "" && c.ClientCA == "" && !c.Insecure {
-			return fmt.Errorf("others can reach %s: expected --secret, --client-ca with --tls-cert and --tls-key, or --insecure", a)
+			return fmt.Errorf("others can reach %s: "+
+				"expected --secret, --client-ca with --tls-cert and --tls-key, or --insecure", a)
 		}
 	}
 	return nil
@@ -283,8 +287,9 @@ func (c *config) attributes() []any {
 		limitTexts[i] = limit.text
 	}
 	return []any{
-		"version", version(), "listen", c.Listen, "admin", c.Admin, "upstream", publicURL(c.Upstream), "max-wait", c.MaxWait,
-		"max-queue", c.MaxQueue, "max-connections", c.MaxConnections, "max-body", c.MaxBody, "request-timeout", time.Duration(c.RequestTimeout),
+		"version", version(), "listen", c.Listen, "admin", c.Admin, "upstream", publicURL(c.Upstream),
+		"max-wait", c.MaxWait, "max-queue", c.MaxQueue, "max-connections", c.MaxConnections, "max-body", c.MaxBody,
+		"request-timeout", time.Duration(c.RequestTimeout),
 		"global-limit", c.GlobalLimit.String(), "limit", limitTexts, "known-limit", c.KnownLimit, "hide-limits", c.HideLimits,
 		"drain-timeout", c.DrainTimeout, "secret", secret(c.Secret), "secret-file", c.SecretFile, "tls-cert", c.TLSCert,
 		"tls-key", c.TLSKey, "client-ca", c.ClientCA, "insecure", c.Insecure, "allow-host", c.AllowHost,
@@ -351,7 +356,8 @@ func (l *limits) UnmarshalText(text []byte) error {
 		switch {
 		case part == "":
 		case err != nil || n <= 0 || problem != nil:
-			return fmt.Errorf("%q: expected requests per second, or a bot's id, a colon and its requests per second, such as 80351110224678912:500", part)
+			return fmt.Errorf("%q: expected requests per second, "+
+				"or a bot's id, a colon and its requests per second, such as 80351110224678912:500", part)
 		case isOfBot:
 			l.ofBots[id] = n
 		default:

@@ -25,7 +25,7 @@ func dial(t *testing.T, address string) net.Conn {
 	return conn
 }
 
-// send sends a request on a connection of HTTP/1 that is kept.
+// send sends a request on an HTTP/1 connection and keeps the connection open.
 func send(t *testing.T, conn net.Conn) {
 	_, err := io.WriteString(conn, "GET /users/@me HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	require.NoError(t, err)
@@ -36,7 +36,7 @@ func send(t *testing.T, conn net.Conn) {
 	assert.Equal(t, 200, response.StatusCode)
 }
 
-// closed waits until a connection is closed, and reports whether that was before its deadline.
+// closed waits until the connection is closed or its deadline passes. It reports whether the connection was closed.
 func closed(conn net.Conn) bool {
 	_, err := conn.Read(make([]byte, 1))
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
@@ -64,7 +64,7 @@ func TestConnectionsWithoutRequestsGiveWayToNewOnes(t *testing.T) {
 			send(t, late)
 			send(t, dial(t, r.bots))
 			gone := make(chan bool, len(old))
-			for _, conn := range old { // the server may notice in any order that they have no request any more
+			for _, conn := range old { // the server may see in any order that these have no request
 				go func() { gone <- closed(conn) }()
 			}
 			assert.True(t, <-gone)
@@ -92,7 +92,7 @@ func TestConnectionsWithRequestsAreNotClosedForNewOnes(t *testing.T) {
 		close(done)
 	}()
 	<-arrived
-	assert.True(t, closed(dial(t, r.bots)), "the only other one has a request")
+	assert.True(t, closed(dial(t, r.bots)), "a new connection is closed, because the only other one has a request")
 	close(finish)
 	<-done
 }

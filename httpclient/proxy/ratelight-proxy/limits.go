@@ -17,8 +17,9 @@ type declaredLimit struct {
 	option buckets.Option
 }
 
-var errDeclared = errors.New("expected method and path or all, a number and a time, and what has a limit of its own (per major, per group, " +
-	`across credentials), such as "PUT /guilds/{guild_id}/members/{user_id}/roles/{role_id}=10/10s per major"`)
+var errDeclared = errors.New("expected method and path or all, a number and a time, " +
+	"and what has a limit of its own (per major, per group, across credentials), " +
+	`such as "PUT /guilds/{guild_id}/members/{user_id}/roles/{role_id}=10/10s per major"`)
 
 func (d *declaredLimit) UnmarshalText(text []byte) error {
 	d.text = string(text)

@@ -23,11 +23,11 @@ func (r *running) end(t *testing.T) string {
 	r.stop()
 	assert.Equal(t, 0, <-r.status)
 	log := <-r.log
-	r.log <- "" // for the end of the test
+	r.log <- "" // the test's cleanup reads the log, too
 	return log
 }
 
-// ask sends a request without a body, and returns the status of the answer.
+// ask sends a request without a body, and returns the status of the response.
 func (r *running) ask(t *testing.T, method, path string, header ...string) int {
 	t.Helper()
 	request, err := http.NewRequest(method, "http://"+r.bots+path, nil)
@@ -83,7 +83,7 @@ func TestTheConfigurationHasNoSecretOfAURL(t *testing.T) {
 	assert.NotContains(t, log.String(), "canary")
 }
 
-// A burst of requests that are refused leaves one line for each reason, and the last line counts them.
+// For many requests that are refused, the log has one line for each reason. The last line has the counts.
 func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t,
@@ -99,7 +99,7 @@ func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	}
 	assert.Equal(t, 400, r.ask(t, "GET", "/users/@me", "X-Ratelight-Max-Wait", "soon"))
 	assert.Equal(t, 502, r.ask(t, "GET", "/guilds/1"))
-	assert.Equal(t, 200, r.ask(t, "GET", "/gateway"), "which the upstream has marked as refused")
+	assert.Equal(t, 200, r.ask(t, "GET", "/gateway"), "an upstream's X-Ratelight-Proxy header does not count")
 	statuses := make(chan int)
 	for range 4 {
 		go func() { statuses <- r.ask(t, "PATCH", "/channels/1/messages/2", "X-Ratelight-Latest", "true") }()
@@ -119,8 +119,8 @@ func TestARefusalIsOneWarningForEachReasonAndTheLastLineCounts(t *testing.T) {
 	assert.Contains(t, log, "repeated=58")
 	assert.Contains(t, log, `route="GET /users/@me"`)
 	assert.Equal(t, 1, count("bad-request"), log)
-	assert.Equal(t, 0, count("unreachable"), "that is another warning")
-	assert.Equal(t, 0, count("superseded"), "its client has asked for that")
+	assert.Equal(t, 0, count("unreachable"), "unreachable upstreams have another warning")
+	assert.Equal(t, 0, count("superseded"), "the client has asked for superseding")
 	assert.Contains(t, lines[len(lines)-1], "level=INFO msg=stopped served=4 refused=63 failed=1 lost=0 "+
 		"refused_for.bad-request=1 refused_for.superseded=2 refused_for.too-long=60")
 }
@@ -141,7 +141,7 @@ func TestTheAccessLogHasNoQueryTokenOrSecret(t *testing.T) {
 		} {
 			r.ask(t, "POST", "/"+secret+path, "Authorization", "Bot "+canary, "X-Ratelight-Group", "80351110224678912")
 		}
-		assert.Equal(t, 400, r.ask(t, "GET", "/"+canary+"/users/@me"), "that is not the secret")
+		assert.Equal(t, 400, r.ask(t, "GET", "/"+canary+"/users/@me"), "the path does not begin with the secret")
 		assert.Equal(t, 400, r.ask(t, "CANARY", "/users/@me"))
 		log := r.end(t)
 		assert.NotContains(t, strings.ToLower(log), "canary")
@@ -158,12 +158,12 @@ func TestTheAccessLogHasNoQueryTokenOrSecret(t *testing.T) {
 	}
 }
 
-// Responses are flushed as they come, also through what the log puts around them.
+// A handler can flush a response through the writer that the access log wraps.
 func TestTheLogLeavesTheWriterAsItIs(t *testing.T) {
 	t.Parallel()
 	inner := httptest.NewRecorder()
 	w := &statusRecorder{ResponseWriter: inner}
 	require.NoError(t, http.NewResponseController(w).Flush())
 	w.WriteHeader(http.StatusEarlyHints)
-	assert.Zero(t, w.status, "that is not the answer")
+	assert.Zero(t, w.status, "an early response is not the final one")
 }

@@ -39,7 +39,9 @@ import (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
-	for _, name := range []string{"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES"} {
+	for _, name := range []string{
+		"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES",
+	} {
 		_ = os.Unsetenv(name)
 	}
 	goleak.VerifyTestMain(m)
@@ -47,7 +49,7 @@ func TestMain(m *testing.M) {
 
 const secret = "a-secret-of-the-proxy"
 
-// check runs the command until it has looked at its configuration.
+// check runs the command until it has checked its configuration, and returns the status and the output.
 func check(t *testing.T, environment, arguments string) (status int, text string) {
 	t.Helper()
 	for pair := range strings.FieldsSeq(environment) {
@@ -64,13 +66,14 @@ func TestGoodConfigurations(t *testing.T) {
 		{"", "", "127.0.0.1:8080", "127.0.0.1:8081"},
 		{"PORT=3000 METRICS_PORT=9000", "", "127.0.0.1:3000", "127.0.0.1:9000"},
 		{"HOST=::1", "", "[::1]:8080", "127.0.0.1:8081"},
-		{"HOST=my-machine", "", "127.0.0.1:8080", "127.0.0.1:8081"}, // as shells set it
+		{"HOST=my-machine", "", "127.0.0.1:8080", "127.0.0.1:8081"}, // some shells set HOST to the machine's name
 		{"BIND_IP=0.0.0.0", "--insecure", "0.0.0.0:8080", "127.0.0.1:8081"},
 		{"BIND_IP=0.0.0.0 RATELIGHT_SECRET=" + secret, "", "0.0.0.0:8080", "127.0.0.1:8081"},
 		{"RATELIGHT_LISTEN=localhost:1 PORT=2", "--admin off", "localhost:1", ""},
 		{"RATELIGHT_LISTEN=localhost:1", "--listen [::1]:3", "[::1]:3", "127.0.0.1:8081"},
 		{"RATELIGHT_MAX_WAIT= LOG_LEVEL= REQUEST_TIMEOUT= RATELIGHT_SECRET_FILE= PORT=", "", "127.0.0.1:8080", "127.0.0.1:8081"},
-		{"", "--redis redis://127.0.0.1:1 --application bot", "127.0.0.1:8080", "127.0.0.1:8081"}, // nothing is there, nobody asks
+		// No Redis server listens there, but the check does not connect.
+		{"", "--redis redis://127.0.0.1:1 --application bot", "127.0.0.1:8080", "127.0.0.1:8081"},
 	} {
 		t.Run(c.environment+" "+c.arguments, func(t *testing.T) {
 			status, text := check(t, c.environment, c.arguments)
@@ -165,8 +168,10 @@ func TestLimitsAreDeclared(t *testing.T) {
 		names     []string
 	}{
 		{nil, nil},
-		{[]string{"--limit", "PATCH /channels/{channel_id}=2/10m per major", "--limit", "all=100/1m per group across credentials"},
-			[]string{"PATCH /channels/{channel_id} 2 per 10m0s per major parameter", "all requests 100 per 1m0s per group across credentials"}},
+		{[]string{"--limit", "PATCH /channels/{channel_id}=2/10m per major", "--limit",
+			"all=100/1m per group across credentials"},
+			[]string{"PATCH /channels/{channel_id} 2 per 10m0s per major parameter",
+				"all requests 100 per 1m0s per group across credentials"}},
 		{[]string{"--limit", "/channels/*=9/1.5s"}, []string{"/channels/* 9 per 1.5s"}},
 		{[]string{"--known-limit", "reactions", "--known-limit", "invites,reactions"}, []string{"invites", "reactions"}},
 	} {
@@ -183,7 +188,9 @@ func TestLimitsAreDeclared(t *testing.T) {
 	require.NoError(t, err)
 	defer s.close()
 	assert.Len(t, s.handler.Transport().Manager().Stats().Declared, len(buckets.KnownLimits()))
-	for _, bad := range []string{"PATCH /channels/{channel_id}=2/10m per", "all=2/10m per user", "all=2/10m for all", "PATCH=2/10m"} {
+	for _, bad := range []string{
+		"PATCH /channels/{channel_id}=2/10m per", "all=2/10m per user", "all=2/10m for all", "PATCH=2/10m",
+	} {
 		_, err := parse([]string{"--limit", bad}, io.Discard, io.Discard)
 		require.ErrorContains(t, err, "--limit")
 	}
@@ -203,13 +210,13 @@ func TestAStoreThatIsNotThereIsNoWrongUsage(t *testing.T) {
 	assert.Contains(t, out.String(), "--redis")
 }
 
-// running is the command, listening on ports of its own.
+// running is a command that listens on its own ports.
 type running struct {
 	bots, admin string
 	stop        context.CancelFunc
 	status      chan int
-	begin       string      // the log until both listen
-	log         chan string // what is left of it
+	begin       string      // the log until both listeners are ready
+	log         chan string // the rest of the log
 }
 
 func start(t *testing.T, arguments ...string) *running {
@@ -218,7 +225,8 @@ func start(t *testing.T, arguments ...string) *running {
 	reader, writer := io.Pipe()
 	r := &running{stop: stop, status: make(chan int, 1), log: make(chan string, 1)}
 	go func() {
-		r.status <- run(ctx, append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, arguments...), writer, writer)
+		r.status <- run(ctx, append([]string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, arguments...), writer,
+			writer)
 		writer.Close()
 	}()
 	lines := bufio.NewReader(reader)
@@ -244,7 +252,7 @@ func start(t *testing.T, arguments ...string) *running {
 	return r
 }
 
-// client keeps no connections, so that nothing is left after a test.
+// client keeps no connections open, so that no test leaves one behind.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 func get(t *testing.T, url string) (int, string) {
@@ -265,7 +273,10 @@ func TestTheCommandForwardsAndTellsHowItIs(t *testing.T) {
 	assert.Equal(t, 200, status)
 	assert.JSONEq(t, `{"id":"1"}`, text)
 	assert.Equal(t, "/api/v10/users/@me", discord.Requests()[0].Path)
-	for path, want := range map[string]string{"/live": "ok", "/ready": "ok", "/upstream": `"ok":true`, "/": "<html", "/metrics": "ratelight_requests_granted_total 1"} {
+	for path, want := range map[string]string{
+		"/live": "ok", "/ready": "ok", "/upstream": `"ok":true`, "/": "<html",
+		"/metrics": "ratelight_requests_granted_total 1",
+	} {
 		status, text := get(t, "http://"+r.admin+path)
 		assert.Equal(t, 200, status, path)
 		assert.Contains(t, text, want)
@@ -288,9 +299,13 @@ func TestAdminPagesAndTheLogShowNoToken(t *testing.T) {
 	const canary = "canary-canary-canary-canary-canary-canary-canary-canary-canary-canary"
 	discord := discordtest.NewServer(t,
 		discordtest.Answer("PATCH /webhooks/{id}/{token}", 404, map[string]any{"message": "Unknown Webhook", "code": 10015}),
-		discordtest.Answer("GET /users/{id}", 401, map[string]any{"message": "401: Unauthorized", "code": 0}), discordtest.Cut("GET /guilds/{id}"))
+		discordtest.Answer("GET /users/{id}", 401, map[string]any{"message": "401: Unauthorized", "code": 0}),
+		discordtest.Cut("GET /guilds/{id}"))
 	r := start(t, "--upstream", discord.URL, "--log-level", "debug")
-	for _, path := range []string{"PATCH /webhooks/1/" + canary, "PATCH /webhooks/1/" + canary, "GET /users/1", "GET /users/1", "GET /guilds/1", "GET /new/" + canary} {
+	for _, path := range []string{
+		"PATCH /webhooks/1/" + canary, "PATCH /webhooks/1/" + canary, "GET /users/1", "GET /users/1", "GET /guilds/1",
+		"GET /new/" + canary,
+	} {
 		method, path, _ := strings.Cut(path, " ")
 		r.ask(t, method, path, "Authorization", "Bot "+canary)
 	}
@@ -324,7 +339,7 @@ func TestTheSecretProtectsBothListenersButNotProbes(t *testing.T) {
 	assert.Len(t, discord.Requests(), 1)
 }
 
-// A web page whose name has come to mean this machine (DNS rebinding) may read and send nothing.
+// By DNS rebinding, a web page's host name can point to this machine. Such a page must neither read nor send anything.
 func TestOtherNamesAreNotServedWithoutASecret(t *testing.T) {
 	t.Parallel()
 	discord := discordtest.NewServer(t)
@@ -375,7 +390,7 @@ func TestWhoWaitsIsServedBeforeTheEnd(t *testing.T) {
 	}()
 	<-arrived
 	r.stop()
-	for { // the admin listener goes on while requests do
+	for { // the admin listener stays open while requests are served
 		if status, _ := get(t, "http://"+r.admin+"/ready"); status == 503 {
 			break
 		}
@@ -385,7 +400,7 @@ func TestWhoWaitsIsServedBeforeTheEnd(t *testing.T) {
 	assert.Equal(t, 0, <-r.status)
 }
 
-// A request that takes too long is cut off, and counted in the last line.
+// A request that takes too long is cut off, and the last line of the log counts it.
 func TestWhoTakesTooLongIsCutOff(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
@@ -417,7 +432,8 @@ func TestAPortThatIsTakenIsAnErrorThatNamesTheFlag(t *testing.T) {
 	assert.Contains(t, out.String(), "--listen: ")
 	assert.Contains(t, out.String(), "in use")
 	out.Reset()
-	assert.Equal(t, 1, run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", listener.Addr().String()}, &out, &out))
+	assert.Equal(t, 1,
+		run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", listener.Addr().String()}, &out, &out))
 	assert.Contains(t, out.String(), "--admin: ")
 }
 
@@ -437,13 +453,14 @@ func TestARestartGoesOnFromTheStateFile(t *testing.T) {
 	assert.NotContains(t, string(text), secret)
 }
 
-// Two processes that wrote one file would each undo what the other has written.
+// Two processes that write the same file would overwrite each other's state.
 func TestAStateFileThatIsInUseIsAnError(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state")
 	start(t, "--upstream", "http://127.0.0.1:1", "--state", path)
 	var out bytes.Buffer
-	assert.Equal(t, 1, run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", "off", "--state", path}, &out, &out))
+	assert.Equal(t, 1,
+		run(t.Context(), []string{"--listen", "127.0.0.1:0", "--admin", "off", "--state", path}, &out, &out))
 	assert.Contains(t, out.String(), "in use")
 }
 
@@ -473,7 +490,7 @@ func TestProxiesShareLimitsThroughRedis(t *testing.T) {
 	assert.Len(t, discord.Requests(), 1)
 }
 
-// certify writes a certificate for 127.0.0.1 that signs itself, and its key.
+// certify writes a self-signed certificate for 127.0.0.1 and its key, and returns their paths.
 func certify(t *testing.T) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -506,7 +523,8 @@ func TestOnlyClientsWithACertificateAreServed(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, authorities.AppendCertsFromPEM(text))
 	for _, own := range [][]tls.Certificate{nil, {pair}} {
-		base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, Certificates: own}, ForceAttemptHTTP2: true}
+		base := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authorities, Certificates: own},
+			ForceAttemptHTTP2: true}
 		response, err := (&http.Client{Transport: base}).Get("https://" + r.bots + "/gateway")
 		if own == nil {
 			assert.Error(t, err)
@@ -558,7 +576,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 		"all":    {[]string{"/users/@me", "/channels/1"}, nil},
 		"holds":  {[]string{"/channels/1"}, []string{"/users/@me"}},
 		"budget": {nil, []string{"/users/@me", "/channels/1"}},
-		"#":      {[]string{"/users/@me"}, []string{"/channels/1"}}, // the credential, by its hash
+		"#":      {[]string{"/users/@me"}, []string{"/channels/1"}}, // "#" stands for the credential's hash
 	} {
 		mended.Store(false)
 		r := start(t, "--upstream", discord.URL)
@@ -566,8 +584,8 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 		assert.Equal(t, 401, as("/users/@me"))
 		assert.Equal(t, 429, as("/channels/1"))
 		mended.Store(true)
-		assert.Equal(t, 503, as("/users/@me"), "it rests")
-		assert.Equal(t, 429, as("/channels/1"), "it is held")
+		assert.Equal(t, 503, as("/users/@me"), "the credential is stopped")
+		assert.Equal(t, 429, as("/channels/1"), "the route is held")
 
 		form := url.Values{"what": {what}}
 		if what == "#" {
@@ -580,7 +598,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 			require.Len(t, page.Credentials, 1)
 			assert.Equal(t, "Authorization", page.Credentials[0].Kind)
 			assert.Equal(t, "GET /users/@me", page.Credentials[0].Route)
-			assert.Contains(t, text, `"authentication":"`+page.Credentials[0].Hash, "it has one name on the page")
+			assert.Contains(t, text, `"authentication":"`+page.Credentials[0].Hash, "the page names the credential by this hash")
 			form = url.Values{"credential": {page.Credentials[0].Hash}}
 		}
 		assert.Equal(t, 403, post(t, r.admin+"/lift", form, "Origin", "https://evil.example"))
@@ -590,7 +608,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 		assert.Equal(t, 405, post(t, r.admin+"/metrics", form))
 		assert.Equal(t, 503, as("/users/@me"), "nothing has changed")
 		assert.Equal(t, 200, post(t, r.admin+"/lift", form), what)
-		assert.Equal(t, 404, post(t, r.admin+"/lift", url.Values{"credential": {token}}), "that is no hash")
+		assert.Equal(t, 404, post(t, r.admin+"/lift", url.Values{"credential": {token}}), "a token is not a hash")
 		for _, path := range c.lifts {
 			assert.Equal(t, 200, as(path), "%s after lifting %s", path, what)
 		}
@@ -604,7 +622,7 @@ func TestAnOperatorLiftsWhatStopsABot(t *testing.T) {
 	}
 }
 
-// Opening a pipe waits for whoever is at its other end, which no signal ends.
+// Opening a pipe blocks until another process opens its other end, and no signal ends that.
 func TestAPipeIsNoFileForStateOrRecord(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The README lists every flag, and every variable of other proxies.
+// The README must list every flag, and every environment variable that the command takes over from other proxies.
 func TestTheREADMENamesEveryFlag(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../README.md")
@@ -25,7 +25,9 @@ func TestTheREADMENamesEveryFlag(t *testing.T) {
 			assert.True(t, strings.Contains(string(text), "`"+flag[1]+"`"), flag[1])
 		}
 	}
-	for _, name := range []string{"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES"} {
+	for _, name := range []string{
+		"HOST", "PORT", "BIND_IP", "METRICS_PORT", "LOG_LEVEL", "REQUEST_TIMEOUT", "BOT_RATELIMIT_OVERRIDES",
+	} {
 		assert.True(t, strings.Contains(string(text), "`"+name+"`"), name)
 	}
 }

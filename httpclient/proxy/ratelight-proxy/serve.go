@@ -85,15 +85,23 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 			limiting = append(limiting, buckets.WithShared(s.store))
 		}
 	}
-	transport := []httpclient.Option{httpclient.WithAttemptTimeout(time.Duration(c.RequestTimeout)), httpclient.WithBuckets(limiting...)}
+	transport := []httpclient.Option{
+		httpclient.WithAttemptTimeout(time.Duration(c.RequestTimeout)),
+		httpclient.WithBuckets(limiting...),
+	}
 	if c.StateKey != "" {
 		transport = append(transport, httpclient.WithStateKey([]byte(c.StateKey)))
 	}
 	if c.HideLimits {
 		transport = append(transport, httpclient.WithoutRateLimitHeaders())
 	}
-	s.handler, err = proxy.New(proxy.WithUpstream(c.Upstream), proxy.WithMaxWait(c.MaxWait), proxy.WithMaxBufferedBody(c.MaxBody),
-		proxy.WithGlobalLimits(c.GlobalLimit.all, c.GlobalLimit.ofBots), proxy.WithLogger(s.log), proxy.WithTransport(transport...))
+	s.handler, err = proxy.New(
+		proxy.WithUpstream(c.Upstream),
+		proxy.WithMaxWait(c.MaxWait),
+		proxy.WithMaxBufferedBody(c.MaxBody),
+		proxy.WithGlobalLimits(c.GlobalLimit.all, c.GlobalLimit.ofBots),
+		proxy.WithLogger(s.log),
+		proxy.WithTransport(transport...))
 	if err != nil {
 		return s, err
 	}

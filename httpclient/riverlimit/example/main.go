@@ -86,7 +86,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	for i := range 60 {
-		if _, err := queue.Insert(ctx, Message{Channel: fmt.Sprint(1 + i%2), Content: fmt.Sprint("message ", i)}, nil); err != nil {
+		message := Message{Channel: fmt.Sprint(1 + i%2), Content: fmt.Sprint("message ", i)}
+		if _, err := queue.Insert(ctx, message, nil); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,6 @@
-// Package measured has the rules of a simulated Discord that is like the real one, as far as that has been
-// measured: see [Rules].
+// Package measured has the rules of a simulated Discord that resembles the real one, as far as that was measured: see
+// [Rules].
 //
-// Which routes have a limit, how their buckets fill up again, and which routes share one is measured (routes.txt). Most
-// numbers are not: numbers.go says of each limit where it comes from.
+// routes.txt was measured: which routes have a limit, how their buckets refill, and which routes share a bucket. Most
+// numbers were not: numbers.go names the source of each.
 package measured

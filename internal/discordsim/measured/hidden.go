@@ -14,7 +14,7 @@ const (
 	codeOldMessages = 30046
 )
 
-// hide adds to a rule the limits that no header shows, by the name of its route.
+// hide adds to a rule the limits that no header shows, by the name of the rule's route.
 func (o *Options) hide(name string, rule *discordsim.Rule) {
 	switch name {
 	case "channel-edit":
@@ -30,8 +30,8 @@ func (o *Options) hide(name string, rule *discordsim.Rule) {
 	case "POST /guilds/{guild_id}/prune": // measured
 		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(1, 15*time.Minute), Code: codePrune}
 	case "POST /channels/{channel_id}/webhooks":
-		// Measured: some 50 in a row, then one at a time. How fast places become free is made up, and that they are
-		// counted for each channel.
+		// Measured: some 50 in a row, then one at a time. How fast places become free, and that each channel has its
+		// own limit, is assumed.
 		rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Leaky(50, time.Hour)}
 	case webhookToken:
 		if rule.Method == "POST" {
@@ -40,8 +40,8 @@ func (o *Options) hide(name string, rule *discordsim.Rule) {
 	}
 }
 
-// webhookMessages returns the limit of a channel over all its webhooks: 30 a minute as reported by many. That 30
-// messages may come at once is measured.
+// webhookMessages returns the limit of a channel for all its webhooks together: 30 a minute, as many have reported.
+// That 30 messages may come at once was measured.
 func (o *Options) webhookMessages() *discordsim.SharedLimit {
 	channelOf := func(call discordsim.Call) string {
 		id, _, _ := strings.Cut(call.Major, ":")
@@ -53,7 +53,7 @@ func (o *Options) webhookMessages() *discordsim.SharedLimit {
 	return &discordsim.SharedLimit{Name: "webhook messages", Quota: discordsim.Fixed(30, time.Minute), Key: channelOf}
 }
 
-// olderThanAnHour reports whether a request concerns a message of more than that age.
+// olderThanAnHour reports whether a request concerns a message that is older than an hour.
 func olderThanAnHour(call discordsim.Call) bool {
 	path, _, _ := strings.Cut(call.Request.Path, "?")
 	id, err := strconv.ParseUint(path[strings.LastIndexByte(path, '/')+1:], 10, 64)

@@ -8,35 +8,34 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// The names of families that the code needs.
+// The names of families that appear in the code.
 const (
 	reactions    = "reactions"
 	webhookToken = "webhook-token"
 )
 
 // typical has the limits of routes whose numbers are not known. They are of the usual size, except for "unlimited",
-// which is measured. Its limit is one that the global limit never lets a client reach.
+// which was measured: its limit is one that the global limit never lets a client reach.
 var typical = map[string]discordsim.Quota{
 	"token": discordsim.Leaky(5, 5*time.Second),
 	"fixed": discordsim.Fixed(5, 5*time.Second),
-	// The period was measured on one route, and that its bucket opens 0.3 s later than announced.
+	// Measured on one route: the period, and that the bucket opens 0.3 s later than announced.
 	"one":       discordsim.Fixed(1, 5*time.Second).Late(300*time.Millisecond, 0),
 	"unlimited": discordsim.Fixed(1000, time.Millisecond),
 	"none":      discordsim.Unlimited(),
 }
 
-// numbers has the limits of which more is known, by the names of routes and families.
+// numbers has the limits of which more is known, by the name of the route or family.
 var numbers = map[string]discordsim.Quota{
-	// Measured: 1 in 250 ms for each channel, and late. By how much was not published: 0.2 s is assumed.
+	// Measured: 1 in 250 ms for each channel, and late. The lateness was not published; 0.2 s is assumed.
 	reactions: discordsim.Fixed(1, 250*time.Millisecond).Late(200*time.Millisecond, 0),
 	// Measured: Reset-After grows by 1.67 s with each request.
 	"POST /invites/{code}/target-users/bulk-add": discordsim.Leaky(3, 5*time.Second),
-	// Said by Discord's staff in 2017 of posts; that they share a bucket with the other routes of the token is
-	// measured.
+	// Discord's staff said so in 2017 about posts. Measured: they share a bucket with the other routes of the token.
 	webhookToken: discordsim.Leaky(5, 2*time.Second),
 	// Reported by client authors.
 	"POST /channels/{channel_id}/messages/{message_id}/crosspost": discordsim.Fixed(10, time.Hour),
-	// The limit was reported by client authors, the period is made up.
+	// The limit was reported by client authors, the period is assumed.
 	"GET /users/{user_id}": discordsim.Leaky(30, 30*time.Second),
 }
 

@@ -51,6 +51,6 @@ func (r *route) rule() discordsim.Rule {
 	return rule
 }
 
-// pattern returns a path template for the simulator. That recognizes a variable segment by its form, which the name of
-// a file does not have.
+// pattern returns a path template for the simulator, which recognizes a variable segment by its form. The name of a
+// file does not have that form.
 func pattern(path string) string { return strings.ReplaceAll(path, "{upload_filename}", "*") }

@@ -7,16 +7,16 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Options are what differs between simulations.
+// Options are the differences between simulations.
 type Options struct {
-	// Punctual buckets open when announced. Without it, some are late, as was measured.
+	// Punctual: all buckets open when announced. Otherwise some open late, as measured.
 	Punctual bool
-	// Channels maps the ids of webhooks to their channels. Each other webhook is alone in its channel.
+	// Channels maps the ids of webhooks to their channels. Each webhook that is not listed has a channel of its own.
 	Channels map[string]string
 }
 
-// Rules returns the rules of all routes. They need the global limit of 50 per second beside them, which limits the
-// routes that have no limit of their own.
+// Rules returns the rules of all routes. Use them with the global limit of 50 per second, which limits the routes that
+// have no limit of their own.
 func Rules(options Options) []discordsim.Rule {
 	var rules []discordsim.Rule
 	for _, r := range readTable() {

@@ -30,7 +30,7 @@ func example(template string) string {
 	return strings.Join(segments, "/")
 }
 
-// No rule before it takes the requests of a measured route.
+// No earlier rule may match the requests of a measured route.
 func TestEachRouteHasItsRule(t *testing.T) {
 	t.Parallel()
 	routes, rules := readTable(), Rules(Options{})
@@ -50,7 +50,7 @@ func TestEachRouteHasItsRule(t *testing.T) {
 	}
 }
 
-// What is said of a route in the code is about a route of the table.
+// Every route that the code names must be in the table.
 func TestNumbersAreOfMeasuredRoutes(t *testing.T) {
 	t.Parallel()
 	names := make(map[string]bool)
@@ -70,7 +70,7 @@ func TestNumbersAreOfMeasuredRoutes(t *testing.T) {
 	assert.Equal(t, 8, hidden)
 }
 
-// A simulated server takes the rules, and requests that are long apart are let through.
+// A simulated server must accept the rules, and must accept requests that are sent at long intervals.
 func TestOneRequestToEachRoute(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.October, 1, 0, 0, 0, 0, time.UTC)

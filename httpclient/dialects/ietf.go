@@ -1,0 +1,189 @@
+package dialects
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+// IETF is the dialect of draft-ietf-httpapi-ratelimit-headers-11, the fields RateLimit and RateLimit-Policy, and of its
+// older versions: RateLimit-Limit, -Remaining and -Reset, or RateLimit with limit, remaining and reset. A 429 refuses.
+// Its wait is the Retry-After, or the time until the limit resets.
+//
+// The names and partition keys of all policies together name the bucket. Policies that do not count requests ("qu"), or
+// have no quota or no time, are ignored. Times may be rounded up or down. If the first response of a window names a
+// shorter time than its policy, that window is taken to last a second longer.
+//
+// Several policies are followed as one limit: the one with the fewest requests left. When it resets, as many requests
+// follow as the others allow then. That is simple and not exact. A longer window that is nearly used up makes requests
+// slower than necessary: random policies reached three quarters of the possible speed in simulations, the worst a
+// third. One request in 200 was refused there, and was sent again. With one policy none was, at 95 % of that speed.
+func IETF(status int, header http.Header, _ []byte) ratelimits.Response {
+	r := ratelimits.ParseResponse(status, http.Header{"Retry-After": header["Retry-After"], "Date": header["Date"]}, nil)
+	if bucket, limits := limitsOf(header); len(limits) > 0 {
+		r.Bucket, r.Limited = bucket, true
+		r.Limit, r.Remaining, r.ResetAfter, r.ResetRounding = together(limits)
+	}
+	if status == http.StatusTooManyRequests {
+		refuse(&r, ratelimits.ClassUser)
+	}
+	return r
+}
+
+// longestReset is the longest time until a reset, in seconds: a week, as in a ratelimits.Response.
+const longestReset = 7 * 24 * 60 * 60
+
+// limit is what a response says about one policy.
+type limit struct {
+	quota, remaining int           // requests
+	reset, window    time.Duration // window is 0 if it is not known
+}
+
+// together returns the limits as one. Its reset is that of the limit with the fewest requests left. Its quota is how
+// many requests are possible then: of limits that reset later, only what remains now.
+func together(limits []limit) (quota, remaining int, reset, rounding time.Duration) {
+	urgent := limits[0]
+	for _, l := range limits {
+		if l.remaining < urgent.remaining || l.remaining == urgent.remaining && l.reset > urgent.reset {
+			urgent = l
+		}
+	}
+	quota = urgent.quota
+	for _, l := range limits {
+		if l.reset <= urgent.reset {
+			quota = min(quota, l.quota)
+		} else {
+			quota = min(quota, l.remaining)
+		}
+	}
+	reset, rounding = urgent.bounds()
+	return quota, max(quota-urgent.quota+urgent.remaining, 0), reset, rounding
+}
+
+// bounds returns the longest time until the limit resets, and by how much that may be too long.
+func (l *limit) bounds() (after, rounding time.Duration) {
+	if after = l.reset; l.window == 0 || after < l.window {
+		after += time.Second
+	}
+	return after, after - max(l.reset-time.Second, 0)
+}
+
+// limitsOf returns the limits that a response names completely, and the names of all policies.
+func limitsOf(header http.Header) (bucket string, limits []limit) {
+	services, policies := list(header["Ratelimit"]), list(header["Ratelimit-Policy"])
+	named := policies
+	if older, ok := olderService(header, services); ok {
+		services, policies = []item{older}, append(policies, list(header["Ratelimit-Limit"])...)
+	}
+	if len(named) == 0 {
+		named = services
+	}
+	for _, n := range named {
+		bucket += n.value + n.parameter("pk")
+	}
+	for _, s := range services {
+		l := limit{}
+		l.quota, _ = integer(s.value) // in older versions
+		for _, p := range policies {
+			if key := s.parameter("pk"); p.value != s.value || key != "" && p.parameter("pk") != key {
+				continue // a RateLimit needs no pk
+			}
+			if quota, ok := integer(p.parameter("q")); ok {
+				l.quota = quota
+			}
+			if window, ok := integer(p.parameter("w")); ok {
+				l.window = time.Duration(window) * time.Second
+			}
+			if unit := p.parameter("qu"); unit != "" && unit != `"requests"` {
+				l.quota = 0
+			}
+		}
+		remaining, ok := integer(s.parameter("r"))
+		reset, timed := integer(s.parameter("t"))
+		if timed && reset > longestReset { // it is a time since 1970
+			date, err := http.ParseTime(header.Get("Date"))
+			reset -= int(date.Unix())
+			timed = err == nil && 0 <= reset && reset <= longestReset
+		}
+		l.remaining, l.reset = min(remaining, l.quota), time.Duration(reset)*time.Second
+		if !timed {
+			l.reset = l.window // it resets within that
+		}
+		if ok && l.quota > 0 && (timed || l.window > 0) {
+			limits = append(limits, l)
+		}
+	}
+	return bucket, limits
+}
+
+// olderService returns what a response in an older version says, as an item of the present one. Its value is the quota.
+func olderService(header http.Header, services []item) (item, bool) {
+	fields := map[string]string{
+		"limit": header.Get("RateLimit-Limit"), "remaining": header.Get("RateLimit-Remaining"),
+		"reset": header.Get("RateLimit-Reset"),
+	}
+	for _, s := range services {
+		if key, value, ok := strings.Cut(s.value, "="); ok {
+			fields[key] = value
+		}
+	}
+	quota, _, _ := strings.Cut(fields["limit"], ",") // policies may follow
+	return item{quota, []string{"r=" + fields["remaining"], "t=" + fields["reset"]}}, quota != ""
+}
+
+// item is a member of a structured list (RFC 9651). Its value and parameters are spelled as in the list.
+type item struct {
+	value      string
+	parameters []string // such as "q=10"
+}
+
+// mostItems bounds how many items of a field are read.
+const mostItems = 100
+
+// list parses a field. Inner lists are not used in these fields, and are not understood.
+func list(values []string) (items []item) {
+	for _, text := range split(strings.Join(values, ","), ',') {
+		if len(items) == mostItems {
+			break
+		}
+		if parts := split(text, ';'); parts[0] != "" {
+			items = append(items, item{parts[0], parts[1:]})
+		}
+	}
+	return items
+}
+
+// parameter returns the value of a parameter, "" if it is absent.
+func (i *item) parameter(name string) string {
+	for _, p := range i.parameters {
+		if key, value, _ := strings.Cut(p, "="); key == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// integer parses a non-negative number. Larger ones than a limit or a time can be are not numbers.
+func integer(text string) (int, bool) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err == nil
+}
+
+// split cuts a text at the separators that are not in a quoted string, and trims the parts.
+func split(text string, separator byte) (parts []string) {
+	quoted, from := false, 0
+	for i := 0; i < len(text); i++ {
+		switch {
+		case quoted && text[i] == '\\':
+			i++
+		case text[i] == '"':
+			quoted = !quoted
+		case text[i] == separator && !quoted:
+			parts, from = append(parts, strings.TrimSpace(text[from:i])), i+1
+		}
+	}
+	return append(parts, strings.TrimSpace(text[from:]))
+}

@@ -1,0 +1,210 @@
+package ratelimits_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/internal/discordsim"
+	"github.com/ratelight/ratelight/ratelimits"
+)
+
+func TestHiddenLimitIsMetByABurstOnceAndThenByOneRequestOnly(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	for _, p := range b.many(0, 2) {
+		b.Report(100*ms, p, ok(20, 17, time.Hour))
+	}
+	for _, p := range b.many(100*ms, 5) { // the probe and two of these pass, the others are refused
+		b.Report(200*ms, p, shared(second))
+	}
+	now := 1200*ms + rounding
+	b.Report(now, b.burst(now, 1)[0], ok(20, 16, time.Hour)) // the probe
+	for _, p := range b.burst(now, 2) {
+		b.Report(now, p, ok(20, 16, time.Hour))
+	}
+	only := b.burst(now, 1)[0]
+	b.waitsForAnOutcome(now)
+	b.Report(now, only, shared(second))
+	now = b.opens(now)
+	b.Report(now, b.burst(now, 1)[0], ok(20, 16, time.Hour))
+	for _, p := range b.burst(now, 2) {
+		b.Report(now, p, ok(20, 16, time.Hour))
+	}
+	assert.Zero(t, b.HoldWait(now))
+	assert.Equal(t, ratelimits.ClassShared, b.HoldClass(now), "the next request waits for the hidden limit")
+	first, eighth := b.Predict(now, 0), b.Predict(now, 7)
+	assert.Greater(t, eighth, 2*first, "three requests at a time pass the hidden limit")
+	at := b.opens(now)
+	assert.Equal(t, at-now, first, "the wait was predicted")
+	assert.Greater(t, at, now+second, "no fourth request is tried this soon")
+}
+
+// Several requests in flight meet a hidden limit. The outcomes that follow the first 429 say nothing about how many
+// requests the limit accepts.
+func TestRefusalsInFlightTogetherTellOfAHiddenLimitOnce(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	for _, p := range b.many(0, 5) {
+		b.Report(100*ms, p, ok(20, 14, time.Hour))
+	}
+	together := b.many(100*ms, 3)
+	b.Report(200*ms, together[0], shared(second))
+	b.Report(201*ms, together[1], ok(20, 13, time.Hour))
+	b.Report(202*ms, together[2], shared(second))
+	now := b.opens(202 * ms)
+	b.Report(now, b.burst(now, 1)[0], ok(20, 12, time.Hour)) // the probe
+	b.burst(now, 5)                                          // six requests had passed before
+}
+
+func TestHiddenLimitThatHasBecomeSmallerIsLearntAnew(t *testing.T) {
+	t.Parallel()
+	b := known(t, 50, time.Hour)
+	for _, p := range b.many(0, 10) {
+		b.Report(100*ms, p, ok(50, 39, time.Hour))
+	}
+	b.exchange(100*ms, shared(second)) // eleven requests have passed
+	now := b.opens(100 * ms)
+	for range 3 {
+		b.exchange(now, ok(50, 36, time.Hour))
+	}
+	b.exchange(now, shared(second)) // three requests have passed
+	now = b.opens(now)
+	b.exchange(now, ok(50, 35, time.Hour)) // the probe
+	b.burst(now, 2)
+}
+
+// If a hidden limit has refused one more request again and again, one more is tried more and more rarely.
+func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	for name, hidden := range map[string]discordsim.Quota{
+		"fixed":       discordsim.Fixed(2, 2*second),
+		"aligned":     discordsim.Aligned(2, 2*second, 700*ms),
+		"sliding log": discordsim.Sliding(2, 2*second),
+		"leaky":       discordsim.Leaky(2, 2*second),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rule := always(discordsim.Fixed(10, second))
+			rule.Shared = &discordsim.SharedLimit{Quota: hidden}
+			s := serve(t, rule, steady(40*ms))
+			s.SendUntil(120 * second)
+			s.Finish()
+			assert.LessOrEqual(t, len(s.Refusals), 20, "eight of them in the first burst")
+			assert.GreaterOrEqual(t, len(s.Accepted), 110, "of 120 possible requests")
+		})
+	}
+}
+
+// However often the tries were refused, one more request is tried again after a reasonable time.
+func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(10, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(1, second)}
+	s := serve(t, rule, steady(10*ms))
+	s.SendUntil(1_500 * second)
+	s.Finish()
+	last := s.Refusals[len(s.Refusals)-1]
+	assert.GreaterOrEqual(t, last, 1_200*second)
+}
+
+// Requests that wait for a hidden limit do not meet it. It must not be forgotten because of that.
+func TestHiddenLimitIsNotForgottenWhileRequestsWaitForIt(t *testing.T) {
+	t.Parallel()
+	b := known(t, 50, time.Hour)
+	b.exchange(0, ok(50, 48, time.Hour))
+	b.exchange(100*ms, shared(second)) // two requests have passed
+	now := b.opens(100 * ms)
+	for range 10 {
+		for range 3 { // one more than before
+			b.exchange(now, ok(50, 40, time.Hour))
+		}
+		b.Next(now) // a request waits
+		now += 1500 * ms
+	}
+	b.burst(now, 3)
+}
+
+// LiftHold must lift a hidden limit even if the hold of the 429 that showed it is over.
+func TestLiftHoldLiftsTheHiddenLimitAlsoAfterTheHold(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(50, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Fixed(2, 600*second)}
+	s := serve(t, rule, steady(20*ms))
+	s.Send(3)
+	s.Finish()
+	require.Len(t, s.Refusals, 1)
+	s.Send(3) // after the hold two pass, and a third is refused
+	s.Finish()
+	require.Len(t, s.Refusals, 2)
+	s.Send(2)
+	s.Finish()
+	at, certain := s.Next(s.Now)
+	require.True(t, certain)
+	require.Zero(t, s.HoldWait(s.Now))
+	require.Greater(t, at, s.Now+60*second)
+	require.Equal(t, ratelimits.ClassShared, s.HoldClass(s.Now))
+	s.LiftHold(s.Now)
+	at, _ = s.Next(s.Now)
+	assert.LessOrEqual(t, at, s.Now+2*second)
+}
+
+func TestWaitForAHiddenLimitIsForTheRefusalUnlessTheWindowTakesLonger(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[int]ratelimits.Class{50: ratelimits.ClassShared, 3: ratelimits.ClassOK} {
+		b := newBucket(t)
+		b.exchange(0, ok(limit, limit-1, time.Hour))
+		b.exchange(0, shared(10*second))
+		now := b.opens(0)
+		b.exchange(now, ok(limit, limit-2, time.Hour))
+		b.send(now) // tries whether the limit accepts one more
+		assert.Equal(t, want, b.WaitClass(now), "limit %d", limit)
+	}
+}
+
+// Even if no request is charged to a hidden limit, a prediction must take the limit into account.
+func TestPredictionKnowsTheHiddenLimitWhenNothingIsCharged(t *testing.T) {
+	t.Parallel()
+	rule := always(discordsim.Fixed(50, second))
+	rule.Shared = &discordsim.SharedLimit{Quota: discordsim.Sliding(2, 2*second)}
+	s := serve(t, rule, steady(20*ms))
+	s.SendUntil(20 * second)
+	s.Finish()
+	s.Until(s.Now + 2100*ms) // all places are free
+	start, predicted := s.Now, s.Predict(s.Now, 20)
+	s.Send(21)
+	assert.InEpsilon(t, s.Now-start, predicted, 0.5, "the actual wait was %v", s.Now-start)
+}
+
+// A request that may leave now, to try whether a hidden limit accepts one more, has no wait.
+func TestNoWaitIsPredictedForWhoTriesAHiddenLimit(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	b.exchange(0, ok(50, 49, time.Hour))
+	b.exchange(0, ok(50, 48, time.Hour))
+	b.exchange(0, shared(10*second))
+	now := b.opens(0)
+	b.exchange(now, ok(50, 46, time.Hour))
+	b.exchange(now, ok(50, 45, time.Hour))
+	at, certain := b.Next(now)
+	require.True(t, certain)
+	require.Equal(t, now, at)
+	assert.Zero(t, b.Predict(now, 0))
+	assert.Equal(t, ratelimits.ClassOK, b.WaitClass(now))
+	b.send(now)
+	assert.True(t, b.AwaitsProbe(now))
+	assert.Positive(t, b.Predict(now, 0), "the try may be refused")
+}
+
+func TestHiddenLimitThatIsNotMetAgainGivesWay(t *testing.T) {
+	t.Parallel()
+	b := known(t, 20, time.Hour)
+	b.exchange(0, shared(second))
+	for n := 18; n >= 15; n-- {
+		now := second + rounding
+		b.Report(now, b.burst(now, 1)[0], ok(20, n, time.Hour)) // one at a time
+	}
+	b.burst(10*second, 15) // the limit was met long ago, so all may leave
+}

@@ -1,0 +1,292 @@
+package ratelimits
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// origin is how far in the past a clock's origin lies when a test begins. A server's clock has its origin in 1970.
+const origin = 20_000 * 24 * time.Hour
+
+// fleet is a window that several senders share. It is kept on a server, as bytes, by the server's clock, or on the
+// clock of a sender that has borrowed it. Each sender knows only roughly how far its clock is from the server's.
+type fleet struct {
+	t       *rapid.T
+	stage   *Stage
+	data    []byte
+	holder  int      // index in senders
+	senders []sender // the first is the server
+	held    map[Permit]*held
+	blurred time.Duration // sum of the uncertainties of the clocks between which the window moved
+}
+
+// sender has a clock that is ahead of the server's. It knows that the difference is from early to late.
+type sender struct{ ahead, early, late time.Duration }
+
+// held is a sender's permit, by the clock of the window's holder.
+type held struct {
+	Permit
+	sender *sender
+}
+
+func newFleet(t *rapid.T, senders int) *fleet {
+	f := &fleet{t: t, senders: []sender{{}}, held: map[Permit]*held{}}
+	for range senders {
+		ahead := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "ahead")) * ms
+		f.senders = append(f.senders, sender{ahead, ahead - f.roughly(), ahead + f.roughly()})
+	}
+	f.data = new(Window).Append(nil)
+	return f
+}
+
+func (f *fleet) roughly() time.Duration {
+	return time.Duration(rapid.IntRange(0, 2000).Draw(f.t, "µs unsure")) * time.Microsecond
+}
+
+// shared lets senders share the window of a stage: some requests are sent later than their permit was taken, and some
+// answers are reported later than they were received.
+func (f *fleet) shared(s *Stage) {
+	f.stage = s
+	s.late = func() time.Duration { return f.delay("report") }
+	draw := s.Draw
+	s.Draw = func(g *Flight) {
+		draw(g)
+		if wait := f.delay("send"); wait > 0 && g.fate != unsent {
+			g.There += wait
+			h := f.held[g.permit]
+			early := s.Now + wait + origin + h.sender.ahead
+			h.Permit = h.SentAt(early - h.sender.late + f.senders[f.holder].early)
+		}
+	}
+}
+
+// delay draws a delay of at most 200 ms. Two of three are 0.
+func (f *fleet) delay(of string) time.Duration {
+	if rapid.IntRange(0, 2).Draw(f.t, of+" late") > 0 {
+		return 0
+	}
+	return time.Duration(rapid.IntRange(0, 200_000).Draw(f.t, "by µs")) * time.Microsecond
+}
+
+// use reads the window, perhaps lends it to another holder, calls do with the time by the holder's clock, and writes
+// the window.
+func (f *fleet) use(do func(w *Window, now time.Duration)) {
+	w, rest, err := DecodeWindow(f.data)
+	require.NoError(f.t, err)
+	require.Empty(f.t, rest)
+	require.Equal(f.t, f.data, w.Append(nil))
+	if to := rapid.IntRange(-2, len(f.senders)-1).Draw(f.t, "lend to"); to >= 0 {
+		from := &f.senders[f.holder]
+		f.shift(&w, -from.late, -from.early)
+		f.holder = to
+		f.shift(&w, f.senders[to].early, f.senders[to].late)
+	}
+	do(&w, f.stage.Now+origin+f.senders[f.holder].ahead)
+	f.data = w.Append(nil)
+	read, _, err := DecodeWindow(f.data)
+	require.NoError(f.t, err)
+	require.Equal(f.t, plain(&w), plain(&read))
+}
+
+func (f *fleet) shift(w *Window, early, late time.Duration) {
+	w.Shift(early, late)
+	f.blurred += late - early
+	for _, h := range f.held {
+		h.Permit = h.Shift(early, late)
+	}
+}
+
+func (f *fleet) Take(now time.Duration) (p Permit, ok bool) {
+	f.use(func(w *Window, at time.Duration) {
+		h := &held{sender: &f.senders[rapid.IntRange(min(1, len(f.senders)-1), len(f.senders)-1).Draw(f.t, "sender")]}
+		if h.Permit, ok = w.Take(at); ok {
+			p = Permit{sent: now, answered: uint32(f.stage.sent + 1)}
+			f.held[p] = h
+		}
+	})
+	return p, ok
+}
+
+func (f *fleet) Next(now time.Duration) (at time.Duration, ok bool) {
+	f.use(func(w *Window, time time.Duration) {
+		if at, ok = w.Next(time); ok {
+			at += now - time
+		}
+	})
+	return at, ok
+}
+
+// land ends a permit. It gives report the time of the answer by the sender's clock, converted to the holder's clock.
+func (f *fleet) land(received time.Duration, p Permit, report func(w *Window, received time.Duration, p Permit)) {
+	h := f.held[p]
+	f.use(func(w *Window, now time.Duration) {
+		holder, at := &f.senders[f.holder], received+origin+h.sender.ahead
+		if holder != h.sender {
+			at = min(at-h.sender.early+holder.late, now)
+		}
+		report(w, at, h.Permit)
+	})
+	delete(f.held, p)
+}
+
+func (f *fleet) Return(now time.Duration, p Permit) {
+	f.land(now, p, (*Window).Return)
+}
+
+func (f *fleet) Report(received time.Duration, p Permit, r Response) {
+	f.land(received, p, func(w *Window, at time.Duration, p Permit) { w.Report(at, p, r) })
+}
+
+func (f *fleet) Lost(received time.Duration, p Permit) {
+	f.land(received, p, (*Window).Lost)
+}
+
+func (f *fleet) window() *Window {
+	w, _, _ := DecodeWindow(f.data)
+	return &w
+}
+
+func (f *fleet) Limit() int            { return f.window().Limit() }
+func (f *fleet) Period() time.Duration { return f.window().Period() }
+func (f *fleet) InFlight() int         { return f.window().InFlight() }
+func (f *fleet) String() string        { return f.window().String() }
+
+// TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with a window that
+// moves between a server and one or more processes, whose reports come late and in another order.
+func TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal(t *testing.T) {
+	t.Parallel()
+	for _, senders := range []int{1, 3} {
+		rapid.Check(t, func(t *rapid.T) {
+			f := newFleet(t, senders)
+			play(t, f, f.shared).check()
+		})
+	}
+}
+
+// Each move may cost time, but no more than the clocks' uncertainty.
+func TestNoScheduleOfASharedWindowIsSlow(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFleet(t, 3)
+		if s, bound := burst(t, f, func(s *Stage) { f.stage = s }); s.Now > bound+f.blurred {
+			require.Fail(t, "too slow", "%v at %v, at most %v wanted\n%s", s.Now, s.quota, bound+f.blurred, s.story())
+		}
+	})
+}
+
+// mirrored is a window with a copy. The copy moves from clock to clock by known distances, and is written and read each
+// time. Both must do the same.
+type mirrored struct {
+	Window
+	t       *rapid.T
+	other   Window
+	ahead   time.Duration
+	permits map[Permit]Permit // the copy's permits
+}
+
+// move moves the copy to another clock, writes it and reads it. It returns the time by the copy's clock.
+func (m *mirrored) move(now time.Duration) time.Duration {
+	if by := time.Duration(rapid.IntRange(-1, 2).Draw(m.t, "move")) * 1234567891; by != 0 {
+		m.ahead += by
+		m.other.Shift(by, by)
+		for p, o := range m.permits {
+			m.permits[p] = o.Shift(by, by)
+		}
+	}
+	data := m.other.Append(nil)
+	w, _, err := DecodeWindow(data)
+	require.NoError(m.t, err)
+	require.Equal(m.t, plain(&m.other), plain(&w))
+	require.Equal(m.t, data, w.Append(nil))
+	m.other = w
+	return now + m.ahead
+}
+
+func (m *mirrored) Take(now time.Duration) (Permit, bool) {
+	now += origin
+	p, ok := m.Window.Take(now)
+	o, same := m.other.Take(m.move(now))
+	require.Equal(m.t, ok, same)
+	if ok {
+		m.permits[p] = o
+	}
+	return p, ok
+}
+
+func (m *mirrored) Next(now time.Duration) (time.Duration, bool) {
+	now += origin
+	at, ok := m.Window.Next(now)
+	other, same := m.other.Next(m.move(now))
+	require.Equal(m.t, ok, same)
+	if ok {
+		require.Equal(m.t, at, other-m.ahead)
+	}
+	return at - origin, ok
+}
+
+func (m *mirrored) Return(now time.Duration, p Permit) {
+	now += origin
+	m.Window.Return(now, p)
+	m.other.Return(m.move(now), m.permits[p])
+}
+
+func (m *mirrored) Report(now time.Duration, p Permit, r Response) {
+	now += origin
+	m.Window.Report(now, p, r)
+	m.other.Report(m.move(now), m.permits[p], r)
+	if m.rare != nil && m.rare.refusals.row > freeRefusals { // further holds have a random part that depends on the time
+		m.t.Skip()
+	}
+}
+
+func (m *mirrored) Lost(now time.Duration, p Permit) {
+	now += origin
+	m.Window.Lost(now, p)
+	m.other.Lost(m.move(now), m.permits[p])
+}
+
+// A window does the same on every clock, and whether or not it is written and read in between.
+func TestWindowOnAnotherClockDoesTheSame(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		play(t, &mirrored{t: t, permits: map[Permit]Permit{}})
+	})
+}
+
+// handed is a window that is replaced by a new one with its State again and again, as if processes lent it to each
+// other.
+type handed struct {
+	Window
+	now func() bool
+}
+
+func (h *handed) Report(now time.Duration, p Permit, r Response) {
+	h.Window.Report(now, p, r)
+	h.hand(now)
+}
+
+func (h *handed) Lost(now time.Duration, p Permit) {
+	h.Window.Lost(now, p)
+	h.hand(now)
+}
+
+func (h *handed) hand(now time.Duration) {
+	if h.InFlight() == 0 && h.now() {
+		h.Window = NewWindow(now, h.State(now))
+	}
+}
+
+// TestNoScheduleOfHandoversDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with a handed window. A log
+// that names its next place is not checked: a State does not say that a bucket is one.
+func TestNoScheduleOfHandoversDrawsAnAvoidableRefusal(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := play(t, &handed{now: func() bool { return rapid.IntRange(0, 3).Draw(t, "hand over") == 0 }})
+		if !s.quota.NamesNext {
+			s.check()
+		}
+	})
+}
