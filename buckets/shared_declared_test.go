@@ -19,8 +19,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// counted sends n messages to each of some channels by turns of the managers, lets a judge see when the server has
-// them, and returns how long that took.
+// counted makes the managers take turns to send n messages to each of some channels. It calls judge when the server
+// processes a message, and returns the time until the last one.
 func counted(t *testing.T, all []*world, n int, channels []int, judge func(channel int)) time.Duration {
 	t.Helper()
 	var mu sync.Mutex
@@ -56,12 +56,12 @@ func counted(t *testing.T, all []*world, n int, channels []int, judge func(chann
 	select {
 	case <-over:
 	case <-time.After(time.Hour):
-		require.FailNow(t, "somebody waits for ever")
+		require.FailNow(t, "a request waits forever")
 	}
 	return last.Sub(start)
 }
 
-// Managers that share a declared limit keep it together, and are as fast as one, whatever else their requests wait for.
+// Managers that share declared limits keep them together, and are as fast as one manager, also below other limits.
 func TestManagersShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	create := buckets.ForRoute(routes.CreateMessage)
@@ -75,8 +75,8 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 	}{
 		"one limit":          {discordsim.Fixed(100, time.Second), []buckets.Option{route}, 71 * time.Second},
 		"a slow bucket, too": {discordsim.Fixed(1, 3*time.Second), []buckets.Option{route}, 73 * time.Second},
-		// The last may leave after seven periods of the route, or, if two of its group have just left, a period of that
-		// later.
+		// The last request is sent after seven periods of the route's limit and at most one period of the group's
+		// limit.
 		"two limits":          {discordsim.Fixed(100, time.Second), []buckets.Option{route, group}, 75 * time.Second},
 		"three limits":        {discordsim.Fixed(2, time.Second), []buckets.Option{route, group, channel}, 204 * time.Second},
 		"nothing but channel": {discordsim.Fixed(5, time.Second), []buckets.Option{channel}, 185 * time.Second},
@@ -123,7 +123,8 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 	}
 }
 
-// pairDeclares is two managers that share a declared limit of one request in a minute, and know the bucket of a route.
+// pairDeclares returns two managers that share a declared limit of one request a minute, and know the bucket of a
+// route.
 func pairDeclares(t *testing.T, h shared.Source, options ...buckets.Option) (a, b *buckets.RESTBucketManager) {
 	t.Helper()
 	options = append([]buckets.Option{
@@ -142,7 +143,7 @@ func pairDeclares(t *testing.T, h shared.Source, options ...buckets.Option) (a, 
 
 var ample = limited("messages", 100, 99, time.Second)
 
-// Who does not wait is told at once whether he may send, as soon as the others have answered.
+// TryAcquire fails when the other managers have answered that the limit is used up.
 func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -165,13 +166,13 @@ func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 		require.NoError(t, err)
 		second.Return()
 		third, err := a.TryAcquire(message(1), bot)
-		require.NoError(t, err, "the second was not sent")
+		require.NoError(t, err, "the second request was not sent")
 		third.Release()
 	})
 }
 
-// Where declared limits are not shared, it is told at once that there is no room.
-func TestTryAcquireAsksNobodyForDeclaredLimitsOfItsOwn(t *testing.T) {
+// TryAcquire fails at once if a source does not share declared limits.
+func TestTryAcquireFailsAtOnceIfDeclaredLimitsAreNotShared(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		a, _ := pairDeclares(t, byRouteHub{newHub(t)})
@@ -187,7 +188,7 @@ func TestTryAcquireAsksNobodyForDeclaredLimitsOfItsOwn(t *testing.T) {
 	})
 }
 
-// What nobody needs any more is there for others at once, or after a moment if others had to be asked for it.
+// The permit of a request that is cancelled or returned is available to the other manager.
 func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -209,7 +210,7 @@ func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 	})
 }
 
-// While the others cannot be asked, who waits for them is told so.
+// During an outage, the error of a request that waits for a shared declared limit is the outage.
 func TestOutageOfSharedDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -239,8 +240,8 @@ func TestOutageOfSharedDeclaredLimits(t *testing.T) {
 	})
 }
 
-// A declared limit is forgotten when it is idle, and known again to whoever uses it next; what it had used counts on.
-func TestSharedDeclaredLimitsAreForgotten(t *testing.T) {
+// An idle declared limit is evicted. Its used permits still count when a manager uses it again.
+func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 	t.Parallel()
 	for _, term := range []time.Duration{0, 3 * time.Second} {
 		bubble(t, func(t *testing.T) {
@@ -264,9 +265,9 @@ func TestSharedDeclaredLimitsAreForgotten(t *testing.T) {
 	}
 }
 
-// A request that waits for one declared limit keeps its place of another one for a moment only, so requests of other
-// managers that need nothing else leave.
-func TestPlacesOfSharedDeclaredLimitsAreKeptForAMoment(t *testing.T) {
+// A request that waits for one declared limit keeps its place in the queue of another limit for two seconds only. Then
+// requests of other managers that do not need the first limit are sent.
+func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -279,7 +280,7 @@ func TestPlacesOfSharedDeclaredLimitsAreKeptForAMoment(t *testing.T) {
 		require.True(t, first.granted())
 		first.update(ample)
 		wait(2 * time.Minute)
-		waits := inGroup(a) // for its group, for an hour
+		waits := inGroup(a) // for the group's limit, for an hour
 		require.False(t, waits.done())
 		c := ask(b, message(1))
 		wait(1900 * time.Millisecond)
@@ -295,7 +296,7 @@ func TestPlacesOfSharedDeclaredLimitsAreKeptForAMoment(t *testing.T) {
 	})
 }
 
-// fickleHub is a hub of which others take a permit at the last moment: the next Take of a bucket with that hash fails.
+// fickleHub is a hub in which the next Take of the bucket with that hash fails, because another manager was faster.
 type fickleHub struct {
 	*hub
 	hash string
@@ -330,8 +331,8 @@ func (b fickleBucket) Take(now time.Duration) (shared.Permit, bool) {
 	return b.Bucket.Take(now)
 }
 
-// A request that finds one of its permits gone gives the others back, and its place in the budget.
-func TestWhoFindsAPermitGoneKeepsNothing(t *testing.T) {
+// A request for which one Take fails returns its other permits, and its place in the budget of invalid requests.
+func TestRequestReturnsItsPermitsIfOneIsGone(t *testing.T) {
 	t.Parallel()
 	for _, hash := range []string{"declared:first 5/1m0s", "declared:second 5/1m0s", "messages"} {
 		t.Run(hash, func(t *testing.T) {
@@ -354,7 +355,7 @@ func TestWhoFindsAPermitGoneKeepsNothing(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(background, time.Minute)
 				defer cancel()
-				assert.NoError(t, m.Shutdown(ctx), "nothing is in flight any more")
+				assert.NoError(t, m.Shutdown(ctx), "a request is still in flight")
 			})
 		})
 	}

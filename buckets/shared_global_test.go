@@ -13,33 +13,10 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-func TestGlobalLimitIsDivided(t *testing.T) {
-	t.Parallel()
-	for _, term := range []time.Duration{0, 2 * time.Second} {
-		t.Run(term.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := newHub(t)
-				h.term = term
-				config := discordsim.Config{Rules: []discordsim.Rule{{Path: "**", Quota: discordsim.Fixed(5, time.Second)}}, Global: discordsim.Aligned(10, time.Second, 0)}
-				all := fleet(t, h, 2, config, buckets.WithGlobalLimit(10))
-				for channel := range 50 {
-					all[channel%2].post(1+channel, 2)
-				}
-				took := max(all[0].finish(), all[1].finish())
-				assert.Zero(t, refusals(all[0].Server))
-				assert.Less(t, took, 14*time.Second)
-				h.ends(t, all)
-			})
-		})
-	}
-}
-
-// Nothing is known of the part yet: what waits for it is not refused as if the least of it were all there is.
+// Requests that wait for a manager's first part are not rejected as if the smallest part were the whole one.
 func TestBurstBeforeThePartIsKnown(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -85,7 +62,7 @@ func TestWaitForAPartIsPredicted(t *testing.T) {
 		require.True(t, long.granted())
 		long.lease.Return()
 
-		h.set(func(h *hub) { h.lapsed = true }) // it was heard of, but is lost
+		h.set(func(h *hub) { h.lapsed = true }) // the part is lost
 		short, long = atMost(time.Second), atMost(3*time.Second)
 		require.False(t, short.done())
 		h.mu.Lock()
@@ -127,13 +104,13 @@ func TestTryAcquireWaitsForTheFirstPart(t *testing.T) {
 			wait(2 * time.Second)
 			rightNow := buckets.ContextWithMaxWait(context.Background(), 0)
 			c = call(rightNow, a, buckets.Request{Route: message(1), Authorization: bot})
-			require.False(t, c.done(), "it is not known yet")
+			require.False(t, c.done(), "the part is not known yet")
 			require.Zero(t, a.Status(1).Globals[0].Part)
 			h.set(func(h *hub) { h.mean = !comes })
 			require.True(t, c.done())
 			assert.Equal(t, comes, c.err == nil, "%v", c.err)
 			c.lease.Return()
-			if !comes { // that is known now
+			if !comes { // now it is known that there is no part
 				_, err := a.TryAcquire(message(1), bot)
 				var tooLong *ratelimits.TooLongError
 				require.ErrorAs(t, err, &tooLong)
@@ -168,7 +145,7 @@ func TestOutageOfTheGlobalLimitReachesAll(t *testing.T) {
 		waits = ask(a, message(1))
 		require.False(t, waits.done())
 		h.mu.Lock()
-		h.err = away // nobody was told yet
+		h.err = away // without a call of changed
 		h.mu.Unlock()
 		require.ErrorIs(t, ask(a, message(1)).failed(), away)
 		waits.cancel()
@@ -176,9 +153,9 @@ func TestOutageOfTheGlobalLimitReachesAll(t *testing.T) {
 		discover(t, a, message(1), limited("messages", 5, 0, time.Second))
 		waits = ask(a, message(1))
 		h.set(func(h *hub) { h.err, h.lapsed = away, true })
-		require.False(t, waits.done(), "it waits for the bucket, which is certain")
+		require.False(t, waits.done(), "it waits for the bucket, which is lent")
 		wait(1100 * time.Millisecond)
-		require.ErrorIs(t, waits.failed(), away, "now for the part")
+		require.ErrorIs(t, waits.failed(), away, "now it waits for the part")
 		h.set(func(h *hub) { h.err, h.lapsed = nil, false })
 		c := ask(a, message(1))
 		require.True(t, c.granted())
@@ -245,8 +222,8 @@ func TestOutageDoesNotEndAPartThatIsCertain(t *testing.T) {
 	})
 }
 
-// Who waits for something else is rejected when a hold of another manager would make the wait too long.
-func TestHoldOfAnotherManagerRejectsWhoWouldWaitTooLong(t *testing.T) {
+// A request that waits for its bucket is rejected when a global hold of another manager makes its wait too long.
+func TestHoldOfAnotherManagerRejectsRequests(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
 		t.Run(name, func(t *testing.T) {
@@ -265,13 +242,13 @@ func TestHoldOfAnotherManagerRejectsWhoWouldWaitTooLong(t *testing.T) {
 	}
 }
 
-// A request that is rejected because there is no part for long asks for one all the same, so that a later one finds it.
+// A request that is rejected because the part comes too late still asks for a part, for later requests.
 func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
 		m := started(t, buckets.WithShared(h), buckets.WithGlobalLimit(2), buckets.WithMaxRateLimit(time.Minute))
-		m.UpdateRateLimits(message(1), bot, plain(200)) // nothing but the global limit has to be asked for
+		m.UpdateRateLimits(message(1), bot, plain(200)) // only the global limit needs an answer
 		h.set(func(h *hub) { h.mean, h.comes = true, h.now()+time.Hour })
 		tooLong(t, ask(m, message(1)))
 		h.set(func(h *hub) { h.mean = false })
@@ -281,8 +258,8 @@ func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
 	})
 }
 
-// When the first part has come, those for whom it is not enough, and who do not wait, are told so at once.
-func TestTryAcquireIsRefusedWhenTheFirstPartIsTooSmall(t *testing.T) {
+// When the first part is too small for all requests, those that do not wait are rejected at once.
+func TestTryAcquireFailsWhenTheFirstPartIsTooSmall(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -299,7 +276,7 @@ func TestTryAcquireIsRefusedWhenTheFirstPartIsTooSmall(t *testing.T) {
 		}
 		h.mu.Lock()
 		h.mean = false
-		for credential := range h.globals { // everybody is told once
+		for credential := range h.globals { // changed is called once for each
 			h.share(credential, func(*hubGlobal) bool { return false })
 		}
 		h.mu.Unlock()
@@ -314,7 +291,7 @@ func TestTryAcquireIsRefusedWhenTheFirstPartIsTooSmall(t *testing.T) {
 	})
 }
 
-// eagerHub has something to say of each global limit at once.
+// eagerHub has a hold of each global limit from the start.
 type eagerHub struct{ *hub }
 
 func (h eagerHub) Join(clock clockwork.Clock, origin time.Time) shared.Session {
@@ -332,8 +309,8 @@ func (s eagerSession) Global(credential string, limit int, changed func()) share
 	return g
 }
 
-// For the race detector: what it says of a new credential is taken in while a Throttle lasts.
-func TestOthersMaySpeakOfANewCredentialAtOnce(t *testing.T) {
+// For the race detector: changed of a new credential is called while Throttle holds the manager.
+func TestChangedOfANewCredentialDuringAThrottle(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		bubble(t, func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// lending is a hub that lends what one manager uses alone, and two managers that know a bucket of that limit.
+// lending returns a hub that lends buckets which one manager uses alone, and two managers that know a bucket of the
+// limit.
 func lending(t *testing.T, limit int) (h *hub, a, b *buckets.RESTBucketManager) {
 	t.Helper()
 	h = newHub(t)
@@ -32,14 +33,14 @@ func (h *hub) count(what func(h *hub) int) int {
 
 func (h *hub) lent() int { return h.count(func(h *hub) int { return h.loans - h.returned }) }
 
-func TestLoanGoesOnWhereTheOthersWere(t *testing.T) {
+func TestLoanContinuesTheSharedWindow(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h, a, b := lending(t, 3)
-		c := ask(b, message(1)) // lent to b
+		c := ask(b, message(1)) // the bucket is lent to b
 		require.Equal(t, 1, h.lent())
 		c.update(limited("messages", 3, 2, time.Second))
-		d := ask(a, message(1)) // returned by b, as a wants it
+		d := ask(a, message(1)) // b returns it, because a needs it
 		require.Equal(t, 0, h.lent())
 		require.True(t, d.granted())
 		all := asks(a, message(1), 2)
@@ -50,8 +51,8 @@ func TestLoanGoesOnWhereTheOthersWere(t *testing.T) {
 		require.Equal(t, 2, granted(t, all))
 		all[1].update(limited("messages", 3, 2, time.Second))
 		last := asks(a, message(1), 3)
-		require.Equal(t, 1, h.lent(), "to a, who is alone again")
-		assert.Equal(t, 2, granted(t, last), "goes on in a window with one used")
+		require.Equal(t, 1, h.lent(), "to a, which uses the bucket alone again")
+		assert.Equal(t, 2, granted(t, last), "the window has one used permit")
 		for _, c := range last[:2] {
 			c.lease.Release()
 		}
@@ -73,18 +74,18 @@ func TestLoanIsReturnedWithRequestsInFlight(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				h, a, b := lending(t, 3)
-				wait(time.Second) // the bucket has opened long ago, so that nobody goes first
+				wait(time.Second) // the bucket has opened long ago, so no request goes first
 				mine := asks(a, message(1), 5)
 				require.Equal(t, 3, granted(t, mine))
 				require.Equal(t, 1, h.lent())
 				wait(time.Millisecond)
 				theirs := end(t, h, b)
 				require.Equal(t, 0, h.lent())
-				require.False(t, theirs.done(), "a's are in flight, and others of a's wait")
+				require.False(t, theirs.done(), "three requests of a are in flight, and two wait")
 				mine[0].update(limited("messages", 3, 2, time.Second))
 				mine[1].lease.Return()
 				synctest.Wait()
-				require.Equal(t, 4, granted(t, mine), "a waited longer")
+				require.Equal(t, 4, granted(t, mine), "requests of a arrived earlier")
 				require.False(t, theirs.done())
 				mine[2].update(limited("messages", 3, 1, time.Second))
 				mine[3].update(limited("messages", 3, 0, time.Second))
@@ -94,7 +95,7 @@ func TestLoanIsReturnedWithRequestsInFlight(t *testing.T) {
 				theirs.lease.Release()
 				drained(t, a)
 				drained(t, b)
-				assert.Len(t, h.told(), 7, "of what was sent, and when both found the bucket")
+				assert.Len(t, h.told(), 7, "reports of five requests, and of the two that found the bucket")
 			})
 		})
 	}
@@ -120,12 +121,12 @@ func TestLoanIsExtended(t *testing.T) {
 		}
 		assert.Equal(t, 1, h.count(func(h *hub) int { return h.loans }))
 		reports := len(h.told())
-		assert.Equal(t, 2, reports, "only those from before it was lent")
+		assert.Equal(t, 2, reports, "only the reports before the loan")
 	})
 }
 
-// A loan ends between two looks: the next one who comes is told so by those who share, whoever it is.
-func TestEndedLoanIsReturnedBeforeAnythingElse(t *testing.T) {
+// A loan has ended without a call of changed. The next request returns it first.
+func TestNextRequestReturnsAnEndedLoan(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(a *buckets.RESTBucketManager) (buckets.Lease, error){
 		"try": func(a *buckets.RESTBucketManager) (buckets.Lease, error) { return a.TryAcquire(message(1), bot) },
@@ -140,7 +141,7 @@ func TestEndedLoanIsReturnedBeforeAnythingElse(t *testing.T) {
 				discover(t, a, message(1), limited("messages", 2, 1, time.Second))
 				require.Equal(t, 1, h.lent())
 				h.mu.Lock()
-				h.term = 0 // nobody is told, and there is none after it
+				h.term = 0 // without a call of changed, and without another loan
 				for _, b := range h.buckets {
 					b.until = 0
 				}
@@ -154,7 +155,7 @@ func TestEndedLoanIsReturnedBeforeAnythingElse(t *testing.T) {
 	}
 }
 
-func TestForgottenBucketIsReturned(t *testing.T) {
+func TestEvictedBucketReturnsItsLoan(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -166,7 +167,7 @@ func TestForgottenBucketIsReturned(t *testing.T) {
 		wait(10 * time.Second)
 		require.Equal(t, 0, h.lent())
 		require.Zero(t, a.Stats().Buckets)
-		for _, m := range []*buckets.RESTBucketManager{a, b} { // and made again
+		for _, m := range []*buckets.RESTBucketManager{a, b} { // use the bucket again
 			c := ask(m, message(1))
 			require.True(t, c.granted())
 			c.update(limited("messages", 2, 1, time.Second))
@@ -175,7 +176,7 @@ func TestForgottenBucketIsReturned(t *testing.T) {
 	})
 }
 
-// What may belong to a bucket is charged there, for all.
+// A request of an unknown route is charged to the buckets that it may belong to, in all managers.
 func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -215,27 +216,7 @@ func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 	}
 }
 
-// A loan begins and ends with what only may belong to the bucket, too.
-func TestLoanWhileAnotherRouteIsFoundOut(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
-		h, a, b := lending(t, 3)
-		probe := ask(a, list(1))
-		mine := ask(a, message(1))
-		require.True(t, mine.granted())
-		require.Equal(t, 1, h.lent())
-		theirs := ask(b, message(1))
-		require.Equal(t, 0, h.lent())
-		require.True(t, theirs.granted())
-		probe.update(limited("list", 5, 4, time.Second))
-		mine.update(limited("messages", 3, 1, time.Second))
-		theirs.update(limited("messages", 3, 2, time.Second))
-		drained(t, a)
-		drained(t, b)
-	})
-}
-
-func TestResponsesFromElsewhereAreToldToAll(t *testing.T) {
+func TestUpdateRateLimitsReachesAllManagers(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -250,15 +231,15 @@ func TestResponsesFromElsewhereAreToldToAll(t *testing.T) {
 	})
 }
 
-// What may belong to a bucket stays charged there when that is lent, and when the loan is returned.
-func TestLoanCountsWhatMayBelongToTheBucket(t *testing.T) {
+// A request that may belong to a bucket stays charged when the bucket is lent, and when the loan is returned.
+func TestLoanCountsRequestsOfUnknownRoutes(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h, a, b := lending(t, 3)
 		probe := ask(a, list(1))
 		all := asks(a, message(1), 3)
 		require.Equal(t, 1, h.lent())
-		assert.Equal(t, 2, granted(t, all), "the third place may be the other route's")
+		assert.Equal(t, 2, granted(t, all), "the third permit may be used by the other route")
 		all[2].cancel()
 		wait(0)
 		for _, c := range all[:2] {
@@ -267,7 +248,7 @@ func TestLoanCountsWhatMayBelongToTheBucket(t *testing.T) {
 		wait(2 * time.Second) // the window is over
 		all = asks(b, message(1), 3)
 		require.Equal(t, 1, h.count(func(h *hub) int { return h.returned }))
-		assert.Equal(t, 2, granted(t, all), "it is still under way")
+		assert.Equal(t, 2, granted(t, all), "the request is still in flight")
 		for _, c := range all[:2] {
 			c.update(limited("messages", 3, 1, time.Second))
 		}
@@ -279,7 +260,7 @@ func TestLoanCountsWhatMayBelongToTheBucket(t *testing.T) {
 	})
 }
 
-// A bucket is not given up while a request is in flight that may belong to it.
+// A bucket is not evicted while a request is in flight that may belong to it.
 func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -295,8 +276,8 @@ func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
 	})
 }
 
-// Also those of a bucket that is lent to this process.
-func TestLiftHoldsKeepsWhatProcessesShare(t *testing.T) {
+// LiftHolds does not lift the holds of shared buckets, also of a bucket that is lent to this process.
+func TestLiftHoldsKeepsSharedHolds(t *testing.T) {
 	t.Parallel()
 	for _, term := range []time.Duration{0, time.Hour} {
 		for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {

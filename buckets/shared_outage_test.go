@@ -18,7 +18,7 @@ import (
 
 var errAway = errors.New("away")
 
-// outageHub is a hub that says when it answers nobody, as buckets/shared does.
+// outageHub is a hub that reports an outage while it is silent, as buckets/shared does.
 type outageHub struct{ *hub }
 
 type outageSession struct {
@@ -41,8 +41,8 @@ func (s outageSession) Outage() error {
 
 func (s outageSession) Stats() shared.Stats { return shared.Stats{} }
 
-// In an outage nobody waits for longer than it may, also if its route moves meanwhile.
-func TestMaxWaitHoldsInAnOutageForThoseWhoMove(t *testing.T) {
+// In an outage no request waits longer than its max wait, also if its route moves to another bucket meanwhile.
+func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 	t.Parallel()
 	for name, moves := range map[string]bool{"stays": false, "moves": true} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestMaxWaitHoldsInAnOutageForThoseWhoMove(t *testing.T) {
 				}
 				wait(10 * time.Second)
 				var tooLong *ratelimits.TooLongError
-				assert.ErrorAs(t, impatient.failed(), &tooLong, "it may wait for 5 s, and has waited for 12")
+				assert.ErrorAs(t, impatient.failed(), &tooLong, "its max wait is 5 s, and it has waited for 12 s")
 				h.set(func(h *hub) { h.silent = false })
 				impatient.cancel()
 				if !moves {
@@ -79,8 +79,8 @@ func TestMaxWaitHoldsInAnOutageForThoseWhoMove(t *testing.T) {
 	}
 }
 
-// Whoever comes later may be the first who has waited too long.
-func TestEachWaitsAsLongAsItMayInAnOutage(t *testing.T) {
+// A later request may have a shorter max wait.
+func TestEachRequestWaitsForItsMaxWaitInAnOutage(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -104,8 +104,8 @@ func TestEachWaitsAsLongAsItMayInAnOutage(t *testing.T) {
 	})
 }
 
-// A deadline that passes in an outage is answered with what the request waited for.
-func TestDeadlineThatPassesInAnOutageNamesItsCause(t *testing.T) {
+// The error of a request whose deadline passes in an outage names the outage.
+func TestDeadlineThatPassesInAnOutageNamesTheOutage(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -122,7 +122,6 @@ func TestDeadlineThatPassesInAnOutageNamesItsCause(t *testing.T) {
 	})
 }
 
-// Whoever does not wait is not kept waiting for an answer that cannot come.
 func TestTryAcquireFailsAtOnceInAnOutage(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ func (h *hub) probes() int {
 	})
 }
 
-func TestRoutesAreFoundByOneForAll(t *testing.T) {
+func TestOneManagerDiscoversARouteForAll(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end    func(probe *caller)
@@ -60,7 +60,7 @@ func TestRoutesAreFoundByOneForAll(t *testing.T) {
 	}
 }
 
-func TestPermissionToFindOutIsGivenBackUnused(t *testing.T) {
+func TestUnusedPermissionToDiscoverIsReturned(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -76,8 +76,8 @@ func TestPermissionToFindOutIsGivenBackUnused(t *testing.T) {
 	})
 }
 
-// One who finds out for so long that another one did it meanwhile follows, and nobody waits for it any more.
-func TestProberIsOvertaken(t *testing.T) {
+// Another manager has discovered the hash while a probe is in flight. Requests no longer wait for the probe.
+func TestProbeIsOvertaken(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -92,7 +92,7 @@ func TestProberIsOvertaken(t *testing.T) {
 		for _, r := range h.routes {
 			require.Nil(t, r.holder)
 		}
-		require.False(t, second.done(), "the first one is in flight in the same bucket")
+		require.False(t, second.done(), "the first request is in flight in the same bucket")
 		probe.update(limited("messages", 3, 2, time.Second))
 		require.True(t, second.granted())
 		theirs := ask(b, message(1))
@@ -102,8 +102,8 @@ func TestProberIsOvertaken(t *testing.T) {
 	})
 }
 
-// Requests move wherever their buckets are at the moment, and no one is lost or sent too early.
-func TestMovesBetweenBucketsThatAreShared(t *testing.T) {
+// Requests move between shared buckets when the hash changes. None is lost or sent too early.
+func TestMovesBetweenSharedBuckets(t *testing.T) {
 	t.Parallel()
 	for _, term := range []time.Duration{0, 2 * time.Second} {
 		for _, later := range []string{"other", ""} {
@@ -141,11 +141,11 @@ func TestMovesBetweenBucketsThatAreShared(t *testing.T) {
 	}
 }
 
-func TestEach429IsToldToAll(t *testing.T) {
+func TestEach429ReachesAllManagers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		class ratelimits.Class
-		other bool // another route of the same credential is held, too
+		other bool // whether another route of the same credential is held, too
 	}{{ratelimits.ClassUser, false}, {ratelimits.ClassShared, false}, {ratelimits.ClassGlobal, true}} {
 		for _, term := range []time.Duration{0, 2 * time.Second} {
 			t.Run(c.class.String()+term.String(), func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestEach429IsToldToAll(t *testing.T) {
 					wait(9 * time.Second)
 					require.False(t, queued.done())
 					assert.False(t, tried(b, message(1)))
-					wait(10 * time.Second) // another one is let through before, or a refusal may ask for a little more
+					wait(10 * time.Second) // one request goes first, or the hold is a little longer
 					require.True(t, queued.granted())
 					queued.lease.Release()
 				})
@@ -178,7 +178,7 @@ func tried(m *buckets.RESTBucketManager, route routes.CompiledRoute) bool {
 	return err == nil
 }
 
-func TestHiddenLimitsOfBodiesKeepTheirPlacesApart(t *testing.T) {
+func TestSubLimitsOfFieldsAreSeparate(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -203,38 +203,8 @@ func TestHiddenLimitsOfBodiesKeepTheirPlacesApart(t *testing.T) {
 	})
 }
 
-func TestOrderedRequestsOfOneManagerStayInOrder(t *testing.T) {
-	t.Parallel()
-	for _, term := range []time.Duration{0, 2 * time.Second} {
-		t.Run(term.String(), func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := newHub(t)
-				h.term = term
-				all := fleet(t, h, 2, one(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second)}))
-				ordered := buckets.ContextWithOrdered(context.Background())
-				for range 15 {
-					all[0].send(ordered, "POST", "/channels/1/messages", nil)
-					all[1].post(1, 1)
-				}
-				all[0].finish()
-				all[1].finish()
-				last := 0
-				for _, number := range accepted(all[0].Server) {
-					if number < 1000 {
-						assert.Greater(t, number, last)
-						last = number
-					}
-				}
-				assert.Zero(t, refusals(all[0].Server))
-				h.ends(t, all)
-			})
-		})
-	}
-}
-
-// Who waits for a hidden limit of bodies has no place in the line of all, so that nobody waits behind it.
-func TestWhoWaitsForAHiddenLimitLeavesTheLine(t *testing.T) {
+// A request that waits for a sub-limit has no place in the shared queue, so it delays no other request.
+func TestRequestThatWaitsForASubLimitLeavesTheSharedQueue(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -251,7 +221,7 @@ func TestWhoWaitsForAHiddenLimitLeavesTheLine(t *testing.T) {
 	})
 }
 
-func TestTokensHaveBucketsOfTheirOwnInAllProcesses(t *testing.T) {
+func TestTokensHaveSeparateBucketsInAllProcesses(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		a, b := pair(t, newHub(t))
@@ -266,14 +236,14 @@ func TestTokensHaveBucketsOfTheirOwnInAllProcesses(t *testing.T) {
 	})
 }
 
-// byRouteHub counts every route apart, as the store for the Spectacles protocol does.
+// byRouteHub counts each route separately, as the store for the Spectacles protocol does.
 type byRouteHub struct{ *hub }
 
 func (byRouteHub) ByRoute() bool { return true }
 
-// What errors are limited by is not what a route is limited by whose successes name no limit, also where every route is
-// counted apart.
-func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwnWhereRoutesAreCountedApart(t *testing.T) {
+// The limit that errors of a route name does not apply to the route if its successes name no limit, also in a source
+// that counts each route separately.
+func TestErrorsOfAnUnlimitedRouteHaveTheirOwnLimit(t *testing.T) {
 	t.Parallel()
 	for name, apart := range map[string]bool{"by hash": false, "by route": true} {
 		t.Run(name, func(t *testing.T) {
@@ -309,8 +279,8 @@ func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwnWhereRoutesAreCountedApart(
 	}
 }
 
-// Processes that share limits know together what hash a channel has.
-func TestHashOfItsOwnForEachChannelIsKnownToAllProcesses(t *testing.T) {
+// The hash of each channel is known to all processes.
+func TestHashOfEachChannelIsKnownToAllProcesses(t *testing.T) {
 	t.Skip("the store keeps one hash for each route, and none for a channel")
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -328,8 +298,8 @@ func TestHashOfItsOwnForEachChannelIsKnownToAllProcesses(t *testing.T) {
 	})
 }
 
-// What a sub-limit holds again is in the way of nobody in other processes.
-func TestSubLimitThatIsHeldAgainGivesItsPlaceBack(t *testing.T) {
+// A request that a sub-limit holds again delays no request of other processes.
+func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -351,8 +321,8 @@ func TestSubLimitThatIsHeldAgainGivesItsPlaceBack(t *testing.T) {
 	})
 }
 
-// A response from elsewhere is not that of the request which finds out.
-func TestUpdateFromElsewhereDoesNotEndAProbe(t *testing.T) {
+// UpdateRateLimits does not end the probe, which is another request.
+func TestUpdateRateLimitsDoesNotEndAProbe(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
@@ -363,6 +333,6 @@ func TestUpdateFromElsewhereDoesNotEndAProbe(t *testing.T) {
 		require.False(t, theirs.done())
 		a.UpdateRateLimits(message(1), bot, plain(502))
 		synctest.Wait()
-		assert.False(t, theirs.granted(), "there is one in flight that finds out")
+		assert.False(t, theirs.granted(), "the probe is in flight")
 	})
 }

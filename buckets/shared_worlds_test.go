@@ -48,12 +48,12 @@ func (b roughBucket) Predict(now time.Duration, ahead int) shared.Forecast {
 	return f
 }
 
-// randomSharedWorld lets requests of all kinds wait in managers that share declared limits, and requires that all of
-// them have left an hour after the last one came.
+// randomSharedWorld sends requests of all kinds through managers that share declared limits, and requires that all of
+// them have ended an hour after the last one arrived.
 func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 99))
-	var drawing sync.Mutex // as callbacks draw, too
+	var drawing sync.Mutex // callbacks draw, too
 	pick := func(n int) int {
 		drawing.Lock()
 		defer drawing.Unlock()
@@ -228,7 +228,7 @@ func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	}
 	mu.Lock()
 	if waiting > 0 {
-		t.Errorf("world %d: %d wait for ever", seed, waiting)
+		t.Errorf("world %d: %d requests wait forever", seed, waiting)
 		for i, m := range ms {
 			for w := range m.WaitingRequests() {
 				t.Logf("manager %d: %+v", i, w)
@@ -244,8 +244,8 @@ func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	wait(10 * time.Second)
 }
 
-// In random worlds of managers that share declared limits nobody waits for ever.
-func TestRandomSharedWorldsStandStillNowhere(t *testing.T) {
+// No request waits forever in random worlds of managers that share declared limits.
+func TestRandomSharedWorldsSendAllRequests(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) { randomSharedWorld(t, seed, 0) })
 	}
@@ -257,8 +257,8 @@ func TestRandomSharedWorldsStandStillNowhere(t *testing.T) {
 	}
 }
 
-// Managers and what they share do not go on talking to each other at one instant for ever, whatever is predicted.
-func TestManagersThatShareEndTheirTalk(t *testing.T) {
+// Managers and their source do not call each other endlessly at one instant, whatever wait is predicted.
+func TestManagersAndTheirSourceMakeNoEndlessCalls(t *testing.T) {
 	for _, forecast := range []time.Duration{time.Second, time.Hour} {
 		for range 4 { // goroutines run in another order each time
 			synctest.Test(t, func(t *testing.T) { randomSharedWorld(t, 41, forecast) })

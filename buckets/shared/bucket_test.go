@@ -1,6 +1,8 @@
 package shared_test
 
 import (
+	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
 )
@@ -17,8 +20,8 @@ func TestPermitsAreGrantedInTheOrderOfArrivalAcrossProcesses(t *testing.T) {
 		a, b := w.limited()
 		var writing sync.Mutex
 		var order []string
-		log := func(name string) func(*process) {
-			return func(*process) {
+		log := func(name string) func() {
+			return func() {
 				writing.Lock()
 				defer writing.Unlock()
 				order = append(order, name)
@@ -29,127 +32,53 @@ func TestPermitsAreGrantedInTheOrderOfArrivalAcrossProcesses(t *testing.T) {
 			u.join(1)
 			pass(2 * ms)
 		}
-		require.Equal(t, []string{"a", "a", "a", "a"}, order, "four were left")
+		require.Equal(t, []string{"a", "a", "a", "a"}, order, "the window has room for four")
 		for range 4 {
 			a.answer(headers(5, 0, 900*ms, 1000))
 		}
 		pass(1100 * ms)
-		require.Equal(t, []string{"b"}, order[4:], "one goes first at the first opening")
+		require.Equal(t, []string{"b"}, order[4:], "one request goes first at the first opening")
 		b.answer(headers(5, 4, time.Second, 2000))
 		pass(10 * ms)
-		assert.ElementsMatch(t, []string{"b", "b", "a", "b", "a"}, order[4:], "the first five of those who wait, and no other")
+		assert.ElementsMatch(t, []string{"b", "b", "a", "b", "a"}, order[4:], "the first five that waited")
 	})
 }
 
-func TestOneRequestFindsOutTheLimit(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.contested()
-		a.join(3)
-		b.join(3)
-		pass(2 * time.Second)
-		assert.Equal(t, 1, a.leaves()+b.leaves(), "one alone")
-		a.answer(headers(5, 4, time.Second, 1000))
-		pass(100 * ms)
-		assert.Equal(t, 5, a.leaves()+b.leaves(), "the rest of the window")
-	})
-}
-
-func TestTheNextOneFindsOutIfThereWasNoAnswer(t *testing.T) {
-	for name, answer := range map[string]ratelimits.Response{"no answer": {}, "an answer of a server in trouble": {Status: 502}} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				a, b := w.contested()
-				b.join(2)
-				pass(100 * ms)
-				require.Zero(t, b.leaves())
-				a.answer(answer)
-				pass(100 * ms)
-				assert.Equal(t, 1, b.leaves())
-			})
+// One request of all processes goes first. Its response decides how many of 25 others follow.
+func TestOneRequestFindsTheLimit(t *testing.T) {
+	for name, c := range map[string]struct {
+		response ratelimits.Response
+		follow   int
+	}{
+		"limits":       {headers(5, 4, time.Second, 1000), 4},
+		"no limits":    {ratelimits.Response{Status: 204}, 25},
+		"no response":  {ratelimits.Response{}, 1},
+		"server error": {ratelimits.Response{Status: 502}, 1},
+	} {
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			a, b := w.contested()
+			a.join(5)
+			b.join(20)
+			pass(2 * time.Second)
+			require.Equal(t, 1, a.leaves()+b.leaves())
+			a.answer(c.response)
+			pass(100 * ms)
+			assert.Equal(t, 1+c.follow, a.leaves()+b.leaves())
 		})
 	}
 }
 
-func TestAnswersWithoutLimitsLetEverythingGo(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.contested()
-		b.join(20)
-		a.answer(ratelimits.Response{Status: 204})
-		pass(100 * ms)
-		assert.Equal(t, 20, b.leaves())
-	})
-}
-
-func TestAWindowLetsNoMoreGoThanItsLimit(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.limited()
-		a.join(10)
-		b.join(10)
-		pass(500 * ms)
-		assert.Equal(t, 5, a.leaves()+b.leaves())
-		for a.leaves() > 1 && len(a.flying) > 0 {
-			a.answer(headers(5, 0, 450*ms, 1000))
-		}
-		for len(b.flying) > 0 {
-			b.answer(headers(5, 0, 450*ms, 1000))
-		}
-		pass(440 * ms)
-		assert.Equal(t, 5, a.leaves()+b.leaves(), "it is not over yet")
-		pass(100 * ms)
-		require.Equal(t, 6, a.leaves()+b.leaves(), "one goes first at the first opening")
-		if len(a.flying) > 0 {
-			a, b = b, a
-		}
-		b.answer(headers(5, 4, time.Second, 2000))
-		pass(10 * ms)
-		assert.Equal(t, 10, a.leaves()+b.leaves())
-	})
-}
-
-func TestRequestsInFlightAreChargedToTheNextWindow(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.punctual()
-		b.join(2)
-		pass(10 * ms)
-		require.Equal(t, 2, b.leaves())
-		pass(1100 * ms)
-		a.join(10)
-		pass(100 * ms)
-		require.Equal(t, 1+3, a.leaves(), "two of five are on their way")
-		// One turns out to have been counted in the window before.
-		b.answer(headers(5, 3, 10*ms, 1000))
-		pass(100 * ms)
-		assert.Equal(t, 1+4, a.leaves())
-	})
-}
-
-func TestRemainingIsLoweredByOthersAndNeverRaised(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.limited()
-		a.join(1)
-		pass(10 * ms)
-		a.answer(headers(5, 1, 900*ms, 1000)) // somebody else has used two
-		pass(10 * ms)
-		b.join(5)
-		pass(100 * ms)
-		require.Equal(t, 1, b.leaves())
-		b.answer(headers(5, 4, 800*ms, 1000)) // which cannot be
-		pass(100 * ms)
-		assert.Equal(t, 1, b.leaves())
-	})
-}
-
-func TestARequestThatWasNotSentGivesItsPlaceBack(t *testing.T) {
+func TestRequestThatWasNotSentReturnsItsPermit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.join(4)
 		pass(10 * ms)
-		require.Equal(t, 4, a.leaves()-1)
+		require.Equal(t, 1+4, a.leaves())
 		b.join(2)
 		pass(10 * ms)
 		require.Zero(t, b.leaves())
 		a.mu.Lock()
-		a.bucket.Return(w.now(), a.flying[0]) // it was not sent after all
+		a.bucket.Return(w.now(), a.flying[0])
 		a.flying = a.flying[1:]
 		a.mu.Unlock()
 		pass(10 * ms)
@@ -157,7 +86,8 @@ func TestARequestThatWasNotSentGivesItsPlaceBack(t *testing.T) {
 	})
 }
 
-func TestWhoComesToTheFrontStandsAheadOfAllOthers(t *testing.T) {
+// A request may return to the head of the queue, as after a 429. Its earlier arrival counts in all processes.
+func TestRequestWithAnEarlierArrivalIsFirstInAllProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.join(4)
@@ -169,7 +99,7 @@ func TestWhoComesToTheFrontStandsAheadOfAllOthers(t *testing.T) {
 			a.answer(headers(5, 0, 900*ms, 1000))
 		}
 		pass(1100 * ms)
-		require.Equal(t, 5+1, a.leaves(), "one goes first at the first opening")
+		require.Equal(t, 5+1, a.leaves(), "one request goes first at the first opening")
 		require.Zero(t, b.leaves())
 		a.answer(headers(5, 4, time.Second, 2000))
 		pass(10 * ms)
@@ -178,7 +108,7 @@ func TestWhoComesToTheFrontStandsAheadOfAllOthers(t *testing.T) {
 	})
 }
 
-func TestARequestFromElsewhereIsCharged(t *testing.T) {
+func TestAdoptedRequestIsCharged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		permit := a.bucket.Adopt(w.now(), w.now())
@@ -192,7 +122,7 @@ func TestARequestFromElsewhereIsCharged(t *testing.T) {
 	})
 }
 
-func TestAPermitThatNobodyTakesGoesBack(t *testing.T) {
+func TestPermitThatIsNotUsedReturns(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.asleep = true
@@ -204,12 +134,12 @@ func TestAPermitThatNobodyTakesGoesBack(t *testing.T) {
 		pass(10 * ms)
 		require.False(t, a.may(), "half of the lease is over")
 		pass(10 * ms)
-		assert.True(t, a.may(), "it came back to the head")
+		assert.True(t, a.may(), "the request is at the head of the queue again")
 		assert.Equal(t, 1, b.leaves())
 	})
 }
 
-func TestForecastCountsTheOthers(t *testing.T) {
+func TestForecastCountsRequestsOfOtherProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.join(4)
@@ -218,91 +148,37 @@ func TestForecastCountsTheOthers(t *testing.T) {
 		pass(10 * ms)
 		a.join(1)
 		pass(10 * ms)
-		f := a.forecast(1)
-		// Thirteen are ahead: two windows, after what is left of this one.
-		assert.InDelta(t, 2960*ms, f.Wait, float64(50*ms))
-		f = a.forecast(0)
-		assert.InDelta(t, 2960*ms, f.Wait, float64(50*ms), "its first one has twelve ahead")
-		f = b.forecast(0)
-		assert.InDelta(t, 960*ms, f.Wait, float64(60*ms))
+		for ahead := range 2 { // 12 or 13 requests are ahead: they need the rest of this window, and two more windows
+			assert.InDelta(t, 2960*ms, a.forecast(ahead).Wait, float64(50*ms))
+		}
+		assert.InDelta(t, 960*ms, b.forecast(0).Wait, float64(60*ms))
 	})
 }
 
-// All answers of a window are lost: it began when the last of them was processed, if not before.
-func TestAWindowOfWhichNoAnswerCameLastsFromTheLastLoss(t *testing.T) {
+// The place in the queue depends on the arrival, however long the call takes that reports it.
+func TestSlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.punctual()
-		a.join(4)
-		pass(10 * ms)
-		for range 4 {
-			a.answer(headers(5, 0, 990*ms, 1000))
-		}
-		b.join(5)
-		pass(1100 * ms)
-		require.Equal(t, 5, b.leaves())
-		pass(400 * ms)
-		for range 5 {
-			b.answer(ratelimits.Response{})
-		}
-		a.join(5)
-		pass(950 * ms) // more than a window since they left, less since the last was lost
-		before := a.leaves()
-		require.False(t, a.served(before+1))
-		pass(100 * ms)
-		assert.True(t, a.served(before+1) || a.leaves() > before, "one goes first, or all")
-	})
-}
-
-func TestAWindowIsNotOverBeforeAnAnswerTellsItsEnd(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.punctual()
-		a.join(4)
-		pass(10 * ms)
-		for range 4 {
-			a.answer(headers(5, 0, 990*ms, 1000))
-		}
-		b.join(5)
-		pass(1100 * ms)
-		require.Equal(t, 5, b.leaves())
-		a.join(5)
-		b.join(5)
-		pass(4 * time.Second)
-		require.Equal(t, 10, a.leaves()+b.leaves(), "five are on their way, and may be counted when they arrive")
-		b.answer(headers(5, 4, 200*ms, 2000))
-		pass(300 * ms)
-		assert.Equal(t, 11, a.leaves()+b.leaves())
-	})
-}
-
-// What counts is when a request arrived, however long the call takes that says so.
-func TestASlowCallCostsNoPlaceInTheQueue(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.limited()
-		a.join(4)
-		pass(10 * ms)
-		for range 5 - 1 {
-			a.answer(headers(5, 0, 900*ms, 1000))
-		}
+		a, b := w.usedUp(900 * ms)
 		pass(10 * ms)
 		before := a.leaves()
 		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 30 * ms} })
 		a.join(1)
 		pass(2 * ms)
 		w.server.Decide(nil)
-		a.join(1) // with the next call, which stands ahead of the one before
+		a.join(1) // the next call reports it, and overtakes the slow call
 		pass(4 * ms)
-		b.join(7) // between the two
+		b.join(7) // before the slow call arrives
 		pass(1050 * ms)
-		require.Equal(t, before+1, a.leaves(), "one goes first at the first opening")
+		require.Equal(t, before+1, a.leaves(), "one request goes first at the first opening")
 		require.Zero(t, b.leaves())
 		a.answer(headers(5, 4, time.Second, 2000))
 		pass(10 * ms)
-		assert.Equal(t, before+2, a.leaves(), "they are the first two")
+		assert.Equal(t, before+2, a.leaves())
 	})
 }
 
-// A permit is for whoever waits first when it is taken, not for the request that it was granted for.
-func TestAPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
+// A permit is for the first waiting request at the time when it is used, not for the request at the time of the grant.
+func TestPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
 		a.asleep = true
@@ -316,10 +192,248 @@ func TestAPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
 		a.mu.Unlock()
 		pass(10 * ms)
 		assert.True(t, a.may())
-		assert.Equal(t, calls, w.server.Calls()["swap"], "nobody else has to hear of that")
+		assert.Equal(t, calls, w.server.Calls()["swap"], "this concerns no other process")
 		a.leave(1)
 		b.join(4)
 		pass(10 * ms)
 		assert.Equal(t, 4, b.leaves())
 	})
+}
+
+// A bucket of five has one request of process a in it. A call of process a is lost or late. Then process b sends as
+// many requests as it can.
+func TestLostAndLateCallsChangeNoCharge(t *testing.T) {
+	for name, c := range map[string]struct {
+		fate memoryengine.Fate
+		do   func(a *user)
+		a, b int // requests sent in the end
+	}{
+		"lost reply to a grant": {memoryengine.Fate{LostReply: true}, func(a *user) { a.join(2) }, 3, 2},
+		"lost reply to a grant for requests that leave": {memoryengine.Fate{LostReply: true}, func(a *user) {
+			a.join(2)
+			pass(100 * ms)
+			a.leave(2)
+		}, 1, 4},
+		"late call of a request that leaves": {memoryengine.Fate{Before: 3 * time.Second}, func(a *user) {
+			a.join(1)
+			pass(100 * ms)
+			a.leave(1)
+			pass(2400 * ms)
+		}, 1, 5}, // the window is over
+		"lost call of an adopted request": {memoryengine.Fate{Lost: true}, (*user).adopt, 1, 3},
+	} {
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			a, b := w.limited()
+			w.fates("swap", c.fate)
+			c.do(a)
+			pass(600 * ms)
+			assert.Equal(t, c.a, a.leaves())
+			b.join(5)
+			pass(10 * ms)
+			assert.Equal(t, c.b, b.leaves())
+		})
+	}
+}
+
+func TestLostReportIsRepeated(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.contested()
+		b.join(5)
+		pass(10 * ms)
+		w.fates("swap", memoryengine.Fate{Lost: true})
+		a.answer(headers(5, 4, 2*time.Second, 1000))
+		pass(600 * ms)
+		assert.Equal(t, 4, b.leaves())
+		pass(1300 * ms)
+		assert.Equal(t, 4, b.leaves())
+	})
+}
+
+func TestRequestWithoutOutcomeEndsWithItsLease(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.contested(shared.WithLease(5 * time.Second))
+		b.join(3)
+		pass(4500 * ms)
+		require.Zero(t, b.leaves())
+		pass(1500 * ms)
+		assert.True(t, b.served(1), "the next request finds the limit")
+		assert.Equal(t, 1, a.leaves())
+	})
+}
+
+func TestProcessWithoutNewsMakesNoCalls(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.contested()
+		pass(40 * time.Second) // the lease of the request in flight is over
+		calls := w.server.Total()
+		pass(time.Minute)
+		assert.Equal(t, calls, w.server.Total())
+		b := w.process().use(someKey)
+		b.bucket.Hold(w.now(), ms/2, 0) // it is over before the process knows the server's clock
+		pass(5 * time.Second)
+		require.Greater(t, w.server.Total(), calls)
+		calls = w.server.Total()
+		pass(10 * time.Second)
+		assert.Equal(t, calls, w.server.Total())
+	})
+}
+
+// A call has a bounded size although 5000 requests leave at the same time.
+func TestCallHasABoundedSize(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.asleep = true
+		a.join(5000)
+		b.join(4)
+		pass(100 * ms)
+		a.leave(5000)
+		pass(100 * ms)
+		assert.Less(t, a.link.largest(), 2000, "bytes of the values of a call")
+		assert.True(t, b.served(4))
+	})
+}
+
+// A key contains the id of a major parameter, but no token and no authorization.
+func TestKeysContainNoSecrets(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		p.use(shared.Key{Credential: p.session.Credential("Bot secret"), Hash: "h", Major: "7:secret"}).join(1)
+		p.use(shared.Key{Hash: "h", Major: "1"}).join(1)
+		pass(10 * ms)
+		keys := strings.Join(w.server.Keys(), " ")
+		assert.NotContains(t, keys, "secret")
+		assert.Contains(t, keys, "/h/1")
+	})
+}
+
+// refusal returns a 429 of a class.
+func refusal(class ratelimits.Class, wait time.Duration) ratelimits.Response {
+	return ratelimits.Response{Status: 429, Class: class, HasRetryAfter: true, RetryAfter: wait}
+}
+
+func TestAfterA429OneRequestGoesFirst(t *testing.T) {
+	for class, follow := range map[ratelimits.Class]int{
+		ratelimits.ClassUser: 4, ratelimits.ClassShared: 1, // shared: as many as were sent before
+	} {
+		eachWorld(t, class.String(), func(t *testing.T, w *world) {
+			a, b := w.limited()
+			a.join(1)
+			pass(10 * ms)
+			a.answer(refusal(class, 3*time.Second))
+			pass(10 * ms)
+			b.join(5)
+			pass(10 * ms)
+			a.join(1) // so that the bucket is not lent
+			pass(10 * ms)
+			f := b.forecast(0)
+			assert.Equal(t, class, f.Class)
+			assert.InDelta(t, 3*time.Second, f.Wait, float64(50*ms))
+			pass(2930 * ms)
+			assert.Zero(t, b.leaves())
+			pass(100 * ms)
+			assert.Equal(t, 1, b.leaves())
+			pass(500 * ms)
+			assert.Equal(t, 1, b.leaves())
+			b.answer(headers(5, 4, time.Second, 5000))
+			pass(50 * ms)
+			assert.Equal(t, 1+follow, b.leaves())
+		})
+	}
+}
+
+func Test429OfAnotherLimitReturnsThePermit(t *testing.T) {
+	for _, class := range []ratelimits.Class{ratelimits.ClassGlobal, ratelimits.ClassEdge} {
+		eachWorld(t, class.String(), func(t *testing.T, w *world) {
+			a, b := w.limited()
+			a.join(1)
+			pass(10 * ms)
+			a.answer(refusal(class, 3*time.Second))
+			b.join(5)
+			pass(10 * ms)
+			assert.Equal(t, 4, b.leaves())
+		})
+	}
+}
+
+func TestHoldAppliesToAllProcessesAndIsOnlyExtended(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.bucket.Hold(w.now(), 2*time.Second, ratelimits.ClassSubLimit)
+		a.bucket.Hold(w.now(), 300*ms, ratelimits.ClassUser)
+		b.bucket.Hold(w.now(), 500*ms, ratelimits.ClassUser)
+		pass(10 * ms)
+		b.join(3)
+		pass(10 * ms)
+		a.join(1)
+		pass(10 * ms)
+		assert.Equal(t, ratelimits.ClassSubLimit, b.forecast(0).Class)
+		pass(1940 * ms)
+		assert.Zero(t, b.leaves())
+		pass(100 * ms)
+		assert.Equal(t, 1, b.leaves())
+	})
+}
+
+// A request has a permit, but still waits for the global limit, when another process learns of a hold.
+func TestHoldAppliesToARequestWithAPermit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.asleep = true
+		a.join(1)
+		pass(10 * ms)
+		require.True(t, a.may())
+		b.bucket.Hold(b.now(), 3*time.Second, ratelimits.ClassShared)
+		pass(10 * ms)
+		assert.False(t, a.may())
+		pass(2900 * ms)
+		assert.False(t, a.may())
+		pass(100 * ms)
+		assert.True(t, a.mayOrOwns())
+	})
+}
+
+func TestLoanBringsAndReturnsAHold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.lent()
+		b.join(1)
+		pass(10 * ms)
+		a.giveBack(ratelimits.State{Limit: 5, Period: time.Second, Hold: 2 * time.Second, HoldClass: ratelimits.ClassShared})
+		pass(30 * ms)
+		f := b.forecast(0)
+		assert.Equal(t, ratelimits.ClassShared, f.Class)
+		assert.InDelta(t, 2*time.Second, f.Wait, float64(50*ms))
+		pass(1900 * ms)
+		assert.Zero(t, b.leaves())
+		pass(200 * ms)
+		assert.True(t, b.leaves() == 1 || b.lent && b.window.Probing())
+	})
+}
+
+// No hold and no response holds a bucket for longer than a day.
+func TestNoHoldLastsLongerThanADay(t *testing.T) {
+	respond := func(r ratelimits.Response) func(a *user) {
+		return func(a *user) {
+			a.join(4)
+			pass(10 * ms)
+			for range 4 {
+				a.answer(r)
+			}
+		}
+	}
+	for name, hold := range map[string]func(a *user){
+		"hold":   func(a *user) { a.bucket.Hold(a.now(), math.MaxInt64, ratelimits.ClassUser) },
+		"shared": respond(refusal(ratelimits.ClassShared, 1000*time.Hour)),
+		"window": respond(headers(5, 0, 1000*time.Hour, 2000)),
+	} {
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			a, b := w.limited()
+			hold(a)
+			pass(10 * ms)
+			for _, u := range []*user{b, a} {
+				u.join(1)
+				pass(10 * ms)
+				assert.InDelta(t, ratelimits.LongestTrust.Hours(), u.forecast(0).Wait.Hours(), 1)
+			}
+		})
+	}
 }

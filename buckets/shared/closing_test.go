@@ -1,7 +1,7 @@
 package shared_test
 
 import (
-	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -9,77 +9,79 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/memoryengine"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// closedInFlight closes a process while five requests are in flight, which are all that a bucket allows that is lent to
-// it, and lets another one send ten. Before is called before the end.
-func closedInFlight(t *testing.T, before func(w *world)) {
-	t.Helper()
+func TestNothingRunsAfterClose(t *testing.T) {
 	inWorld(t, func(w *world) {
-		f := w.fleet(2, oneRule(five, discordsim.Latency{RoundTrip: 400 * ms, Jitter: 80 * ms}))
-		defer f.close()
-		f.warm(one)
-		pass(10 * time.Second) // nobody uses it
-		for range 5 {
-			f.all.Go(func() { _ = f.post(context.Background(), 0, 1) })
-		}
+		w.server.SetFrozen(true)
+		a := w.process().use(someKey)
+		a.join(10)
 		pass(100 * ms)
-		before(w)
-		start := time.Now()
-		require.NoError(t, f.managers[0].Close())
-		assert.Less(t, time.Since(start), time.Second)
-		start = time.Now()
-		for range 10 {
-			f.all.Go(func() { assert.NoError(t, f.post(context.Background(), 1, 1)) })
-		}
-		f.all.Wait()
-		assert.Zero(t, f.refused(), "%+v", f.discord.Refusals())
-		assert.Less(t, time.Since(start), 6*time.Second)
+		start := w.now()
+		a.session.Close()
+		assert.LessOrEqual(t, w.now()-start, time.Second)
+		a.join(1)
+		a.bucket.Close()
+		w.server.SetFrozen(false)
+		pass(time.Minute)
+		assert.Zero(t, a.leaves())
+		calls := w.server.Total()
+		pass(time.Minute)
+		assert.Equal(t, calls, w.server.Total())
 	})
 }
 
-func TestCloseTellsWhatIsInFlight(t *testing.T) {
-	closedInFlight(t, func(*world) {})
+func TestClosedSessionHasNoPlacesAndLoans(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		a, lent := p.use(someKey), p.use(elsewhere)
+		b := w.process()
+		other, otherLent := b.use(someKey), b.use(elsewhere)
+		lent.join(1)
+		other.join(1)
+		pass(10 * ms)
+		require.True(t, other.lent)
+		a.asleep = true
+		a.join(10)
+		pass(10 * ms)
+		other.giveBack(ratelimits.State{Limit: 1, Period: time.Second})
+		pass(10 * ms)
+		p.session.Close()
+		other.join(1)
+		otherLent.join(1)
+		pass(1200 * ms)
+		assert.Equal(t, 1, other.leaves())
+		pass(10 * time.Second) // the closed manager has reported neither its requests nor the window's period
+		assert.True(t, otherLent.served(1))
+	})
 }
 
-func TestCloseSaysAgainWhatWasLost(t *testing.T) {
-	for name, fate := range map[string]memoryengine.Fate{"call": {Lost: true}, "reply": {LostReply: true}} {
-		t.Run(name, func(t *testing.T) {
-			closedInFlight(t, func(w *world) {
-				lost := false
-				w.server.Decide(func(string) memoryengine.Fate {
-					if !lost {
-						lost = true
-						return fate
-					}
-					return memoryengine.Fate{Before: ms / 2, After: ms / 2}
-				})
-			})
-		})
-	}
-}
-
-func TestCloseTakesLessThanASecondWhateverTheServerDoes(t *testing.T) {
+// Close ends within a second, also with many loans and whatever the server does.
+func TestCloseTakesASecondAtMost(t *testing.T) {
 	for name, breaks := range map[string]func(w *world){
 		"frozen": func(w *world) { w.server.SetFrozen(true) },
-		"down":   func(w *world) { w.server.SetDown(true) },
+		"frozen while the session renews its loans": func(w *world) {
+			w.server.SetFrozen(true)
+			pass(1100 * ms)
+		},
+		"down": func(w *world) { w.server.SetDown(true) },
 		"slow": func(w *world) {
 			w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 400 * ms, After: 400 * ms} })
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				f := w.both(shared.WithCallTimeout(5 * time.Second))
-				defer f.close()
-				f.started(context.Background(), 0, 1)
-				pass(20 * ms)
-				breaks(w)
-				start := time.Now()
-				require.NoError(t, f.managers[0].Close())
-				assert.Less(t, time.Since(start), time.Second)
-			})
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			p := w.process(shared.WithCallTimeout(5 * time.Second))
+			for i := range 2000 {
+				p.use(shared.Key{Hash: strconv.Itoa(i)}).join(1)
+			}
+			pass(100 * ms)
+			breaks(w)
+			start := w.now()
+			p.session.Close()
+			assert.LessOrEqual(t, w.now()-start, time.Second)
+			w.server.SetFrozen(false)
 		})
 	}
 }

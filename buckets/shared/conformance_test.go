@@ -14,10 +14,10 @@ import (
 	"github.com/ratelight/ratelight/internal/conformance"
 )
 
-// quiet managers do not warn of what tests provoke.
+// quiet discards the warnings that tests cause.
 var quiet = buckets.WithLogger(slog.New(slog.DiscardHandler))
 
-// managerOn returns a running manager that shares what is on an engine.
+// managerOn returns a running manager that shares limits on an engine.
 func managerOn(t *testing.T, engine shared.Engine, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
 	store, err := shared.New(engine, shared.WithLease(10*time.Minute)) // some cases are slow
@@ -28,7 +28,7 @@ func managerOn(t *testing.T, engine shared.Engine, options ...buckets.Option) *b
 	return m
 }
 
-// memory returns a server in memory that ends with the test.
+// memory returns a server in memory. It is closed when the test ends.
 func memory(t *testing.T) server {
 	t.Helper()
 	m := newServer()
@@ -36,7 +36,7 @@ func memory(t *testing.T) server {
 	return m
 }
 
-// A manager that shares behaves like any other.
+// A manager that shares limits behaves like one that does not.
 func TestSharingManagerConforms(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -44,17 +44,22 @@ func TestSharingManagerConforms(t *testing.T) {
 		manager []buckets.Option
 		suite   []limitertest.Option
 	}{
-		{"as it is", nil, []limitertest.Option{limitertest.WithMaxWait(buckets.DefaultMaxRateLimit)}},
-		{"no global limit", []buckets.Option{buckets.WithGlobalLimit(0)}, []limitertest.Option{limitertest.WithGlobalLimit(0)}},
+		{"default", nil, []limitertest.Option{limitertest.WithMaxWait(buckets.DefaultMaxRateLimit)}},
+		{
+			"no global limit", []buckets.Option{buckets.WithGlobalLimit(0)},
+			[]limitertest.Option{limitertest.WithGlobalLimit(0)},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			limitertest.Strict(t, func(t *testing.T) httpclient.Limiter { return managerOn(t, memory(t), c.manager...) }, c.suite...)
+			limitertest.Strict(t, func(t *testing.T) httpclient.Limiter {
+				return managerOn(t, memory(t), c.manager...)
+			}, c.suite...)
 		})
 	}
 }
 
-// Nor can anybody tell whether it is one manager or several, each of which gets every third request.
+// Three managers, each of which gets every third request, behave like one manager.
 func TestSeveralManagersConformTogether(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -67,16 +72,15 @@ func TestSeveralManagersConformTogether(t *testing.T) {
 		return conformance.NewSeveral(managers...)
 	},
 		limitertest.WithMaxWait(buckets.DefaultMaxRateLimit),
-		// Parts of the global limit move from manager to manager in a second, and not at once.
+		// A part of the global limit moves to another manager in a second, not at once.
 		limitertest.WithGlobalLimit(0),
-		// Whoever waits for the bucket of a route to be found out comes into its queue manager by manager.
+		// Requests that wait for a route's discovery join the queue of its bucket manager by manager.
 		limitertest.Without(limitertest.Order),
-		// What a body contains and what the edge said each manager knows for itself, and ordered requests are those of
-		// one manager.
+		// Managers do not share limits on fields and refusals of the edge. Requests are ordered within one manager
+		// only.
 		limitertest.Without(limitertest.SubLimits, limitertest.Edge, limitertest.OneAtATime),
-		// The state that they share knows the two kinds apart only by answers that come in time.
+		// The shared state distinguishes the two kinds only by responses that arrive in time.
 		limitertest.Without(limitertest.SlowRefill),
-		// They tell each other of buckets and holds in a moment, and what a route's hash is, and who waits behind whom,
-		// as they ask.
+		// A manager learns buckets, holds, hashes and the queue of the other managers with its calls, not at once.
 		limitertest.Without(limitertest.OneMind))
 }

@@ -1,7 +1,6 @@
 package shared_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -12,17 +11,17 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// declares is a user of a window of a declared limit.
+// declares returns a user of a window with a declared limit.
 func (p *process) declares(limit int, period time.Duration) *user {
 	u := &user{process: p}
 	u.window.Declare(limit, period)
-	u.mu.Lock() // there may be news at once
+	u.mu.Lock() // changed may be called at once
 	defer u.mu.Unlock()
 	u.bucket = p.session.Bucket(someKey, &u.window, u.changed)
 	return u
 }
 
-// answers lets all of a user's requests be over.
+// answers ends all requests in flight with a success.
 func (u *user) answers() {
 	for u.inFlight() > 0 {
 		u.answer(ratelimits.Response{Status: 200})
@@ -30,7 +29,7 @@ func (u *user) answers() {
 	pass(10 * ms)
 }
 
-// gone lets nobody wait, as who does asks again and again.
+// gone removes all waiting requests, which would make calls all the time.
 func gone(all ...*user) {
 	for _, u := range all {
 		u.mu.Lock()
@@ -41,8 +40,8 @@ func gone(all ...*user) {
 	pass(10 * ms)
 }
 
-// Of a declared limit nothing has to be found out: all that it allows goes at once, whoever sends it, and no more in
-// any period.
+// A declared limit is known from the first request on: all processes together send as many requests as it allows at
+// once, and no more in any period.
 func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
 	t.Parallel()
 	for _, period := range []time.Duration{20 * time.Second, 10 * time.Minute, 24 * time.Hour} {
@@ -65,8 +64,8 @@ func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
 	}
 }
 
-// Not even a refusal says anything of it, so it is no reason to give it back.
-func TestDeclaredLimitThatIsLentStaysSo(t *testing.T) {
+// A 429 says nothing about a declared limit, so a loan does not end because of it.
+func TestLoanOfADeclaredLimitOutlivesA429(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		u := w.process().declares(5, 5*time.Second)
@@ -78,29 +77,29 @@ func TestDeclaredLimitThatIsLentStaysSo(t *testing.T) {
 		for range 5 {
 			p, ok := u.bucket.Take(now)
 			require.True(t, ok)
-			u.bucket.Report(now, p, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, HasRetryAfter: true, RetryAfter: time.Second})
+			u.bucket.Report(now, p, refusal(ratelimits.ClassUser, time.Second))
 		}
 		u.mu.Unlock()
 		pass(50 * ms)
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		assert.True(t, u.bucket.Predict(u.now(), 0).Own)
-		assert.Equal(t, 5, u.window.Remaining(u.now()), "what was refused does not count")
+		assert.Equal(t, 5, u.window.Remaining(u.now()), "refused requests do not count")
 	})
 }
 
-// What processes know of a declared limit stays charged when the server loses its state, and the rest may be sent soon:
-// nobody waits for a day.
+// After a loss, the requests that living processes know stay charged. The other permits may be used soon, although the
+// period is a day.
 func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(w *world){
 		"flushed":                func(w *world) { w.server.Flush() },
-		"evicted":                func(w *world) { w.evict("b:") },
+		"evicted":                func(w *world) { w.evict("b") },
 		"clock set back":         func(w *world) { w.step(-time.Hour) },
 		"clock set back further": func(w *world) { w.step(-365 * 24 * time.Hour) },
 		"evicted long after": func(w *world) {
 			pass(8 * time.Hour)
-			w.evict("b:")
+			w.evict("b")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +114,7 @@ func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 				require.Equal(t, 3, a.leaves()+b.leaves())
 				lose(w)
 				since := time.Now()
-				b.join(1) // it has to be noticed
+				b.join(1) // so that a process notices the loss
 				pass(1800 * ms)
 				a.join(9)
 				pass(3 * time.Second)
@@ -126,7 +125,7 @@ func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 				pass(24*time.Hour - time.Since(since) - 5*time.Second)
 				a.join(9)
 				pass(3 * time.Second)
-				assert.LessOrEqual(t, a.leaves()+b.leaves(), 8, "only the first ones are over")
+				assert.LessOrEqual(t, a.leaves()+b.leaves(), 8, "only the first three are a period old")
 				pass(time.Minute)
 				assert.GreaterOrEqual(t, a.leaves()+b.leaves(), 8)
 			})
@@ -134,17 +133,8 @@ func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 	}
 }
 
-func (w *world) evict(begin string) {
-	for _, key := range w.server.Keys() {
-		if strings.Contains(key, "}:"+begin) {
-			w.server.Evict(key)
-		}
-	}
-}
-
-// The server remembers what is in flight for as long as it may count, even if nobody uses the bucket again before that
-// is over.
-func TestRequestsOfTheDeadCountForAWholePeriod(t *testing.T) {
+// A dead process's requests in flight count for a period, although no process uses the bucket meanwhile.
+func TestRequestsOfADeadProcessCountForAPeriod(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		dies := w.process()
@@ -161,16 +151,17 @@ func TestRequestsOfTheDeadCountForAWholePeriod(t *testing.T) {
 	})
 }
 
-// What is sent during an outage without asking keeps to a declared limit, or to a share of it.
+// During an outage a process keeps to the declared limit, or to its share of it.
 func TestDeclaredLimitDuringAnOutage(t *testing.T) {
 	t.Parallel()
-	for policy, want := range map[shared.Outage][2]int{ // at once, and after a period
+	for policy, want := range map[shared.Outage][2]int{ // requests at once, and after a period
 		shared.OutageWait: {0, 0}, shared.OutageShare: {0, 2}, shared.OutageFull: {4, 8},
 	} {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
 			inWorld(t, func(w *world) {
-				a, b := w.process(shared.WithOutage(policy)).declares(4, time.Minute), w.process(shared.WithOutage(policy)).declares(4, time.Minute)
+				declares := func() *user { return w.process(shared.WithOutage(policy)).declares(4, time.Minute) }
+				a, b := declares(), declares()
 				a.join(1)
 				b.join(1)
 				pass(50 * ms)
@@ -189,7 +180,7 @@ func TestDeclaredLimitDuringAnOutage(t *testing.T) {
 	}
 }
 
-func TestDeclaredLimitThatIsUsedFirstDuringAnOutage(t *testing.T) {
+func TestDeclaredLimitThatIsFirstUsedDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.server.SetDown(true)
@@ -200,7 +191,7 @@ func TestDeclaredLimitThatIsUsedFirstDuringAnOutage(t *testing.T) {
 	})
 }
 
-// sendsAll sends as many requests as may be sent without asking, and returns how many.
+// sendsAll sends as many requests as the loan allows, and returns how many.
 func (u *user) sendsAll() (n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -1,7 +1,7 @@
 package shared_test
 
 import (
-	"sync/atomic"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,322 +13,248 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-const route = "POST /channels/{channel_id}/messages"
+const (
+	found        = "abcd1234" // the hash of the route
+	discoveryKey = "rl2:{default}:d:bot:" + route
+)
 
-// finder is a process that wants to find out where a route belongs.
-type finder struct {
-	stage   *stage
-	session shared.Session
-	shared.Discovery
-	looked atomic.Int64
+// probing returns two finders, of which the first has the permission to discover the hash.
+func (w *world) probing() (a, b *finder) {
+	w.t.Helper()
+	a, b = w.finder(), w.finder()
+	a.askNow()
+	require.True(w.t, a.may())
+	return a, b
 }
 
-func (f *stage) finder() *finder { return f.finderOf(f.join()) }
-
-func (f *stage) finderOf(session shared.Session) *finder {
-	d := &finder{stage: f, session: session}
-	d.Discovery = session.Discovery("bot", route, func() { d.looked.Add(1) })
-	return d
-}
-
-func (d *finder) ask() { d.Ask(d.stage.now()) }
-
-// may sends a probe if that is allowed.
-func (d *finder) may() bool {
-	now := d.stage.now()
-	may := d.May(now)
-	if may {
-		d.Sent(now)
-	}
-	return may
-}
-
-func (d *finder) found(hash string) { d.Found(d.stage.now(), hash) }
-
-func TestOneFindsOutAndTheOthersKnow(t *testing.T) {
+func TestOneProcessDiscoversTheHashForAllProcesses(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
-		onStage(t, func(f *stage) {
-			f.memory.SetQuiet(quiet)
-			a, b, c := f.finder(), f.finder(), f.finder()
-			defer a.session.Close()
-			defer b.session.Close()
-			defer c.session.Close()
-			a.ask()
-			time.Sleep(time.Millisecond)
+		atOnce(t, func(w *world) {
+			w.server.SetQuiet(quiet)
+			a, b := w.finder(), w.finder()
+			a.askNow()
 			b.ask()
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(200 * ms)
 			require.True(t, a.may())
-			assert.False(t, a.may(), "it is used up")
+			assert.False(t, a.may(), "the permission is for one request")
 			assert.False(t, b.may())
-			assert.Positive(t, b.looked.Load(), "it was told that it has to wait")
-			a.found("abcd1234")
-			wait := time.Millisecond
+			assert.Positive(t, b.changed.Load(), "changed must be called after the reply")
+			a.found(found)
+			wait := ms
 			if quiet {
 				wait = time.Second
 			}
 			time.Sleep(wait)
-			assert.Equal(t, "abcd1234", b.Hash())
+			assert.Equal(t, found, b.Hash())
 			assert.False(t, b.may())
-			c.ask()
-			time.Sleep(time.Millisecond)
-			assert.Equal(t, "abcd1234", c.Hash(), "who comes later knows too")
-			calls := f.memory.Calls()["discover"]
+			c := w.finder()
+			c.askNow()
+			assert.Equal(t, found, c.Hash())
+			calls := w.server.Calls()["discover"]
 			time.Sleep(time.Hour)
-			assert.Equal(t, calls, f.memory.Calls()["discover"])
+			assert.Equal(t, calls, w.server.Calls()["discover"])
 		})
 	}
 }
 
-func TestHintIsForgottenOnlyIfNobodyReadsIt(t *testing.T) {
-	onStage(t, func(f *stage) {
-		look := func() *finder {
-			d := f.finder()
+func TestHashIsForgottenOnlyIfNoProcessReadsIt(t *testing.T) {
+	atOnce(t, func(w *world) {
+		read := func() string {
+			d := w.finder()
 			defer d.session.Close()
-			d.ask()
-			time.Sleep(time.Millisecond)
-			return d
+			d.askNow()
+			return d.Hash()
 		}
-		a := f.finder()
-		defer a.session.Close()
-		a.ask()
-		time.Sleep(time.Millisecond)
-		require.True(t, a.may())
-		a.found("abcd1234")
+		a, _ := w.probing()
+		a.found(found)
 		for range 3 {
 			time.Sleep(23 * time.Hour)
-			assert.Equal(t, "abcd1234", look().Hash())
+			assert.Equal(t, found, read())
 		}
 		time.Sleep(25 * time.Hour)
-		assert.Empty(t, look().Hash())
-		time.Sleep(2 * time.Millisecond)
-		assert.Empty(t, f.memory.Value("rl2:{default}:d:bot:"+route))
+		assert.Empty(t, read())
+		time.Sleep(2 * ms)
+		assert.Empty(t, w.server.Value(discoveryKey))
 	})
 }
 
-func TestNextOneTriesIfNothingWasFound(t *testing.T) {
+func TestNextProcessDiscoversIfTheFirstFoundNothing(t *testing.T) {
 	for name, ends := range map[string]func(d *finder){
 		"found nothing": func(d *finder) { d.found("") },
 		"closed":        func(d *finder) { d.Close() },
 		"session ends":  func(d *finder) { d.session.Close() },
 	} {
 		for _, used := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) {
-				onStage(t, func(f *stage) {
-					a, b := f.finder(), f.finder()
-					defer a.session.Close()
-					defer b.session.Close()
-					a.ask()
-					time.Sleep(time.Millisecond)
-					b.ask()
-					time.Sleep(time.Millisecond)
-					if used {
-						require.True(t, a.may())
-					}
-					ends(a)
-					time.Sleep(time.Millisecond)
-					assert.True(t, b.may())
-					assert.False(t, a.may())
-					b.found("")
-				})
+			eachAtOnce(t, name, func(t *testing.T, w *world) {
+				a, b := w.finder(), w.finder()
+				a.askNow()
+				b.askNow()
+				if used {
+					require.True(t, a.may())
+				}
+				ends(a)
+				time.Sleep(ms)
+				assert.True(t, b.may())
+				assert.False(t, a.may())
 			})
 		}
 	}
 }
 
-func TestPermissionOfTheDeadEnds(t *testing.T) {
-	onStage(t, func(f *stage) {
-		l := &wire{server: f.memory}
-		store, err := shared.New(l)
-		require.NoError(t, err)
-		dead := f.finderOf(store.Join(realClock, f.origin))
-		defer dead.session.Close()
-		b := f.finder()
-		defer b.session.Close()
+func TestPermissionOfADeadProcessEnds(t *testing.T) {
+	atOnce(t, func(w *world) {
+		dead, b := w.finder(), w.finder()
 		dead.ask()
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(1500 * ms)
 		require.True(t, dead.may())
-		l.cut.Store(true)
+		dead.link.block(true)
 		b.ask()
-		f.until(4*time.Second, b.may)
+		w.until(4*time.Second, b.may)
 	})
 }
 
-// The server goes back to when a process was finding out. That lives, and is about to find out nothing.
-func TestPermissionThatIsOverEnds(t *testing.T) {
-	onStage(t, func(f *stage) {
-		const key = "rl2:{default}:d:bot:" + route
-		a, b := f.finder(), f.finder()
-		defer a.session.Close()
-		defer b.session.Close()
-		lives := a.session.Global("bot", 50, func() {})
-		lives.Need(f.now(), 200, 0)
-		a.ask()
-		time.Sleep(time.Millisecond)
-		require.True(t, a.may())
-		before := f.memory.Value(key)
+// The server goes back to a time at which a process had the permission. That process is alive, but the result of its
+// request is known already.
+func TestPermissionThatTheServerHasGoneBackToEnds(t *testing.T) {
+	atOnce(t, func(w *world) {
+		a, b := w.probing()
+		a.session.Global("bot", 50, func() {}).Need(w.now(), 200, 0) // keeps the session alive
+		before := w.server.Value(discoveryKey)
 		require.NotEmpty(t, before)
-		a.found("abcd1234")
-		time.Sleep(time.Millisecond)
-		f.memory.Set(key, before)
+		a.found(found)
+		time.Sleep(ms)
+		w.server.Set(discoveryKey, before)
 		b.ask()
 		time.Sleep(5 * time.Second)
 		assert.True(t, b.may() || b.Hash() != "")
 	})
 }
 
-func TestFindingOutMayTakeTenSeconds(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.finder(), f.finder()
-		defer a.session.Close()
-		defer b.session.Close()
-		a.ask()
-		time.Sleep(time.Millisecond)
-		require.True(t, a.may())
-		b.ask()
-		took := f.until(15*time.Second, b.may)
-		assert.Greater(t, took, 10*time.Second)
-		a.found("abcd1234")
-		time.Sleep(time.Millisecond)
-		c := f.finder()
-		defer c.session.Close()
-		c.ask()
-		time.Sleep(time.Millisecond)
-		assert.Equal(t, "abcd1234", c.Hash(), "what was found late is known all the same")
-	})
+// A permission lasts ten seconds. A hash that is found later is still reported.
+func TestPermissionLastsTenSeconds(t *testing.T) {
+	for name, askers := range map[string]int{"one process asks": 0, "new processes ask, too": 6} {
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			a, b := w.probing()
+			a.process.sender(50).send(1)
+			go a.senders[0].sendEvenly(40*time.Second, 500*ms) // keeps the session alive
+			b.ask()
+			for i := range askers {
+				c := w.finder()
+				time.AfterFunc(time.Duration(2+2*i)*time.Second, c.ask)
+				time.AfterFunc(12*time.Second+ms, c.session.Close)
+			}
+			took := w.until(time.Minute, b.may)
+			assert.Greater(t, took, 10*time.Second)
+			assert.Less(t, took, 14*time.Second)
+			a.found(found)
+			time.Sleep(time.Second)
+			c := w.finder()
+			c.askNow()
+			assert.Equal(t, found, c.Hash())
+			time.Sleep(40 * time.Second) // until the other goroutines have ended
+		})
+	}
 }
 
 func TestDiscoverySurvivesLostCalls(t *testing.T) {
 	for name, fate := range map[string]memoryengine.Fate{
 		"call lost": {Lost: true}, "reply lost": {LostReply: true}, "late": {Before: 2 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onStage(t, func(f *stage) {
-				a, b := f.finder(), f.finder()
-				defer a.session.Close()
-				defer b.session.Close()
-				n := 0
-				f.memory.Decide(func(string) memoryengine.Fate {
-					if n++; n%2 == 1 {
-						return fate
-					}
-					return memoryengine.Fate{}
-				})
-				a.ask()
-				f.until(time.Second, a.may)
-				time.Sleep(100 * time.Millisecond)
-				n = 0
-				a.found("abcd1234")
-				time.Sleep(time.Second)
-				f.memory.Decide(nil)
-				b.ask()
-				time.Sleep(time.Millisecond)
-				assert.Equal(t, "abcd1234", b.Hash())
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			a, b := w.finder(), w.finder()
+			n := 0
+			w.server.Decide(func(string) memoryengine.Fate {
+				if n++; n%2 == 1 {
+					return fate
+				}
+				return memoryengine.Fate{}
 			})
+			a.ask()
+			w.until(time.Second, a.may)
+			time.Sleep(100 * ms)
+			n = 0
+			a.found(found)
+			time.Sleep(time.Second)
+			w.server.Decide(nil)
+			b.askNow()
+			assert.Equal(t, found, b.Hash())
 		})
 	}
 }
 
 func TestDiscoveryDuringAnOutage(t *testing.T) {
 	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageFail, shared.OutageShare, shared.OutageFull} {
-		t.Run(policy.String(), func(t *testing.T) {
-			onStage(t, func(f *stage) {
-				a := f.finder()
-				defer a.session.Close()
-				f.memory.SetDown(true)
-				a.ask()
-				time.Sleep(time.Second)
-				assert.Equal(t, policy >= shared.OutageShare, a.may())
-				if policy == shared.OutageFail {
-					assert.ErrorIs(t, a.Err(), shared.ErrOutage)
-				} else {
-					assert.NoError(t, a.Err())
-				}
-				looked := a.looked.Load()
-				time.Sleep(5 * time.Second)
-				if policy < shared.OutageShare {
-					assert.GreaterOrEqual(t, a.looked.Load()-looked, int64(4), "those who wait are looked at")
-				}
-				a.found("abcd1234")
-				f.memory.SetDown(false)
-				time.Sleep(2 * time.Second)
+		eachAtOnce(t, policy.String(), func(t *testing.T, w *world) {
+			a := w.finder()
+			w.server.SetDown(true)
+			a.ask()
+			time.Sleep(time.Second)
+			assert.Equal(t, policy >= shared.OutageShare, a.may())
+			if policy == shared.OutageFail {
+				assert.ErrorIs(t, a.Err(), shared.ErrOutage)
+			} else {
 				assert.NoError(t, a.Err())
-				b := f.finder()
-				defer b.session.Close()
-				b.ask()
-				time.Sleep(time.Millisecond)
-				if policy >= shared.OutageShare {
-					assert.Equal(t, "abcd1234", b.Hash())
-				} else {
-					assert.True(t, a.may())
-				}
-			}, shared.WithOutage(policy))
-		})
+			}
+			changed := a.changed.Load()
+			time.Sleep(5 * time.Second)
+			if policy < shared.OutageShare {
+				assert.GreaterOrEqual(t, a.changed.Load()-changed, int64(4), "requests may have waited too long")
+			}
+			a.found(found)
+			w.server.SetDown(false)
+			time.Sleep(2 * time.Second)
+			assert.NoError(t, a.Err())
+			b := w.finder()
+			b.askNow()
+			if policy >= shared.OutageShare {
+				assert.Equal(t, found, b.Hash())
+			} else {
+				assert.True(t, a.may())
+			}
+		}, shared.WithOutage(policy))
 	}
 }
 
-func TestDiscoveryWhoseKeyIsNotOurs(t *testing.T) {
-	onStage(t, func(f *stage) {
-		key := "rl2:{default}:d:bot:" + route
-		f.memory.Set(key, "x")
-		a := f.finder()
-		defer a.session.Close()
-		a.ask()
-		time.Sleep(time.Millisecond)
-		var wrong *shared.KeyError
-		require.ErrorAs(t, a.Err(), &wrong)
-		assert.Equal(t, key, wrong.Key)
-		f.memory.Flush()
-		time.Sleep(1100 * time.Millisecond)
-		assert.NoError(t, a.Err())
-		assert.True(t, a.may())
-	})
-}
-
-// A hash is told when what was known of its bucket has been said, although there is always more to say of a bucket that
-// is busy.
-func TestAHashIsFoundAlsoWhileItsBucketIsBusy(t *testing.T) {
+// A hash is reported when the server has what was known of its bucket at that time, although there is always more news
+// of a busy bucket.
+func TestHashIsReportedWhileItsBucketIsBusy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.contested()
-		finder := a.session.Discovery(someKey.Credential, route, func() {})
-		other := b.session.Discovery(someKey.Credential, route, func() {})
-		finder.Ask(w.now())
+		finder, other := a.finder(someKey.Credential), b.finder(someKey.Credential)
+		finder.ask()
 		pass(10 * ms)
-		require.True(t, finder.May(w.now()))
-		other.Ask(w.now())
+		require.True(t, finder.may())
+		other.ask()
 		pass(10 * ms)
 		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 5 * ms, After: 5 * ms} })
 		a.answer(ratelimits.Response{Status: 204})
-		for range 60 {
-			a.join(5)
-			for a.inFlight() > 0 {
-				a.answer(ratelimits.Response{Status: 204})
+		keepBusy := func() {
+			for range 60 {
+				a.join(5)
+				for a.inFlight() > 0 {
+					a.answer(ratelimits.Response{Status: 204})
+				}
+				pass(3 * ms)
 			}
-			pass(3 * ms)
 		}
+		keepBusy()
 		require.NotEmpty(t, a.flying)
-		finder.Found(w.now(), someKey.Hash)
-		for range 60 {
-			a.join(5)
-			for a.inFlight() > 0 {
-				a.answer(ratelimits.Response{Status: 204})
-			}
-			pass(3 * ms)
-		}
+		finder.found(someKey.Hash)
+		keepBusy()
 		assert.Equal(t, someKey.Hash, other.Hash())
 	})
 }
 
-// Whoever learns of a hash finds what was sent so far in its bucket, also if a call is lost that says so.
-func TestAHashIsToldWhenItsBucketIsKnown(t *testing.T) {
+// A process that learns a hash finds the earlier requests in its bucket, even if the call that reports them is lost at
+// first.
+func TestHashIsReportedAfterTheRequestsInItsBucket(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()
-		finder := p.session.Discovery(someKey.Credential, route, func() {})
-		other := q.session.Discovery(someKey.Credential, route, func() {})
-		finder.Ask(w.now())
+		finder, other := p.finder(someKey.Credential), q.finder(someKey.Credential)
+		finder.ask()
 		pass(10 * ms)
-		require.True(t, finder.May(w.now()))
-		finder.Sent(w.now())
-		other.Ask(w.now())
+		require.True(t, finder.may())
+		other.ask()
 		pass(300 * ms)
 		lost := false
 		w.server.Decide(func(purpose string) (f memoryengine.Fate) {
@@ -339,7 +265,7 @@ func TestAHashIsToldWhenItsBucketIsKnown(t *testing.T) {
 		a, b := p.use(someKey), q.use(someKey)
 		a.adopt()
 		a.answer(headers(1, 0, 10*time.Second, 1000))
-		finder.Found(w.now(), someKey.Hash)
+		finder.found(someKey.Hash)
 		for other.Hash() == "" {
 			pass(ms)
 		}
@@ -348,4 +274,37 @@ func TestAHashIsToldWhenItsBucketIsKnown(t *testing.T) {
 		assert.True(t, lost)
 		assert.False(t, b.served(1), "the only request that is allowed was sent")
 	})
+}
+
+func TestManyProcessesDiscoverTogether(t *testing.T) {
+	for _, test := range []struct {
+		sessions int
+		trip     time.Duration
+		longest  time.Duration
+		calls    int
+	}{
+		{8, 400 * ms, 3 * time.Second, 45},
+		{40, 5 * ms, 500 * ms, 300},
+	} {
+		atOnce(t, func(w *world) {
+			w.distant(test.trip)
+			var all []*finder
+			for range test.sessions {
+				d := w.finder()
+				d.ask()
+				all = append(all, d)
+			}
+			w.until(test.trip+10*ms, func() bool {
+				i := slices.IndexFunc(all, (*finder).may)
+				if i >= 0 {
+					time.AfterFunc(200*ms, func() { all[i].found(found) })
+				}
+				return i >= 0
+			})
+			w.until(test.longest, func() bool {
+				return !slices.ContainsFunc(all, func(d *finder) bool { return d.Hash() == "" })
+			})
+			assert.LessOrEqual(t, w.server.Calls()["discover"], test.calls)
+		})
+	}
 }

@@ -11,13 +11,23 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/ratelimits"
 	"github.com/ratelight/ratelight/routes"
 )
 
-// TestHookIsCalledForWhatHappensToWhatIsShared lets everything happen to the server of a manager that sends a request a
-// second.
-func TestHookIsCalledForWhatHappensToWhatIsShared(t *testing.T) {
+// use acquires a permit of a bucket of five a second, and reports a success.
+func use(t *testing.T, m *buckets.RESTBucketManager) {
+	t.Helper()
+	route, err := routes.Match("POST", "/channels/1/messages")
+	require.NoError(t, err)
+	lease, err := m.Acquire(t.Context(), route, "Bot token")
+	require.NoError(t, err)
+	r := headers(5, 4, time.Second, 0)
+	r.Bucket = "h"
+	lease.Update(r)
+}
+
+// A manager sends one request a second, while its server has an outage, loses its state, and steps its clock.
+func TestHookIsCalledForEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)
 		var mu sync.Mutex
@@ -27,71 +37,59 @@ func TestHookIsCalledForWhatHappensToWhatIsShared(t *testing.T) {
 			defer mu.Unlock()
 			events = append(events, e)
 		}}))
-		told := func() (kinds []shared.EventKind) {
+		kinds := func() (all []shared.EventKind) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, e := range events {
-				kinds = append(kinds, e.Kind)
+				all = append(all, e.Kind)
 			}
-			return kinds
+			return all
 		}
-		route, err := routes.Match("POST", "/channels/1/messages")
-		require.NoError(t, err)
 		send := func(n int) {
 			for range n {
-				lease, err := m.Acquire(t.Context(), route, "Bot token")
-				require.NoError(t, err)
-				lease.Update(ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Second, Bucket: "h"})
+				use(t, m)
 				time.Sleep(time.Second)
 			}
 		}
 		send(3)
-		require.Empty(t, told())
+		require.Empty(t, kinds())
 		server.SetDown(true)
 		time.Sleep(5 * time.Second)
-		require.Equal(t, []shared.EventKind{shared.OutageBegan}, told())
+		require.Equal(t, []shared.EventKind{shared.OutageBegan}, kinds())
 		assert.ErrorContains(t, events[0].Cause, "connection refused")
 		server.SetDown(false)
 		send(3)
-		require.Equal(t, []shared.EventKind{shared.OutageBegan, shared.OutageEnded}, told())
+		require.Equal(t, []shared.EventKind{shared.OutageBegan, shared.OutageEnded}, kinds())
 		assert.InDelta(t, 5, events[1].After.Seconds(), 1)
 		server.Flush()
 		send(5)
-		require.Contains(t, told(), shared.StateLost)
-		require.NotContains(t, told(), shared.ClockSet)
+		require.Contains(t, kinds(), shared.StateLost)
+		require.NotContains(t, kinds(), shared.ClockSet)
 		server.StepClock(time.Minute)
 		send(5)
-		assert.Contains(t, told(), shared.ClockSet)
-		assert.Equal(t, shared.StateLost, told()[len(told())-1])
+		assert.Contains(t, kinds(), shared.ClockSet)
+		assert.Equal(t, shared.StateLost, kinds()[len(kinds())-1])
 		stats := m.Stats().Shared
 		assert.EqualValues(t, 1, stats.Outages)
 		assert.EqualValues(t, 1, stats.ClockSteps)
 		require.NoError(t, m.Close())
 		server.SetDown(true)
 		time.Sleep(5 * time.Second)
-		assert.Equal(t, shared.StateLost, told()[len(told())-1], "nothing is told after Close")
+		assert.Equal(t, shared.StateLost, kinds()[len(kinds())-1], "no event after Close")
 	})
 }
 
-// TestSlowHookDelaysNoRequest tests that who is told of an event may take its time, as only the next event and Close
-// wait for it.
+// Only the next event and Close wait for a slow hook.
 func TestSlowHookDelaysNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)
 		m := managerOn(t, server, buckets.WithHooks(buckets.Hooks{Shared: func(shared.Event) { time.Sleep(time.Minute) }}))
-		route, err := routes.Match("POST", "/channels/1/messages")
-		require.NoError(t, err)
-		send := func() {
-			lease, err := m.Acquire(t.Context(), route, "Bot token")
-			require.NoError(t, err)
-			lease.Update(ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Second, Bucket: "h"})
-		}
-		send()
+		use(t, m)
 		server.SetDown(true)
 		time.Sleep(5 * time.Second)
 		server.SetDown(false)
 		start := time.Now()
-		send()
+		use(t, m)
 		assert.Less(t, time.Since(start), 5*time.Second)
 	})
 }

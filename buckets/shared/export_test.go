@@ -12,7 +12,7 @@ func LoanUntil(b Bucket) time.Duration {
 	return at.loanUntil()
 }
 
-// LoanWanted reports that others want a bucket's loan back.
+// LoanWanted reports whether another process needs the bucket's loan back.
 func LoanWanted(b Bucket) bool {
 	at := b.(*bucket)
 	at.mu.Lock()
@@ -20,7 +20,7 @@ func LoanWanted(b Bucket) bool {
 	return at.loan != nil && at.loan.wanted
 }
 
-// EndLoan ends a bucket's loan with requests in flight that were sent at those times.
+// EndLoan ends a bucket's loan with requests in flight that were sent at the given times, and returns their permits.
 func EndLoan(b Bucket, now time.Duration, sent []time.Duration) (flying []Permit) {
 	at := b.(*bucket)
 	at.mu.Lock()

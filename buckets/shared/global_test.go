@@ -2,190 +2,243 @@ package shared_test
 
 import (
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets/shared"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// most returns how many were sent within d at most.
-func most(d time.Duration, senders ...*sender) (n int) {
-	var all []time.Duration
-	for _, s := range senders {
-		s.mu.Lock()
-		all = append(all, s.sent...)
-		s.mu.Unlock()
-	}
-	slices.Sort(all)
-	for first, last := 0, 0; last < len(all); last++ {
-		for all[last]-all[first] >= d {
-			first++
-		}
-		n = max(n, last-first+1)
-	}
-	return n
-}
-
-// until waits until it is so, and returns how long that took.
-func (f *stage) until(longest time.Duration, so func() bool) time.Duration {
-	f.t.Helper()
-	start := f.now()
-	for !so() {
-		require.Less(f.t, f.now()-start, longest, "it should have come to pass")
-		time.Sleep(time.Millisecond)
-	}
-	return f.now() - start
-}
-
-func TestOneAloneGetsEverythingAtOnce(t *testing.T) {
-	onStage(t, func(f *stage) {
-		s := f.sender(50)
-		defer s.end()
-		s.send(50)
-		time.Sleep(time.Millisecond)
-		assert.Zero(t, s.waiting())
+func TestOneProcessAloneHasTheWholeLimitAtOnce(t *testing.T) {
+	atOnce(t, func(w *world) {
+		s := w.sender(50)
+		s.sendAll(t, 50)
 		assert.Equal(t, 50, s.part())
 	})
 }
 
-func TestFourThatStartTogetherUseAllOfTheLimit(t *testing.T) {
-	onStage(t, func(f *stage) {
-		var senders []*sender
-		for range 4 {
-			s := f.sender(50)
-			defer s.end()
-			senders = append(senders, s)
-		}
-		for _, s := range senders {
-			s.send(300)
-		}
-		took := f.until(time.Minute, func() bool {
-			return !slices.ContainsFunc(senders, func(s *sender) bool { return s.waiting() > 0 })
-		})
-		require.LessOrEqual(t, took, 26*time.Second, "it takes 23 s at least")
-		require.LessOrEqual(t, most(time.Second, senders...), 50)
+func TestOneProcessAloneSendsAtTheIdealRate(t *testing.T) {
+	atOnce(t, func(w *world) {
+		s := w.sender(50)
+		trickle(5, s)
+		s.send(1200)
+		took := w.until(time.Minute, func() bool { return s.waiting() == 0 })
+		ideal := 23 * (time.Second + s.trip)
+		assert.LessOrEqual(t, took, ideal*102/100)
 	})
 }
 
-func TestNewcomerGetsItsFairPart(t *testing.T) {
+func TestNewProcessGetsItsFairPart(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		quiet          bool
 		lowers, longer time.Duration
 	}{
-		{"told by a message", false, 10 * time.Millisecond, 1300 * time.Millisecond},
-		{"without messages", true, 1010 * time.Millisecond, 1600 * time.Millisecond},
+		{"told by a message", false, 10 * ms, 1300 * ms},
+		{"without messages", true, 1010 * ms, 1600 * ms},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			onStage(t, func(f *stage) {
-				f.memory.SetQuiet(test.quiet)
-				old, young := f.sender(50), f.sender(50)
-				defer old.end()
-				defer young.end()
-				old.send(2000)
-				time.Sleep(10 * time.Second)
-				require.Equal(t, 50, old.part())
-				young.send(2000)
-				assert.LessOrEqual(t, f.until(time.Minute, func() bool { return old.part() == 25 }), test.lowers)
-				assert.LessOrEqual(t, f.until(time.Minute, func() bool { return young.part() == 25 }), test.longer)
-				time.Sleep(5 * time.Second)
-				assert.LessOrEqual(t, most(time.Second, old, young), 50)
-			})
+		eachAtOnce(t, test.name, func(t *testing.T, w *world) {
+			w.server.SetQuiet(test.quiet)
+			old, young := w.twoSenders(50)
+			old.send(2000)
+			time.Sleep(10 * time.Second)
+			require.Equal(t, 50, old.part())
+			young.send(2000)
+			assert.LessOrEqual(t, w.until(time.Minute, func() bool { return old.part() == 25 }), test.lowers)
+			assert.LessOrEqual(t, w.until(time.Minute, func() bool { return young.part() == 25 }), test.longer)
+			time.Sleep(5 * time.Second)
+			assert.LessOrEqual(t, most(time.Second, old, young), 50)
 		})
 	}
 }
 
-func TestPartsFollowWhatIsNeeded(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.sender(50), f.sender(50)
-		defer a.end()
-		defer b.end()
+// The first request of a burst calls the server at once. The requests right behind it get their part as soon.
+func TestNewProcessGetsItsFairPartForABurstThatBeginsWithOneRequest(t *testing.T) {
+	atOnce(t, func(w *world) {
+		old, young := w.twoSenders(50)
+		old.send(2000)
+		time.Sleep(10 * time.Second)
+		young.send(1)
+		time.Sleep(ms)
+		require.Equal(t, 49, old.part())
+		calls := w.server.Calls()["part"]
+		young.send(1999)
+		w.until(10*ms, func() bool { return old.part() == 25 })
+		assert.LessOrEqual(t, w.server.Calls()["part"]-calls, 20, "the requests must not make a call each")
+	})
+}
+
+func TestNewProcessKnowsWhenItsPartComes(t *testing.T) {
+	atOnce(t, func(w *world) {
+		old, young := w.twoSenders(50)
+		old.send(2000)
+		time.Sleep(10 * time.Second)
+		start := w.now()
+		young.send(2000)
+		time.Sleep(ms)
+		require.Zero(t, young.part())
+		var until time.Duration
+		for young.part() == 0 {
+			_, until = young.global.Part(w.now())
+			require.InDelta(t, 1.25, (until - start).Seconds(), 0.06)
+			time.Sleep(ms)
+		}
+		assert.InDelta(t, 0, (w.now() - until).Seconds(), 0.06)
+	})
+}
+
+// A process that starts, or starts again, sends its first requests at once, because some of the limit is always free.
+func TestFirstRequestsOfAProcessDoNotWait(t *testing.T) {
+	for name, start := range map[string]func(w *world) (s *sender, requests int){
+		"beside a process that needs little": func(w *world) (*sender, int) {
+			trickle(8, w.sender(50))
+			w.server.SetQuiet(true)
+			return w.sender(50), 25
+		},
+		"beside a process that needs little of a small limit": func(w *world) (*sender, int) {
+			trickle(8, w.sender(10))
+			w.server.SetQuiet(true)
+			return w.sender(10), 5
+		},
+		"beside a process that sends 40 of 50 a second": func(w *world) (*sender, int) {
+			old := w.sender(50)
+			for range 100 { // 101 ms: no request waits at the time of a beat, so the result does not depend on chance
+				old.send(4)
+				time.Sleep(101 * ms)
+			}
+			return w.sender(50), 2
+		},
+		"beside five other new processes": func(w *world) (*sender, int) {
+			w.server.SetQuiet(true)
+			for range 5 {
+				w.sender(50).sendAll(w.t, 2)
+			}
+			return w.sender(50), 2
+		},
+		"beside twelve processes that need little": func(w *world) (*sender, int) {
+			const way = 50 * time.Microsecond // so that a message and a reply do not come at the same instant
+			w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: way, After: way} })
+			var all []*sender
+			for range 12 {
+				s := w.sender(50)
+				all = append(all, s)
+				trickle(3, all...)
+				s.sendAll(w.t, 0)
+			}
+			trickle(3, all...)
+			return w.sender(50), 2
+		},
+		"after the death of its predecessor": func(w *world) (*sender, int) {
+			before := w.sender(50)
+			trickle(5, before)
+			before.link.block(true)
+			return w.sender(50), 10
+		},
+		"after a pause": func(w *world) (*sender, int) {
+			a, b := w.twoSenders(50)
+			a.send(100)
+			for range 4 {
+				trickle(15, b)
+				a.sendAll(w.t, 10)
+			}
+			trickle(15, b)
+			return a, 10
+		},
+		"beside a busy process that has what it needs": func(w *world) (*sender, int) {
+			a, b := w.twoSenders(50)
+			for range 100 {
+				a.send(1)
+				b.send(1)
+				time.Sleep(100 * ms)
+			}
+			return a, 15
+		},
+	} {
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			s, requests := start(w)
+			s.sendAll(t, requests)
+		})
+	}
+}
+
+func TestPartsFollowTheNeed(t *testing.T) {
+	atOnce(t, func(w *world) {
+		a, b := w.twoSenders(50)
 		a.send(100)
 		b.send(2000)
 		time.Sleep(10 * time.Second)
 		require.Zero(t, a.waiting())
-		require.GreaterOrEqual(t, b.part(), 45, "the other one needs nothing any more")
+		require.GreaterOrEqual(t, b.part(), 45, "process a needs nothing any more")
 		a.send(5)
-		took := f.until(10*time.Second, func() bool { return a.waiting() == 0 })
+		took := w.until(10*time.Second, func() bool { return a.waiting() == 0 })
 		assert.LessOrEqual(t, took, 2*time.Second)
-		assert.GreaterOrEqual(t, b.part(), 40, "it needs no more than that")
+		assert.GreaterOrEqual(t, b.part(), 40, "process a needs five only")
 		assert.LessOrEqual(t, most(time.Second, a, b), 50)
 	})
 }
 
-func TestSomethingIsFreeForABurst(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.sender(50), f.sender(50)
-		defer a.end()
-		defer b.end()
-		for range 100 {
-			a.send(1)
-			b.send(1)
-			time.Sleep(100 * time.Millisecond)
-		}
-		a.send(15)
-		time.Sleep(10 * time.Millisecond)
-		assert.Zero(t, a.waiting(), "it needs nothing of what the other one has")
+func TestPartThatIsNotNeededShrinks(t *testing.T) {
+	atOnce(t, func(w *world) {
+		s := w.sender(50)
+		s.sendAll(t, 50)
+		require.Equal(t, 50, s.part())
+		trickle(6, s)
+		assert.LessOrEqual(t, s.part(), 20)
+		s.sendAll(t, 45)
 	})
 }
 
-func TestDeadProcessLosesItsPart(t *testing.T) {
-	onStage(t, func(f *stage) {
-		heir := f.sender(50)
-		defer heir.end()
-		dead, l := f.linked(50)
-		defer dead.end()
-		heir.send(2000)
-		dead.send(2000)
-		time.Sleep(5 * time.Second)
-		require.Equal(t, 25, heir.part())
-		l.cut.Store(true)
-		f.until(3*time.Second, func() bool { return dead.part() == 0 })
-		assert.Less(t, f.until(10*time.Second, func() bool { return heir.part() == 50 }), 2*time.Second)
-		assert.LessOrEqual(t, most(time.Second, heir, dead), 50)
-	})
-}
-
-func TestClosedGlobalGivesItsPartBack(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.sender(50), f.sender(50)
-		defer a.end()
-		a.send(2000)
-		b.send(2000)
-		time.Sleep(5 * time.Second)
-		b.end()
-		assert.Less(t, f.until(10*time.Second, func() bool { return a.part() == 50 }), 1500*time.Millisecond)
-		assert.LessOrEqual(t, most(time.Second, a, b), 50)
-	})
-}
-
-func TestWhatIsNotNeededIsGivenBackAndCostsNoCalls(t *testing.T) {
-	onStage(t, func(f *stage) {
-		s := f.sender(50)
-		defer s.end()
+func TestProcessWithoutRequestsReturnsItsPartAndMakesNoCalls(t *testing.T) {
+	atOnce(t, func(w *world) {
+		s := w.sender(50)
 		s.send(10)
 		time.Sleep(20 * time.Second)
 		assert.Zero(t, s.part())
-		calls := f.memory.Calls()["part"]
+		calls := w.server.Calls()["part"]
 		assert.Less(t, calls, 20)
 		time.Sleep(time.Hour)
-		assert.Equal(t, calls, f.memory.Calls()["part"])
-		s.send(50)
-		time.Sleep(time.Millisecond)
-		assert.Zero(t, s.waiting(), "alone it has everything at once, again")
+		assert.Equal(t, calls, w.server.Calls()["part"])
+		s.sendAll(t, 50)
+	})
+}
+
+func TestClosedProcessReturnsItsPart(t *testing.T) {
+	atOnce(t, func(w *world) {
+		a, b := w.twoSenders(50)
+		a.send(2000)
+		b.send(2000)
+		time.Sleep(5 * time.Second)
+		b.stop()
+		b.session.Close()
+		assert.Less(t, w.until(10*time.Second, func() bool { return a.part() == 50 }), 2500*ms)
+		assert.LessOrEqual(t, most(time.Second, a, b), 50)
+	})
+}
+
+func TestGlobalLimitThatIsClosedAndUsedAgain(t *testing.T) {
+	atOnce(t, func(w *world) {
+		s := w.sender(50)
+		s.send(10)
+		time.Sleep(time.Second)
+		for range 10 {
+			s.global.Close()
+			s.mu.Lock()
+			s.global = s.session.Global("bot", 50, s.changed)
+			s.mu.Unlock()
+			s.send(20)
+			w.until(2*time.Second, func() bool { return s.waiting() == 0 })
+		}
+		assert.LessOrEqual(t, most(time.Second, s), 50)
 	})
 }
 
 func TestMoreProcessesThanTheLimitTakeTurns(t *testing.T) {
-	onStage(t, func(f *stage) {
+	atOnce(t, func(w *world) {
 		var senders []*sender
 		for range 5 {
-			s := f.sender(2)
-			defer s.end()
+			s := w.sender(2)
 			s.send(100)
 			senders = append(senders, s)
 		}
@@ -197,78 +250,108 @@ func TestMoreProcessesThanTheLimitTakeTurns(t *testing.T) {
 	})
 }
 
-func TestHoldIsToldToAll(t *testing.T) {
-	onStage(t, func(f *stage) {
-		for _, limit := range []int{50, 0} {
-			a, b := f.sender(limit), f.sender(limit)
+func TestManyProcessesThatStartTogetherGetTheirPartsSoon(t *testing.T) {
+	for _, test := range []struct {
+		sessions int
+		trip     time.Duration
+		longest  time.Duration
+		calls    int
+	}{
+		{8, 400 * ms, 7 * time.Second, 110},
+		{20, 5 * ms, 1600 * ms, 400},
+	} {
+		atOnce(t, func(w *world) {
+			w.distant(test.trip)
+			var all []*sender
+			for range test.sessions {
+				all = append(all, w.sender(50))
+			}
+			for _, s := range all {
+				s.send(200)
+			}
+			w.until(test.longest, func() bool {
+				return !slices.ContainsFunc(all, func(s *sender) bool { return s.part() == 0 && s.waiting() == 200 })
+			})
+			assert.LessOrEqual(t, w.server.Calls()["part"], test.calls)
+			time.Sleep(5 * time.Second)
+			assert.LessOrEqual(t, most(time.Second, all...), 50)
+		})
+	}
+}
+
+func TestDivisionInUseDoesNotExpire(t *testing.T) {
+	atOnce(t, func(w *world) {
+		s := w.sender(50)
+		s.sendEvenly(15*time.Minute, 100*ms)
+		assert.Zero(t, s.waiting())
+		assert.Zero(t, s.stats().Losses)
+		require.Positive(t, s.part())
+	})
+}
+
+// A hold applies to all processes, also to those without a limit. A shorter hold changes nothing, and the processes
+// report the hold again after the server has lost its state.
+func TestHoldAppliesToAllProcesses(t *testing.T) {
+	for _, limit := range []int{50, 0} {
+		atOnce(t, func(w *world) {
+			a, b := w.twoSenders(limit)
 			if limit > 0 {
 				a.send(1)
 				b.send(1)
 			}
 			time.Sleep(2 * time.Second)
-			a.global.Hold(f.now(), 5*time.Second)
-			time.Sleep(10 * time.Millisecond)
-			assert.InDelta(t, 5, b.global.HoldWait(f.now()).Seconds(), 0.1)
-			b.global.Hold(f.now(), time.Second)
-			a.global.Hold(f.now(), time.Second)
-			time.Sleep(10 * time.Millisecond)
-			assert.InDelta(t, 5, a.global.HoldWait(f.now()).Seconds(), 0.1, "a shorter one changes nothing")
-			f.memory.Flush()
-			time.Sleep(1100 * time.Millisecond)
-			c := f.sender(limit)
+			a.global.Hold(w.now(), 5*time.Second)
+			time.Sleep(10 * ms)
+			assert.InDelta(t, 5, b.global.HoldWait(w.now()).Seconds(), 0.1)
+			b.global.Hold(w.now(), time.Second)
+			a.global.Hold(w.now(), time.Second)
+			time.Sleep(10 * ms)
+			assert.InDelta(t, 5, a.global.HoldWait(w.now()).Seconds(), 0.1)
+			w.server.Flush()
+			time.Sleep(1100 * ms)
+			c := w.sender(limit)
 			c.send(1)
-			time.Sleep(10 * time.Millisecond)
-			assert.InDelta(t, 3.9, c.global.HoldWait(f.now()).Seconds(), 0.1, "what the server forgot it is told again")
+			time.Sleep(10 * ms)
+			assert.InDelta(t, 3.9, c.global.HoldWait(w.now()).Seconds(), 0.1)
 			time.Sleep(4 * time.Second)
-			assert.Zero(t, c.global.HoldWait(f.now()))
-			a.end()
-			b.end()
-			c.end()
-		}
-	})
-}
-
-func TestHoldsReachThoseWithoutALimit(t *testing.T) {
-	for name, deaf := range map[string]bool{"by message": false, "without messages": true} {
-		t.Run(name, func(t *testing.T) {
-			onStage(t, func(f *stage) {
-				var engine shared.Engine = f.memory
-				if deaf {
-					engine = struct{ shared.Engine }{engine}
-				}
-				store, err := shared.New(engine)
-				require.NoError(t, err)
-				var all []*sender
-				for range 2 {
-					s := f.senderOf(store.Join(realClock, f.origin), 0)
-					defer s.end()
-					all = append(all, s)
-					time.Sleep(7 * time.Millisecond) // they do not call at the same moment, when either may be first
-				}
-				before := f.memory.Calls()["part"]
-				time.Sleep(time.Hour - 3*time.Second)
-				if calls := f.memory.Calls()["part"] - before; deaf {
-					assert.GreaterOrEqual(t, calls, 7100)
-				} else {
-					assert.LessOrEqual(t, calls, 730)
-				}
-				all[0].global.Hold(f.now(), 5*time.Second)
-				late := 10 * time.Millisecond
-				if deaf {
-					late = 1010 * time.Millisecond
-				}
-				f.until(late, func() bool { return all[1].global.HoldWait(f.now()) > 0 })
-			})
+			assert.Zero(t, c.global.HoldWait(w.now()))
 		})
 	}
 }
 
-func TestHoldOfNobodyWhoNeedsSomethingIsTold(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.sender(50), f.sender(50)
-		defer a.end()
-		defer b.end()
-		a.global.Hold(f.now(), 30*time.Second)
+func TestHoldReachesProcessesWithoutALimit(t *testing.T) {
+	for name, deaf := range map[string]bool{"by message": false, "without messages": true} {
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			join := (*world).deaf
+			if !deaf {
+				join = func(w *world) *process { return w.process() }
+			}
+			var all []*sender
+			for range 2 {
+				all = append(all, join(w).sender(0))
+				time.Sleep(7 * ms) // two calls at the same moment would come in either order
+			}
+			before := w.server.Calls()["part"]
+			time.Sleep(time.Hour - 3*time.Second)
+			if calls := w.server.Calls()["part"] - before; deaf {
+				assert.GreaterOrEqual(t, calls, 7100)
+			} else {
+				assert.LessOrEqual(t, calls, 730)
+			}
+			all[0].global.Hold(w.now(), 5*time.Second)
+			late := 10 * ms
+			if deaf {
+				late = 1010 * ms
+			}
+			w.until(late, func() bool { return all[1].global.HoldWait(w.now()) > 0 })
+		})
+	}
+}
+
+func TestHoldOfAProcessThatNeedsNothingIsReported(t *testing.T) {
+	atOnce(t, func(w *world) {
+		a, b := w.twoSenders(50)
+		a.global.Hold(w.now(), 30*time.Second)
 		time.Sleep(20 * time.Second)
 		b.send(1)
 		time.Sleep(time.Second)
@@ -278,174 +361,26 @@ func TestHoldOfNobodyWhoNeedsSomethingIsTold(t *testing.T) {
 	})
 }
 
-func TestServerThatForgetsInterruptsNobody(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.sender(50), f.sender(50)
-		defer a.end()
-		defer b.end()
-		a.send(2000)
-		b.send(2000)
-		time.Sleep(5 * time.Second)
-		for range 5 {
-			f.memory.Flush()
-			time.Sleep(1300 * time.Millisecond)
-			assert.Equal(t, 25, a.part())
-			assert.Equal(t, 25, b.part())
+// A message with a newer division arrives before the reply to a call that was sent at the same instant.
+func TestMessageThatOvertakesTheReplyToAGlobalCallIsNoLoss(t *testing.T) {
+	atOnce(t, func(w *world) {
+		late := lateReplies(w)
+		a, b := w.twoSenders(50)
+		for range 2 { // afterwards both processes know a division with both of them
+			a.global.Need(w.now(), 1, 1)
+			b.global.Need(w.now(), 1, 1)
+			pass(2 * time.Second)
 		}
-		c := f.sender(50)
-		defer c.end()
-		c.send(2000)
-		assert.Less(t, f.until(10*time.Second, func() bool { return c.part() >= 16 }), 2*time.Second, "what was claimed can be shared")
-		time.Sleep(3 * time.Second)
-		assert.LessOrEqual(t, most(time.Second, a, b, c), 50)
-	})
-}
-
-func TestServerThatComesBackEmptyIsUsedSoon(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.sender(50), f.sender(50)
-		defer a.end()
-		defer b.end()
-		a.send(2000)
-		b.send(2000)
-		time.Sleep(5 * time.Second)
-		f.memory.SetDown(true)
-		time.Sleep(5 * time.Second)
-		require.Zero(t, a.part()+b.part())
-		f.memory.Flush()
-		f.memory.SetDown(false)
-		// It knows nothing of the others, who may have something still; they say so within one and a half seconds.
-		f.until(3*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
-		assert.LessOrEqual(t, most(time.Second, a, b), 50)
-	})
-}
-
-func TestGlobalDuringAnOutage(t *testing.T) {
-	for _, test := range []struct {
-		policy shared.Outage
-		part   int
-	}{
-		{shared.OutageWait, 0}, {shared.OutageFail, 0}, {shared.OutageShare, 25}, {shared.OutageFull, 50},
-	} {
-		t.Run(test.policy.String(), func(t *testing.T) {
-			onStage(t, func(f *stage) {
-				a, b := f.sender(50), f.sender(50)
-				defer a.end()
-				defer b.end()
-				a.send(5000)
-				b.send(5000)
-				time.Sleep(5 * time.Second)
-				f.memory.SetDown(true)
-				time.Sleep(1500 * time.Millisecond)
-				assert.Equal(t, 25, a.part(), "what it has it has until its end")
-				assert.NoError(t, a.global.Err())
-				time.Sleep(2 * time.Second)
-				assert.Equal(t, test.part, a.part())
-				if test.policy == shared.OutageFail {
-					assert.ErrorIs(t, a.global.Err(), shared.ErrOutage)
-				} else {
-					assert.NoError(t, a.global.Err())
-				}
-				time.Sleep(5 * time.Second)
-				f.memory.SetDown(false)
-				f.until(3*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
-				assert.NoError(t, a.global.Err())
-				if test.policy != shared.OutageFull {
-					assert.LessOrEqual(t, most(time.Second, a, b), 50)
-				}
-				time.Sleep(2 * time.Second)
-				a.mu.Lock()
-				sent := len(a.sent)
-				a.mu.Unlock()
-				time.Sleep(4 * time.Second)
-				a.mu.Lock()
-				assert.InDelta(t, 100, len(a.sent)-sent, 5, "it goes on at its rate")
-				a.mu.Unlock()
-			}, shared.WithOutage(test.policy))
-		})
-	}
-}
-
-func TestWaitersOfAGlobalLimitAreLookedAtDuringAnOutage(t *testing.T) {
-	onStage(t, func(f *stage) {
-		f.memory.SetDown(true)
-		session := f.join()
-		defer session.Close()
-		looked := make(chan struct{}, 100)
-		g := session.Global("bot", 50, func() { looked <- struct{}{} })
-		g.Need(f.now(), 1, 0)
-		time.Sleep(10 * time.Second)
-		assert.GreaterOrEqual(t, len(looked), 9)
-		assert.LessOrEqual(t, len(looked), 14)
-	})
-}
-
-// What is asked for during an outage fails at once: to ask again whenever that is known would never end.
-func TestDemandDuringAnOutageMakesNoLoop(t *testing.T) {
-	onStage(t, func(f *stage) {
-		session := f.join()
-		defer session.Close()
-		var looked atomic.Int64
-		var g shared.Global
-		var waiting atomic.Bool
-		g = session.Global("bot", 50, func() {
-			if waiting.Load() && looked.Add(1) < 1000 {
-				g.Need(f.now(), 1, 0)
-			}
-		})
-		g.Need(f.now(), 30, 0)
-		time.Sleep(time.Second)
-		g.Need(f.now(), 0, 30)
-		time.Sleep(8 * time.Second) // it keeps a part of which it has told no need
-		f.memory.SetDown(true)
-		time.Sleep(4 * time.Second)
-		waiting.Store(true)
-		g.Need(f.now(), 1, 0)
-		time.Sleep(10 * time.Second)
-		assert.LessOrEqual(t, looked.Load(), int64(14))
-	})
-}
-
-func TestGlobalWhoseKeyIsNotOurs(t *testing.T) {
-	for name, spoil := range map[string]func(f *stage){
-		"type":  func(f *stage) { f.memory.Set("rl2:{default}:g:bot", "x") },
-		"part":  func(f *stage) { f.memory.Set("rl2:{default}:g:bot", `1.1 {"users":{"x":{"part":-1}}}`) },
-		"state": func(f *stage) { f.memory.Set("rl2:{default}:g:bot", "1.1 mine") },
-		"hash":  func(f *stage) { f.memory.SetForeign("rl2:{default}:g:bot") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			onStage(t, func(f *stage) {
-				spoil(f)
-				s := f.sender(50)
-				defer s.end()
-				s.send(1)
-				time.Sleep(10 * time.Millisecond)
-				var wrong *shared.KeyError
-				require.ErrorAs(t, s.global.Err(), &wrong)
-				assert.Equal(t, "rl2:{default}:g:bot", wrong.Key)
-				f.memory.Flush()
-				time.Sleep(1100 * time.Millisecond)
-				assert.NoError(t, s.global.Err())
-				assert.Zero(t, s.waiting())
-			})
-		})
-	}
-}
-
-func TestGlobalThatIsClosedAndMadeAgain(t *testing.T) {
-	onStage(t, func(f *stage) {
-		s := f.sender(50)
-		defer s.end()
-		s.send(10)
-		time.Sleep(time.Second)
-		for range 10 {
-			s.global.Close()
-			s.mu.Lock()
-			s.global = s.session.Global("bot", 50, s.changed)
-			s.mu.Unlock()
-			s.send(20)
-			f.until(2*time.Second, func() bool { return s.waiting() == 0 })
-		}
-		assert.LessOrEqual(t, most(time.Second, s), 50)
+		w.server.SetQuiet(true)
+		b.global.Hold(w.now(), 10*time.Second)
+		pass(0)
+		w.server.SetQuiet(false)
+		late.Store(true)
+		a.global.Hold(w.now(), 20*time.Second)
+		pass(0)
+		late.Store(false)
+		b.global.Hold(w.now(), 30*time.Second)
+		pass(10 * time.Second)
+		assert.Zero(t, a.stats().Losses)
 	})
 }

@@ -1,6 +1,7 @@
 package shared_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -18,10 +19,8 @@ func count(session shared.Session, n int) {
 }
 
 func TestInvalidResponsesAreCountedTogether(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.join(), f.join()
-		defer a.Close()
-		defer b.Close()
+	atOnce(t, func(w *world) {
+		a, b := w.process().session, w.process().session
 		count(a, 3)
 		count(b, 5)
 		time.Sleep(2 * time.Second)
@@ -32,25 +31,22 @@ func TestInvalidResponsesAreCountedTogether(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		assert.Equal(t, 5, a.Others())
 		assert.Equal(t, 4, b.Others())
-		c := f.join()
-		defer c.Close()
+		c := w.process().session
 		c.Others()
-		time.Sleep(time.Millisecond)
-		assert.Equal(t, 9, c.Others(), "who comes later knows at once")
+		time.Sleep(ms)
+		assert.Equal(t, 9, c.Others(), "a new session must know the count at once")
 	})
 }
 
 func TestInvalidResponsesAreForgottenAfterTenMinutes(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.join(), f.join()
-		defer a.Close()
-		defer b.Close()
+	atOnce(t, func(w *world) {
+		a, b := w.process().session, w.process().session
 		count(a, 3)
 		time.Sleep(5 * time.Minute)
 		count(a, 4)
 		others := func() int {
 			b.Others()
-			time.Sleep(10100 * time.Millisecond)
+			time.Sleep(10100 * ms)
 			return b.Others()
 		}
 		time.Sleep(4*time.Minute + 30*time.Second)
@@ -60,48 +56,42 @@ func TestInvalidResponsesAreForgottenAfterTenMinutes(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		assert.Zero(t, others())
 		time.Sleep(15 * time.Minute)
-		assert.Empty(t, f.memory.Keys())
+		assert.Empty(t, w.server.Keys())
 	})
 }
 
-func TestInvalidResponsesAreCountedOnceWhateverIsLost(t *testing.T) {
+func TestInvalidResponsesAreCountedOnceAlthoughCallsAreLost(t *testing.T) {
 	for name, fate := range map[string]memoryengine.Fate{
 		"call": {Lost: true}, "reply": {LostReply: true}, "late": {Before: 3 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onStage(t, func(f *stage) {
-				a, b := f.join(), f.join()
-				defer a.Close()
-				defer b.Close()
-				n := 0
-				f.memory.Decide(func(string) memoryengine.Fate {
-					if n++; n%2 == 1 {
-						return fate
-					}
-					return memoryengine.Fate{}
-				})
-				for range 10 {
-					count(a, 7)
-					time.Sleep(700 * time.Millisecond)
+		eachAtOnce(t, name, func(t *testing.T, w *world) {
+			a, b := w.process().session, w.process().session
+			n := 0
+			w.server.Decide(func(string) memoryengine.Fate {
+				if n++; n%2 == 1 {
+					return fate
 				}
-				time.Sleep(5 * time.Second)
-				f.memory.Decide(nil)
-				b.Others()
-				time.Sleep(time.Second)
-				assert.Equal(t, 70, b.Others())
+				return memoryengine.Fate{}
 			})
+			for range 10 {
+				count(a, 7)
+				time.Sleep(700 * ms)
+			}
+			time.Sleep(5 * time.Second)
+			w.server.Decide(nil)
+			b.Others()
+			time.Sleep(time.Second)
+			assert.Equal(t, 70, b.Others())
 		})
 	}
 }
 
-func TestServerThatForgotInvalidResponsesIsToldAgain(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.join(), f.join()
-		defer a.Close()
-		defer b.Close()
+func TestInvalidResponsesAreReportedAgainAfterALoss(t *testing.T) {
+	atOnce(t, func(w *world) {
+		a, b := w.process().session, w.process().session
 		count(a, 7)
 		time.Sleep(2 * time.Second)
-		f.memory.Flush()
+		w.server.Flush()
 		a.Others()
 		time.Sleep(11 * time.Second)
 		b.Others()
@@ -111,15 +101,13 @@ func TestServerThatForgotInvalidResponsesIsToldAgain(t *testing.T) {
 }
 
 func TestInvalidResponsesCountTogetherByAddressIfOneIsGiven(t *testing.T) {
-	onStage(t, func(f *stage) {
+	atOnce(t, func(w *world) {
 		join := func(application, address string) shared.Session {
 			options := []shared.Option{shared.WithApplication(application)}
 			if address != "" {
 				options = append(options, shared.WithAddress(address))
 			}
-			store, err := shared.New(f.memory, options...)
-			require.NoError(t, err)
-			return store.Join(realClock, f.origin)
+			return w.process(options...).session
 		}
 		const here, there = "203.0.113.7", "203.0.113.8"
 		for counted, want := range map[[2]string]map[[2]string]int{
@@ -128,56 +116,140 @@ func TestInvalidResponsesCountTogetherByAddressIfOneIsGiven(t *testing.T) {
 		} {
 			a := join(counted[0], counted[1])
 			count(a, 7)
-			a.Close() // it is told at the end
-			for who, n := range want {
-				b := join(who[0], who[1])
+			a.Close() // which reports the count
+			for by, n := range want {
+				b := join(by[0], by[1])
 				b.Others()
 				time.Sleep(time.Second)
-				assert.Equal(t, n, b.Others(), "counted by %v, asked by %v", counted, who)
+				assert.Equal(t, n, b.Others(), "counted by %v, read by %v", counted, by)
 				b.Close()
 			}
-			f.memory.Flush()
+			w.server.Flush()
 		}
 	})
 }
 
 func TestInvalidResponsesCostFewCalls(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a := f.join()
-		defer a.Close()
+	atOnce(t, func(w *world) {
+		a := w.process().session
 		for range 6000 {
 			a.Others()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * ms)
 		}
-		assert.LessOrEqual(t, f.memory.Calls()["invalid"], 11, "nothing was counted")
-		before := f.memory.Calls()["invalid"]
+		assert.LessOrEqual(t, w.server.Calls()["invalid"], 11, "while no response is counted")
+		before := w.server.Calls()["invalid"]
 		for range 600 {
 			a.Invalid()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * ms)
 		}
-		assert.LessOrEqual(t, f.memory.Calls()["invalid"]-before, 62)
+		assert.LessOrEqual(t, w.server.Calls()["invalid"]-before, 62)
 		time.Sleep(2 * time.Minute)
-		before = f.memory.Calls()["invalid"]
+		before = w.server.Calls()["invalid"]
 		time.Sleep(time.Hour)
-		assert.Equal(t, before, f.memory.Calls()["invalid"], "nobody wants to know")
+		assert.Equal(t, before, w.server.Calls()["invalid"], "while nobody reads the count")
 	})
 }
 
-func TestFirstInvalidResponseAsksAtOnceForThoseOfOthers(t *testing.T) {
-	onStage(t, func(f *stage) {
-		a, b := f.join(), f.join()
-		defer a.Close()
-		defer b.Close()
+func TestFirstInvalidResponseLoadsTheCountAtOnce(t *testing.T) {
+	atOnce(t, func(w *world) {
+		a, b := w.process().session, w.process().session
 		a.Others()
 		time.Sleep(10 * time.Second)
 		count(b, 500)
 		time.Sleep(2 * time.Second)
-		require.Zero(t, a.Others(), "it has had nothing to do with it")
+		require.Zero(t, a.Others(), "session a has counted nothing")
 		a.Invalid()
-		time.Sleep(time.Millisecond)
+		time.Sleep(ms)
 		assert.Equal(t, 500, a.Others())
 		count(b, 100)
 		time.Sleep(11 * time.Second)
 		assert.Equal(t, 600, a.Others())
+	})
+}
+
+func TestManyProcessesCountInvalidResponses(t *testing.T) {
+	atOnce(t, func(w *world) {
+		w.distant(5 * ms)
+		const sessions, seconds = 20, 10
+		all := make([]interface {
+			Invalid() int
+			Others() int
+		}, 0, sessions)
+		for range sessions {
+			all = append(all, w.process().session)
+		}
+		for range seconds {
+			for _, s := range all {
+				s.Invalid()
+				s.Others()
+			}
+			time.Sleep(time.Second)
+		}
+		assert.LessOrEqual(t, w.server.Calls()["invalid"], 4*sessions*seconds)
+		time.Sleep(12 * time.Second)
+		for _, s := range all {
+			assert.Equal(t, (sessions-1)*seconds, s.Others())
+		}
+	})
+}
+
+// half is a cluster in which one node is down: the node with the key of the address, which is in another slot than the
+// keys of the application.
+type half struct{ server }
+
+func (h half) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
+	if call.Purpose == "invalid" {
+		return nil, memoryengine.ErrDown
+	}
+	return h.server.Exchange(ctx, call)
+}
+
+// A bucket is available although invalid responses cannot be counted.
+func TestBucketsDoNotDependOnTheSlotOfTheAddress(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.join(half{w.server}, realClock, shared.WithOutage(shared.OutageFail), shared.WithAddress("203.0.113.7"))
+		p.session.Invalid()
+		pass(10 * time.Second)
+		u := p.use(someKey)
+		u.join(1)
+		pass(10 * ms)
+		assert.Empty(t, u.errs)
+		assert.True(t, u.lent)
+	})
+}
+
+// skewed is a cluster in which the node with the key of the address has another clock. It counts late calls.
+type skewed struct {
+	server
+	late *int
+}
+
+func (s skewed) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
+	invalid := call.Purpose == "invalid"
+	if invalid && call.NotAfter != 0 {
+		*s.late++
+	}
+	reply, err := s.server.Exchange(ctx, call)
+	switch {
+	case err == nil && reply.Late:
+		*s.late++
+	case err == nil && invalid:
+		reply.Time -= time.Minute
+	}
+	return reply, err
+}
+
+// The clock of one node does not decide whether calls to another node are late.
+func TestBucketsDoNotDependOnTheClockOfTheAddress(t *testing.T) {
+	inWorld(t, func(w *world) {
+		late := 0
+		p := w.join(skewed{w.server, &late}, realClock, shared.WithAddress("203.0.113.7"))
+		for range 5 {
+			u := p.use(someKey)
+			u.join(1)
+			p.session.Invalid()
+			pass(1500 * ms)
+		}
+		assert.Zero(t, late)
 	})
 }

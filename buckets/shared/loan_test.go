@@ -1,18 +1,22 @@
 package shared_test
 
 import (
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/internal/memoryengine"
 	"github.com/ratelight/ratelight/ratelimits"
+	"github.com/ratelight/ratelight/routes"
 )
 
-func TestTheFirstUserGetsALoanWithOneCall(t *testing.T) {
+func TestFirstProcessGetsALoanWithOneCall(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.process().use(someKey)
 		a.join(3)
@@ -22,32 +26,25 @@ func TestTheFirstUserGetsALoanWithOneCall(t *testing.T) {
 		assert.Equal(t, map[string]int{"swap": 1, "beat": 1}, w.server.Calls())
 		assert.Greater(t, a.until(), w.now()+2500*ms)
 		pass(10 * time.Second)
-		assert.Greater(t, a.until(), w.now()+1500*ms, "it is renewed")
+		assert.Greater(t, a.until(), w.now()+1500*ms, "the beat renews the loan")
 		assert.Equal(t, map[string]int{"swap": 1, "beat": 11}, w.server.Calls())
 	})
 }
 
-func TestOneCallRenewsAllLoans(t *testing.T) {
-	long(t)
+func TestBucketThatOneProcessUsesIsLentAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p := w.process()
-		var users []*user
-		for i := range 600 {
-			key := someKey
-			key.Major = string(rune('1'+i%9)) + string(rune('0'+i/9%10)) + string(rune('0'+i/90))
-			users = append(users, p.use(key))
-			users[i].join(1)
-		}
-		pass(5*time.Second + 500*ms)
-		for _, u := range users {
-			require.True(t, u.lent)
-			require.Greater(t, u.until(), w.now())
-		}
-		assert.Equal(t, map[string]int{"swap": 600, "beat": 6}, w.server.Calls())
+		a, b := w.limited()
+		pass(2 * time.Second)
+		a.join(3)
+		pass(10 * ms)
+		require.True(t, a.lent, "no other process has used the bucket lately")
+		assert.Equal(t, 5, a.window.Limit())
+		assert.Zero(t, a.window.State(w.now()).Used)
+		assert.False(t, b.lent)
 	})
 }
 
-func TestALoanIsWantedAtOnceAndReturnedAsItIs(t *testing.T) {
+func TestLoanIsReturnedWhenAnotherProcessNeedsTheBucket(t *testing.T) {
 	for name, quiet := range map[string]bool{"with messages": false, "without": true} {
 		t.Run(name, func(t *testing.T) {
 			notices := 40 * ms
@@ -69,24 +66,22 @@ func TestALoanIsWantedAtOnceAndReturnedAsItIs(t *testing.T) {
 				permits := a.giveBack(ratelimits.State{Limit: 5, Used: 2, Reset: 500 * ms, Period: time.Second}, w.now())
 				require.Len(t, permits, 1)
 				pass(notices)
-				assert.Equal(t, 2, b.leaves(), "two were used and one is on its way")
+				assert.Equal(t, 2, b.leaves(), "two were used and one is in flight")
 				pass(260*ms - notices)
 				a.bucket.Report(w.now(), permits[0], headers(5, 0, 240*ms, 1000))
 				pass(400 * ms)
-				require.Equal(t, 2+1, b.leaves(), "one goes first at the first opening")
+				require.Equal(t, 2+1, b.leaves(), "one request goes first at the first opening")
 				b.answerNumber(2, headers(5, 4, time.Second, 2000))
 				pass(10 * ms)
-				assert.Equal(t, 2+5-2, b.leaves(), "those of b are still in flight")
+				assert.Equal(t, 2+5-2, b.leaves(), "two earlier requests of b are still in flight")
 			})
 		})
 	}
 }
 
-func TestWhoWaitedForALoanStandsAheadOfThoseWhoWantIt(t *testing.T) {
+func TestRequestsOfALoansHolderKeepTheirPlaces(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
+		a, b := w.lent()
 		b.join(3)
 		pass(10 * ms)
 		a.mu.Lock()
@@ -99,44 +94,20 @@ func TestWhoWaitedForALoanStandsAheadOfThoseWhoWantIt(t *testing.T) {
 	})
 }
 
-func TestABucketThatOneProcessUsesAgainIsLentAgain(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.limited()
-		pass(2 * time.Second)
-		a.join(3)
-		pass(10 * ms)
-		require.True(t, a.lent, "the other has not been here for long")
-		assert.Equal(t, 5, a.window.Limit())
-		assert.Zero(t, a.window.State(w.now()).Used)
-		assert.False(t, b.lent)
-	})
-}
-
-func TestALoanThatWasNotReturnedInTimeEnds(t *testing.T) {
+func TestLoanThatIsRenewedIsNotLentToAnotherProcess(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
 		a.join(1)
-		pass(10 * ms)
+		pass(10 * time.Second)
 		require.True(t, a.lent)
-		a.link.kill(true)
 		b.join(1)
-		pass(2900 * ms)
-		assert.Zero(t, b.leaves())
-		assert.False(t, b.lent)
-		assert.Less(t, a.until(), w.now(), "it stops before others start")
-		pass(10200 * ms) // nobody knows of how long a window
-		require.True(t, b.leaves() == 1 || b.lent)
-		// What it knows when it comes back adds to what was found out meanwhile.
-		if b.leaves() == 1 {
-			b.answer(headers(5, 2, time.Second, 5000))
-		}
-		a.link.kill(false)
-		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: 300 * ms, Period: time.Second}, w.now())
-		pass(time.Second)
+		pass(2 * time.Second)
+		assert.True(t, a.wanted())
+		assert.True(t, b.served(0) && !b.lent)
 	})
 }
 
-func TestALoanIsReturnedWithTheBeatIfNobodyWaits(t *testing.T) {
+func TestLoanIsReturnedWithTheBeatIfNoRequestWaits(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		a := p.use(someKey)
@@ -148,7 +119,7 @@ func TestALoanIsReturnedWithTheBeatIfNobodyWaits(t *testing.T) {
 		calls := w.server.Calls()
 		assert.Equal(t, 2, calls["swap"], "%v", calls)
 		pass(5 * time.Second)
-		assert.Equal(t, calls, w.server.Calls(), "then there is nothing more to say")
+		assert.Equal(t, calls, w.server.Calls(), "there is no more news")
 		b := w.process().use(someKey)
 		b.join(10)
 		pass(10 * ms)
@@ -156,7 +127,7 @@ func TestALoanIsReturnedWithTheBeatIfNobodyWaits(t *testing.T) {
 	})
 }
 
-func TestABucketThatIsOpenedAgainReturnsItsLoanFirst(t *testing.T) {
+func TestBucketThatIsOpenedAgainReturnsItsLoanFirst(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		a := p.use(someKey)
@@ -172,14 +143,53 @@ func TestABucketThatIsOpenedAgainReturnsItsLoanFirst(t *testing.T) {
 	})
 }
 
-func TestRequestsThatEndBeforeALoanIsAcceptedAreHandedOver(t *testing.T) {
+func TestReturnThatWaitsForTheBeatIsMadeAtOnceIfABucketIsNeeded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.lent()
+		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: time.Second, Period: time.Second})
+		b.join(1)
+		pass(10 * ms)
+		assert.True(t, b.served(1))
+	})
+}
+
+func TestReturnOfAUsedUpBucketWakesAProcessThatWaits(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.lent()
+		b.join(1)
+		pass(2 * time.Second) // by now process b asks seldom
+		a.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 80 * ms, Period: time.Second})
+		pass(79 * ms)
+		assert.Zero(t, b.leaves())
+		pass(10 * ms)
+		assert.True(t, b.served(1))
+	})
+}
+
+// A loan that arrives after its bucket was closed is returned.
+func TestLoanThatArrivesAfterItsBucketWasClosed(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.process().use(someKey), w.process().use(someKey)
+		w.fates("swap", memoryengine.Fate{After: 200 * ms})
+		a.join(1)
+		pass(100 * ms)
+		a.leave(1)
+		a.bucket.Close()
+		pass(200 * ms)
+		b.join(1)
+		pass(1500 * ms)
+		assert.True(t, b.served(1))
+	})
+}
+
+func TestResponseBeforeALoanIsAcceptedCountsInTheLoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, _ := w.limited()
 		a.join(1)
 		pass(10 * ms)
 		require.Len(t, a.flying, 1)
 		pass(1500 * ms)
-		a.asleep = true // the loan is offered, and not yet accepted
+		a.asleep = true // so that the process does not accept the loan yet
 		a.join(1)
 		pass(5 * ms)
 		a.bucket.Report(w.now(), a.flying[0], headers(5, 4, time.Second, 3000))
@@ -189,133 +199,26 @@ func TestRequestsThatEndBeforeALoanIsAcceptedAreHandedOver(t *testing.T) {
 	})
 }
 
-func TestALoanThatIsReturnedTwiceIsReturnedOnce(t *testing.T) {
+// A response arrives without a permit while the call that brings the loan is in progress.
+func TestResponseDuringTheCallForALoanCountsInTheLoan(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
+		a, _ := w.limited()
+		pass(3 * time.Second)
 		a.join(1)
-		pass(10 * ms)
-		b.join(2)
-		pass(10 * ms)
-		require.True(t, a.wanted())
-		w.fates("swap", memoryengine.Fate{LostReply: true})
-		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: 2 * time.Second, Period: 3 * time.Second}, w.now())
-		pass(100 * ms)
-		require.Equal(t, 2, b.leaves(), "it got there")
-		pass(time.Second)
-		b.join(10)
-		pass(10 * ms)
-		assert.Equal(t, 3, b.leaves(), "one was left")
-	})
-}
-
-func TestALoanThatIsRenewedIsNotLentToOthers(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * time.Second)
-		require.True(t, a.lent)
-		b.join(1)
-		pass(2 * time.Second)
-		assert.True(t, a.wanted())
-		assert.True(t, b.served(0) && !b.lent, "not as long as it is renewed")
-	})
-}
-
-func TestAfterALoanThatWasNotReturnedOneGoesFirst(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.limited()
-		pass(2 * time.Second)
-		a.join(3)
+		pass(ms / 4) // the call is in progress
+		a.adopt()
+		a.answer(headers(5, 2, time.Second, 5000))
 		pass(10 * ms)
 		require.True(t, a.lent)
-		a.link.kill(true)
-		b.join(5)
-		pass(3200 * ms)
-		assert.Zero(t, b.leaves(), "a whole window is waited out")
-		pass(time.Second)
-		assert.True(t, b.leaves() == 1 || b.lent && b.window.Probing())
+		assert.Equal(t, 3, a.window.State(a.now()).Used)
 	})
 }
 
-// After a 429, the rest of a window is taken for the whole. If the one that learns better dies, the others have to
-// know.
-func TestALongerPeriodOutlivesTheHolderOfALoan(t *testing.T) {
+// In a leaky bucket, a request that is counted later gets a later reset. An earlier reset in a later response frees no
+// place.
+func TestResponsesOfALoanThatComeInAnotherOrder(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, b := w.limited()
-		pass(2 * time.Second)
-		a.join(1)
-		pass(10 * ms)
-		require.True(t, a.lent)
-		var sent []shared.Permit
-		for range 5 {
-			permit, ok := a.bucket.Take(a.now())
-			require.True(t, ok)
-			sent = append(sent, permit)
-		}
-		learnt := a.now()
-		for i, permit := range sent {
-			a.bucket.Report(learnt, permit, headers(5, 4-i, 30*time.Second, 4000))
-		}
-		pass(50 * ms)
-		a.link.kill(true)
-		pass(5 * time.Second)
-		b.join(1)
-		for w.now()-learnt < 29*time.Second {
-			require.False(t, b.mayOrOwns(), "it may send after %v", w.now()-learnt)
-			require.Zero(t, b.leaves(), "sent after %v", w.now()-learnt)
-			pass(500 * ms)
-		}
-	})
-}
-
-// A request of another route turns out to have been counted in a bucket that is lent to somebody else.
-func TestWhatOthersSentIntoALentBucketIsCounted(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.limited()
-		pass(5 * time.Second)
-		a.join(1)
-		pass(10 * ms)
-		require.True(t, a.lent)
-		for range 2 { // one that has ended, one that has not
-			b.adopt()
-		}
-		b.answer(headers(5, 2, time.Second, 7000))
-		pass(10 * ms)
-		before := b.leaves()
-		b.join(5)
-		pass(10 * ms)
-		require.True(t, a.wanted())
-		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: time.Second, Period: time.Second})
-		pass(500 * ms)
-		assert.Equal(t, 2, b.leaves()-before, "five less one of its owner's and two of others")
-	})
-}
-
-// And it is not forgotten what it told, if the owner knows nothing.
-func TestWhatOthersFoundOutOfALentBucketIsKept(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
-		require.True(t, a.lent)
-		b.adopt()
-		b.answer(headers(5, 4, time.Second, 1000))
-		b.join(5)
-		pass(10 * ms)
-		require.True(t, a.wanted())
-		a.giveBack(ratelimits.State{}, a.now()) // its own is on its way
-		pass(500 * ms)
-		assert.Equal(t, 3, b.leaves())
-	})
-}
-
-// A leaky bucket names a later reset to who is counted later. That a request of the loan was counted before the one
-// that was answered first gives no place back.
-func TestAnswersOfALoanThatComeInAnotherOrder(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
+		a, b := w.lent()
 		b.join(20)
 		pass(10 * ms)
 		require.True(t, a.wanted())
@@ -331,69 +234,208 @@ func TestAnswersOfALoanThatComeInAnotherOrder(t *testing.T) {
 	})
 }
 
-// A request turns out to belong to a bucket while that is being lent, and has ended already.
-func TestWhatTheServerHasNotHeardOfIsHandedOverToALoan(t *testing.T) {
+// A response in another process names the limit of a lent bucket. The holder returns the loan without a limit.
+func TestLimitThatAnotherProcessLearnsOfALentBucketIsKept(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a, _ := w.limited()
-		pass(3 * time.Second)
-		a.join(1)
-		pass(ms / 4) // the call is on its way
-		a.adopt()
-		a.answer(headers(5, 2, time.Second, 5000))
+		a, b := w.lent()
+		b.adopt()
+		b.answer(headers(5, 4, time.Second, 1000))
+		b.join(5)
 		pass(10 * ms)
-		require.True(t, a.lent)
-		assert.Equal(t, 3, a.window.State(a.now()).Used)
+		require.True(t, a.wanted())
+		a.giveBack(ratelimits.State{}, a.now()) // with its request in flight
+		pass(500 * ms)
+		assert.Equal(t, 3, b.leaves())
 	})
 }
 
-// The server loses its state while a process that cannot be reached has a bucket for itself, as it has told one that
-// waits.
-func TestAfterALossTheOneWhoWaitsDoesNotForgetThatABucketIsLent(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a, b := w.process().use(someKey), w.process().use(someKey)
-		a.join(1)
-		pass(10 * ms)
-		require.True(t, a.lent)
-		a.link.kill(true)
-		b.join(1)
-		pass(100 * ms)
-		w.server.Flush()
-		for a.until() > w.now() {
-			require.Zero(t, b.leaves())
-			require.False(t, b.lent)
-			pass(100 * ms)
-		}
-		pass(time.Second)
-		assert.True(t, b.served(1))
-	})
-}
-
-// The server goes back to a state in which a bucket was lent to a session that has returned it since, or does not use
-// it any more. Nobody else can end that loan while the session is alive.
-func TestLoanThatTheServerRemembersWronglyIsEnded(t *testing.T) {
-	const key = "rl2:{default}:b:0123456789abcdef/hash/1"
-	for name, closes := range map[string]bool{"returned": false, "closed": true} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				a := w.process().use(someKey)
-				keeps := a.process.use(shared.Key{Hash: "other"}) // for which the session stays alive
-				keeps.join(1)
+// A process learns that a bucket is held or used up that is lent to another process, from a response or from its
+// manager. None of its own requests waits for the bucket. The holder hears it soon and sends nothing until then.
+func TestHolderHearsWhatAnotherProcessLearnsOfTheBucket(t *testing.T) {
+	const wait = 6 * time.Second
+	inBucket := func(r ratelimits.Response) ratelimits.Response {
+		r.Limited, r.Limit, r.Remaining, r.ResetAfter, r.Stamp = true, 5, 0, wait, 9000
+		return r
+	}
+	for name, learn := range map[string]func(u *user){
+		"429":         func(u *user) { u.adopt(); u.answer(inBucket(refusal(ratelimits.ClassUser, wait))) },
+		"shared 429":  func(u *user) { u.adopt(); u.answer(refusal(ratelimits.ClassShared, wait)) },
+		"remaining 0": func(u *user) { u.adopt(); u.answer(headers(5, 0, wait, 9000)) },
+		"hold":        func(u *user) { u.bucket.Hold(u.now(), wait, ratelimits.ClassShared) },
+	} {
+		for way, how := range map[string]struct {
+			begin func(w *world, b *user)
+			end   func(w *world, b *user)
+		}{
+			"with messages":    {},
+			"without":          {begin: func(w *world, _ *user) { w.server.SetQuiet(true) }},
+			"reply is lost":    {begin: func(w *world, _ *user) { w.fates("swap", memoryengine.Fate{LostReply: true}) }},
+			"call is lost":     {begin: func(w *world, _ *user) { w.fates("swap", memoryengine.Fate{Lost: true}) }},
+			"bucket is closed": {end: func(_ *world, b *user) { b.bucket.Close() }},
+			"session closes":   {end: func(_ *world, b *user) { go b.session.Close() }},
+		} {
+			eachWorld(t, name+", "+way, func(t *testing.T, w *world) {
+				a, b := w.limited()
+				pass(5 * time.Second)
 				a.join(1)
 				pass(10 * ms)
 				require.True(t, a.lent)
-				before := w.server.Value(key)
-				a.giveBack(ratelimits.State{Limit: 5, Period: time.Second})
-				pass(5 * time.Second)
-				if closes {
-					a.bucket.Close()
+				if how.begin != nil {
+					how.begin(w, b)
 				}
-				pass(5 * time.Second)
-				w.server.Set(key, before)
-				b := w.process().use(someKey)
-				b.join(1)
-				pass(15 * time.Second)
-				assert.True(t, b.lent || b.leaves() == 1)
+				start := w.now()
+				learn(b)
+				if how.end != nil {
+					how.end(w, b)
+				}
+				for !a.wanted() {
+					require.Less(t, w.now()-start, 2*time.Second)
+					pass(50 * ms)
+				}
+				a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: ms, Period: time.Second})
+				pass(1500 * ms)
+				before := a.leaves()
+				a.join(1)
+				for w.now()-start < wait-50*ms {
+					require.False(t, a.mayOrOwns(), "request may be sent after %v", w.now()-start)
+					require.Equal(t, before, a.leaves(), "sent after %v", w.now()-start)
+					pass(50 * ms)
+				}
+				pass(3 * time.Second)
+				assert.True(t, a.leaves() > before || a.lent)
 			})
+		}
+	}
+}
+
+func TestLostReplyWithALoanIsRepeated(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.fates("swap", memoryengine.Fate{LostReply: true})
+		a := w.process().use(someKey)
+		a.join(2)
+		pass(600 * ms)
+		require.True(t, a.lent)
+		pass(5 * time.Second)
+		assert.Greater(t, a.until(), w.now())
+	})
+}
+
+func TestLostReplyToTheReturnOfALoanChangesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.lent()
+		b.join(2)
+		pass(10 * ms)
+		require.True(t, a.wanted())
+		w.fates("swap", memoryengine.Fate{LostReply: true})
+		a.giveBack(ratelimits.State{Limit: 5, Used: 1, Reset: 2 * time.Second, Period: 3 * time.Second}, w.now())
+		pass(100 * ms)
+		require.Equal(t, 2, b.leaves(), "the server has the returned loan")
+		pass(time.Second)
+		b.join(10)
+		pass(10 * ms)
+		assert.Equal(t, 3, b.leaves())
+	})
+}
+
+// The replies to the first two calls after a long pause arrive in the other order. Both loans are valid.
+func TestLoansThatArriveInAnotherOrderAreValid(t *testing.T) {
+	inWorld(t, func(w *world) {
+		p := w.process()
+		a, b := p.use(someKey), p.use(elsewhere)
+		pass(10 * time.Second)
+		p.use(shared.Key{Hash: "third"}).bucket.Hold(w.now(), ms, 0) // so that the session knows the server's clock
+		pass(9 * time.Second)
+		slow := true
+		w.server.Decide(func(script string) memoryengine.Fate {
+			fate := near(script)
+			if script == "swap" && slow {
+				fate.After, slow = 200*ms, false
+			}
+			if script == "beat" {
+				fate.Lost = true
+			}
+			return fate
 		})
+		a.join(1)
+		pass(20 * ms)
+		b.join(1)
+		pass(300 * ms)
+		for _, u := range []*user{a, b} {
+			require.True(t, u.lent)
+			assert.Greater(t, u.until(), w.now())
+		}
+	})
+}
+
+// lateReplies makes replies 10 ms late while its result is set. Calls take no other time.
+func lateReplies(w *world) *atomic.Bool {
+	late := new(atomic.Bool)
+	w.server.Decide(func(string) (f memoryengine.Fate) {
+		if late.Load() {
+			f.After = 10 * ms
+		}
+		return f
+	})
+	return late
+}
+
+// A message with a newer state arrives before the reply to a call that was sent at the same instant.
+func TestMessageThatOvertakesAReplyIsNoLoss(t *testing.T) {
+	inWorld(t, func(w *world) {
+		late := lateReplies(w)
+		p, q := w.process(), w.process()
+		a, b := p.use(someKey), q.use(someKey)
+		a.join(1)
+		pass(100 * ms)
+		b.join(1)
+		pass(100 * ms)
+		a.giveBack(ratelimits.State{Limit: 5, Used: 5, Reset: 10 * time.Second, Period: 10 * time.Second})
+		pass(time.Second)
+		a.join(1)
+		pass(time.Second)
+
+		w.server.SetQuiet(true)
+		b.join(1)
+		synctest.Wait()
+		w.server.SetQuiet(false)
+		late.Store(true)
+		a.join(1) // the call finds that process b was faster
+		synctest.Wait()
+		late.Store(false)
+		b.join(1)
+		pass(10 * time.Second)
+		assert.Zero(t, p.stats().Losses)
+	})
+}
+
+// BenchmarkLentBucket measures one request in a bucket that is lent to its process.
+func BenchmarkLentBucket(b *testing.B) {
+	memory := newServer()
+	defer memory.Close()
+	store, err := shared.New(memory)
+	require.NoError(b, err)
+	m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithGlobalLimit(0))
+	require.NoError(b, m.Start())
+	defer m.Close()
+	route, err := routes.Match("POST", "/channels/1/messages")
+	require.NoError(b, err)
+	send := func() {
+		lease, err := m.Acquire(b.Context(), route, "Bot a")
+		if err != nil {
+			b.Fatal(err)
+		}
+		r := headers(1<<26, 1<<26-1, time.Second, 0)
+		r.Bucket = "h"
+		lease.Update(r)
+	}
+	for range 3 {
+		send()
+	}
+	time.Sleep(2 * time.Second)
+	send()
+	require.Equal(b, 1, m.Stats().Shared.Loans)
+	b.ReportAllocs()
+	for b.Loop() {
+		send()
 	}
 }

@@ -2,7 +2,6 @@ package shared_test
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"strings"
 	"sync"
@@ -15,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// journal is what was logged.
+// journal stores log lines.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -31,7 +30,7 @@ func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// lines returns what was logged since it was asked last.
+// lines returns the lines that were logged since the previous call.
 func (j *journal) lines() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -43,31 +42,28 @@ func (j *journal) lines() []string {
 	return strings.Split(text, "\n")
 }
 
-func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
+func TestStartAndEndOfAnOutageAreLogged(t *testing.T) {
 	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageFail, shared.OutageShare, shared.OutageFull} {
 		t.Run(policy.String(), func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				var log journal
-				f := w.both(shared.WithLogger(log.logger()), shared.WithOutage(policy))
-				defer f.close()
+			var log journal
+			withBoth(t, func(f *managers) {
 				require.Empty(t, log.lines())
 				for range 2 {
-					w.server.SetDown(true)
+					f.Engine.SetDown(true)
 					for range 20 {
-						f.acquire(within(0), 0, 1)
-						f.acquire(within(0), 1, 1)
+						f.acquire(within(0), 0, messages(1))
+						f.acquire(within(0), 1, messages(1))
 						pass(500 * ms)
 					}
 					lines := log.lines()
-					require.Len(t, lines, 2, "one for each manager")
+					require.Len(t, lines, 2, "one line of each manager")
 					for _, line := range lines {
-						assert.Contains(t, line, "level=WARN")
-						assert.Contains(t, line, "unavailable")
+						assert.Regexp(t, "level=WARN .*unavailable", line)
 						assert.Contains(t, line, "policy="+policy.String())
 						assert.Contains(t, line, "cause=")
 						assert.Contains(t, line, "application=default")
 					}
-					w.server.SetDown(false)
+					f.Engine.SetDown(false)
 					pass(2 * time.Second)
 					lines = log.lines()
 					require.Len(t, lines, 2)
@@ -75,17 +71,17 @@ func TestAnOutageIsLoggedWhenItBeginsAndWhenItEnds(t *testing.T) {
 						assert.Regexp(t, `level=WARN .*available again.* after=1[01]\.?\d*s`, line)
 					}
 				}
-				assert.NoError(t, f.post(context.Background(), 0, 1))
+				f.post(0, 1)
 				assert.Empty(t, log.lines())
-			})
+			}, shared.WithLogger(log.logger()), shared.WithOutage(policy))
 		})
 	}
 }
 
-func TestAWrongKeyIsLoggedOnceAMinute(t *testing.T) {
+func TestForeignValueIsLoggedOnceAMinute(t *testing.T) {
 	inWorld(t, func(w *world) {
 		var log journal
-		w.server.Set("rl2:{default}:b:0123456789abcdef/hash/1", "mine")
+		w.server.Set(bucketKey, "mine")
 		a := w.process(shared.WithLogger(log.logger())).use(someKey)
 		for range 58 {
 			a.join(1)
@@ -116,5 +112,5 @@ func TestWithoutALoggerNothingIsLogged(t *testing.T) {
 	outage(shared.WithLogger(nil))
 	require.Empty(t, log.lines())
 	outage()
-	require.Len(t, log.lines(), 1, "the default one")
+	require.Len(t, log.lines(), 1, "the default logger is used")
 }

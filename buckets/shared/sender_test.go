@@ -1,52 +1,24 @@
 package shared_test
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// realClock is that of the bubble.
-var realClock = clockwork.NewRealClock()
-
-// stage is a server of shared limits with sessions on it, in the time of a bubble.
-type stage struct {
-	t      *testing.T
-	memory server
-	store  *shared.Store
-	origin time.Time
-}
-
-func onStage(t *testing.T, test func(f *stage), options ...shared.Option) {
-	synctest.Test(t, func(t *testing.T) {
-		memory := newServer()
-		defer memory.Close()
-		store, err := shared.New(memory, options...)
-		require.NoError(t, err)
-		test(&stage{t, memory, store, time.Now()})
-	})
-}
-
-func (f *stage) now() time.Duration { return time.Since(f.origin) }
-
-func (f *stage) join() shared.Session {
-	return f.store.Join(realClock, f.origin)
-}
-
-// sender sends as fast as its part of a global limit allows: it does what a manager does with it.
+// sender sends as fast as its part of a global limit allows, as a manager does.
 type sender struct {
-	stage   *stage
-	session shared.Session
-	global  shared.Global
-	limit   int
-	trip    time.Duration
+	*process
+	global shared.Global
+	limit  int
+	trip   time.Duration
 
 	mu    sync.Mutex
 	pacer *ratelimits.Global
@@ -56,22 +28,17 @@ type sender struct {
 	ended bool
 }
 
-func (f *stage) sender(limit int) *sender { return f.senderOf(f.join(), limit) }
+func (w *world) sender(limit int) *sender { return w.process().sender(limit) }
 
-func (f *stage) senderOf(session shared.Session, limit int) *sender {
-	s := &sender{stage: f, session: session, limit: limit, trip: 20 * time.Millisecond, pacer: ratelimits.NewGlobal(min(limit, 1))}
+func (w *world) twoSenders(limit int) (a, b *sender) { return w.sender(limit), w.sender(limit) }
+
+func (p *process) sender(limit int) *sender {
+	s := &sender{process: p, limit: limit, trip: 20 * ms, pacer: ratelimits.NewGlobal(min(limit, 1))}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.global = session.Global("bot", limit, s.changed)
+	s.global = p.session.Global("bot", limit, s.changed)
+	p.senders = append(p.senders, s)
 	return s
-}
-
-// linked returns a sender whose way to the server can be cut.
-func (f *stage) linked(limit int) (*sender, *wire) {
-	l := &wire{server: f.memory}
-	store, err := shared.New(l)
-	require.NoError(f.t, err)
-	return f.senderOf(store.Join(realClock, f.origin), limit), l
 }
 
 func (s *sender) changed() {
@@ -80,7 +47,7 @@ func (s *sender) changed() {
 	s.serve()
 }
 
-// send lets n more requests leave when they may.
+// send adds n waiting requests.
 func (s *sender) send(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,9 +57,36 @@ func (s *sender) send(n int) {
 	}
 }
 
+// sendAll adds n waiting requests, and requires that all of them are sent within a millisecond.
+func (s *sender) sendAll(t *testing.T, n int) {
+	t.Helper()
+	s.send(n)
+	time.Sleep(ms)
+	require.Zero(t, s.waiting())
+}
+
+// sendEvenly sends one request after each pause until the time is over.
+func (s *sender) sendEvenly(d, pause time.Duration) {
+	for end := s.now() + d; s.now() < end; {
+		s.send(1)
+		time.Sleep(pause)
+	}
+}
+
+// trickle makes each sender send one request a second.
+func trickle(seconds int, senders ...*sender) {
+	for range seconds {
+		for _, s := range senders {
+			s.send(1)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// serve sends the waiting requests that may be sent. s.mu must be held.
 func (s *sender) serve() {
 	for s.queue > 0 && !s.ended {
-		now := s.stage.now()
+		now := s.now()
 		s.pacer.Hold(now, s.global.HoldWait(now))
 		part, until := s.global.Part(now)
 		if s.limit > 0 && (part <= 0 || now >= until) {
@@ -117,7 +111,7 @@ func (s *sender) serve() {
 		time.AfterFunc(s.trip, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.pacer.Report(s.stage.now(), slot)
+			s.pacer.Report(s.now(), slot)
 			s.serve()
 		})
 	}
@@ -129,8 +123,9 @@ func (s *sender) need(now time.Duration, leaving int) {
 	}
 }
 
+// part returns the part that the sender may use now.
 func (s *sender) part() int {
-	now := s.stage.now()
+	now := s.now()
 	part, until := s.global.Part(now)
 	if now >= until {
 		return 0
@@ -144,14 +139,67 @@ func (s *sender) waiting() int {
 	return s.queue
 }
 
-// end lets nothing leave any more, and ends the session.
-func (s *sender) end() {
+// stop ends all sending.
+func (s *sender) stop() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ended = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	s.mu.Unlock()
-	s.session.Close()
-	time.Sleep(time.Second) // for the answers
 }
+
+// most returns the largest number of requests that were sent within d.
+func most(d time.Duration, senders ...*sender) (n int) {
+	var all []time.Duration
+	for _, s := range senders {
+		s.mu.Lock()
+		all = append(all, s.sent...)
+		s.mu.Unlock()
+	}
+	slices.Sort(all)
+	for first, last := 0, 0; last < len(all); last++ {
+		for all[last]-all[first] >= d {
+			first++
+		}
+		n = max(n, last-first+1)
+	}
+	return n
+}
+
+const route = "POST /channels/{channel_id}/messages"
+
+// finder discovers the bucket hash of a route, as a manager does.
+type finder struct {
+	*process
+	shared.Discovery
+	changed atomic.Int64 // number of calls of changed
+}
+
+func (w *world) finder() *finder { return w.process().finder("bot") }
+
+func (p *process) finder(credential string) *finder {
+	d := &finder{process: p}
+	d.Discovery = p.session.Discovery(credential, route, func() { d.changed.Add(1) })
+	return d
+}
+
+func (d *finder) ask() { d.Ask(d.now()) }
+
+// askNow asks, and waits for the reply.
+func (d *finder) askNow() {
+	d.ask()
+	time.Sleep(ms)
+}
+
+// may sends the probe if that is allowed.
+func (d *finder) may() bool {
+	now := d.now()
+	may := d.May(now)
+	if may {
+		d.Sent(now)
+	}
+	return may
+}
+
+func (d *finder) found(hash string) { d.Found(d.now(), hash) }

@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redissim"
 )
 
-// server is an engine that tests can look into and break.
+// server is an engine whose content and failures tests control.
 type server interface {
 	shared.Engine
 	shared.Subscriber

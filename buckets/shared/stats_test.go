@@ -13,7 +13,7 @@ import (
 
 func (p *process) stats() shared.Stats { return p.session.(shared.Monitor).Stats() }
 
-// sum adds up what was counted of all scripts.
+// sum adds up the counts of all purposes of calls.
 func sum(s shared.Stats) (all shared.Calls) {
 	for _, c := range s.Calls {
 		all.Calls += c.Calls
@@ -23,7 +23,7 @@ func sum(s shared.Stats) (all shared.Calls) {
 	return all
 }
 
-func TestStatsCountCallsByScript(t *testing.T) {
+func TestStatsCountCallsByPurpose(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		require.Zero(t, p.stats())
@@ -34,7 +34,7 @@ func TestStatsCountCallsByScript(t *testing.T) {
 		s := p.stats()
 		all := sum(s)
 		assert.Equal(t, p.link.called(), int(all.Calls))
-		assert.Equal(t, time.Duration(all.Calls)*ms, all.Time, "each takes a millisecond")
+		assert.Equal(t, time.Duration(all.Calls)*ms, all.Time, "each call takes a millisecond")
 		assert.Zero(t, all.Errors)
 		assert.EqualValues(t, 1, s.Calls["swap"].Calls)
 		assert.InDelta(t, 6, s.Calls["beat"].Calls, 1)
@@ -47,88 +47,73 @@ func TestStatsCountCallsByScript(t *testing.T) {
 		later := p.stats()
 		assert.Greater(t, later.Calls["beat"].Errors, uint64(3))
 		assert.Equal(t, p.link.called(), int(sum(later).Calls))
-		assert.Equal(t, time.Duration(sum(later).Calls-sum(later).Errors)*ms, sum(later).Time, "those that failed took no time")
-		assert.Less(t, s.Calls["beat"].Calls, later.Calls["beat"].Calls, "what was returned does not change any more")
+		assert.Equal(t, time.Duration(sum(later).Calls-sum(later).Errors)*ms, sum(later).Time, "failed calls count no time")
+		assert.Less(t, s.Calls["beat"].Calls, later.Calls["beat"].Calls, "an earlier result must not change")
 	})
 }
 
-func TestStatsCountWhatBecomesOfLoans(t *testing.T) {
+// loanCounts are the counts of loans in Stats.
+type loanCounts struct{ now, taken, returned, expired, recalled int }
+
+func (p *process) loanCounts() loanCounts {
+	s := p.stats()
+	return loanCounts{s.Loans, int(s.LoansTaken), int(s.LoansReturned), int(s.LoansExpired), int(s.LoansRecalled)}
+}
+
+func TestStatsCountLoans(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()
-		other := someKey
-		other.Major = "2"
-		a, b := p.use(someKey), p.use(other)
+		a, b := p.use(someKey), p.use(elsewhere)
 		a.join(1)
 		b.join(1)
 		pass(10 * ms)
 		require.True(t, a.lent && b.lent)
-		s := p.stats()
-		assert.Equal(t, 2, s.Loans)
-		assert.EqualValues(t, 2, s.LoansTaken)
-		assert.Zero(t, s.LoansReturned+s.LoansExpired+s.LoansRecalled)
+		assert.Equal(t, loanCounts{now: 2, taken: 2}, p.loanCounts())
 
 		q.use(someKey).join(1)
 		pass(10 * ms)
-		s = p.stats()
-		assert.Equal(t, 2, s.Loans)
-		assert.EqualValues(t, 1, s.LoansRecalled)
+		assert.Equal(t, loanCounts{now: 2, taken: 2, recalled: 1}, p.loanCounts())
 		a.giveBack(w.five())
 		pass(10 * ms)
-		s = p.stats()
-		assert.Equal(t, 1, s.Loans)
-		assert.EqualValues(t, 1, s.LoansReturned)
+		assert.Equal(t, loanCounts{now: 1, taken: 2, recalled: 1, returned: 1}, p.loanCounts())
 
 		p.link.kill(true)
 		pass(5 * time.Second)
 		require.Less(t, b.until(), w.now())
 		b.giveBack(w.five())
-		s = p.stats()
-		assert.Zero(t, s.Loans)
-		assert.EqualValues(t, 2, s.LoansTaken)
-		assert.EqualValues(t, 1, s.LoansReturned)
-		assert.EqualValues(t, 1, s.LoansExpired)
-		assert.EqualValues(t, 1, s.LoansRecalled)
+		assert.Equal(t, loanCounts{now: 0, taken: 2, recalled: 1, returned: 1, expired: 1}, p.loanCounts())
 	})
 }
 
-func TestStatsCountLoansThatALossOfStateHasEnded(t *testing.T) {
+func TestStatsCountALoanThatALossHasEnded(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.process().use(someKey)
-		a.join(1)
+		a, _ := w.lent()
 		pass(1500 * ms)
-		require.True(t, a.lent)
 		require.Zero(t, a.stats().Losses)
 		w.server.Flush()
 		pass(1500 * ms)
 		require.True(t, a.wanted())
 		a.giveBack(w.five())
 		pass(10 * ms)
-		s := a.stats()
-		assert.Zero(t, s.Loans)
-		assert.EqualValues(t, 1, s.LoansExpired)
-		assert.Zero(t, s.LoansReturned)
-		assert.Zero(t, s.LoansRecalled, "nobody else has asked for it")
-		assert.Positive(t, s.Losses)
+		assert.Equal(t, loanCounts{taken: 1, expired: 1}, a.loanCounts())
+		assert.Positive(t, a.stats().Losses)
 	})
 }
 
-func TestLoansOfAnOutageAreNotCounted(t *testing.T) {
+func TestStatsDoNotCountLoansOfAnOutage(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p := w.process(shared.WithOutage(shared.OutageFull))
-		a := p.use(someKey)
-		p.link.kill(true)
+		a := w.process(shared.WithOutage(shared.OutageFull)).use(someKey)
+		a.link.kill(true)
 		a.join(1)
 		pass(2 * time.Second)
 		require.True(t, a.lent)
-		assert.Zero(t, p.stats().Loans)
-		p.link.kill(false)
+		assert.Zero(t, a.loanCounts())
+		a.link.kill(false)
 		pass(2 * time.Second)
 		require.True(t, a.wanted())
 		a.giveBack(w.five())
 		pass(10 * ms)
-		s := p.stats()
-		assert.Zero(t, s.Loans)
-		assert.Zero(t, s.LoansTaken+s.LoansReturned+s.LoansExpired+s.LoansRecalled)
+		assert.Zero(t, a.loanCounts())
 	})
 }
 
@@ -139,7 +124,7 @@ func TestStatsCountEveryBucketWhoseStateWasLost(t *testing.T) {
 		b.join(2)
 		pass(10 * ms)
 		require.Zero(t, a.stats().Losses+b.stats().Losses)
-		require.True(t, w.server.Evict("rl2:{default}:b:0123456789abcdef/hash/1"))
+		require.True(t, w.server.Evict(bucketKey))
 		a.join(1)
 		pass(10 * ms)
 		assert.EqualValues(t, 1, a.stats().Losses)
@@ -168,38 +153,31 @@ func TestStatsCountALossOfTheGlobalLimit(t *testing.T) {
 	})
 }
 
-func TestStatsCountStepsOfTheServersClock(t *testing.T) {
-	inWorld(t, func(w *world) {
-		a := w.process().use(someKey)
-		a.join(1)
-		pass(2500 * ms)
-		require.Zero(t, a.stats().ClockSteps)
-		for i, step := range []time.Duration{-5 * time.Second, 5050 * ms, time.Hour} {
-			w.step(step)
-			pass(2500 * ms)
-			assert.EqualValues(t, i+1, a.stats().ClockSteps)
-		}
-		assert.Zero(t, a.stats().Suspensions)
-	})
-}
-
-func TestStatsCountSuspensions(t *testing.T) {
+// A step of the server's clock is not counted as a suspension of the process, nor the other way round.
+func TestStatsCountStepsOfTheClockAndSuspensions(t *testing.T) {
 	inWorld(t, func(w *world) {
 		asleep := time.Duration(0)
 		p := w.sleepy(&asleep)
 		p.use(someKey).join(1)
-		pass(1500 * ms)
-		require.Zero(t, p.stats().Suspensions)
+		counts := func(clockSteps, suspensions int) {
+			t.Helper()
+			pass(2500 * ms)
+			assert.EqualValues(t, clockSteps, p.stats().ClockSteps, "clock steps")
+			assert.EqualValues(t, suspensions, p.stats().Suspensions, "suspensions")
+		}
+		counts(0, 0)
+		for i, step := range []time.Duration{-5 * time.Second, 5050 * ms, time.Hour} {
+			w.step(step)
+			counts(i+1, 0)
+		}
 		for i := range 2 {
 			asleep += time.Minute
-			pass(1500 * ms)
-			assert.EqualValues(t, i+1, p.stats().Suspensions)
+			counts(3, i+1)
 		}
-		assert.Zero(t, p.stats().ClockSteps)
 	})
 }
 
-func TestStatsSayWhatIsHadAndNeededOfTheGlobalLimit(t *testing.T) {
+func TestStatsShowThePartAndTheNeedOfTheGlobalLimit(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()
 		require.Zero(t, p.stats().Quota+p.stats().QuotaNeed)
@@ -257,14 +235,12 @@ func TestStatsCountOutages(t *testing.T) {
 	})
 }
 
-func TestStatsGoOnWhenAManagerIsStartedAgain(t *testing.T) {
-	inWorld(t, func(w *world) {
-		f := w.both()
-		defer f.close()
-		m := f.managers[0]
+func TestStatsContinueWhenAManagerIsStartedAgain(t *testing.T) {
+	withBoth(t, func(f *managers) {
+		m := f.manager(0)
 		pass(2 * time.Second)
-		for range 3 { // nobody else uses this one
-			require.NoError(t, f.post(context.Background(), 0, 7))
+		for range 3 {
+			f.post(0, 7) // a bucket that no other process uses
 		}
 		before := m.Stats().Shared
 		require.Positive(t, before.LoansTaken)
@@ -277,34 +253,31 @@ func TestStatsGoOnWhenAManagerIsStartedAgain(t *testing.T) {
 		assert.Equal(t, sum(closed), sum(again))
 		assert.Equal(t, closed.LoansTaken, again.LoansTaken)
 		assert.Zero(t, again.Loans)
-		require.NoError(t, f.post(context.Background(), 0, 1))
+		f.post(0, 1)
 		pass(2 * time.Second)
-		require.NoError(t, f.post(context.Background(), 0, 1))
+		f.post(0, 1)
 		assert.Greater(t, sum(m.Stats().Shared).Calls, sum(closed).Calls)
 	})
 }
 
-func TestStatsCanBeReadWhileEverythingMoves(t *testing.T) {
-	inWorld(t, func(w *world) {
-		f := w.both()
-		defer f.close()
+// For the race detector.
+func TestStatsCanBeReadWhileRequestsAreSent(t *testing.T) {
+	withBoth(t, func(f *managers) {
 		ctx, stop := context.WithCancel(context.Background())
 		for i := range 2 {
-			f.all.Go(func() {
+			f.Go(func() {
 				for ctx.Err() == nil {
-					s := f.managers[i].Stats().Shared
-					assert.GreaterOrEqual(t, s.Loans, 0)
+					assert.GreaterOrEqual(t, f.manager(i).Stats().Shared.Loans, 0)
 					time.Sleep(ms)
 				}
 			})
-			f.all.Go(func() {
+			f.Go(func() {
 				for n := range 40 {
-					assert.NoError(t, f.post(context.Background(), i, n%3))
+					f.post(i, n%3)
 				}
 			})
 		}
 		pass(30 * time.Second)
 		stop()
-		f.all.Wait()
 	})
 }

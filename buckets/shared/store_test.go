@@ -1,6 +1,11 @@
 package shared_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -24,5 +29,26 @@ func TestNilOptionsAreIgnored(t *testing.T) {
 	_, err := shared.New(shared.OnScripts(&redissim.Server{}), nil, shared.WithApplication("my-bot"), nil)
 	require.NoError(t, err)
 	_, err = shared.New(shared.OnScripts(&redissim.Server{}), nil, shared.WithApplication(""))
-	require.Error(t, err, "those that follow count")
+	require.Error(t, err, "options after nil count")
+}
+
+type classed struct{ error }
+
+func (classed) Class() string { return "read-only" }
+
+func TestErrorClass(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	for want, err := range map[string]error{
+		"read-only":   fmt.Errorf("call: %w", classed{io.EOF}),
+		"foreign-key": &shared.KeyError{Key: "k", Problem: "is a list"},
+		"closed":      fmt.Errorf("call: %w", shared.ErrClosed),
+		"timeout":     &shared.OutageError{Cause: context.DeadlineExceeded},
+		"unreachable": &shared.OutageError{Cause: refused},
+		"other":       errors.New("password is hunter2"),
+	} {
+		assert.Equal(t, want, shared.ErrorClass(err))
+	}
+	assert.Equal(t, "timeout", shared.ErrorClass(&net.DNSError{IsTimeout: true}))
+	assert.Equal(t, "unreachable", shared.ErrorClass(io.EOF))
 }

@@ -3,8 +3,9 @@ package shared_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,50 +26,160 @@ type world struct {
 	t         *testing.T
 	server    server
 	start     time.Time
+	options   []shared.Option // of all processes
 	processes []*process
 }
 
-// inWorld runs a test in a bubble.
+// near is the fate of a call that takes a millisecond.
+func near(string) memoryengine.Fate { return memoryengine.Fate{Before: ms / 2, After: ms / 2} }
+
+// inWorld runs a test in virtual time. A call takes a millisecond.
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, server: newServer(), start: time.Now()}
-		defer w.close()
-		w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: ms / 2, After: ms / 2} })
+	atOnce(t, func(w *world) {
+		w.server.Decide(near)
 		test(w)
 	})
 }
 
+// atOnce runs a test in virtual time. Calls take no time. All processes have the options.
+func atOnce(t *testing.T, test func(w *world), options ...shared.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, server: newServer(), start: time.Now(), options: options}
+		defer w.close()
+		test(w)
+	})
+}
+
+// eachWorld runs inWorld as a subtest.
+func eachWorld(t *testing.T, name string, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inWorld(t, func(w *world) { test(t, w) }) })
+}
+
+// eachAtOnce runs atOnce as a subtest.
+func eachAtOnce(t *testing.T, name string, test func(t *testing.T, w *world), options ...shared.Option) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { atOnce(t, func(w *world) { test(t, w) }, options...) })
+}
+
 func (w *world) close() {
 	for _, p := range w.processes {
+		for _, s := range p.senders {
+			s.stop()
+		}
+	}
+	for _, p := range w.processes {
+		p.link.block(false)
 		p.session.Close()
 	}
+	time.Sleep(time.Second) // for the responses
 	w.server.Close()
 }
 
 func (w *world) now() time.Duration { return time.Since(w.start) }
+
+// until waits until a condition holds, and returns how long that took.
+func (w *world) until(longest time.Duration, condition func() bool) time.Duration {
+	w.t.Helper()
+	start := w.now()
+	for !condition() {
+		require.Less(w.t, w.now()-start, longest, "the condition does not hold in time")
+		time.Sleep(ms)
+	}
+	return w.now() - start
+}
+
+// fates gives the next calls with a purpose these fates. Other calls take no time.
+func (w *world) fates(purpose string, fates ...memoryengine.Fate) {
+	w.server.Decide(func(of string) memoryengine.Fate {
+		if of != purpose || len(fates) == 0 {
+			return memoryengine.Fate{}
+		}
+		fate := fates[0]
+		fates = fates[1:]
+		return fate
+	})
+}
+
+// step steps the server's clock. Calls take no time after that.
+func (w *world) step(d time.Duration) {
+	w.server.StepClock(d)
+	w.server.Decide(nil)
+}
+
+// evict removes all keys of a kind.
+func (w *world) evict(kind string) {
+	for _, key := range w.server.Keys() {
+		if strings.Contains(key, "}:"+kind+":") {
+			w.server.Evict(key)
+		}
+	}
+}
+
+// key returns the first key on the server that contains a text, "" if there is none.
+func (w *world) key(text string) string {
+	for _, key := range w.server.Keys() {
+		if strings.Contains(key, text) {
+			return key
+		}
+	}
+	return ""
+}
+
+// realClock is the bubble's clock.
+var realClock = clockwork.NewRealClock()
 
 // process is one session.
 type process struct {
 	*world
 	session shared.Session
 	link    *link
+	senders []*sender
+}
+
+// process returns a new process, whose connection to the server can be broken.
+func (w *world) process(options ...shared.Option) *process {
+	l := &link{server: w.server}
+	p := w.join(l, realClock, options...)
+	p.link = l
+	return p
+}
+
+// join returns a new process with its own engine and clock.
+func (w *world) join(engine shared.Engine, clock clockwork.Clock, options ...shared.Option) *process {
+	w.t.Helper()
+	store, err := shared.New(engine, append(slices.Clip(w.options), options...)...)
+	require.NoError(w.t, err)
+	p := &process{world: w, session: store.Join(clock, w.start), link: &link{server: w.server}}
+	w.processes = append(w.processes, p)
+	return p
+}
+
+// deaf returns a new process that gets no messages.
+func (w *world) deaf() *process { return w.join(struct{ shared.Engine }{w.server}, realClock) }
+
+// distant makes each call take about a round trip.
+func (w *world) distant(trip time.Duration) {
+	r := rand.New(rand.NewPCG(1, 2))
+	half := func() time.Duration { return trip/2 + time.Duration(r.IntN(100))*time.Microsecond }
+	w.server.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: half(), After: half()} })
 }
 
 // link is the connection of one process to the server.
 type link struct {
 	server
-	mu    sync.Mutex
-	cut   bool
-	shut  bool // closed for good
-	most  int  // bytes of the values of a call
-	calls int
+	late time.Duration // by how much replies come late
+
+	mu      sync.Mutex
+	cut     bool
+	blocked chan struct{} // calls wait until it is closed; nil: they do not
+	most    int           // largest call: bytes of its values
+	calls   int
 }
 
-var (
-	errCut  = errors.New("connection cut")
-	errShut = fmt.Errorf("link: %w", shared.ErrClosed)
-)
+var errCut = errors.New("connection cut")
 
 func (l *link) called() int {
 	l.mu.Lock()
@@ -76,18 +187,33 @@ func (l *link) called() int {
 	return l.calls
 }
 
-// close closes the connection for good, as its client does.
-func (l *link) close() {
+// largest returns the largest number of bytes of the values of a call, and forgets it.
+func (l *link) largest() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shut = true
+	most := l.most
+	l.most = 0
+	return most
 }
 
-// kill cuts the connection, as when the process dies or loses its network.
+// kill makes all calls fail at once, as if the process were dead or had no network.
 func (l *link) kill(dead bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = dead
+}
+
+// block makes calls wait, or lets them continue.
+func (l *link) block(blocked bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case blocked && l.blocked == nil:
+		l.blocked = make(chan struct{})
+	case !blocked && l.blocked != nil:
+		close(l.blocked)
+		l.blocked = nil
+	}
 }
 
 func (l *link) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
@@ -97,43 +223,39 @@ func (l *link) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, 
 	}
 	l.mu.Lock()
 	l.calls++
-	cut, shut := l.cut, l.shut
+	cut, blocked := l.cut, l.blocked
 	l.most = max(l.most, size)
 	l.mu.Unlock()
-	if shut {
-		return nil, errShut
-	}
-	if cut {
+	switch {
+	case cut:
 		return nil, errCut
+	case blocked != nil:
+		select {
+		case <-blocked:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	return l.server.Exchange(ctx, call)
+	reply, err := l.server.Exchange(ctx, call)
+	time.Sleep(l.late)
+	return reply, err
 }
 
-func (w *world) process(options ...shared.Option) *process {
-	w.t.Helper()
-	l := &link{server: w.server}
-	store, err := shared.New(l, options...)
-	require.NoError(w.t, err)
-	p := &process{world: w, session: store.Join(clockwork.NewRealClock(), w.start), link: l}
-	w.processes = append(w.processes, p)
-	return p
-}
-
-// user is what a manager does with a bucket, as far as it concerns the seam: it takes every permit as soon as it is
-// granted. It does nothing with a bucket that it has for itself until it gives that back.
+// user uses a bucket as a manager does: it takes every permit as soon as it is granted. While the bucket is lent to its
+// process, it does nothing until the test returns the loan.
 type user struct {
 	*process
 	bucket shared.Bucket
 
 	mu       sync.Mutex
 	window   ratelimits.Window
-	arrivals []time.Duration // of those who wait
+	arrivals []time.Duration // of waiting requests
 	sent     []time.Duration
 	flying   []shared.Permit
 	lent     bool
 	errs     []error
-	log      func(p *process)
-	asleep   bool // looks at nothing
+	log      func() // called for each request that is sent
+	asleep   bool   // does nothing when the state changes
 }
 
 var someKey = shared.Key{Credential: "0123456789abcdef", Hash: "hash", Major: "1"}
@@ -142,7 +264,7 @@ func (p *process) use(key shared.Key) *user { return p.useWith(key, (*user).chan
 
 func (p *process) useWith(key shared.Key, changed func(*user)) *user {
 	u := &user{process: p}
-	u.mu.Lock() // there may be news at once
+	u.mu.Lock() // changed may be called at once
 	defer u.mu.Unlock()
 	u.bucket = p.session.Bucket(key, &u.window, func() { changed(u) })
 	return u
@@ -168,13 +290,14 @@ func (u *user) changed() {
 		u.sent = append(u.sent, now)
 		u.flying = append(u.flying, p)
 		if u.log != nil {
-			u.log(u.process)
+			u.log()
 		}
 	}
 	u.tell()
 }
 
-// granted reports that a request may be sent, unless the bucket is lent. u.mu is held.
+// granted reports whether a request may be sent. It returns false if the bucket is lent to the process. u.mu must be
+// held.
 func (u *user) granted() bool {
 	now := u.now()
 	at, ok := u.bucket.Next(now)
@@ -188,7 +311,7 @@ func (u *user) granted() bool {
 	return ok && at <= now
 }
 
-// tell says who waits. u.mu is held.
+// tell reports the waiting requests, unless the bucket is lent to the process. u.mu must be held.
 func (u *user) tell() {
 	if !u.lent {
 		u.bucket.Demand(u.now(), len(u.arrivals), slices.Values(u.arrivals))
@@ -197,7 +320,7 @@ func (u *user) tell() {
 
 func (u *user) join(n int) { u.joinAt(u.now(), n) }
 
-// joinAt lets requests wait that arrived at a time.
+// joinAt adds n waiting requests that arrived at the given time.
 func (u *user) joinAt(arrived time.Duration, n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -211,7 +334,7 @@ func (u *user) joinAt(arrived time.Duration, n int) {
 	u.tell()
 }
 
-// leave lets the last n of those who wait do so no more.
+// leave removes the last n waiting requests.
 func (u *user) leave(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -219,14 +342,14 @@ func (u *user) leave(n int) {
 	u.tell()
 }
 
-// adopt sends a request that belongs to the bucket, as turns out.
+// adopt sends a request without a permit; its bucket becomes known afterwards.
 func (u *user) adopt() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.flying = append(u.flying, u.bucket.Adopt(u.now(), u.now()))
 }
 
-// may reports that something may be sent, after which the others know who waits.
+// may reports whether a request may be sent, and reports the waiting requests.
 func (u *user) may() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -235,7 +358,7 @@ func (u *user) may() bool {
 	return may
 }
 
-// mayOrOwns reports that something may be sent, or that the bucket is lent and not held.
+// mayOrOwns reports whether a request may be sent, or the bucket is lent to the process and not held.
 func (u *user) mayOrOwns() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -254,10 +377,10 @@ func (u *user) forecast(ahead int) shared.Forecast {
 	return u.bucket.Predict(u.now(), ahead)
 }
 
-// answer reports what came of the request that was sent first.
+// answer reports the response to the oldest request in flight.
 func (u *user) answer(r ratelimits.Response) { u.answerNumber(0, r) }
 
-// answerNumber reports what came of a request: the one that was sent after so many others that are in flight.
+// answerNumber reports the response to the i-th request in flight, by the order of sending.
 func (u *user) answerNumber(i int, r ratelimits.Response) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -268,7 +391,7 @@ func (u *user) answerNumber(i int, r ratelimits.Response) {
 	u.tell()
 }
 
-// giveBack returns the loan with another state, and requests in flight that were sent at those times.
+// giveBack returns the loan with the given state and with requests in flight that were sent at the given times.
 func (u *user) giveBack(s ratelimits.State, flying ...time.Duration) []shared.Permit {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -292,12 +415,14 @@ func (u *user) inFlight() int {
 	return len(u.flying)
 }
 
-// headers is a response with limits.
+// headers returns a response with limits.
 func headers(limit, remaining int, after time.Duration, stamp int64) ratelimits.Response {
-	return ratelimits.Response{Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after, Stamp: stamp}
+	return ratelimits.Response{
+		Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after, Stamp: stamp,
+	}
 }
 
-// look orders what a test has read of users, when all was quiet, before what happens when time goes on.
+// look tells the race detector that the test's earlier reads of a user happened before its later changes.
 func look() {
 	looked.Lock()
 	defer looked.Unlock()
@@ -305,21 +430,28 @@ func look() {
 
 var looked sync.Mutex
 
-// pass lets time go by, and everything that happens meanwhile.
+// pass waits, and then until nothing runs.
 func pass(d time.Duration) {
 	look()
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// contested returns a user in each of two processes, of a bucket that both have used just now, so that it is not lent.
-// Its limit is not known, and the request that finds out is in flight; the user that sent it comes first.
-func (w *world) contested(options ...shared.Option) (a, b *user) {
+// lent returns users of a bucket in two processes. It is lent to the first process.
+func (w *world) lent(options ...shared.Option) (a, b *user) {
 	w.t.Helper()
 	a, b = w.process(options...).use(someKey), w.process(options...).use(someKey)
 	a.join(1)
 	pass(10 * ms)
 	require.True(w.t, a.lent)
+	return a, b
+}
+
+// contested returns users of a bucket in two processes that both have just used it, so that it is not lent. Its limit
+// is not known yet. The first user has a request in flight whose response will name the limit.
+func (w *world) contested(options ...shared.Option) (a, b *user) {
+	w.t.Helper()
+	a, b = w.lent(options...)
 	b.join(1)
 	pass(10 * ms)
 	require.True(w.t, a.wanted())
@@ -329,7 +461,7 @@ func (w *world) contested(options ...shared.Option) (a, b *user) {
 	return b, a
 }
 
-// limited lets the two of contested know the limit: five in a second, of which a has used one.
+// limited returns the users of contested after the first response: the limit is five in a second, and a has used one.
 func (w *world) limited(options ...shared.Option) (a, b *user) {
 	a, b = w.contested(options...)
 	a.answer(headers(5, 4, time.Second, 1000))
@@ -337,26 +469,19 @@ func (w *world) limited(options ...shared.Option) (a, b *user) {
 	return a, b
 }
 
-// punctual is limited with a bucket that has opened once when it said, so that at the next opening nobody goes first.
-// The window is the next one, and what was sent before does not count.
-func (w *world) punctual(options ...shared.Option) (a, b *user) {
+// usedUp returns the users of limited after process a has used up the window, which ends after the given time.
+func (w *world) usedUp(after time.Duration) (a, b *user) {
 	w.t.Helper()
-	b, a = w.limited(options...)
-	b.join(4)
+	a, b = w.limited()
+	a.join(4)
 	pass(10 * ms)
 	for range 4 {
-		b.answer(headers(5, 0, 900*ms, 1000))
+		a.answer(headers(5, 0, after, 1000))
 	}
-	a.join(1)
-	pass(950 * ms)
-	require.Len(w.t, a.flying, 1)
-	a.answer(headers(5, 4, time.Second, 2000))
-	pass(10 * ms)
-	a.sent, b.sent = a.sent[:1], nil
 	return a, b
 }
 
-// served reports that as many requests were sent, or that it is up to the user itself.
+// served reports whether the user has sent n requests, or the bucket is lent to its process.
 func (u *user) served(n int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

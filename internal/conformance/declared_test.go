@@ -18,8 +18,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// However busy the machine is, three managers never send more than they have declared together, and nobody is
-// forgotten.
+// Three managers together keep to their declared limits, and send all requests, however busy the machine is.
 func TestManagersOnARealServerShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	const limit, period = 4, 400 * time.Millisecond

@@ -22,17 +22,20 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
-	_ = flag.Set("test.parallel", "16")            // almost all of the time they only wait
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // discard the warnings that tests cause
+	_ = flag.Set("test.parallel", "16")            // the tests wait most of the time
 	goleak.VerifyTestMain(m)
 }
 
-// conform runs a suite over so many managers that share a server. Each case has keys of its own.
-func conform(t *testing.T, suite func(*testing.T, func(*testing.T) httpclient.Limiter, ...limitertest.Option), managers int, manager []buckets.Option, options ...limitertest.Option) {
+// conform runs a suite with managers that share a server. Each case has its own keys.
+func conform(
+	t *testing.T, suite func(*testing.T, func(*testing.T) httpclient.Limiter, ...limitertest.Option),
+	managers int, manager []buckets.Option, options ...limitertest.Option,
+) {
 	t.Parallel()
 	engine := redistest.NewEngine(t)
 	var applications atomic.Int32
-	var opening sync.Mutex // so that the first cases do not all wait for each other
+	var opening sync.Mutex // one case after the other connects
 	suite(t, func(t *testing.T) httpclient.Limiter {
 		opening.Lock()
 		defer opening.Unlock()
@@ -54,7 +57,7 @@ func conform(t *testing.T, suite func(*testing.T, func(*testing.T) httpclient.Li
 	}, append(options, limitertest.WithRealTime())...)
 }
 
-// precise skips a test that takes what happens within 30 ms for what happens at once.
+// precise skips a test that expects events within 30 ms.
 func precise(t *testing.T) {
 	t.Helper()
 	if os.Getenv("RATELIGHT_REAL_TIME") == "" {
@@ -65,10 +68,10 @@ func precise(t *testing.T) {
 func TestManagersOnARealServerConform(t *testing.T) {
 	precise(t)
 	conform(t, limitertest.Strict, 1, nil, limitertest.WithMaxWait(buckets.DefaultMaxRateLimit),
-		limitertest.WithPause(30*time.Millisecond), limitertest.WithTolerance(400*time.Millisecond)) // the machine has something else to do, too
+		limitertest.WithPause(30*time.Millisecond), limitertest.WithTolerance(400*time.Millisecond)) // other processes use the machine, too
 }
 
-// What needs no precise time runs everywhere.
+// These cases need no precise time, so they run on every machine.
 func TestManagersOnARealServerConformInWhatNeedsNoPreciseTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		managers int

@@ -1,4 +1,5 @@
-// Package enginetest is a suite for engines of shared limits. It tests what package shared requires of an Engine.
+// Package enginetest has suites for engines of shared limits, and for runners of scripts. They test the requirements of
+// package shared.
 package enginetest
 
 import (

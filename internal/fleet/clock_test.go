@@ -54,11 +54,11 @@ func TestClockThatStoodStill(t *testing.T) {
 		time.Sleep(time.Hour)
 		c.thaw()
 		synctest.Wait()
-		assert.Len(t, late.Chan(), 1, "its time has come")
+		assert.Len(t, late.Chan(), 1, "the timer is due")
 		assert.Equal(t, time.Hour+13*time.Second, c.Since(origin))
 
 		c.step(-time.Minute)
 		assert.Equal(t, -time.Minute, c.ahead())
-		assert.Equal(t, time.Hour+13*time.Second, c.Since(origin), "it goes by the monotonic reading")
+		assert.Equal(t, time.Hour+13*time.Second, c.Since(origin), "the monotonic time must not step")
 	})
 }

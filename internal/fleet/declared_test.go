@@ -18,21 +18,23 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// declares is the limits that a play declares for messages: one for each group, one for each channel.
+// declares has the limits that a play declares for messages: one for each group and one for each channel.
 type declares struct {
-	groups             int // a channel's number tells its group
+	groups             int // number of groups; a channel's number determines its group
 	perGroup, perMajor int
 	inGroup, inMajor   time.Duration
-	memory             time.Duration // for how long a loss of state makes a difference, beyond a period
+	memory             time.Duration // how long before a period a loss of state may cost permits in it
 }
 
-// declare draws them.
+// declare draws the declared limits.
 func (s *scene) declare() {
 	chance := rand.New(rand.NewPCG(s.seed, 7))
 	pick := func(values ...int) int { return values[chance.IntN(len(values))] }
 	s.declares = &declares{
-		groups: pick(s.places, s.places, 1, 2), perGroup: pick(3, 10, 30), inGroup: time.Duration(pick(2, 5, 10, 60)) * time.Second,
-		memory: 5 * time.Second, perMajor: pick(2, 5, 10), inMajor: time.Duration(pick(3, 5, 10, 90)) * time.Second,
+		groups:   pick(s.places, s.places, 1, 2),
+		perGroup: pick(3, 10, 30), inGroup: time.Duration(pick(2, 5, 10, 60)) * time.Second,
+		perMajor: pick(2, 5, 10), inMajor: time.Duration(pick(3, 5, 10, 90)) * time.Second,
+		memory: 5 * time.Second,
 	}
 	s.length = max(s.length, 40*time.Second)
 }
@@ -57,7 +59,7 @@ func (d *declares) group(path string) string {
 	return fmt.Sprint("guild ", (channel-1)%d.groups)
 }
 
-// patience is how long requests wait for them at most.
+// patience returns the longest wait for declared limits.
 func (d *declares) patience() time.Duration {
 	if d == nil {
 		return 0
@@ -71,11 +73,13 @@ func (d *declares) String() string {
 	if d == nil {
 		return "nothing"
 	}
-	return fmt.Sprintf("%d in %v for each of %d groups, %d in %v for each channel", d.perGroup, d.inGroup, d.groups, d.perMajor, d.inMajor)
+	return fmt.Sprintf("%d in %v for each of %d groups, %d in %v for each channel",
+		d.perGroup, d.inGroup, d.groups, d.perMajor, d.inMajor)
 }
 
-// judge returns where more was processed in some period than was declared, or, for each time that the engine lost its
-// state meanwhile, more than that again.
+// judge looks for a period in which more requests were processed than a limit allows. Each loss of state meanwhile
+// allows the limit once more. It returns a path of the limit, the end of the period, and a description; "" if there is
+// none.
 func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, until time.Duration, problem string) {
 	groups, channels, someOf := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string]string{}
 	for path, at := range f.Processed {
@@ -112,8 +116,7 @@ func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, unt
 	return "", 0, ""
 }
 
-// TestWorldsWithDeclaredLimits plays the worlds with limits that responses do not tell, as often as -fleet.plays says,
-// or once.
+// TestWorldsWithDeclaredLimits plays the worlds with declared limits, as often as -fleet.plays says, or once.
 func TestWorldsWithDeclaredLimits(t *testing.T) {
 	plays := max(*playCount, 1)
 	for _, w := range worlds {
@@ -137,8 +140,8 @@ func TestWorldsWithDeclaredLimits(t *testing.T) {
 	}
 }
 
-// A judge has to be able to find out that something is wrong.
-func TestWorldsBlameDeclaredLimitsThatAreNotShared(t *testing.T) {
+// A world fails if the processes do not share declared limits.
+func TestWorldsFailIfDeclaredLimitsAreNotShared(t *testing.T) {
 	t.Parallel()
 	w := world{name: "nothing is shared", apart: true, declares: true, scenery: func(s *scene, _ func(...int) int) {
 		s.strangers, s.channels, s.length, s.quota = 70, 4, 40*time.Second, discordsim.Fixed(100, time.Second)

@@ -9,15 +9,15 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// The functions in this file change what Discord does in a play. What one process is told can be held against the
-// others when they have had the time to hear of it.
+// The functions in this file change how Discord behaves in a play. The tolerance allows other processes the time to
+// learn of a response.
 
 func rule(c *discordsim.Config) *discordsim.Rule { return &c.Rules[0] }
 
-// faults lets requests fail, lose their connection before or after Discord has counted them, or be answered late.
+// faults makes requests fail, lose their connection before or after Discord has counted them, or get late responses.
 func (s *scene) faults() []discordsim.Fault {
 	share := float64(s.faulty) / 400
-	after := func(c discordsim.Call) bool { return c.N > 3*s.channels } // before that too little is known
+	after := func(c discordsim.Call) bool { return c.N > 3*s.channels } // then the limits are known
 	return []discordsim.Fault{
 		{Probability: share, When: after, Status: http.StatusBadGateway, Uncounted: true},
 		{Probability: share, When: after, Connection: discordsim.ConnectionLostBefore},
@@ -69,14 +69,14 @@ func limitOfFields(c *discordsim.Config, _ *scene) {
 	rule(c).SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
 }
 
-// alternately makes every other request one of another route.
+// alternately changes the route of every second request.
 func alternately(r *fleet.Request, n int) {
 	if n%2 == 1 {
 		r.Method, r.Body = http.MethodGet, ""
 	}
 }
 
-// changesOfName makes all requests changes of the channel, and every third one a change of its name.
+// changesOfName turns all requests into changes of the channel, and every third one into a change of its name.
 func changesOfName(r *fleet.Request, n int) {
 	r.Method, r.Path, r.Body = http.MethodPatch, strings.TrimSuffix(r.Path, "/messages"), "{}"
 	if n%3 == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// everything is a server without other limits than the global one of 50 a second.
+// everything is a Discord with only a global limit, of 50 a second.
 func everything(phase time.Duration) discordsim.Config {
 	return discordsim.Config{
 		Default: &discordsim.Rule{Path: "**", Quota: discordsim.Unlimited()}, Latency: wide,
@@ -22,7 +22,7 @@ func everything(phase time.Duration) discordsim.Config {
 	}
 }
 
-// Together they send no more than one may, and as much.
+// All processes together send as many requests as the global limit allows, and no more.
 func TestGlobalLimitIsDividedAndUsedUp(t *testing.T) {
 	t.Parallel()
 	const count = 1200
@@ -47,56 +47,7 @@ func TestGlobalLimitIsDividedAndUsedUp(t *testing.T) {
 	}
 }
 
-// The parts follow what processes need: one that has nothing to do leaves its part to the others.
-func TestGlobalLimitFollowsTheNeed(t *testing.T) {
-	t.Parallel()
-	inBubble(t, fleet.Config{Processes: 4, Discord: everything(0)}, func(t *testing.T, f *fleet.Fleet) {
-		request := fleet.Request{Method: "GET", Path: "/users/@me"}
-		for _, p := range f.Processes { // all get a part
-			callers(t, f, p, 5, 5, request)
-		}
-		_, err := f.Wait(time.Hour)
-		require.NoError(t, err)
-		for _, busy := range []int{0, 2} {
-			start := f.Now()
-			callers(t, f, f.Processes[busy], 60, 10, request)
-			_, err := f.Wait(time.Hour)
-			require.NoError(t, err)
-			took := f.Now() - start
-			t.Logf("process %d alone: 600 requests in %v", busy, took)
-			assert.Less(t, took, 16*time.Second, "12 s at the full rate, and what it takes to get it")
-		}
-		assert.Zero(t, f.Discord.Report().Refused.Total())
-		assert.LessOrEqual(t, f.Busiest(time.Second), 50)
-	})
-}
-
-// A process that dies with a part gives it back, later.
-func TestGlobalPartOfTheDead(t *testing.T) {
-	t.Parallel()
-	inBubble(t, fleet.Config{Processes: 2, Discord: everything(0)}, func(t *testing.T, f *fleet.Fleet) {
-		request := fleet.Request{Method: "GET", Path: "/users/@me"}
-		f.Go(func() {
-			time.Sleep(3 * time.Second)
-			f.Processes[0].Kill()
-		})
-		for range 60 {
-			f.Go(func() {
-				for f.Processes[0].Do(t.Context(), request).Err == nil { //nolint:revive // until it dies
-				}
-			})
-		}
-		callers(t, f, f.Processes[1], 60, 15, request)
-		took := finish(t, f, time.Hour)
-		t.Logf("took %v", took)
-		// 3 s with a half, 4 s until the part is free, the rest with all.
-		assert.Less(t, took, 26*time.Second)
-		assert.Zero(t, f.Discord.Report().Refused.Total())
-		assert.LessOrEqual(t, f.Busiest(time.Second), 50)
-	})
-}
-
-// needs returns what the processes have told of what they need of the global limit.
+// needs returns the needs of the global limit that the processes have reported.
 func needs(f *fleet.Fleet) (all []int) {
 	for _, key := range f.Engine.Keys() {
 		if !strings.Contains(key, ":g:") {
@@ -114,7 +65,7 @@ func needs(f *fleet.Fleet) (all []int) {
 	return all
 }
 
-// What a process needs is what it sends and what waits there, however often one request asks.
+// A process's need is the number of its requests that are sent or wait. A request counts once, however often it asks.
 func TestNeedCountsEachRequestOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{Processes: 2, Discord: everything(0)}, func(t *testing.T, f *fleet.Fleet) {

@@ -14,12 +14,12 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// All processes behind one address have one budget of invalid requests. What one of them has counted the others know
-// within two seconds.
-func TestInvalidRequestsOfAllCountTogether(t *testing.T) {
+// All processes behind one address have one budget of invalid requests. A process knows the counts of the other
+// processes within two seconds.
+func TestInvalidRequestsOfAllProcessesCountTogether(t *testing.T) {
 	t.Parallel()
 	config := everything(0)
-	config.Default.Status = 403 // a 401 would end it at once
+	config.Default.Status = 403 // a 401 would block the credential at once
 	config.Rules = append(config.Rules, discordsim.Rule{Method: "GET", Path: "/channels/1", Quota: discordsim.Unlimited()})
 	inBubble(t, fleet.Config{
 		Processes: 4, Discord: config, Buckets: []buckets.Option{buckets.WithInvalidBudget(100, 10*time.Minute, 0)},
@@ -41,7 +41,7 @@ func TestInvalidRequestsOfAllCountTogether(t *testing.T) {
 		invalid := f.Discord.Report().Invalid
 		t.Logf("%d invalid, %d refused by the budget", invalid, refused.Load())
 		assert.GreaterOrEqual(t, invalid, 100)
-		assert.LessOrEqual(t, invalid, 100+16, "what four processes send in two seconds")
+		assert.LessOrEqual(t, invalid, 100+16, "four processes send 16 requests in two seconds")
 		assert.Positive(t, refused.Load())
 	})
 }

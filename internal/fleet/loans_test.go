@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// users lets each process use ten buckets of its own for a minute, a little over three times a second each, and those
-// of others with so many percent of its requests.
+// users makes each process send about three requests a second to each of its own ten buckets. The given percentage of
+// the requests goes to buckets of other processes.
 func users(t *testing.T, f *fleet.Fleet, foreign int) {
 	t.Helper()
 	const own, pace, length = 10, 300 * time.Millisecond, 20 * time.Second
@@ -50,7 +51,7 @@ func users(t *testing.T, f *fleet.Fleet, foreign int) {
 	assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
 }
 
-// Buckets that one process uses are lent to it and cost next to nothing.
+// A bucket that one process uses is lent to it, and costs few calls.
 func TestOwnBucketsCostFewCalls(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -61,6 +62,82 @@ func TestOwnBucketsCostFewCalls(t *testing.T) {
 		}, func(t *testing.T, f *fleet.Fleet) {
 			users(t, f, foreign)
 			assert.LessOrEqual(t, f.CallsPerRequest(), most)
+		})
+	}
+}
+
+// A process uses a loan for longer than the server stores a bucket without calls. The bucket is not lent to a second
+// process.
+func TestLoanOutlastsItsKey(t *testing.T) {
+	long(t)
+	t.Parallel()
+	lentTwice(t, 700, 0, func(*fleet.Fleet) {})
+}
+
+// The server has lost a bucket's key and lends the bucket to a second process. That ends within one window.
+func TestProcessNoticesThatItsLoanWasLentAgain(t *testing.T) {
+	t.Parallel()
+	lentTwice(t, 3, 5, func(f *fleet.Fleet) {
+		for _, key := range f.Engine.Keys() {
+			if strings.HasSuffix(key, "/1") {
+				f.Engine.Evict(key)
+			}
+		}
+	})
+}
+
+// lentTwice makes a process use a bucket alone for some seconds. After an event both processes use it, and get a
+// limited number of 429s.
+func lentTwice(t *testing.T, seconds, refused int, event func(f *fleet.Fleet)) {
+	t.Helper()
+	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
+	inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+		for i, p := range f.Processes {
+			require.NoError(t, p.Do(t.Context(), fleet.Message(1+i)).Err)
+			time.Sleep(2 * time.Second)
+		}
+		for range seconds {
+			require.NoError(t, f.Processes[0].Do(t.Context(), fleet.Message(1)).Err)
+			time.Sleep(time.Second)
+		}
+		event(f)
+		for _, p := range f.Processes {
+			callers(t, f, p, 5, 5, fleet.Message(1))
+		}
+		finish(t, f, time.Hour)
+		assert.LessOrEqual(t, f.Discord.Report().Refused.Total(), refused, "%+v", f.Discord.Refusals())
+	})
+}
+
+// A bucket that one process uses stays lent to it, although each burst shows a longer period than the single requests
+// before. The other processes know that period already.
+func TestBucketWhosePeriodSeemsToChangeStaysLent(t *testing.T) {
+	t.Parallel()
+	for name, quota := range map[string]discordsim.Quota{
+		"leaky": discordsim.Leaky(5, 5*time.Second), "aligned": discordsim.Aligned(5, 5*time.Second, 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := bucket(discordsim.Rule{Quota: quota, Hash: "messages"})
+			inBubble(t, fleet.Config{Processes: 1, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
+				send := func(n int) {
+					callers(t, f, f.Processes[0], n, 1, fleet.Message(1))
+					finish(t, f, 24*time.Hour)
+					time.Sleep(6 * time.Second)
+				}
+				send(1)
+				time.Sleep(30 * time.Second)
+				before, sent := f.Processes[0].Calls()["swap"], 0
+				for range 20 {
+					for range 4 {
+						send(1)
+					}
+					send(quota.Limit)
+					sent += 4 + quota.Limit
+				}
+				assert.Less(t, 10*(f.Processes[0].Calls()["swap"]-before), sent, "calls, times ten, for %d requests", sent)
+				assert.Zero(t, f.Discord.Report().Refused.Total())
+			})
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // discard the warnings that tests cause
 	goleak.VerifyTestMain(m)
 }
 
@@ -26,7 +26,8 @@ var wide = discordsim.Latency{Draw: func(r *rand.Rand) (in, out time.Duration) {
 	return way(), way()
 }}
 
-// shortest round trip of wide latencies, and how much one way may differ from another.
+// shortest is the shortest round trip of wide latencies, spread the difference between the longest and the shortest
+// way.
 const (
 	shortest = 20 * time.Millisecond
 	spread   = 30 * time.Millisecond
@@ -44,8 +45,7 @@ func inBubble(t *testing.T, config fleet.Config, test func(t *testing.T, f *flee
 	})
 }
 
-// nearby lets calls of the server of shared limits take 0.2 to 1 ms each way, so that no two things happen at one
-// moment.
+// nearby makes calls of the engine take 0.2 to 1 ms each way, so that no two events happen at the same time.
 func nearby(e *memoryengine.Engine) {
 	chance := rand.New(rand.NewPCG(1, 2))
 	way := func() time.Duration {
@@ -60,7 +60,7 @@ func bucket(rule discordsim.Rule) discordsim.Config {
 	return discordsim.Config{Rules: []discordsim.Rule{rule}, Global: discordsim.Unlimited(), Latency: wide}
 }
 
-// finish waits for the whole load. Everything must have been given back.
+// finish waits until all requests have ended, and asserts that nothing is left. It returns how long that took.
 func finish(t *testing.T, f *fleet.Fleet, within time.Duration) time.Duration {
 	t.Helper()
 	took, err := f.Wait(within)
@@ -69,7 +69,7 @@ func finish(t *testing.T, f *fleet.Fleet, within time.Duration) time.Duration {
 	return took
 }
 
-// nothingHeld asserts that in no living process anybody waits or anything is in flight.
+// nothingHeld asserts that no living process has a waiting request or one in flight.
 func nothingHeld(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	for _, p := range f.Processes {
@@ -86,12 +86,12 @@ func nothingHeld(t *testing.T, f *fleet.Fleet) {
 	}
 }
 
-// callers lets so many callers of a process send n requests each, one after the other.
+// callers starts callers of a process that send n requests each, one after the other.
 func callers(t *testing.T, f *fleet.Fleet, p *fleet.Process, callers, n int, request fleet.Request) {
 	t.Helper()
 	for i := range callers {
 		f.Go(func() {
-			time.Sleep(time.Duration(i*len(f.Processes)+p.Number) * time.Millisecond) // nobody arrives at the same moment
+			time.Sleep(time.Duration(i*len(f.Processes)+p.Number) * time.Millisecond) // no two requests arrive at the same time
 			for range n {
 				if o := p.Do(t.Context(), request); o.Err != nil || o.Status != 200 {
 					t.Errorf("request of process %d: status %d, error %v", p.Number, o.Status, o.Err)
@@ -101,7 +101,7 @@ func callers(t *testing.T, f *fleet.Fleet, p *fleet.Process, callers, n int, req
 	}
 }
 
-// certain returns how long the ideal client takes that never risks a refusal.
+// certain returns how long the ideal client takes that never risks a 429.
 func certain(t *testing.T, quota discordsim.Quota, count int) time.Duration {
 	t.Helper()
 	conditions := discordsim.Conditions{RoundTrip: shortest, Global: discordsim.Unlimited()}
@@ -110,7 +110,7 @@ func certain(t *testing.T, quota discordsim.Quota, count int) time.Duration {
 	return plan.Makespan
 }
 
-// long skips a test that takes long with the race detector, where -short asks for that.
+// long skips a long test if -short is set, as for the race detector.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

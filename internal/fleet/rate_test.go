@@ -14,35 +14,38 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// interval is a time in which something happens to processes or the engine.
+// interval is the time of a trouble of processes or the engine.
 type interval struct{ from, until time.Duration }
 
-// recovery is how long after any trouble a bucket may be served at less than its rate: the others do without a process
-// after 3 s, and what is not known is waited out, for a period of the bucket. The rest is for messages and timers.
+// recovery returns how long after any trouble a bucket may be served at less than its rate. A dead process costs 3 s,
+// and after that the bucket is held for a period at most. The rest is for messages and timers.
 func (s *stage) recovery() time.Duration { return 4*time.Second + s.quota.Period }
 
-// longestUnknown is how long is waited in place of a period if somebody dies who alone knows how long that is.
+// sessionTime is how long a process without calls counts as alive, and how long a loan lasts.
+const sessionTime = 3 * time.Second
+
+// longestUnknown is how long a bucket is held instead of a period if only a dead process knows the period.
 const longestUnknown = 10 * time.Second
 
-// cycle is how long a window takes at most, from its first request to the first one of the next.
+// cycle returns the longest time from the first request of a window to that of the next window.
 func (s *stage) cycle() time.Duration { return s.quota.Period + 2*s.latency + s.news() }
 
-// news is how long it takes at most until all processes know what one of them was told.
+// news returns the longest time until all processes know a response that one of them has received.
 func (s *scene) news() time.Duration {
 	slack := 100 * time.Millisecond
 	if s.deaf {
-		slack = 1600 * time.Millisecond // after which processes ask by themselves
+		slack = 1600 * time.Millisecond // after this time processes make a call without a message
 	}
 	return slack + 2*s.away
 }
 
-// judgesRate reports that nothing but the limit of a bucket holds up its requests once all trouble is over.
+// judgesRate reports whether only a bucket's limit delays its requests once all troubles are over.
 func (s *stage) judgesRate(w *world) bool {
 	plain := w.discord == nil && s.quota.Kind == discordsim.KindFixed && s.leaving == 0 && s.faulty == 0 && !s.ordered
-	return plain && !w.apart && w.share == nil && s.declares == nil && s.global == 0 && s.lossy == 0 && s.policy <= shared.OutageFail
+	return plain && !w.apart && s.declares == nil && s.global == 0 && s.lossy == 0 && s.policy <= shared.OutageFail
 }
 
-// tail is how long a play goes on after the last trouble, so that the rate can be judged.
+// tail returns how long a play continues after the last trouble, so that the rate can be judged.
 func (s *stage) tail(w *world) time.Duration {
 	if !s.judgesRate(w) {
 		return 0
@@ -50,8 +53,8 @@ func (s *stage) tail(w *world) time.Duration {
 	return s.recovery() + 3*s.cycle()
 }
 
-// slow says which bucket was served at less than 80 % of its rate while requests waited, though there was no trouble
-// any more.
+// slow returns an error that names a bucket which was served at less than 80 % of its rate while requests waited and no
+// trouble lasted.
 func (s *stage) slow(w *world) error {
 	if !s.judgesRate(w) {
 		return nil
@@ -62,7 +65,7 @@ func (s *stage) slow(w *world) error {
 		for channel := range s.channels {
 			path, most := fleet.Message(1+channel).Path, s.cycle()*5/4
 			if at, found := s.TooSlow(path, s.quota.Limit, most, from, next.from); found {
-				return fmt.Errorf("%v\nfrom %v on, fewer than %d requests left in %v, while others waited\n%s",
+				return fmt.Errorf("%v\nfrom %v on, fewer than %d requests were sent in %v, while others waited\n%s",
 					s.scene, at, s.quota.Limit, most, s.story(path, at+2*most))
 			}
 		}
@@ -80,11 +83,11 @@ func TestRateIsTooSlowOnlyWhileRequestsWait(t *testing.T) {
 		callers(t, f, f.Processes[0], 10, 4, fleet.Message(1))
 		finish(t, f, time.Minute)
 		over := f.Now()
-		time.Sleep(10 * time.Second) // nobody waits
+		time.Sleep(10 * time.Second) // no request waits
 		_, slow := f.TooSlow(path, quota.Limit, quota.Period*5/4, 0, f.Now())
 		assert.False(t, slow, "%s", f.Story(path, 0, over))
 		at, slow := f.TooSlow(path, quota.Limit+1, quota.Period, 2*time.Second, over)
-		assert.True(t, slow, "it has no higher rate")
+		assert.True(t, slow, "the bucket has no higher rate")
 		assert.InDelta(t, 2.5, at.Seconds(), 0.6)
 		_, slow = f.TooSlow(path, quota.Limit+1, quota.Period, over, f.Now())
 		assert.False(t, slow)

@@ -1,8 +1,6 @@
 package fleet_test
 
 import (
-	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,40 +8,71 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/internal/fleet"
+	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-type ending = func(t *testing.T, p *fleet.Process)
-
-// endings are the ways in which a process ends that tells the others.
-var endings = map[string]ending{
-	"Close":    func(t *testing.T, p *fleet.Process) { require.NoError(t, p.Transport.Close()) },
-	"Shutdown": func(t *testing.T, p *fleet.Process) { require.NoError(t, p.Transport.Shutdown(t.Context())) },
-}
-
-// successor is a fleet whose first process ends the given time after it has sent five requests, which is the limit, in
-// each of 50 buckets that are lent to it, with windows of the given length. Round trips take 300 ms. At once
-// afterwards, another process sends one request in each.
-func successor(t *testing.T, period, after time.Duration, endings map[string]ending) {
+// A process ends some time after it has sent five requests, which is the limit, in each of 50 buckets that are lent to
+// it. Round trips take 300 ms. Another process then sends one request in each bucket at once, and gets no 429.
+func TestSuccessorOfAProcessKnowsItsRequests(t *testing.T) {
+	long(t)
+	t.Parallel()
 	const channels = 50
-	for name, end := range endings {
+	type process = *fleet.Process
+	shutdown := func(t *testing.T, _ *fleet.Fleet, p process) { require.NoError(t, p.Shutdown()) }
+	stop := func(t *testing.T, _ *fleet.Fleet, p process) { require.NoError(t, p.Close()) }
+	kill := func(_ *testing.T, _ *fleet.Fleet, p process) { p.Kill() }
+	// stopAfter makes the first call of Close fail.
+	stopAfter := func(fate memoryengine.Fate) func(*testing.T, *fleet.Fleet, process) {
+		return func(t *testing.T, f *fleet.Fleet, p process) {
+			failed := false
+			f.Engine.Decide(func(string) memoryengine.Fate {
+				if !failed {
+					failed = true
+					return fate
+				}
+				return memoryengine.Fate{Before: time.Millisecond / 2, After: time.Millisecond / 2}
+			})
+			stop(t, f, p)
+		}
+	}
+	const (
+		used     = time.Second            // all requests have ended
+		first    = 200 * time.Millisecond // the first request of each bucket is in flight
+		inFlight = 450 * time.Millisecond // the other requests are in flight
+	)
+	for name, c := range map[string]struct {
+		after, period time.Duration
+		end           func(*testing.T, *fleet.Fleet, process)
+	}{
+		"closed, used up":                          {used, 4 * time.Second, stop},
+		"closed, first requests in flight":         {first, 4 * time.Second, stop},
+		"closed, other requests in flight":         {inFlight, 4 * time.Second, stop},
+		"closed, lost call":                        {inFlight, 4 * time.Second, stopAfter(memoryengine.Fate{Lost: true})},
+		"closed, lost reply":                       {inFlight, 4 * time.Second, stopAfter(memoryengine.Fate{LostReply: true})},
+		"shut down, used up":                       {used, 4 * time.Second, shutdown},
+		"shut down, first requests in flight":      {first, 4 * time.Second, shutdown},
+		"shut down, other requests in flight":      {inFlight, 4 * time.Second, shutdown},
+		"killed, used up":                          {used, 20 * time.Second, kill},
+		"killed, all but the first ones in flight": {inFlight, 20 * time.Second, kill},
+	} {
 		t.Run(name, func(t *testing.T) {
-			config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, period), Hash: "messages"})
+			t.Parallel()
+			config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, c.period), Hash: "messages"})
 			config.Latency = discordsim.Latency{RoundTrip: 300 * time.Millisecond, Jitter: 20 * time.Millisecond}
 			inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
-				first, next := f.Processes[0], f.Processes[1]
-				require.NoError(t, first.Do(t.Context(), fleet.Message(1)).Err) // the bucket hash is known
+				ends, next := f.Processes[0], f.Processes[1]
+				require.NoError(t, ends.Do(t.Context(), fleet.Message(1)).Err) // both processes know the bucket hash
 				require.NoError(t, next.Do(t.Context(), fleet.Message(1)).Err)
-				time.Sleep(period + 6*time.Second)
+				time.Sleep(c.period + 6*time.Second)
 				for channel := range channels {
 					for range 5 {
-						f.Go(func() { first.Do(t.Context(), fleet.Message(10+channel)) })
+						f.Go(func() { ends.Do(t.Context(), fleet.Message(10+channel)) })
 					}
 				}
-				time.Sleep(after)
-				end(t, first)
+				time.Sleep(c.after)
+				c.end(t, f, ends)
 				for channel := range channels {
 					f.Go(func() {
 						if o := next.Do(t.Context(), fleet.Message(10+channel)); o.Err != nil || o.Status != 200 {
@@ -56,102 +85,5 @@ func successor(t *testing.T, period, after time.Duration, endings map[string]end
 				assert.Zero(t, f.Discord.Report().Refused.Total(), "%+v", f.Discord.Refusals())
 			})
 		})
-	}
-}
-
-func TestEndOfAProcessTellsWhatItsLoansHaveUsed(t *testing.T) {
-	t.Parallel()
-	successor(t, 4*time.Second, time.Second, endings)
-}
-
-func TestEndOfAProcessTellsWhatIsInFlight(t *testing.T) {
-	t.Parallel()
-	successor(t, 4*time.Second, 200*time.Millisecond, endings) // the first request of each bucket
-}
-
-func TestEndOfAProcessTellsThatAllTheRestIsInFlight(t *testing.T) {
-	long(t)
-	t.Parallel()
-	successor(t, 4*time.Second, 450*time.Millisecond, endings) // all but the first
-}
-
-// kill ends a process that tells nobody.
-var kill = map[string]ending{"Kill": func(_ *testing.T, p *fleet.Process) { p.Kill() }}
-
-func TestDeathOfAProcessAfterItHasUsedUpWhatWasLent(t *testing.T) {
-	t.Parallel()
-	successor(t, 20*time.Second, time.Second, kill)
-}
-
-func TestDeathOfAProcessWithAllThatWasLentInFlight(t *testing.T) {
-	t.Parallel()
-	successor(t, 20*time.Second, 450*time.Millisecond, kill)
-}
-
-// Each process of a fleet is replaced by a new one while all of them send, as a deployment does it.
-func TestRollingRestartDrawsNoRefusals(t *testing.T) {
-	long(t)
-	t.Parallel()
-	for name, end := range endings {
-		for global, limit := range map[string]int{"": 0, " below a global limit": 50} {
-			t.Run(name+global, func(t *testing.T) {
-				config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, 2*time.Second), Hash: "messages"})
-				if limit > 0 {
-					config.Global = discordsim.Fixed(limit, time.Second)
-				}
-				inBubble(t, fleet.Config{Processes: 4, Discord: config, Buckets: []buckets.Option{buckets.WithGlobalLimit(limit)}}, func(t *testing.T, f *fleet.Fleet) {
-					const places, channels = 4, 12
-					var mu sync.Mutex
-					over, at := false, f.Processes[:places:places]
-					place := func(n int) *fleet.Process {
-						mu.Lock()
-						defer mu.Unlock()
-						if over {
-							return nil
-						}
-						return at[n]
-					}
-					for n := range places {
-						for channel := range channels {
-							for range 3 {
-								f.Go(func() { // those of a place send in its own channels, and the last two in those of all
-									id := 1 + 100*n + channel
-									if channel >= channels-2 {
-										id = 1000 + channel
-									}
-									for p := place(n); p != nil; p = place(n) {
-										switch o := p.Do(t.Context(), fleet.Message(id)); {
-										case errors.Is(o.Err, buckets.ErrClosed):
-											time.Sleep(50 * time.Millisecond)
-										case o.Err != nil || o.Status != 200:
-											t.Errorf("request of process %d: status %d, error %v", p.Number, o.Status, o.Err)
-										}
-									}
-								})
-							}
-						}
-					}
-					for n := range places {
-						time.Sleep(7 * time.Second)
-						old := place(n)
-						p, err := f.Join()
-						require.NoError(t, err)
-						mu.Lock()
-						at[n] = p
-						mu.Unlock()
-						end(t, old)
-					}
-					time.Sleep(7 * time.Second)
-					mu.Lock()
-					over = true
-					mu.Unlock()
-					finish(t, f, time.Hour)
-					report := f.Discord.Report()
-					t.Logf("%d requests", report.Requests)
-					require.Greater(t, report.Accepted, 1500)
-					assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
-				})
-			})
-		}
 	}
 }

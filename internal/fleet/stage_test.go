@@ -20,50 +20,51 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// stage is one play of a world: processes as those of real bots are, each of which has the channels of some guilds for
-// itself, but for a few requests of strangers, and what happens to them.
+// stage is one play of a world: the processes of a bot, and what happens to them. Each process uses its own channels;
+// other processes send some of the requests to them.
 type stage struct {
 	*fleet.Fleet
 	scene
 	world   *world
 	sent    atomic.Int64
-	trouble *rand.Rand // of whoever makes trouble; see at
+	trouble *rand.Rand // draws the troubles; see at
 
 	mu       sync.Mutex
-	places   []*fleet.Process // who has the channels of a place now; nil: nobody yet
-	joining  sync.Mutex       // one process after the other
-	killing  sync.Mutex       // guards avenger
+	places   []*fleet.Process // by place: the process that uses the place's channels now; nil: none yet
+	joining  sync.Mutex       // held while a process joins
+	killing  sync.Mutex       // guards burstEnds
 	timers   []*time.Timer
 	over     bool
 	lost     []time.Duration // when the engine lost its state
-	troubles []interval      // everything that happened
-	cutOff   map[string]int  // requests that Close has cut off, of paths from which nobody had an answer
-	bad      string          // the first outcome that cannot be, and its story
-	avenger  func(place int)
+	troubles []interval
+	cutOff   map[string]int // by path without a response yet: number of requests that Close has cut off
+	bad      string         // the first wrong outcome, and its story
+
+	burstEnds func(place int) // called when the process of a place has ended a burst; nil: not called
 
 	counts tally
-	work   sync.WaitGroup // of those who make trouble
+	work   sync.WaitGroup // of the troubles
 }
 
-// scene is what a play is made of, drawn from its seed.
+// scene has the parameters of a play, which are drawn from its seed.
 type scene struct {
 	seed      uint64
 	places    int
 	channels  int
-	strangers int // percent of the requests of a channel that come from some other process
+	strangers int // percent of a channel's requests that another process sends
 	quota     discordsim.Quota
-	global    int // 0: no such limit
+	global    int // global limit; 0: none
 	latency   time.Duration
-	away      time.Duration // one way to the engine, at most
-	lossy     int           // percent of the calls that are lost, whose reply is lost, and that are late: each of them
+	away      time.Duration // longest way to the engine
+	lossy     int           // percent of the calls that are lost; also of lost replies, and of late calls
 	deaf      bool
-	covered   bool // others work for those who are dead or stand still
+	covered   bool // other processes send the requests of dead and suspended processes
 	policy    shared.Outage
 	length    time.Duration
-	leaving   int       // percent of the requests whose context ends
+	leaving   int       // percent of the requests whose context ends early
 	faulty    int       // percent of the requests that fail, or whose response is lost or late
 	ordered   bool      // each process sends the requests of a bucket one after the other
-	declares  *declares // nil: nothing
+	declares  *declares // declared limits; nil: none
 }
 
 func (w *world) scene(seed uint64) scene {
@@ -71,7 +72,8 @@ func (w *world) scene(seed uint64) scene {
 	pick := func(values ...int) int { return values[chance.IntN(len(values))] }
 	period := time.Duration(pick(1000, 1000, 2000, 2000, 5000, 10000, 30000, 60000)) * time.Millisecond
 	s := scene{
-		seed: seed, places: 2 + chance.IntN(3), strangers: pick(0, 0, 2, 2, 20, 20, 70), quota: discordsim.Fixed(pick(1, 2, 5, 5, 10), period),
+		seed: seed, places: 2 + chance.IntN(3), strangers: pick(0, 0, 2, 2, 20, 20, 70),
+		quota:  discordsim.Fixed(pick(1, 2, 5, 5, 10), period),
 		global: pick(0, 0, 0, 50), latency: time.Duration(pick(20, 100, 300)) * time.Millisecond,
 		away: time.Duration(pick(1, 1, 10)) * time.Millisecond, deaf: chance.IntN(5) == 0, covered: chance.IntN(2) == 0,
 		length: min(max(4*period, 12*time.Second), 150*time.Second),
@@ -87,14 +89,18 @@ func (w *world) scene(seed uint64) scene {
 }
 
 func (s scene) String() string {
-	return fmt.Sprintf("seed %d: %d processes, %d channels of %d in %v, %d %% strangers, global limit %d, %v to Discord and back, up to %v to the engine, "+
-		"%d %% of calls lost, deaf %v, covered %v, policy %v, %v long, %d %% give up, %d %% fail, ordered %v, declares %v", s.seed, s.places, s.channels, s.quota.Limit, s.quota.Period, s.strangers, s.global,
-		s.latency, s.away, s.lossy, s.deaf, s.covered, s.policy, s.length, s.leaving, s.faulty, s.ordered, s.declares)
+	return fmt.Sprintf("seed %d: %d processes, %d channels of %d in %v, %d %% strangers, global limit %d, "+
+		"%v to Discord and back, up to %v to the engine, %d %% of calls lost, deaf %v, covered %v, policy %v, %v long, "+
+		"%d %% give up, %d %% fail, ordered %v, declares %v",
+		s.seed, s.places, s.channels, s.quota.Limit, s.quota.Period, s.strangers, s.global,
+		s.latency, s.away, s.lossy, s.deaf, s.covered, s.policy, s.length,
+		s.leaving, s.faulty, s.ordered, s.declares)
 }
 
-// play plays a world once, in a bubble.
+// play plays a world once. It must be called in a bubble.
 func (w *world) play(seed uint64) (tally, error) {
-	s := &stage{scene: w.scene(seed), world: w, trouble: rand.New(rand.NewPCG(seed, w.number()+1)), cutOff: map[string]int{}}
+	trouble := rand.New(rand.NewPCG(seed, w.number()+1))
+	s := &stage{scene: w.scene(seed), world: w, trouble: trouble, cutOff: map[string]int{}}
 	config := bucket(discordsim.Rule{Quota: s.quota, Hash: "messages"})
 	config.Seed, config.Latency = seed, discordsim.Latency{RoundTrip: s.latency, Jitter: s.latency / 4}
 	if s.global > 0 {
@@ -111,7 +117,7 @@ func (w *world) play(seed uint64) (tally, error) {
 		options = append(options, buckets.WithOrdered())
 	}
 	f, err := fleet.New(fleet.Config{
-		Processes: s.scene.places, Share: w.share, Apart: w.apart, Discord: config, Deaf: s.deaf, Clocks: true,
+		Processes: s.scene.places, Apart: w.apart, Discord: config, Deaf: s.deaf, Clocks: true,
 		Store: []shared.Option{shared.WithOutage(s.policy)}, Buckets: options,
 	})
 	if err != nil {
@@ -137,7 +143,7 @@ func (w *world) play(seed uint64) (tally, error) {
 	return s.verdict(w)
 }
 
-// calm ends all trouble.
+// calm ends all troubles.
 func (s *stage) calm() {
 	s.mu.Lock()
 	s.over = true
@@ -155,7 +161,7 @@ func (s *stage) calm() {
 	}
 }
 
-// engine lets the way to the engine take its time, and lose calls.
+// engine delays and loses calls of the engine.
 func (s *stage) engine() {
 	chance := rand.New(rand.NewPCG(s.seed, 3))
 	way := func() time.Duration { return 100*time.Microsecond + time.Duration(chance.Int64N(int64(s.away))) }
@@ -176,15 +182,15 @@ func (s *stage) engine() {
 	})
 }
 
-// channel lets those who use a channel do so until the play is over: as much as they can, in bursts that use up a
-// window, or now and then.
+// channel makes the callers of a channel send requests until the play is over: as many as they can, in bursts that use
+// up a window, or now and then.
 func (s *stage) channel(ctx context.Context, channel int) {
 	chance := rand.New(rand.NewPCG(s.seed, 100+uint64(channel)))
 	pause := func(most time.Duration) time.Duration { return time.Duration(chance.Int64N(int64(most) + 1)) }
 	start := pause(2 * time.Second)
 	callers := 1 + chance.IntN(2*s.quota.Limit)
 	if s.declares != nil {
-		callers = min(callers, 4) // as they wait long
+		callers = min(callers, 4) // because requests wait long
 	}
 	style := chance.IntN(3)
 	s.Go(func() {
@@ -211,7 +217,7 @@ func (s *stage) channel(ctx context.Context, channel int) {
 				}
 			}
 			burst.Wait()
-			s.avenge(channel % s.scene.places)
+			s.burstEnded(channel % s.scene.places)
 			if style == 1 {
 				time.Sleep(pause(2 * s.quota.Period))
 			}
@@ -220,11 +226,11 @@ func (s *stage) channel(ctx context.Context, channel int) {
 	})
 }
 
-// send sends one request to a channel by the process of a place.
+// send makes the process of a place send one request to a channel.
 func (s *stage) send(ctx context.Context, channel, place int) {
-	p := s.who(place)
+	p := s.process(place)
 	for i := 1; s.covered && (p == nil || p.Suspended()) && i < s.scene.places; i++ {
-		p = s.who((place + i) % s.scene.places)
+		p = s.process((place + i) % s.scene.places)
 	}
 	if p == nil {
 		time.Sleep(50 * time.Millisecond)
@@ -252,12 +258,13 @@ func (s *stage) send(ctx context.Context, channel, place int) {
 	}
 }
 
-// gaveUp reports whether an error is that of a request whose context has ended, or would have before its time.
+// gaveUp reports whether the error is that of a request whose context has ended, or would have ended before the request
+// could be sent.
 func (s *stage) gaveUp(err error) bool {
 	return s.leaving > 0 && errors.Is(err, context.DeadlineExceeded)
 }
 
-// patience is how much longer requests may wait in this play than in others.
+// patience returns how much longer requests may wait in this play than in a play without faults.
 func (s *stage) patience() time.Duration {
 	d := s.declares.patience()
 	if s.ordered || s.faulty > 0 || s.world.discord != nil {
@@ -272,7 +279,7 @@ func (s *stage) ended() bool {
 	return s.over
 }
 
-// blame notes what must not happen.
+// blame records a wrong outcome.
 func (s *stage) blame(path, format string, arguments ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,7 +288,7 @@ func (s *stage) blame(path, format string, arguments ...any) {
 	}
 }
 
-// story is what happened to a channel of late.
+// story lists the latest events of a channel.
 func (s *stage) story(path string, until time.Duration) string {
 	return s.Story(path, until-2*s.quota.Period-5*time.Second, until)
 }
@@ -292,7 +299,7 @@ func (s *stage) count(add func(*tally)) {
 	add(&s.counts)
 }
 
-// verdict counts all 429s, and says what is wrong with the play.
+// verdict counts all 429s. The error says what was wrong in the play.
 func (s *stage) verdict(w *world) (tally, error) {
 	report := s.Discord.Report()
 	s.mu.Lock()
@@ -337,18 +344,19 @@ func (s *stage) verdict(w *world) (tally, error) {
 		return c, s.slow(w)
 	}
 	c.excess = len(excess)
-	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d more than one for each of %d lost states, and of the first requests that Close has cut off, in their buckets\n%s",
+	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d more than one for each of %d lost states, "+
+		"and of the first requests that Close has cut off, in their buckets\n%s",
 		s.scene, c.avoidable, len(excess), c.lost, s.story(excess[0].Path, excess[0].At+s.latency))
 }
 
-// leftovers returns what was not given back.
+// leftovers describes a request or permit that was not returned, "" if there is none.
 func (s *stage) leftovers() string {
 	for _, process := range s.Processes {
 		if process.Dead() {
 			continue
 		}
 		if stats := process.Transport.Manager().Stats(); stats.Waiting != 0 || stats.InFlight != 0 {
-			return fmt.Sprintf("something was not given back in process %d: %+v", process.Number, stats)
+			return fmt.Sprintf("requests are left in process %d: %+v", process.Number, stats)
 		}
 		for b := range process.Transport.Manager().Buckets() {
 			if b.Waiting != 0 || b.InFlight != 0 {

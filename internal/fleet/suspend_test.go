@@ -19,7 +19,8 @@ func TestNothingLeavesASuspendedProcess(t *testing.T) {
 			var start time.Time
 			config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
 			config.Observe = func(e discordsim.Event) { sent = append(sent, e.SentAt.Sub(start)) }
-			inBubble(t, fleet.Config{Processes: 1, Discord: config, Buckets: unlimited, Clocks: true}, func(t *testing.T, f *fleet.Fleet) {
+			set := fleet.Config{Processes: 1, Discord: config, Buckets: unlimited, Clocks: true}
+			inBubble(t, set, func(t *testing.T, f *fleet.Fleet) {
 				start = time.Now()
 				p := f.Processes[0]
 				callers(t, f, p, 3, 20, fleet.Message(1))
@@ -28,7 +29,7 @@ func TestNothingLeavesASuspendedProcess(t *testing.T) {
 				calls := f.Calls()
 				time.Sleep(20 * time.Second)
 				assert.True(t, p.Suspended())
-				assert.Equal(t, calls, f.Calls(), "nor does it call the engine")
+				assert.Equal(t, calls, f.Calls(), "a suspended process makes no calls")
 				p.Resume()
 				finish(t, f, time.Minute)
 				before, after := 0, 0
@@ -49,43 +50,13 @@ func TestNothingLeavesASuspendedProcess(t *testing.T) {
 	}
 }
 
-// lentAndStopped is a fleet of two with a bucket of 5 in 20 s that is lent to the first process, which has used one
-// place of it. Then that stands still for so long, the other one uses up the bucket, and the first one goes on.
-func lentAndStopped(t *testing.T, clockStands bool, length time.Duration) {
-	t.Parallel()
-	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, 20*time.Second), Hash: "messages"})
-	inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited, Clocks: true}, func(t *testing.T, f *fleet.Fleet) {
-		first, other := f.Processes[0], f.Processes[1]
-		callers(t, f, other, 1, 1, fleet.Message(2)) // it knows the bucket hash
-		time.Sleep(time.Second)
-		callers(t, f, first, 1, 1, fleet.Message(1))
-		time.Sleep(2 * time.Second)
-		first.Suspend(clockStands)
-		callers(t, f, other, 4, 1, fleet.Message(1))
-		time.Sleep(length)
-		callers(t, f, first, 4, 1, fleet.Message(1))
-		first.Resume()
-		finish(t, f, 2*time.Minute)
-		if n := f.Discord.Report().Refused.Total(); n > 0 {
-			t.Errorf("%d refused\n%s", n, f.Story("/channels/1/messages", 0, f.Now()))
-		}
-	})
-}
-
-func TestProcessWhoseClockStoodStillDoesNotTrustItsLoan(t *testing.T) {
-	lentAndStopped(t, true, 10*time.Second)
-}
-
-func TestProcessThatStoodStillDoesNotTrustItsLoan(t *testing.T) {
-	lentAndStopped(t, false, 10*time.Second)
-}
-
-// TestAShortSuspensionIsNobodyElsesConcern tests that a process whose clock stood still for less than a second does not
-// take that for a step of the engine's, which would hold all others.
-func TestAShortSuspensionIsNobodyElsesConcern(t *testing.T) {
+// A process whose clock stood still for less than a second does not take that for a step of the engine's clock, which
+// would hold the buckets of all processes.
+func TestShortSuspensionDoesNotAffectOtherProcesses(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
-	inBubble(t, fleet.Config{Processes: 2, Discord: config, Buckets: unlimited, Clocks: true}, func(t *testing.T, f *fleet.Fleet) {
+	set := fleet.Config{Processes: 2, Discord: config, Buckets: unlimited, Clocks: true}
+	inBubble(t, set, func(t *testing.T, f *fleet.Fleet) {
 		first, other := f.Processes[0], f.Processes[1]
 		callers(t, f, first, 2, 20, fleet.Message(1))
 		callers(t, f, other, 2, 20, fleet.Message(2))

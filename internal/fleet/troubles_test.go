@@ -8,13 +8,13 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// The methods in this file are what can happen to a play. Each is called before the play begins, draws when it happens,
-// and returns at once.
+// The methods in this file are the troubles of a play. Each is called before the play begins, draws the times of its
+// events, and returns at once.
 
-// at lets something happen after so much of the play, unless that is over.
+// at calls a function after a part of the play, unless the play is over.
 func (s *stage) at(after time.Duration, do func()) { s.during(after, 0, do) }
 
-// during lets something begin after so much of the play that lasts so long, unless that is over.
+// during does the same for a function that begins a trouble of the given length.
 func (s *stage) during(after, lasts time.Duration, do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,26 +35,26 @@ func (s *stage) during(after, lasts time.Duration, do func()) {
 	}))
 }
 
-// happens notes that there is trouble, which lasts so long.
+// happens records that a trouble of the given length begins.
 func (s *stage) happens(lasts time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.troubles = append(s.troubles, interval{s.Now(), s.Now() + lasts})
 }
 
-// within draws a duration.
+// within draws a duration between two bounds.
 func (s *stage) within(least, most time.Duration) time.Duration {
 	return least + time.Duration(s.trouble.Int64N(int64(max(most-least, 1))))
 }
 
-// times draws how often something happens, and when.
+// times draws how often an event happens, and its times.
 func (s *stage) times(most int, do func(at time.Duration)) {
 	for range 1 + s.trouble.IntN(most) {
 		do(s.within(300*time.Millisecond, s.length))
 	}
 }
 
-// loses counts that the engine loses its state.
+// loses records that the engine loses its state.
 func (s *stage) loses(format string, arguments ...any) {
 	s.mu.Lock()
 	s.lost = append(s.lost, s.Now())
@@ -62,7 +62,7 @@ func (s *stage) loses(format string, arguments ...any) {
 	s.Note("THE ENGINE "+format, arguments...)
 }
 
-// flushes: the engine forgets everything.
+// flushes makes the engine lose all of its keys.
 func (s *stage) flushes() {
 	s.times(3, func(at time.Duration) {
 		s.at(at, func() {
@@ -72,8 +72,8 @@ func (s *stage) flushes() {
 	})
 }
 
-// rollbacks: the engine goes back to what it kept some time ago, as one that starts again from an old file; or a
-// replica takes over after a while in which nobody answers, and was behind.
+// rollbacks makes the engine go back to an earlier state: it restarts from an old file, or a replica that was behind
+// takes over after a time without an engine.
 func (s *stage) rollbacks() {
 	s.times(3, func(at time.Duration) {
 		age, down := s.within(20*time.Millisecond, min(at, 3*time.Second+2*s.quota.Period)), time.Duration(0)
@@ -84,7 +84,7 @@ func (s *stage) rollbacks() {
 	})
 }
 
-// oldRollback: the engine goes back to what it kept when processes lived that have been replaced long since.
+// oldRollback makes the engine go back to a state of processes that were replaced long ago.
 func (s *stage) oldRollback() {
 	at := s.within(time.Second, 4*time.Second)
 	s.goesBack(at, at+sessionTime+longestUnknown+time.Second, 500*time.Millisecond)
@@ -93,7 +93,7 @@ func (s *stage) oldRollback() {
 	}
 }
 
-// goesBack lets the engine be down from some moment on, if it is for any time, and then go back to what it kept before.
+// goesBack makes the engine unreachable for some time, if down is not 0, and then go back to its state at the time to.
 func (s *stage) goesBack(to, from, down time.Duration) {
 	snapshot := make(chan memoryengine.Snapshot, 1)
 	s.at(to, func() { snapshot <- s.Engine.Save() })
@@ -110,10 +110,10 @@ func (s *stage) goesBack(to, from, down time.Duration) {
 	})
 }
 
-// evictions: single keys vanish.
+// evictions makes the engine lose single keys.
 func (s *stage) evictions() {
 	if s.declares != nil {
-		s.declares.memory = 65 * time.Second // who has a limit for himself does not notice before he returns it
+		s.declares.memory = 65 * time.Second // a process notices it when it returns the loan
 	}
 	s.times(6, func(at time.Duration) {
 		n := s.trouble.Int()
@@ -129,7 +129,7 @@ func (s *stage) evictions() {
 	})
 }
 
-// outages: the engine is away for a while, and keeps its state.
+// outages makes the engine unreachable for a while. It keeps its state.
 func (s *stage) outages() {
 	s.times(2, func(at time.Duration) {
 		frozen, length := s.trouble.IntN(2) == 0, s.within(50*time.Millisecond, 8*time.Second)
@@ -148,12 +148,12 @@ func (s *stage) outages() {
 	})
 }
 
-// cuts: processes lose their connection to the engine for a while.
+// cuts breaks the connections of processes to the engine for a while.
 func (s *stage) cuts() {
 	s.times(3, func(at time.Duration) {
 		place, length := s.trouble.IntN(s.scene.places), s.within(50*time.Millisecond, 10*time.Second)
 		s.during(at, length, func() {
-			if p := s.who(place); p != nil {
+			if p := s.process(place); p != nil {
 				p.Cut(true)
 				s.at(length, func() { p.Cut(false) })
 			}
@@ -161,11 +161,11 @@ func (s *stage) cuts() {
 	})
 }
 
-// steps: the engine's clock steps, as in a fail-over to another machine. What it keeps is worth as much as what it
-// would have lost.
+// steps makes the engine's clock step, as in a fail-over to another machine. That counts as a loss of state.
 func (s *stage) steps(sign time.Duration) {
 	s.times(2, func(at time.Duration) {
-		d := sign * []time.Duration{300 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Minute, time.Hour}[s.trouble.IntN(5)]
+		all := []time.Duration{300 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Minute, time.Hour}
+		d := sign * all[s.trouble.IntN(len(all))]
 		s.at(at, func() {
 			s.loses("steps its clock by %v", d)
 			s.Engine.StepClock(d)
@@ -173,7 +173,7 @@ func (s *stage) steps(sign time.Duration) {
 	})
 }
 
-// close closes a process, and notes the buckets whose first request it has in flight: their limits stay unknown.
+// close closes a process, and records the buckets whose first request it has in flight: their limits stay unknown.
 func (s *stage) close(p *fleet.Process) error {
 	s.mu.Lock()
 	for _, path := range s.FirstsInFlight(p) {
@@ -183,7 +183,7 @@ func (s *stage) close(p *fleet.Process) error {
 	return p.Close()
 }
 
-// machineSteps: the clock of the machine on which the engine and all processes run steps back.
+// machineSteps makes the clock step back of one machine on which the engine and all processes run.
 func (s *stage) machineSteps() {
 	s.times(2, func(at time.Duration) {
 		d := []time.Duration{300 * time.Millisecond, 2 * time.Second, time.Minute, time.Hour}[s.trouble.IntN(4)]
@@ -191,7 +191,7 @@ func (s *stage) machineSteps() {
 			s.loses("and all processes step their clocks by %v", -d)
 			s.Engine.StepClock(-d)
 			for place := range s.scene.places {
-				if p := s.who(place); p != nil {
+				if p := s.process(place); p != nil {
 					p.StepClock(-d)
 				}
 			}
@@ -199,12 +199,12 @@ func (s *stage) machineSteps() {
 	})
 }
 
-// suspensions: processes stand still for a while, and so do their monotonic clocks, or not.
+// suspensions suspends processes for a while, together with their monotonic clocks or without.
 func (s *stage) suspensions(clockStands bool) {
 	s.times(3, func(at time.Duration) {
 		place, length := s.trouble.IntN(s.scene.places), s.within(100*time.Millisecond, 15*time.Second)
 		s.during(at, length, func() {
-			if p := s.who(place); p != nil {
+			if p := s.process(place); p != nil {
 				s.count(func(t *tally) { t.suspended++ })
 				p.Suspend(clockStands)
 				s.at(length, p.Resume)
@@ -213,19 +213,19 @@ func (s *stage) suspensions(clockStands bool) {
 	})
 }
 
-// wallClocks: those of processes step.
+// wallClocks makes the wall clocks of processes step.
 func (s *stage) wallClocks() {
 	s.times(4, func(at time.Duration) {
 		place, d := s.trouble.IntN(s.scene.places), s.within(-time.Minute, time.Minute)
 		s.at(at, func() {
-			if p := s.who(place); p != nil {
+			if p := s.process(place); p != nil {
 				p.StepClock(d)
 			}
 		})
 	})
 }
 
-// deaths: processes are killed, and others take their places at once or later.
+// deaths kills processes, and replaces them at once or later.
 func (s *stage) deaths() {
 	s.times(3, func(at time.Duration) {
 		place, later := s.trouble.IntN(s.scene.places), s.absence()
@@ -233,8 +233,8 @@ func (s *stage) deaths() {
 	})
 }
 
-// murders: the same, right after a process has used up what was left of a window.
-func (s *stage) murders() {
+// deathsAfterBursts does the same right after a process has used up the rest of a window.
+func (s *stage) deathsAfterBursts() {
 	left := 1 + s.trouble.IntN(4)
 	var moments, absences []time.Duration
 	for range left {
@@ -242,7 +242,7 @@ func (s *stage) murders() {
 	}
 	s.killing.Lock()
 	defer s.killing.Unlock()
-	s.avenger = func(place int) {
+	s.burstEnds = func(place int) {
 		n := len(moments) - left
 		if left == 0 || s.Now() < moments[n] {
 			return
@@ -252,23 +252,23 @@ func (s *stage) murders() {
 	}
 }
 
-// absence is how long it takes until somebody takes the place of a process.
+// absence draws the time until a new process takes the place of a dead one.
 func (s *stage) absence() time.Duration {
 	return []time.Duration{0, 0, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second}[s.trouble.IntN(5)]
 }
 
-// avenge tells that a burst of the process of a place is over.
-func (s *stage) avenge(place int) {
+// burstEnded records that the process of a place has ended a burst.
+func (s *stage) burstEnded(place int) {
 	s.killing.Lock()
 	defer s.killing.Unlock()
-	if s.avenger != nil {
-		s.avenger(place)
+	if s.burstEnds != nil {
+		s.burstEnds(place)
 	}
 }
 
-// kill kills the process of a place, and lets another have the place later.
+// kill kills the process of a place, and replaces it later.
 func (s *stage) kill(place int, later time.Duration) {
-	p := s.who(place)
+	p := s.process(place)
 	if p == nil {
 		return
 	}
@@ -283,19 +283,21 @@ func (s *stage) kill(place int, later time.Duration) {
 	s.at(later, func() { s.replace(place) })
 }
 
-func (s *stage) who(place int) *fleet.Process {
+// process returns the process of a place, nil if there is none.
+func (s *stage) process(place int) *fleet.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.places[place]
 }
 
+// put gives a place to a process, or to none.
 func (s *stage) put(place int, p *fleet.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.places[place] = p
 }
 
-// replace starts a process, and gives it the place.
+// replace gives a place to a new process.
 func (s *stage) replace(place int) {
 	s.joining.Lock()
 	defer s.joining.Unlock()
@@ -307,8 +309,8 @@ func (s *stage) replace(place int) {
 	s.put(place, p)
 }
 
-// rolling: each process is closed or shut down, and replaced by a new one, in turn, as a deployment does it. The new
-// one starts before that, or afterwards.
+// rolling replaces one process after the other, as a deployment does. The old process is closed or shut down, before or
+// after the new one starts.
 func (s *stage) rolling() {
 	first, pause := s.within(time.Second, s.length/3), s.within(100*time.Millisecond, s.length/8)
 	overlap, end := s.trouble.IntN(2) == 0, s.close
@@ -317,7 +319,7 @@ func (s *stage) rolling() {
 	}
 	for place := range s.scene.places {
 		s.at(first+time.Duration(place)*pause, func() {
-			old := s.who(place)
+			old := s.process(place)
 			if old == nil {
 				return
 			}

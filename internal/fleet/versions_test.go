@@ -18,8 +18,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// next is how a process of the next version of the protocol reaches the engine: all of its keys and channels begin with
-// another number.
+// next is the engine of a process with the next version of the protocol: all of its keys and channels have another
+// prefix.
 type next struct {
 	shared.Engine
 	shared.Subscriber
@@ -51,7 +51,7 @@ func (n next) Subscribe(ctx context.Context, channel string, received func(messa
 	return n.Subscriber.Subscribe(ctx, rename(channel), received)
 }
 
-// versions lets processes from a number on have the next version of the protocol.
+// versions gives processes from a number on the next version of the protocol.
 func versions(from int) func(int, shared.Engine) (shared.Source, error) {
 	return func(process int, engine shared.Engine) (shared.Source, error) {
 		if process >= from {
@@ -61,11 +61,13 @@ func versions(from int) func(int, shared.Engine) (shared.Source, error) {
 	}
 }
 
-// Processes of two versions use the same buckets at the same time, and what one version keeps is lost.
-func TestVersionsOfTheProtocolDoNotSpoilEachOther(t *testing.T) {
+// Processes of two versions use the same buckets at the same time. The loss of one version's keys does not affect the
+// other version.
+func TestVersionsOfTheProtocolAreIndependent(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
-	inBubble(t, fleet.Config{Processes: 4, Discord: config, Buckets: unlimited, Share: versions(2)}, func(t *testing.T, f *fleet.Fleet) {
+	set := fleet.Config{Processes: 4, Discord: config, Buckets: unlimited, Share: versions(2)}
+	inBubble(t, set, func(t *testing.T, f *fleet.Fleet) {
 		for _, p := range f.Processes {
 			callers(t, f, p, 2, 20, fleet.Message(1))
 			callers(t, f, p, 2, 20, fleet.Message(10+p.Number))
@@ -95,9 +97,9 @@ func TestVersionsOfTheProtocolDoNotSpoilEachOther(t *testing.T) {
 	})
 }
 
-// The next version of the protocol is rolled out as the README of buckets/shared says, while all processes send as much
-// as they can, each in buckets of its own.
-func TestRollOutOfTheNextVersionDrawsNoRefusals(t *testing.T) {
+// The next version of the protocol is rolled out as the README of buckets/shared says, while all processes send as many
+// requests as they can, each in its own buckets.
+func TestRollOutOfTheNextVersionCausesNo429s(t *testing.T) {
 	long(t)
 	t.Parallel()
 	const places, channels = 4, 8

@@ -15,12 +15,11 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// queued lets so many requests of each process but the last wait for a bucket that lets one through each second.
-func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave context.CancelFunc)) {
+// queued makes requests of three processes wait for a bucket of one a second. The fourth process has none.
+func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave func())) {
 	t.Helper()
-	inBubble(t, fleet.Config{
-		Processes: 4, Discord: bucket(discordsim.Rule{Quota: discordsim.Fixed(1, time.Second), Hash: "messages"}), Buckets: unlimited,
-	}, func(t *testing.T, f *fleet.Fleet) {
+	rule := discordsim.Rule{Quota: discordsim.Fixed(1, time.Second), Hash: "messages"}
+	inBubble(t, fleet.Config{Processes: 4, Discord: bucket(rule), Buckets: unlimited}, func(t *testing.T, f *fleet.Fleet) {
 		last := f.Processes[3]
 		require.NoError(t, f.Processes[0].Do(t.Context(), fleet.Message(1)).Err)
 		ctx, leave := context.WithCancel(t.Context())
@@ -38,18 +37,18 @@ func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last
 	})
 }
 
-// A process that has nobody waiting itself knows of those who wait elsewhere, and refuses what would take too long at
-// once.
-func TestMaxWaitCountsThoseOfOtherProcesses(t *testing.T) {
+// A process without waiting requests counts those of other processes, and rejects a request at once if its wait would
+// be too long.
+func TestMaxWaitCountsRequestsOfOtherProcesses(t *testing.T) {
 	t.Parallel()
-	queued(t, 10, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, _ context.CancelFunc) {
+	queued(t, 10, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, _ func()) {
 		for _, ctx := range []context.Context{
 			buckets.ContextWithMaxWait(t.Context(), 10*time.Second), buckets.ContextWithMaxWait(t.Context(), 0),
 		} {
 			o := last.Do(ctx, fleet.Message(1))
 			var tooLong *ratelimits.TooLongError
 			require.ErrorAs(t, o.Err, &tooLong)
-			assert.Less(t, o.Wait, 100*time.Millisecond, "at once, as far as others have to be asked")
+			assert.Less(t, o.Wait, 100*time.Millisecond, "at once, after a call")
 			t.Logf("%v, refused after %v", o.Err, o.Wait)
 		}
 		deadline, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -60,14 +59,14 @@ func TestMaxWaitCountsThoseOfOtherProcesses(t *testing.T) {
 
 		o = last.Do(buckets.ContextWithMaxWait(t.Context(), time.Minute), fleet.Message(1))
 		require.NoError(t, o.Err)
-		assert.InDelta(t, 29.5, o.Wait.Seconds(), 4, "behind all the others, and before those who come later")
+		assert.InDelta(t, 29.5, o.Wait.Seconds(), 4, "behind the requests of other processes")
 	})
 }
 
-// Whoever waits moves up when others leave.
-func TestWaitersOfOtherProcessesThatLeave(t *testing.T) {
+// A request moves up in the queue when requests of other processes leave it.
+func TestRequestsOfOtherProcessesLeaveTheQueue(t *testing.T) {
 	t.Parallel()
-	queued(t, 30, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave context.CancelFunc) {
+	queued(t, 30, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave func()) {
 		time.AfterFunc(2*time.Second, leave)
 		o := last.Do(t.Context(), fleet.Message(1))
 		require.NoError(t, o.Err)
@@ -75,7 +74,7 @@ func TestWaitersOfOtherProcessesThatLeave(t *testing.T) {
 	})
 }
 
-// A hold that somebody else meets makes the wait of those too long who wait elsewhere.
+// A hold that one process learns makes the waits of another process too long.
 func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{
@@ -93,7 +92,7 @@ func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
 			}
 		}
 		took := finish(t, f, time.Hour)
-		assert.Less(t, took, 10*time.Second, "they are told when the hold is")
+		assert.Less(t, took, 10*time.Second, "requests must be rejected when the hold begins")
 		close(outcomes)
 		served := 0
 		for o := range outcomes {
@@ -108,9 +107,9 @@ func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
 	})
 }
 
-// A request that was accepted is not refused when its window opens. The server of shared limits grants permits before
-// the requests have left; those ahead that have them are not counted a second time.
-func TestAnAcceptedRequestIsNotRefusedWhenItsWindowOpens(t *testing.T) {
+// A waiting request is not rejected when its window opens. The engine grants permits before the requests are sent;
+// earlier requests with a permit are not counted twice.
+func TestWaitingRequestIsNotRejectedWhenItsWindowOpens(t *testing.T) {
 	t.Parallel()
 	for _, each := range []int{6, 7, 9, 15} {
 		inBubble(t, fleet.Config{
@@ -131,8 +130,8 @@ func TestAnAcceptedRequestIsNotRefusedWhenItsWindowOpens(t *testing.T) {
 	}
 }
 
-// servedOrRejected returns how many of the outcomes are successes. The others have to be rejections within the time: a
-// later one would be of a request that had been accepted. All requests have ended.
+// servedOrRejected returns the number of successes. All other requests must have been rejected within the given time: a
+// later rejection is of a request that could have waited. All requests have ended.
 func servedOrRejected(t *testing.T, outcomes chan fleet.Outcome, within time.Duration) (served int) {
 	t.Helper()
 	close(outcomes)
@@ -142,14 +141,14 @@ func servedOrRejected(t *testing.T, outcomes chan fleet.Outcome, within time.Dur
 			continue
 		}
 		require.ErrorAs(t, o.Err, new(*ratelimits.TooLongError))
-		assert.Less(t, o.Wait, within, "accepted, and refused later: %v", o.Err)
+		assert.Less(t, o.Wait, within, "rejected late: %v", o.Err)
 	}
 	return served
 }
 
-// A request whose wait fits exactly into the longest accepted one is accepted, and is not refused later because calls
-// to the server of shared limits, and responses, take a little time in each window.
-func TestWhoIsAcceptedForExactlyTheMaxWaitIsServed(t *testing.T) {
+// A request whose predicted wait is exactly its max wait is not rejected later because calls and responses take a
+// little time in each window.
+func TestRequestThatWaitsForExactlyItsMaxWaitIsServed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{
 		Processes: 2, Buckets: unlimited,
@@ -170,14 +169,15 @@ func TestWhoIsAcceptedForExactlyTheMaxWaitIsServed(t *testing.T) {
 	})
 }
 
-// Requests of an unknown route wait for a declared limit for longer than one attempt to find out its bucket may take.
-func TestOneProcessFindsOutThoughItHasToWait(t *testing.T) {
+// The first requests of a route wait for a declared limit, for longer than one permission to discover the bucket lasts.
+// Still only one process discovers it.
+func TestOneProcessDiscoversABucketBelowADeclaredLimit(t *testing.T) {
 	for _, period := range []time.Duration{8 * time.Second, 30 * time.Second} {
-		t.Run(period.String(), func(t *testing.T) { onlyOneFindsOut(t, period) })
+		t.Run(period.String(), func(t *testing.T) { oneDiscovers(t, period) })
 	}
 }
 
-func onlyOneFindsOut(t *testing.T, period time.Duration) {
+func oneDiscovers(t *testing.T, period time.Duration) {
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(1, 5*time.Second), Hash: "messages"})
 	inBubble(t, fleet.Config{
 		Processes: 3, Discord: config,

@@ -18,28 +18,26 @@ import (
 )
 
 var (
-	playSeed     = flag.Uint64("fleet.seed", 1, "number of the first play of each world")
+	playSeed     = flag.Uint64("fleet.seed", 1, "seed of the first play of each world")
 	playCount    = flag.Uint64("fleet.plays", 0, "how many plays of each world; 0: one or two that do not take long")
-	playRequests = flag.Int("fleet.requests", 0, "how many requests all worlds together send at least, each as many; 0: see -fleet.plays")
+	playRequests = flag.Int("fleet.requests", 0,
+		"how many requests all worlds together send at least, each as many; 0: see -fleet.plays")
 )
 
-// world is what happens to a fleet.
+// world is a kind of play.
 type world struct {
-	name    string
-	scenery func(s *scene, pick func(values ...int) int) // changes what the play is made of
-	trouble func(s *stage)
-	discord func(c *discordsim.Config, s *scene) // changes what Discord does
-	request func(r *fleet.Request, n int)        // changes the n-th request
-	// share is that of fleet.Config, for worlds where processes have several versions of the protocol. Nil: all have
-	// the current one.
-	share    func(process int, engine shared.Engine) (shared.Source, error)
-	apart    bool   // nothing is shared
-	declares bool   // limits are declared
-	costs    string // names the costs for which 429s are only counted, "" if there are none
+	name     string
+	scenery  func(s *scene, pick func(values ...int) int) // changes the parameters of the play
+	trouble  func(s *stage)
+	discord  func(c *discordsim.Config, s *scene) // changes how Discord behaves
+	request  func(r *fleet.Request, n int)        // changes the n-th request
+	apart    bool                                 // processes share nothing
+	declares bool                                 // limits are declared
+	costs    string                               // why avoidable 429s are only counted, "" if they are not
 }
 
-// worlds are all there are. In each of them a bucket has at most one avoidable 429 for each time that the engine has
-// lost its state before, and for each of its first requests that Close has cut off.
+// In each of the worlds, a bucket has at most one avoidable 429 for each earlier loss of state, and for each of its
+// first requests that Close has cut off.
 var worlds = []world{
 	{name: "nothing happens"},
 	{name: "calls are lost or late",
@@ -67,7 +65,7 @@ var worlds = []world{
 	{name: "processes are stopped", trouble: func(s *stage) { s.suspensions(false) }},
 	{name: "wall clocks step", trouble: (*stage).wallClocks},
 	{name: "processes die", trouble: (*stage).deaths},
-	{name: "processes die after a used-up window", trouble: (*stage).murders},
+	{name: "processes die after a used-up window", trouble: (*stage).deathsAfterBursts},
 	{name: "rolling restart", trouble: (*stage).rolling},
 	{name: "windows slide", scenery: func(s *scene, _ func(...int) int) {
 		s.quota = discordsim.Sliding(s.quota.Limit, s.quota.Period)
@@ -80,20 +78,23 @@ var worlds = []world{
 	{name: "responses are lost or late", scenery: func(s *scene, pick func(...int) int) { s.faulty = pick(10, 50) }},
 	{name: "channels have a limit of all clients", discord: limitOfAll},
 	{name: "another client sends as well", discord: anotherClient},
-	{name: "Discord blocks the credential", discord: globalBlock, scenery: func(s *scene, _ func(...int) int) { s.global = 50 }},
+	{name: "Discord blocks the credential", discord: globalBlock,
+		scenery: func(s *scene, _ func(...int) int) { s.global = 50 }},
 	{name: "the edge refuses", discord: edgeBan, costs: "processes do not share the edge"},
-	{name: "two routes have one bucket", discord: twoRoutes, request: alternately, costs: "nobody knows the bucket of a first request"},
-	{name: "the hash changes", discord: changingHash, costs: "nobody can know when a hash changes"},
+	{name: "two routes have one bucket", discord: twoRoutes, request: alternately,
+		costs: "the bucket of a route's first request is not known"},
+	{name: "the hash changes", discord: changingHash, costs: "processes cannot know when a hash changes"},
 	{name: "the limit changes", discord: changingLimit, costs: "permits from before a limit changes stay valid"},
-	{name: "fields have limits", discord: limitOfFields, request: changesOfName, costs: "processes do not share limits on fields"},
+	{name: "fields have limits", discord: limitOfFields, request: changesOfName,
+		costs: "processes do not share limits on fields"},
 	{name: "everything",
 		scenery: func(s *scene, pick func(...int) int) {
 			strict(s, pick)
 			s.lossy = pick(0, 2)
 		}, trouble: func(s *stage) {
 			all := []func(*stage){
-				(*stage).outages, (*stage).cuts, (*stage).flushes, (*stage).rollbacks, (*stage).evictions, (*stage).deaths, (*stage).murders,
-				(*stage).rolling, (*stage).wallClocks, func(s *stage) { s.suspensions(true) },
+				(*stage).outages, (*stage).cuts, (*stage).flushes, (*stage).rollbacks, (*stage).evictions,
+				(*stage).deaths, (*stage).deathsAfterBursts, (*stage).rolling, (*stage).wallClocks, func(s *stage) { s.suspensions(true) },
 			}
 			for _, trouble := range all {
 				if s.trouble.IntN(3) == 0 {
@@ -103,33 +104,35 @@ var worlds = []world{
 		}},
 }
 
-// number makes each world draw its own plays.
+// number returns a number that makes each world draw its own plays.
 func (w *world) number() uint64 {
 	h := fnv.New64()
 	h.Write([]byte(w.name))
 	return h.Sum64()
 }
 
-// strict policies never send what may be refused.
+// strict sets a policy that sends nothing during an outage.
 func strict(s *scene, pick func(...int) int) {
 	s.policy = []shared.Outage{shared.OutageWait, shared.OutageFail}[pick(0, 0, 1)]
 }
 
-// tally counts what plays were made of and what they cost.
+// tally counts the events of plays, and their 429s.
 type tally struct {
 	plays, requests, calls, refused, avoidable int
-	excess, failed                             int // avoidable 429s beyond those that may be, and plays with any
+	excess, failed                             int // avoidable 429s beyond the allowed ones, and plays with such 429s
 	lost, late, dead, closed, suspended        int
 }
 
 func (t *tally) add(o tally) {
-	t.plays, t.requests, t.calls, t.refused, t.avoidable = t.plays+o.plays, t.requests+o.requests, t.calls+o.calls, t.refused+o.refused, t.avoidable+o.avoidable
+	t.plays, t.requests, t.calls = t.plays+o.plays, t.requests+o.requests, t.calls+o.calls
+	t.refused, t.avoidable = t.refused+o.refused, t.avoidable+o.avoidable
 	t.excess, t.failed = t.excess+o.excess, t.failed+o.failed
-	t.lost, t.late, t.dead, t.closed, t.suspended = t.lost+o.lost, t.late+o.late, t.dead+o.dead, t.closed+o.closed, t.suspended+o.suspended
+	t.lost, t.late = t.lost+o.lost, t.late+o.late
+	t.dead, t.closed, t.suspended = t.dead+o.dead, t.closed+o.closed, t.suspended+o.suspended
 }
 
-// TestWorlds plays the worlds, each as often as -fleet.plays says, and a few times if it says nothing. The proof is a
-// million requests, which take about half an hour of processor time; what they have cost is summed up at the end:
+// TestWorlds plays each world as often as -fleet.plays says, or once or twice. A million requests take about half an hour
+// of processor time; their 429s are summed up at the end:
 //
 //	go test ./internal/fleet -run TestWorlds -fleet.requests=1000000 -timeout 3h -v
 func TestWorlds(t *testing.T) {
@@ -192,7 +195,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// excuse is why avoidable 429s may be in a world, of those that do not count as excess.
+// excuse says why avoidable 429s are allowed in a world.
 func (w *world) excuse() string {
 	if w.costs != "" {
 		return w.costs
@@ -200,14 +203,15 @@ func (w *world) excuse() string {
 	return "one for each bucket and lost state, or first request that was cut off"
 }
 
-// summary is the result in a few lines.
+// summary returns the result in a few lines.
 func summary(results map[string]*tally) string {
 	all := results["all"]
 	if all == nil {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%d requests, %d calls, %d 429s, %d of them avoidable:\n", all.requests, all.calls, all.refused, all.avoidable)
+	fmt.Fprintf(&b, "\n%d requests, %d calls, %d 429s, %d of them avoidable:\n",
+		all.requests, all.calls, all.refused, all.avoidable)
 	fmt.Fprintf(&b, "%6d too many, in %d of %d plays\n", all.excess, all.failed, all.plays)
 	told := map[string]bool{}
 	for i := range worlds {
@@ -217,11 +221,12 @@ func summary(results map[string]*tally) string {
 			fmt.Fprintf(&b, "%6d allowed: %s, in %d requests with %d losses\n", of.avoidable, excuse, of.requests, of.lost)
 		}
 	}
-	fmt.Fprintf(&b, "%d losses of state, %d calls lost or late, %d deaths, %d processes closed, %d suspended\n", all.lost, all.late, all.dead, all.closed, all.suspended)
+	fmt.Fprintf(&b, "%d losses of state, %d calls lost or late, %d deaths, %d processes closed, %d suspended\n",
+		all.lost, all.late, all.dead, all.closed, all.suspended)
 	return b.String()
 }
 
-// table is what all worlds have cost.
+// table returns the counts of all worlds.
 func table(results map[string]*tally) string {
 	var b strings.Builder
 	line := func(name string) {
@@ -229,11 +234,11 @@ func table(results map[string]*tally) string {
 		if t == nil {
 			return
 		}
-		fmt.Fprintf(&b, "%-38s %6d %9d %9d %6d %9d %7d %6d %6d %6d %6d %6d %9d\n", name, t.plays, t.requests, t.calls, t.refused, t.avoidable, t.excess,
-			t.failed, t.lost, t.late, t.dead, t.closed, t.suspended)
+		fmt.Fprintf(&b, "%-38s %6d %9d %9d %6d %9d %7d %6d %6d %6d %6d %6d %9d\n",
+			name, t.plays, t.requests, t.calls, t.refused, t.avoidable, t.excess, t.failed, t.lost, t.late, t.dead, t.closed, t.suspended)
 	}
-	fmt.Fprintf(&b, "\n%-38s %6s %9s %9s %6s %9s %7s %6s %6s %6s %6s %6s %9s\n", "world", "plays", "requests", "calls", "429s", "avoidable", "excess",
-		"failed", "losses", "late", "dead", "closed", "suspended")
+	fmt.Fprintf(&b, "\n%-38s %6s %9s %9s %6s %9s %7s %6s %6s %6s %6s %6s %9s\n",
+		"world", "plays", "requests", "calls", "429s", "avoidable", "excess", "failed", "losses", "late", "dead", "closed", "suspended")
 	for _, w := range worlds {
 		line(w.name)
 	}
@@ -244,11 +249,11 @@ func table(results map[string]*tally) string {
 	return b.String() + summary(results)
 }
 
-// strangers names the plays with so many of them.
+// strangers names the plays with that share of strangers.
 func strangers(percent int) string { return fmt.Sprintf("of these, with %d %% strangers", percent) }
 
-// A world has to be able to find out that something is wrong, and tell it.
-func TestWorldsBlameWhatIsNotShared(t *testing.T) {
+// A world fails if the processes share nothing.
+func TestWorldsFailIfNothingIsShared(t *testing.T) {
 	t.Parallel()
 	w := world{name: "nothing is shared", apart: true, scenery: func(s *scene, _ func(...int) int) {
 		s.strangers, s.channels, s.length = 20, 4, 5*time.Second

@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-func TestEachProblemHasAClassOfItsOwn(t *testing.T) {
+func TestEachProblemHasItsOwnClass(t *testing.T) {
 	t.Parallel()
 	all := []error{
 		ErrUnreachable, ErrTLS, ErrProtocol, ErrAuthentication, ErrPermission, ErrProtectedMode, ErrLoading, ErrReadOnly, ErrScripts, ErrTooOld,

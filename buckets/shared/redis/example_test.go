@@ -11,11 +11,11 @@ import (
 	"github.com/ratelight/ratelight/httpclient"
 )
 
-// Every process of a bot does this, and all of them together keep to its limits.
+// Each process of a bot does this. Together they keep to the bot's limits.
 func Example() {
 	store, err := redis.Open(context.Background(), "redis://127.0.0.1:6379", redis.WithApplication("my-bot"))
 	if err != nil {
-		log.Fatal(err) // says what is wrong with the engine, and what to do
+		log.Fatal(err) // the error says what is wrong with the engine, and what to do
 	}
 	defer store.Close()
 

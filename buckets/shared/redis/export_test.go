@@ -2,7 +2,7 @@ package redis
 
 import "github.com/redis/rueidis"
 
-// Runner lets tests run scripts of their own.
+// Runner returns the client, so that tests can run scripts.
 func (s *Store) Runner() *Client { return s.client.client }
 
 // Probed returns the commands that Open tries in scripts.
@@ -13,5 +13,5 @@ func Probed() (names []string) {
 	return names
 }
 
-// Mode returns what the client takes the engine for.
+// Mode returns the kind of server that the client has detected.
 func (c *Client) Mode() rueidis.ClientMode { return c.inner.Mode() }

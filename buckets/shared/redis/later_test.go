@@ -16,7 +16,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// away returns an engine that was stopped.
+// away returns a stopped engine.
 func away(t *testing.T, arguments ...string) *redistest.Engine {
 	t.Helper()
 	e := redistest.NewEngine(t, arguments...)
@@ -24,7 +24,7 @@ func away(t *testing.T, arguments ...string) *redistest.Engine {
 	return e
 }
 
-func TestStoreThatConnectsLaterStartsWithoutAnEngine(t *testing.T) {
+func TestLateConnect(t *testing.T) {
 	t.Parallel()
 	e := away(t)
 	require.ErrorIs(t, refused(t, e.URL()), redis.ErrUnreachable)
@@ -47,10 +47,10 @@ func TestStoreThatConnectsLaterStartsWithoutAnEngine(t *testing.T) {
 	require.NoError(t, store.Outage())
 	exists, err := administrator(t, e.URL())("EXISTS", "rl2:{test-bot}:v").AsInt64()
 	require.NoError(t, err)
-	assert.Equal(t, int64(1), exists, "it was checked")
+	assert.Equal(t, int64(1), exists, "the engine was checked")
 }
 
-func TestStoreThatConnectsLaterListensThen(t *testing.T) {
+func TestLateConnectSubscribes(t *testing.T) {
 	t.Parallel()
 	e := away(t)
 	store := open(t, e.URL(), redis.WithLateConnect())
@@ -64,10 +64,10 @@ func TestStoreThatConnectsLaterListensThen(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-func TestStoreThatConnectsLaterSaysWhatStaysWrong(t *testing.T) {
+func TestLateConnectReportsALastingProblem(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t, "--requirepass", "secret")
-	require.ErrorIs(t, refused(t, e.URL(), redis.WithLateConnect()), redis.ErrAuthentication, "nobody has to wait for that")
+	require.ErrorIs(t, refused(t, e.URL(), redis.WithLateConnect()), redis.ErrAuthentication, "Open must fail if waiting does not help")
 
 	e.Kill()
 	store := open(t, e.URL(), redis.WithLateConnect())

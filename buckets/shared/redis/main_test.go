@@ -16,14 +16,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/ratelight/ratelight/buckets/shared/redis"
-	"github.com/ratelight/ratelight/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	goleak.VerifyTestMain(m,
-		// The client of a cluster leaves these behind when it is closed: they sleep for up to five seconds, and then
-		// find everything closed.
+		// These goroutines of a closed cluster client sleep for up to five seconds, and then end.
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"))
@@ -32,7 +30,7 @@ func TestMain(m *testing.M) {
 // application names the keys of a test.
 var application = redis.WithApplication("test-bot")
 
-// open opens a store that ends with the test.
+// open opens a store, and closes it when the test ends.
 func open(t testing.TB, url string, options ...redis.Option) *redis.Store {
 	t.Helper()
 	store, err := redis.Open(t.Context(), url, append([]redis.Option{application}, options...)...)
@@ -41,7 +39,7 @@ func open(t testing.TB, url string, options ...redis.Option) *redis.Store {
 	return store
 }
 
-// refused opens a store and returns why that fails.
+// refused returns the error of Open, which must fail.
 func refused(t testing.TB, url string, options ...redis.Option) error {
 	t.Helper()
 	store, err := redis.Open(t.Context(), url, append([]redis.Option{application}, options...)...)
@@ -52,7 +50,7 @@ func refused(t testing.TB, url string, options ...redis.Option) error {
 	return err
 }
 
-// administrator returns a client for what a test does to the engine.
+// administrator returns a function that sends commands of the test to the engine.
 func administrator(t testing.TB, url string) func(words ...string) rueidis.RedisResult {
 	t.Helper()
 	o, err := rueidis.ParseURL(url)
@@ -77,91 +75,15 @@ func rules(t testing.TB, application string) []string {
 	return rules
 }
 
-// within returns a context for what should take much less time.
+// within returns a context that ends after a time.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// proxy passes connections on to an engine, and lets a test come between.
-type proxy struct {
-	listener net.Listener
-	to       string
-	running  sync.WaitGroup
-
-	mu     sync.Mutex
-	dialed int
-	reply  func(p []byte, connection net.Conn) bool // false: it is not passed on, and the connection ends
-}
-
-// newProxy starts a proxy at a listener, or at a free port if that is nil.
-func newProxy(t testing.TB, e *redistest.Engine, listener net.Listener) *proxy {
-	t.Helper()
-	if listener == nil {
-		var err error
-		listener, err = net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-	}
-	p := &proxy{listener: listener, to: e.Address()}
-	p.running.Go(func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			p.mu.Lock()
-			p.dialed++
-			p.mu.Unlock()
-			p.running.Go(func() { p.serve(connection) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		p.running.Wait()
-	})
-	return p
-}
-
-func (p *proxy) address() string { return p.listener.Addr().String() }
-
-func (p *proxy) onReply(f func(p []byte, connection net.Conn) bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.reply = f
-}
-
-func (p *proxy) serve(connection net.Conn) {
-	defer connection.Close()
-	engine, err := net.Dial("tcp", p.to)
-	if err != nil {
-		return
-	}
-	defer engine.Close()
-	p.running.Go(func() {
-		_, _ = io.Copy(engine, connection)
-		engine.Close()
-	})
-	buffer := make([]byte, 1<<16)
-	for {
-		n, err := engine.Read(buffer)
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		reply := p.reply
-		p.mu.Unlock()
-		if reply != nil && !reply(buffer[:n], connection) {
-			return
-		}
-		if _, err := connection.Write(buffer[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// pretend starts a server that either greets and hangs up, or answers each command as it is told: a whole answer, with
-// its line ends. What answer does not know gets an error, as from an engine that does not know the command.
+// pretend starts a server that sends a greeting and hangs up, or, without a greeting, replies to each command with the
+// result of answer, which includes line ends. If that is "", the reply is the error of an unknown command.
 func pretend(t testing.TB, greeting string, answer func(words []string) string) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -176,7 +98,7 @@ func pretend(t testing.TB, greeting string, answer func(words []string) string) 
 			running.Go(func() {
 				defer connection.Close()
 				reader := bufio.NewReader(connection)
-				if greeting != "" { // and nothing else
+				if greeting != "" {
 					_, _ = io.WriteString(connection, greeting)
 					_, _ = reader.ReadByte()
 					return
@@ -222,7 +144,7 @@ func words(r *bufio.Reader) (words []string, err error) {
 	return words, nil
 }
 
-// number reads what follows the first character of a line.
+// number returns the number after the first character of a line.
 func number(line string) (n int) {
 	for _, c := range strings.TrimSpace(line)[1:] {
 		n = 10*n + int(c-'0')

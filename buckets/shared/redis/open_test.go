@@ -20,8 +20,8 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// seven is a script that says something.
-var seven = &shared.Script{Name: "seven", Source: "return {3, 4, tonumber(redis.call('INCR', KEYS[1])), tonumber(ARGV[1])}"}
+// numbers is a script that returns four numbers.
+var numbers = &shared.Script{Name: "numbers", Source: "return {3, 4, tonumber(redis.call('INCR', KEYS[1])), tonumber(ARGV[1])}"}
 
 const key = "rl2:{test-bot}:test"
 
@@ -37,7 +37,7 @@ func TestOpenReachesAnEngineByAllKindsOfURL(t *testing.T) {
 		"redis://me:w%23rd@" + e.Address() + "?protocol=2",
 		"unix://me:w%23rd@" + socket + "?db=5",
 	} {
-		values, err := open(t, url).Runner().Run(within(t, 5*time.Second), seven, []string{key}, "12")
+		values, err := open(t, url).Runner().Run(within(t, 5*time.Second), numbers, []string{key}, "12")
 		require.NoError(t, err, url)
 		assert.Equal(t, []int64{3, 4}, values[:2])
 		assert.Equal(t, int64(12), values[3])
@@ -51,7 +51,7 @@ func TestOpenReachesAnEngineByAllKindsOfURL(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatTheEngineCannotDo(t *testing.T) {
+func TestOpenFailsIfTheEngineIsNotUsable(t *testing.T) {
 	t.Parallel()
 	password := []string{"--requirepass", "right"}
 	for name, c := range map[string]struct {
@@ -108,11 +108,11 @@ func TestOpenRefusesWhatTheEngineCannotDo(t *testing.T) {
 	}
 }
 
-// TestOpenRefusesWhatAnEngineSays has the answers of engines that cannot be started here.
-func TestOpenRefusesWhatAnEngineSays(t *testing.T) {
+// The replies are those of engines that this test cannot start.
+func TestOpenFailsWithRepliesOfOtherEngines(t *testing.T) {
 	t.Parallel()
 	hello := "%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.0.0\r\n$5\r\nproto\r\n:3\r\n"
-	// one answers only that command in a way of its own.
+	// one replies to one command with the given answer.
 	one := func(name, answer string) func([]string) string {
 		return func(words []string) string {
 			switch command := strings.ToUpper(words[0]); {
@@ -155,7 +155,7 @@ func TestOpenRefusesWhatAnEngineSays(t *testing.T) {
 	}
 }
 
-func TestOpenSaysThatNobodyIsThere(t *testing.T) {
+func TestOpenFailsWithoutAnEngine(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestOpenSaysWhatIsWrongWithAnOption(t *testing.T) {
+func TestOpenFailsWithAnInvalidOption(t *testing.T) {
 	t.Parallel()
 	const token = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWsabc"
 	_, err := redis.Open(t.Context(), "redis://127.0.0.1:1")
@@ -285,7 +285,7 @@ func TestURLsAreNotRepeatedInErrors(t *testing.T) {
 	assert.ErrorContains(t, refused(t, "redis://127.0.0.1:1?dial_timeout=1"), "dial_timeout")
 }
 
-func TestOpenRefusesAnAddressWhoseKeyIsNotOurs(t *testing.T) {
+func TestOpenFailsIfTheKeyOfTheAddressIsForeign(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	require.NoError(t, administrator(t, e.URL())("SET", "rl2:ip:{10.0.0.1}", "x").Error())
@@ -296,8 +296,8 @@ func TestOpenRefusesAnAddressWhoseKeyIsNotOurs(t *testing.T) {
 	open(t, e.URL())
 }
 
-// As while a new version of the protocol is rolled out.
-func TestOpenTouchesNothingOfOtherVersions(t *testing.T) {
+// Two versions of the protocol use the same engine while a new version is rolled out.
+func TestOpenDoesNotTouchKeysOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	ask := administrator(t, e.URL())
@@ -342,7 +342,7 @@ func TestOpenLeavesOnlyTheMarkerBehind(t *testing.T) {
 	open(t, e.URL())
 	life, err := ask("PTTL", "rl2:{test-bot}:v").AsInt64()
 	require.NoError(t, err)
-	assert.Greater(t, life, int64(time.Hour/time.Millisecond), "it is renewed")
+	assert.Greater(t, life, int64(time.Hour/time.Millisecond), "Open renews the marker")
 }
 
 func TestConnectIsForOtherStores(t *testing.T) {
@@ -351,18 +351,18 @@ func TestConnectIsForOtherStores(t *testing.T) {
 	client, err := redis.Connect(t.Context(), "redis://:secret@"+e.Address())
 	require.NoError(t, err)
 	defer client.Close()
-	values, err := client.Run(within(t, 5*time.Second), seven, []string{"any"}, "1")
+	values, err := client.Run(within(t, 5*time.Second), numbers, []string{"any"}, "1")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{3, 4, 1, 1}, values)
 	n, err := client.Run(within(t, 5*time.Second), &shared.Script{Name: "size", Source: "return {redis.call('DBSIZE')}"}, nil)
 	require.NoError(t, err)
-	assert.Equal(t, []int64{1}, n, "there are no keys of ours")
+	assert.Equal(t, []int64{1}, n, "Connect stores no keys")
 
 	_, err = redis.Connect(t.Context(), e.URL())
 	assert.ErrorIs(t, err, redis.ErrAuthentication)
 	_, err = redis.Connect(t.Context(), "redis:")
 	assert.ErrorIs(t, err, redis.ErrURL)
 	client.Close()
-	_, err = client.Run(within(t, 5*time.Second), seven, []string{"any"}, "1")
+	_, err = client.Run(within(t, 5*time.Second), numbers, []string{"any"}, "1")
 	assert.ErrorIs(t, err, redis.ErrClosed)
 }

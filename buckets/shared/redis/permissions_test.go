@@ -16,10 +16,11 @@ import (
 
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/internal/enginetest"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-func TestUserWithThePermissionsNamedCanDoEverything(t *testing.T) {
+func TestDocumentedPermissionsSuffice(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	ask := administrator(t, e.URL())
@@ -27,14 +28,7 @@ func TestUserWithThePermissionsNamedCanDoEverything(t *testing.T) {
 	url := "redis://bot:secret@" + e.Address()
 
 	store := open(t, url)
-	heard := make(chan string, 1)
-	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
-	hello := &shared.Script{Name: "hello", Source: "return {redis.call('PUBLISH', ARGV[1], 'hello')}"}
-	require.Eventually(t, func() bool {
-		got, err := store.Runner().Run(within(t, 5*time.Second), hello, nil, "rl2:{test-bot}:o:x")
-		return err == nil && got[0] == 1
-	}, 5*time.Second, 5*time.Millisecond)
-	assert.Equal(t, "hello", <-heard)
+	enginetest.Listen(t, store.Runner())("hello")
 
 	denied, err := ask("ACL", "LOG").ToArray()
 	require.NoError(t, err)
@@ -44,7 +38,7 @@ func TestUserWithThePermissionsNamedCanDoEverything(t *testing.T) {
 		object := what["object"]
 		name, err := object.ToString()
 		require.NoError(t, err)
-		assert.Contains(t, []string{"cluster|slots", "info"}, name, "those are tried, and may fail")
+		assert.Contains(t, []string{"cluster|slots", "info"}, name, "only these optional commands may be denied")
 	}
 	assert.NotEmpty(t, denied)
 
@@ -53,10 +47,10 @@ func TestUserWithThePermissionsNamedCanDoEverything(t *testing.T) {
 	open(t, url)
 	denied, err = ask("ACL", "LOG").ToArray()
 	require.NoError(t, err)
-	assert.Empty(t, denied, "the README says that they avoid entries")
+	assert.Empty(t, denied, "with the optional commands nothing is denied")
 }
 
-func TestEveryPermissionThatIsMissingIsNamed(t *testing.T) {
+func TestErrorNamesEachMissingPermission(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	ask := administrator(t, e.URL())
@@ -100,7 +94,7 @@ func TestEveryPermissionThatIsMissingIsNamed(t *testing.T) {
 	assert.ErrorContains(t, err, "rl2:{test-bot}:")
 }
 
-func TestPermissionThatIsLostLaterIsNamed(t *testing.T) {
+func TestErrorNamesAPermissionThatIsLostLater(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	ask := administrator(t, e.URL())
@@ -118,19 +112,19 @@ func TestPermissionThatIsLostLaterIsNamed(t *testing.T) {
 		var detailed *redis.Error
 		require.ErrorAs(t, err, &detailed)
 		assert.NotContains(t, err.Error(), "user_script")
-		assert.ErrorContains(t, err, "script test: ", "which one is said once")
-		if want != "" || !strings.Contains(detailed.Cause.Error(), "'") { // later engines name the command themselves
+		assert.ErrorContains(t, err, "script test: ", "the script is named once")
+		if want != "" || !strings.Contains(detailed.Cause.Error(), "'") { // later engines name the command
 			assert.Equal(t, want, detailed.Command, source)
 		}
 		var said *rueidis.RedisError
-		assert.ErrorAs(t, err, &said, "what the engine said is there")
+		assert.ErrorAs(t, err, &said, "the error contains the engine's error")
 	}
 }
 
-// called matches what scripts ask of the engine.
+// called matches the commands of scripts.
 var called = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
 
-func TestPermissionsAreThoseThatScriptsNeed(t *testing.T) {
+func TestPermissionsAreTheCommandsOfScripts(t *testing.T) {
 	t.Parallel()
 	needed := map[string]bool{"eval": true, "evalsha": true, "ping": true, "subscribe": true}
 	files, err := filepath.Glob("../lua/*.lua")
@@ -143,9 +137,9 @@ func TestPermissionsAreThoseThatScriptsNeed(t *testing.T) {
 			needed[strings.ToLower(m[1])] = true
 		}
 	}
-	delete(needed, "info") // may be missing
+	delete(needed, "info") // optional
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(needed)), redis.Permissions)
-	assert.ElementsMatch(t, redis.Permissions, append(redis.Probed(), "eval", "evalsha", "ping", "subscribe"), "each is tried at Open")
+	assert.ElementsMatch(t, redis.Permissions, append(redis.Probed(), "eval", "evalsha", "ping", "subscribe"), "Open tries each command")
 }
 
 func TestReadmeNamesThePermissions(t *testing.T) {
@@ -156,16 +150,16 @@ func TestReadmeNamesThePermissions(t *testing.T) {
 	require.True(t, found)
 	line, end, found := strings.Cut(rest, "\n")
 	require.True(t, found)
-	assert.True(t, strings.HasPrefix(end, "```"), "it is one line, to be pasted")
+	assert.True(t, strings.HasPrefix(end, "```"), "the command is one line, to be pasted")
 	for _, rule := range strings.Fields(line) {
 		if strings.ContainsAny(rule, "~&*{}") {
-			assert.Regexp(t, `^'[^']+'$`, rule, "a shell would take it for something else")
+			assert.Regexp(t, `^'[^']+'$`, rule, "a shell needs quotes")
 		}
 	}
 	assert.ElementsMatch(t, rules(t, "my-bot"), append(strings.Fields(strings.ReplaceAll(line, "'", "")), "on"))
 }
 
-func TestRulesOfWhatIsNoNameAreRefused(t *testing.T) {
+func TestACLRulesOfAnInvalidNameFail(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "a{b*", "*", "a b", "a?", "[ab]", "a} ~*"} {
 		rules, err := redis.ACLRules(name)

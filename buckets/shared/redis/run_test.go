@@ -2,7 +2,6 @@ package redis_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -18,123 +17,46 @@ import (
 
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/internal/enginetest"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
 // count is a script that shows how often it ran.
 var count = &shared.Script{Name: "count", Source: "return {redis.call('INCR', KEYS[1])}"}
 
-// listen subscribes until the test ends.
-func listen(t testing.TB, store *redis.Store, channel string, received func(string)) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		err := store.Runner().Subscribe(ctx, channel, received)
-		assert.True(t, errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed), "%v", err)
-	})
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
+func TestClientConforms(t *testing.T) {
+	t.Parallel()
+	enginetest.RunRunner(t, func(t *testing.T, address string) enginetest.Runner {
+		return open(t, "redis://"+address).Runner()
 	})
 }
 
-func TestScriptRunsAlsoWhenTheEngineForgotIt(t *testing.T) {
+func TestScriptIsSentOnce(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
-	ask := administrator(t, e.URL())
-	for want := range int64(4) {
-		if want == 2 {
-			require.NoError(t, ask("SCRIPT", "FLUSH").Error())
-		}
-		got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
+	for range 4 {
+		_, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
 		require.NoError(t, err)
-		assert.Equal(t, []int64{want + 1}, got)
 	}
-	calls, err := ask("INFO", "commandstats").ToString()
+	calls, err := administrator(t, e.URL())("INFO", "commandstats").ToString()
 	require.NoError(t, err)
-	assert.Contains(t, calls, "cmdstat_evalsha:calls=5,", "four of them, and one of Open")
-	assert.Contains(t, calls, "cmdstat_eval:calls=3,", "two that were not known, and one of Open")
+	assert.Contains(t, calls, "cmdstat_evalsha:calls=5,", "four calls, and one of Open")
+	assert.Contains(t, calls, "cmdstat_eval:calls=2,", "one call with an unknown script, and one of Open")
 }
 
-func TestScriptErrorsArePassedOn(t *testing.T) {
+func TestErrorsOfScripts(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
-	for name, c := range map[string]struct{ source, says string }{
-		"own":         {"return redis.error_reply('RLKEY 1 is a list where a hash belongs;')", "RLKEY 1 is a list where a hash belongs;"},
-		"not numbers": {"return {'a'}", "not a list of integers"},
-		"not a list":  {"return 'a'", "not a list of integers"},
-		"not Lua":     {"return (", "compiling"},
-	} {
-		_, err := store.Runner().Run(within(t, 5*time.Second), &shared.Script{Name: name, Source: c.source}, []string{key})
-		assert.ErrorContains(t, err, c.says)
-		assert.ErrorContains(t, err, "script "+name)
-	}
+	_, err := store.Runner().Run(within(t, 5*time.Second), &shared.Script{Name: "text", Source: "return 'a'"}, []string{key})
+	assert.ErrorContains(t, err, "not a list of integers")
 	wrong := &shared.Script{Name: "wrong", Source: "redis.call('SET', KEYS[1], 'x') return {redis.call('HLEN', KEYS[1])}"}
-	_, err := store.Runner().Run(within(t, 5*time.Second), wrong, []string{key})
+	_, err = store.Runner().Run(within(t, 5*time.Second), wrong, []string{key})
 	assert.ErrorIs(t, err, redis.ErrForeignKey)
 }
 
-func TestCallsEndWithTheirContextWhileTheEngineStandsStill(t *testing.T) {
-	t.Parallel()
-	e := redistest.NewEngine(t)
-	store := open(t, e.URL())
-	_, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
-	require.NoError(t, err)
-
-	require.NoError(t, e.Pause())
-	const calls = 3000 // more than the client has room for
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	var running sync.WaitGroup
-	start := time.Now()
-	for range calls {
-		running.Go(func() {
-			_, err := store.Runner().Run(ctx, count, []string{key})
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
-		})
-	}
-	running.Wait()
-	assert.Less(t, time.Since(start), 2*time.Second)
-
-	ctx, cancel = context.WithCancel(t.Context())
-	time.AfterFunc(20*time.Millisecond, cancel)
-	_, err = store.Runner().Run(ctx, count, []string{key})
-	assert.ErrorIs(t, err, context.Canceled)
-
-	require.NoError(t, e.Resume())
-	require.Eventually(t, func() bool {
-		_, err := store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
-		return err == nil
-	}, 5*time.Second, 10*time.Millisecond)
-}
-
-func TestScriptWhoseReplyIsLostIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	e := redistest.NewEngine(t)
-	p := newProxy(t, e, nil)
-	store := open(t, "redis://"+p.address())
-	got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
-	require.NoError(t, err)
-	require.Equal(t, []int64{1}, got)
-	for want := int64(2); want < 12; want += 2 {
-		var lost atomic.Bool
-		p.onReply(func(reply []byte, _ net.Conn) bool {
-			return !strings.HasPrefix(string(reply), "*1\r\n:") || lost.Swap(true)
-		})
-		_, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
-		require.Error(t, err)
-		require.True(t, lost.Load())
-		p.onReply(nil)
-		got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{key})
-		require.NoError(t, err)
-		assert.Equal(t, []int64{want + 1}, got, "the lost one ran once")
-	}
-}
-
-func TestKilledEngineIsFoundAgain(t *testing.T) {
+func TestClientReconnectsAfterARestart(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	var dialed atomic.Int64
@@ -144,25 +66,15 @@ func TestKilledEngineIsFoundAgain(t *testing.T) {
 			return d.DialContext(ctx, "tcp", address)
 		}
 	}))
-	heard := make(chan string, 100)
-	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
-	publish := &shared.Script{Name: "publish", Source: "return {redis.call('PUBLISH', ARGV[1], ARGV[2])}"}
-	hears := func(message string) {
-		t.Helper()
-		require.Eventually(t, func() bool {
-			got, err := store.Runner().Run(within(t, 500*time.Millisecond), publish, nil, "rl2:{test-bot}:o:x", message)
-			return err == nil && got[0] == 1
-		}, 10*time.Second, 10*time.Millisecond)
-		assert.Equal(t, message, <-heard)
-	}
+	hears := enginetest.Listen(t, store.Runner())
 	hears("one")
 
 	e.Kill()
 	before := dialed.Load()
 	_, err := store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
 	assert.Error(t, err)
-	assert.NotErrorIs(t, err, context.DeadlineExceeded, "it says at once that nobody is there")
-	assert.Never(t, func() bool { return dialed.Load()-before > 15 }, time.Second, 10*time.Millisecond, "it does not dial all the time")
+	assert.NotErrorIs(t, err, context.DeadlineExceeded, "the call must fail at once")
+	assert.Never(t, func() bool { return dialed.Load()-before > 15 }, time.Second, 10*time.Millisecond, "connections dialed in a second")
 
 	require.NoError(t, e.Restart(t.Context()))
 	hears("two")
@@ -191,7 +103,7 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 		case err := <-ended:
 			assert.ErrorIs(t, err, want)
 		case <-time.After(500 * time.Millisecond):
-			t.Error("it goes on")
+			t.Error("Subscribe has not returned")
 		}
 	}
 	ask := administrator(t, e.URL())
@@ -218,36 +130,37 @@ func TestSubscriptionEndsWithItsContext(t *testing.T) {
 	require.NoError(t, e.Pause())
 	cancel()
 	promptly(ended, context.Canceled)
-	cancel, ended = subscribe() // does not get anywhere
+	cancel, ended = subscribe() // gets no reply
 	time.AfterFunc(50*time.Millisecond, cancel)
 	promptly(ended, context.Canceled)
 	cancel()
 	_, ended = subscribe()
 	start := time.Now()
 	store.Close()
-	assert.Less(t, time.Since(start), 700*time.Millisecond, "Close waits for no answer")
+	assert.Less(t, time.Since(start), 700*time.Millisecond, "Close must not wait for a reply")
 	promptly(ended, redis.ErrClosed)
 	require.NoError(t, e.Resume())
 	listeners(0)
 }
 
-func TestSlowReceiverHoldsNobodyUp(t *testing.T) {
+func TestSlowReceiverDelaysNoCall(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t)
 	store := open(t, e.URL())
 	release := make(chan struct{})
 	var heard atomic.Int64
-	listen(t, store, "rl2:{test-bot}:o:x", func(string) {
-		<-release
-		heard.Add(1)
-	})
+	go func() {
+		_ = store.Runner().Subscribe(t.Context(), "rl2:{test-bot}:o:x", func(string) {
+			<-release
+			heard.Add(1)
+		})
+	}()
 	defer func() {
 		close(release)
 		assert.Eventually(t, func() bool { return heard.Load() >= 100 }, 5*time.Second, 5*time.Millisecond)
 	}()
-	publish := &shared.Script{Name: "publish", Source: "return {redis.call('PUBLISH', ARGV[1], '')}"}
 	for sent := 0; sent < 100; {
-		got, err := store.Runner().Run(within(t, time.Second), publish, nil, "rl2:{test-bot}:o:x")
+		got, err := store.Runner().Run(within(t, time.Second), publish, nil, "rl2:{test-bot}:o:x", "")
 		require.NoError(t, err)
 		sent += int(got[0])
 	}
@@ -277,5 +190,5 @@ func TestNothingRunsAfterClose(t *testing.T) {
 	assert.Eventually(t, func() bool {
 		clients, err := ask("CLIENT", "LIST").ToString()
 		return err == nil && strings.Count(clients, "\n") == 1
-	}, 5*time.Second, 5*time.Millisecond, "its connections are closed")
+	}, 5*time.Second, 5*time.Millisecond, "all connections must be closed")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// certificate returns one for a host, and what trusts it.
+// certificate returns a certificate for a host, and a pool that contains it.
 func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -41,7 +41,7 @@ func TestTLS(t *testing.T) {
 	e := redistest.NewEngine(t)
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	newProxy(t, e, tls.NewListener(plain, &tls.Config{Certificates: []tls.Certificate{own}}))
+	redistest.NewProxy(t, e, tls.NewListener(plain, &tls.Config{Certificates: []tls.Certificate{own}}))
 	_, port, _ := net.SplitHostPort(plain.Addr().String())
 	_, others := certificate(t, "localhost")
 
@@ -52,6 +52,6 @@ func TestTLS(t *testing.T) {
 
 	assert.ErrorIs(t, refused(t, "rediss://localhost:"+port), redis.ErrTLS)
 	assert.ErrorIs(t, refused(t, "rediss://localhost:"+port, redis.WithTLS(&tls.Config{RootCAs: others})), redis.ErrTLS)
-	assert.ErrorIs(t, refused(t, "rediss://127.0.0.1:"+port, redis.WithTLS(&tls.Config{RootCAs: trusted})), redis.ErrTLS, "the name is another")
-	assert.ErrorContains(t, refused(t, "redis://localhost:"+port), "TLS", "it hangs up, or says something that is not Redis")
+	assert.ErrorIs(t, refused(t, "rediss://127.0.0.1:"+port, redis.WithTLS(&tls.Config{RootCAs: trusted})), redis.ErrTLS, "the certificate has another name")
+	assert.ErrorContains(t, refused(t, "redis://localhost:"+port), "TLS", "a TLS server hangs up, or sends an alert")
 }

@@ -11,54 +11,21 @@ import (
 
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/redis"
+	"github.com/ratelight/ratelight/internal/enginetest"
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
 var publish = &shared.Script{Name: "publish", Source: "return {redis.call('PUBLISH', ARGV[1], ARGV[2])}"}
-
-// runs waits until scripts run again, and returns how long that took.
-func runs(t testing.TB, store *redis.Store, limit time.Duration) time.Duration {
-	t.Helper()
-	start := time.Now()
-	require.Eventually(t, func() bool {
-		_, err := store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
-		return err == nil
-	}, limit, 10*time.Millisecond)
-	return time.Since(start)
-}
-
-// hears waits until messages come through.
-func hears(t testing.TB, store *redis.Store, heard <-chan string, message string) {
-	t.Helper()
-	deadline := time.After(10 * time.Second)
-	for {
-		_, _ = store.Runner().Run(within(t, 500*time.Millisecond), publish, []string{key}, "rl2:{test-bot}:o:x", message)
-		select {
-		case m := <-heard:
-			if m == message {
-				return
-			}
-		case <-time.After(20 * time.Millisecond):
-		case <-deadline:
-			require.Fail(t, "no message comes through")
-		}
-	}
-}
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.NewCluster(t, 3, 1)
 	store := open(t, nodes[1].URL()+"?addr="+nodes[2].Address())
 	assert.Equal(t, rueidis.ClientModeCluster, store.Runner().Mode())
-	for i := range 20 { // of different applications, that is, in different slots
-		got, err := store.Runner().Run(within(t, 5*time.Second), count, []string{"rl2:{" + strconv.Itoa(i) + "}:test"})
-		require.NoError(t, err)
-		assert.Equal(t, []int64{1}, got)
-	}
-	heard := make(chan string, 1000)
-	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
-	hears(t, store, heard, "one")
-	open(t, nodes[4].URL()) // a replica knows the others too
+	enginetest.InAllSlots(t, store.Runner())
+	hears := enginetest.Listen(t, store.Runner())
+	hears("one")
+	open(t, nodes[4].URL()) // a replica, which knows the primaries
 
 	t.Run("permissions", func(t *testing.T) {
 		all := append([]string{"ACL", "SETUSER", "bot", ">secret"}, rules(t, "test-bot")...)
@@ -84,14 +51,11 @@ func TestCluster(t *testing.T) {
 	})
 
 	t.Run("failover", func(t *testing.T) {
-		slot, err := nodes[0].Do("CLUSTER", "KEYSLOT", key)
-		require.NoError(t, err)
-		owner := int(slot.(int64)) * 3 / 16384
-		nodes[owner].Kill()
-		_, err = store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
+		nodes[enginetest.Owner(t, nodes)].Kill()
+		_, err := store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
 		assert.Error(t, err)
-		t.Logf("back after %v", runs(t, store, 20*time.Second))
-		hears(t, store, heard, "two")
+		enginetest.Runs(t, store.Runner())
+		hears("two")
 	})
 }
 
@@ -124,9 +88,8 @@ func TestSentinel(t *testing.T) {
 
 	store := open(t, sentinel.URL()+"?master_set=bots&addr=127.0.0.1:1")
 	assert.Equal(t, rueidis.ClientModeSentinel, store.Runner().Mode())
-	heard := make(chan string, 1000)
-	listen(t, store, "rl2:{test-bot}:o:x", func(m string) { heard <- m })
-	hears(t, store, heard, "one")
+	hears := enginetest.Listen(t, store.Runner())
+	hears("one")
 	require.Eventually(t, func() bool {
 		n, err := replica.Do("EXISTS", "rl2:{test-bot}:v")
 		return err == nil && n == int64(1)
@@ -135,8 +98,8 @@ func TestSentinel(t *testing.T) {
 	primary.Kill()
 	_, err = store.Runner().Run(within(t, 500*time.Millisecond), count, []string{key})
 	assert.Error(t, err)
-	t.Logf("back after %v", runs(t, store, 20*time.Second))
-	hears(t, store, heard, "two")
+	enginetest.Runs(t, store.Runner())
+	hears("two")
 	role, err := replica.Do("ROLE")
 	require.NoError(t, err)
 	assert.Equal(t, "master", role.([]any)[0])

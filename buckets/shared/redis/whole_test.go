@@ -22,7 +22,7 @@ import (
 
 const token = "Bot MTk4NjIy.secret"
 
-// send sends a message to a channel, when the manager lets it.
+// send sends a message to a channel when the manager grants a permit.
 func send(ctx context.Context, m *buckets.RESTBucketManager, discord *discordsim.Server, channel string) error {
 	path := "/channels/" + channel + "/messages"
 	route, err := routes.Match("POST", path)
@@ -53,9 +53,9 @@ func send(ctx context.Context, m *buckets.RESTBucketManager, discord *discordsim
 	return nil
 }
 
-// TestManagersShareOverAClusterWithThePermissionsNamed has whole managers do all that they do, as a user who may do
-// nothing else, on engines that refuse scripts whose keys are in different places.
-func TestManagersShareOverAClusterWithThePermissionsNamed(t *testing.T) {
+// Managers do everything that they can do, on a cluster, which refuses scripts with keys in different slots, as a user
+// with only the documented permissions.
+func TestManagersShareOverAClusterWithTheDocumentedPermissions(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.NewCluster(t, 3, 0)
 	for _, node := range nodes {
@@ -63,9 +63,8 @@ func TestManagersShareOverAClusterWithThePermissionsNamed(t *testing.T) {
 		require.NoError(t, err)
 	}
 	discord, err := discordsim.New(discordsim.Config{
-		Rules:   []discordsim.Rule{{Path: "**", Hash: "h", Quota: discordsim.Fixed(5, time.Second)}},
-		Latency: discordsim.Latency{RoundTrip: 20 * time.Millisecond},
-		// The other tests run at the same time.
+		Rules:     []discordsim.Rule{{Path: "**", Hash: "h", Quota: discordsim.Fixed(5, time.Second)}},
+		Latency:   discordsim.Latency{RoundTrip: 20 * time.Millisecond},
 		Tolerance: 50 * time.Millisecond,
 	})
 	require.NoError(t, err)
@@ -88,7 +87,7 @@ func TestManagersShareOverAClusterWithThePermissionsNamed(t *testing.T) {
 		}
 	}
 	all.Wait()
-	// An invalid response is counted at the engine too, a second later.
+	// The engine counts an invalid response a second later.
 	route, err := routes.Match("GET", "/channels/1")
 	require.NoError(t, err)
 	lease, err := managers[0].Acquire(ctx, route, token)
@@ -106,7 +105,7 @@ func TestManagersShareOverAClusterWithThePermissionsNamed(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return strings.Contains(strings.Join(keys(), " "), "rl2:ip:{")
-	}, 10*time.Second, 20*time.Millisecond, "counts of the address")
+	}, 10*time.Second, 20*time.Millisecond, "no key has the counts of the address")
 
 	report := discord.Report()
 	assert.Equal(t, 32, report.Accepted)
@@ -117,7 +116,7 @@ func TestManagersShareOverAClusterWithThePermissionsNamed(t *testing.T) {
 		for _, name := range all.([]any) {
 			life, err := node.Do("PTTL", name.(string))
 			require.NoError(t, err)
-			assert.NotEqual(t, int64(-1), life, "%s would stay for ever", name)
+			assert.NotEqual(t, int64(-1), life, "%s has no expiry", name)
 			assert.Regexp(t, `^rl2:(\{test-bot\}:|ip:\{)`, name)
 			for _, secret := range []string{"MTk4NjIy", "secret"} {
 				assert.NotContains(t, name, secret)

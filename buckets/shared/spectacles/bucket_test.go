@@ -16,12 +16,12 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-func TestWhoLeavesGivesItsPermitBack(t *testing.T) {
+func TestUnusedPermitIsReturned(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.process(), w.process()
 		defer p.session.Close()
 		defer other.session.Close()
-		// Nothing is known: the counter goes, as if nothing had happened.
+		// While no limit is known, the counter is deleted.
 		for range 3 {
 			permit, ok := p.within(time.Microsecond)
 			require.True(t, ok)
@@ -34,7 +34,7 @@ func TestWhoLeavesGivesItsPermitBack(t *testing.T) {
 			p.giveBack(permit)
 		}
 		synctest.Wait()
-		assert.False(t, w.engine.Redis.Exists(route+":remaining"), "nobody has used that window")
+		assert.False(t, w.engine.Redis.Exists(route+":remaining"), "no request was sent in the window")
 		p.learn()
 		time.Sleep(1100 * time.Millisecond)
 		permits := p.burst(9)
@@ -46,7 +46,7 @@ func TestWhoLeavesGivesItsPermitBack(t *testing.T) {
 	})
 }
 
-func TestClosingGivesBackWhatWasNotTaken(t *testing.T) {
+func TestCloseReturnsUnusedPermits(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.process(), w.process()
 		defer other.session.Close()
@@ -63,7 +63,7 @@ func TestClosingGivesBackWhatWasNotTaken(t *testing.T) {
 	})
 }
 
-func TestPermitsThatNobodyTakesAreGivenBack(t *testing.T) {
+func TestPermitReturnsAfterHalfItsLease(t *testing.T) {
 	inWorld(t, func(w *world) {
 		store := spectacles.New(w.engine, spectacles.WithLease(2*time.Second))
 		p := w.process()
@@ -82,7 +82,7 @@ func TestPermitsThatNobodyTakesAreGivenBack(t *testing.T) {
 		demand()
 		synctest.Wait()
 		_, ok = bucket.Next(p.now())
-		assert.True(t, ok, "it has asked again")
+		assert.True(t, ok, "the process must ask again")
 	})
 }
 
@@ -92,25 +92,25 @@ func TestRequestsWithoutPermitsAreCharged(t *testing.T) {
 		defer p.session.Close()
 		defer other.session.Close()
 		adopt := func() shared.Permit { return p.bucket.Adopt(p.now(), p.now()) }
-		// The first of all brings the limits with it.
+		// The response of the first request names the limits.
 		p.report(adopt(), headers(4, time.Second, time.Now().Add(time.Second).UnixMilli()))
 		synctest.Wait()
 		assert.Len(t, other.burst(2), 2)
 		adopt()
 		synctest.Wait()
 		assert.Len(t, other.burst(9), 1)
-		// It is in flight, so it is charged to the next window too.
+		// A request in flight is charged to the next window, too.
 		time.Sleep(1100 * time.Millisecond)
 		assert.Len(t, p.burst(9), 1)
 	})
 }
 
-func TestTheFirstResponseOpensAnUnknownWindow(t *testing.T) {
+func TestFirstResponseOpensAnUnknownWindow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		defer p.session.Close()
 		permits := p.burst(9)
-		require.Len(t, permits, 1, "one at a time while nothing is known")
+		require.Len(t, permits, 1, "one request at a time while the limit is not known")
 		p.report(permits[0], headers(4, time.Second, 0))
 		synctest.Wait()
 		assert.Len(t, p.burst(9), 4)
@@ -119,15 +119,15 @@ func TestTheFirstResponseOpensAnUnknownWindow(t *testing.T) {
 	})
 }
 
-func TestLowerRemainingIsBelieved(t *testing.T) {
+func TestLowerRemainingCounts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		defer p.session.Close()
 		w.engine.Redis.Set(route+":limit", "5")
 		permits := p.burst(2)
 		require.Len(t, permits, 2)
-		p.report(permits[0], headers(1, time.Second, 0)) // somebody else who does not count uses it too
-		p.report(permits[1], headers(4, time.Second, 0)) // an earlier one
+		p.report(permits[0], headers(1, time.Second, 0)) // another client sends requests without the counter
+		p.report(permits[1], headers(4, time.Second, 0)) // the response of an earlier request
 		synctest.Wait()
 		assert.Len(t, p.burst(9), 1)
 	})
@@ -149,7 +149,7 @@ func TestHoldsAreOnlyExtended(t *testing.T) {
 		p.report(permits[1], headers(3, time.Second/2, 0))
 		synctest.Wait()
 		time.Sleep(1500 * time.Millisecond)
-		assert.Zero(t, w.seed(true).burst(9), "others see it, too")
+		assert.Zero(t, w.seed(true).burst(9), "other clients must see the hold")
 		assert.Equal(t, ratelimits.ClassShared, p.bucket.Predict(p.now(), 0).Class)
 		_, ok := other.within(1490 * time.Millisecond)
 		assert.False(t, ok)
@@ -158,7 +158,7 @@ func TestHoldsAreOnlyExtended(t *testing.T) {
 	})
 }
 
-func TestAGlobalRefusalStopsAll(t *testing.T) {
+func TestGlobal429HoldsAllProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.process(spectacles.WithProcesses(4)), w.process()
 		defer p.session.Close()
@@ -190,7 +190,7 @@ func TestAGlobalRefusalStopsAll(t *testing.T) {
 	})
 }
 
-func TestEveryoneMayDiscover(t *testing.T) {
+func TestEachProcessMayDiscover(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		defer p.session.Close()
@@ -200,7 +200,7 @@ func TestEveryoneMayDiscover(t *testing.T) {
 		d.Ask(p.now())
 		assert.True(t, d.May(p.now()))
 		d.Sent(p.now())
-		assert.False(t, d.May(p.now()), "once")
+		assert.False(t, d.May(p.now()), "one request only")
 		<-told
 		d.Found(p.now(), "hash")
 		assert.Empty(t, d.Hash())
@@ -208,7 +208,7 @@ func TestEveryoneMayDiscover(t *testing.T) {
 	})
 }
 
-func TestKeysOfOthersAreNamed(t *testing.T) {
+func TestErrorNamesAForeignKey(t *testing.T) {
 	for name, spoil := range map[string]func(w *world) string{
 		"type": func(w *world) string { w.engine.Redis.HSet(route+":remaining", "a", "b"); return route + ":remaining" },
 		"value": func(w *world) string {
@@ -225,26 +225,24 @@ func TestKeysOfOthersAreNamed(t *testing.T) {
 			return route + ":f"
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				spoilt := spoil(w)
-				p := w.process()
-				defer p.session.Close()
-				_, ok := p.within(time.Second / 2)
-				require.False(t, ok)
-				var problem *shared.KeyError
-				require.ErrorAs(t, p.bucket.Err(), &problem)
-				assert.Equal(t, spoilt, problem.Key)
-				w.engine.Redis.Del(spoilt)
-				_, ok = p.within(1100 * time.Millisecond)
-				assert.True(t, ok, "it is noticed when somebody has put it right")
-				assert.NoError(t, p.bucket.Err())
-			})
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			spoilt := spoil(w)
+			p := w.process()
+			defer p.session.Close()
+			_, ok := p.within(time.Second / 2)
+			require.False(t, ok)
+			var problem *shared.KeyError
+			require.ErrorAs(t, p.bucket.Err(), &problem)
+			assert.Equal(t, spoilt, problem.Key)
+			w.engine.Redis.Del(spoilt)
+			_, ok = p.within(1100 * time.Millisecond)
+			assert.True(t, ok, "requests continue when the value is gone")
+			assert.NoError(t, p.bucket.Err())
 		})
 	}
 }
 
-func TestSlidingBucketsAreWaitedFor(t *testing.T) {
+func TestOtherKindsOfBucketsCauseNo429s(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{
 		"sliding": discordsim.Sliding(5, 2*time.Second), "leaky": discordsim.Leaky(5, 2*time.Second),

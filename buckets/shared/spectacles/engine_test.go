@@ -2,23 +2,20 @@ package spectacles_test
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/jonboulle/clockwork"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets/shared"
-	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/redistest"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// engine runs scripts on a real one.
+// engine runs scripts on a real engine.
 type engine struct{ rueidis.Client }
 
 func (e engine) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
@@ -26,8 +23,8 @@ func (e engine) Run(ctx context.Context, script *shared.Script, keys []string, a
 	return e.Do(ctx, command).AsIntSlice()
 }
 
-// The scripts do on a real engine what they do in memory. Nothing is waited for but answers.
-func TestARealEngineUnderstandsTheScripts(t *testing.T) {
+// The scripts work on a real engine as they do in memory.
+func TestScriptsWorkOnARealEngine(t *testing.T) {
 	t.Parallel()
 	server := redistest.NewEngine(t)
 	option, err := rueidis.ParseURL(server.URL())
@@ -42,61 +39,47 @@ func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
+	w := &world{t: t, context: t.Context()}
+	p := w.processOn(e)
+	defer p.session.Close()
 
-	origin := time.Now()
-	session := spectacles.New(e).Join(clockwork.NewRealClock(), origin)
-	defer session.Close()
-	now := func() time.Duration { return time.Since(origin) }
-	changed := make(chan struct{}, 100)
-	bucket := session.Bucket(key, &ratelimits.Window{}, func() { changed <- struct{}{} })
-	demand := func(b shared.Bucket) { b.Demand(now(), 1, slices.Values([]time.Duration{now()})) }
-	take := func() shared.Permit {
-		permit, ok := bucket.Take(now())
-		require.True(t, ok)
-		bucket.Demand(now(), 0, slices.Values[[]time.Duration](nil))
-		return permit
-	}
-	until := func(condition func() bool) {
-		t.Helper()
-		limit := time.After(20 * time.Second)
-		for !condition() {
-			select {
-			case <-changed:
-			case <-limit:
-				require.Fail(t, "nothing happens")
-			}
-		}
-	}
-	granted := func() bool { _, ok := bucket.Next(now()); return ok }
-
-	demand(bucket)
-	until(granted)
-	assert.Equal(t, int64(-1), number("PTTL", route+":remaining"), "nobody knows when it ends")
-	first := take()
-	bucket.Report(now(), first, headers(4, time.Minute, time.Now().Add(time.Minute).UnixMilli()))
-	demand(bucket)
-	until(granted)
-	second := take()
+	first := p.mustAcquire()
+	assert.Equal(t, int64(-1), number("PTTL", route+":remaining"), "the end of the window is not known")
+	p.report(first, headers(4, time.Minute, time.Now().Add(time.Minute).UnixMilli()))
+	second := p.mustAcquire()
 	assert.Equal(t, int64(3), number("GET", route+":remaining"))
 	assert.InDelta(t, 60_000, number("PTTL", route+":remaining"), 20_000)
 	assert.Equal(t, int64(1), number("ZCARD", route+":f"))
 
-	// A client of Spectacles takes the next one.
-	reply, err := e.Run(t.Context(), (&world{t: t}).seed(false).claim, []string{route + ":remaining", route + ":limit", "global"}, "1000")
+	// A client of the specification takes the next permit.
+	reply, err := e.Run(t.Context(), w.seed(false).claim, []string{route + ":remaining", route + ":limit", "global"}, "1000")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0}, reply)
 	assert.Equal(t, int64(2), number("GET", route+":remaining"))
 
-	bucket.Report(now(), second, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, RetryAfter: time.Hour, HasRetryAfter: true})
-	demand(bucket)
-	until(func() bool { return number("ZCARD", route+":f") == 0 })
+	p.report(second, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, RetryAfter: time.Hour, HasRetryAfter: true})
+	p.join()
+	eventually := func(condition func() bool) {
+		t.Helper()
+		require.Eventually(t, condition, 20*time.Second, 5*time.Millisecond)
+	}
+	eventually(func() bool { return number("ZCARD", route+":f") == 0 })
 	assert.Equal(t, int64(0), number("GET", route+":remaining"))
 	assert.InDelta(t, 3_600_000, number("PTTL", route+":remaining"), 60_000)
 
 	require.NoError(t, client.Do(t.Context(), client.B().Del().Key(route+":remaining").Build()).Error())
 	number("HSET", route+":remaining", "a", "b")
-	other := session.Bucket(key, &ratelimits.Window{}, func() { changed <- struct{}{} })
-	demand(other)
-	until(func() bool { return other.Err() != nil })
-	assert.ErrorAs(t, other.Err(), new(*shared.KeyError))
+	other := w.processOn(e)
+	defer other.session.Close()
+	other.join()
+	eventually(func() bool { return other.bucket.Err() != nil })
+	assert.ErrorAs(t, other.bucket.Err(), new(*shared.KeyError))
+}
+
+// mustAcquire waits for a permit.
+func (p *process) mustAcquire() shared.Permit {
+	p.world.t.Helper()
+	permit, ok := p.within(20 * time.Second)
+	require.True(p.world.t, ok, "no permit: %v", p.bucket.Err())
+	return permit
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// troubles lets calls and replies get lost or late.
+// troubles makes some calls late, and loses some calls and replies.
 func troubles(chance *rand.Rand) func(string) memoryengine.Fate {
 	return func(string) memoryengine.Fate {
 		f := memoryengine.Fate{Before: time.Duration(chance.Int64N(int64(2 * time.Millisecond)))}
@@ -25,13 +25,13 @@ func troubles(chance *rand.Rand) func(string) memoryengine.Fate {
 		case 1:
 			f.LostReply = true
 		case 2:
-			f.Before += 3 * time.Second // the process has given up by then
+			f.Before += 3 * time.Second // later than the timeout of the call
 		}
 		return f
 	}
 }
 
-func TestLostAndLateCallsLetNobodyOverTheLimit(t *testing.T) {
+func TestLostAndLateCallsCauseNo429s(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(4) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestLostAndLateCallsLetNobodyOverTheLimit(t *testing.T) {
 					p.callers(5)
 					processes = append(processes, p)
 				}
-				// Callers who give up all the time, waiting or granted.
+				// Callers give up all the time, with a permit or without.
 				chance := rand.New(rand.NewPCG(n, 1))
 				for time.Since(processes[0].origin) < time.Minute {
 					ctx, cancel := context.WithTimeout(w.context, time.Duration(chance.Int64N(int64(300*time.Millisecond))))
@@ -84,53 +84,51 @@ func TestLateCallsDoNothing(t *testing.T) {
 		require.False(t, ok)
 		time.Sleep(50 * time.Millisecond)
 		w.engine.Decide(nil)
-		time.Sleep(time.Second) // it has got there
+		time.Sleep(time.Second) // the late call has arrived
 		assert.Len(t, other.burst(9), 5)
 	})
 }
 
-func TestAWindowThatOthersOpenCountsWhatIsInFlight(t *testing.T) {
+func TestWindowOfAnotherClientCountsRequestsInFlight(t *testing.T) {
 	for name, known := range map[string]bool{"after an end that was known": true, "after one that was not": false} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				p, s := w.process(), w.seed(true)
-				defer p.session.Close()
-				w.engine.Redis.Set(route+":limit", "5")
-				permits := p.burst(3)
-				require.Len(t, permits, 3)
-				if known {
-					p.report(permits[0], headers(4, time.Second, 0))
-				} else {
-					p.giveBack(permits[0])
-					synctest.Wait()
-					require.Zero(t, s.tryClaim())
-					s.run(seedExpire, route+":remaining", 1000)
-				}
-				time.Sleep(1010 * time.Millisecond)
-				claims := 1
-				if known { // then no less may remain than when we looked last
-					claims = 3
-				}
-				require.Equal(t, claims, s.burst(claims), "it opens a window of its own")
-				assert.Len(t, p.burst(9), 3-claims)
-			})
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			p, s := w.process(), w.seed(true)
+			defer p.session.Close()
+			w.engine.Redis.Set(route+":limit", "5")
+			permits := p.burst(3)
+			require.Len(t, permits, 3)
+			if known {
+				p.report(permits[0], headers(4, time.Second, 0))
+			} else {
+				p.giveBack(permits[0])
+				synctest.Wait()
+				require.Zero(t, s.tryClaim())
+				s.run(seedExpire, route+":remaining", 1000)
+			}
+			time.Sleep(1010 * time.Millisecond)
+			claims := 1
+			if known { // then the process knows the counter of the earlier window
+				claims = 3
+			}
+			require.Equal(t, claims, s.burst(claims), "the other client opens a window")
+			assert.Len(t, p.burst(9), 3-claims)
 		})
 	}
 }
 
-func TestExpiriesThatOthersSetTooLateAreCorrected(t *testing.T) {
+func TestLateExpiryOfAnotherClientIsCorrected(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.process(), w.process()
 		defer p.session.Close()
 		defer other.session.Close()
 		p.learn()
-		w.seed(true).run(seedExpire, route+":remaining", 1999) // Date may be almost a second off
+		w.seed(true).run(seedExpire, route+":remaining", 1999) // Date may be wrong by almost a second
 		require.NotEmpty(t, other.burst(1))
 		assert.LessOrEqual(t, w.engine.Redis.TTL(route+":remaining"), time.Second+time.Millisecond)
 	})
 }
 
-func TestResponsesOfAWindowThatHasEndedOpenNone(t *testing.T) {
+func TestResponseOfAnEndedWindowOpensNoWindow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		defer p.session.Close()
@@ -141,20 +139,20 @@ func TestResponsesOfAWindowThatHasEndedOpenNone(t *testing.T) {
 			p.report(permit, headers(4-i, time.Second, stamp))
 		}
 		time.Sleep(1100 * time.Millisecond)
-		p.report(permits[4], headers(0, time.Second, stamp)) // it was on its way for long
+		p.report(permits[4], headers(0, time.Second, stamp)) // the response was late
 		synctest.Wait()
 		assert.Len(t, p.burst(9), 5)
 	})
 }
 
-func TestWhatCountsInTheNextWindowIsChargedThere(t *testing.T) {
+func TestRequestOfTheNextWindowIsChargedThere(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		defer p.session.Close()
 		w.engine.Redis.Set(route+":limit", "5")
 		permits, stamp := p.burst(9), time.Now().Add(900*time.Millisecond).UnixMilli()
 		require.Len(t, permits, 5)
-		time.Sleep(100 * time.Millisecond) // so long it took to come back, so that the window ends earlier than we can know
+		time.Sleep(100 * time.Millisecond) // the round trip: the window may end that much earlier
 		for i, permit := range permits[:4] {
 			p.report(permit, headers(4-i, 900*time.Millisecond, stamp))
 		}

@@ -8,11 +8,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what the tests provoke is not worth a warning
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // discard the warnings that tests cause
 	goleak.VerifyTestMain(m)
 }
 
-// long skips a test that takes long with the race detector, where -short asks for that.
+// long skips a long test if -short is set, as for the race detector.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

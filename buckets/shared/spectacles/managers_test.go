@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// manager starts one, with so many callers on the route.
+// manager starts a manager, and callers that send requests of the route.
 func (w *world) manager(callers int, options ...spectacles.Option) *buckets.RESTBucketManager {
 	m := buckets.NewRESTBucketManager(buckets.WithShared(spectacles.New(w.engine, options...)), buckets.WithMaxRateLimit(time.Hour))
 	require.NoError(w.t, m.Start())
@@ -33,8 +33,7 @@ func (w *world) manager(callers int, options ...spectacles.Option) *buckets.REST
 					assert.ErrorIs(w.t, err, context.Canceled)
 					return
 				}
-				response, _ := w.send()
-				lease.Update(response)
+				lease.Update(w.send())
 			}
 		})
 	}
@@ -60,13 +59,13 @@ func TestManagersShareWithClientsOfSpectacles(t *testing.T) {
 				}
 				time.Sleep(30 * time.Second)
 				report := w.discord.Report()
-				assert.LessOrEqual(t, report.Refused.Total(), 2, "the first request of a manager is not counted, as it does not know its bucket")
+				assert.LessOrEqual(t, report.Refused.Total(), 2, "the first request of a manager is not counted, because its bucket is not known")
 				for _, refused := range w.discord.Refusals() {
 					assert.Less(t, refused.At.Sub(start), time.Second)
 				}
 				assert.Greater(t, report.Accepted, 130)
 				t.Log(report.Accepted, "accepted,", w.engine.Total(), "calls")
-				assert.True(t, w.engine.Redis.Exists(route+":limit"), "that is the name of the route")
+				assert.True(t, w.engine.Redis.Exists(route+":limit"), "the key must have the route's name")
 				w.cancel()
 				w.work.Wait()
 			})
@@ -74,7 +73,7 @@ func TestManagersShareWithClientsOfSpectacles(t *testing.T) {
 	}
 }
 
-// Two routes that name the same hash have counters of their own, as they have for the other clients.
+// Two routes with the same bucket hash have separate counters, as in other clients.
 func TestManagersCountEachRouteApart(t *testing.T) {
 	inWorld(t, func(w *world) {
 		m := w.manager(0, spectacles.WithRoute(spectacles.ByMethodAndPath))
@@ -101,7 +100,7 @@ func TestManagersCountEachRouteApart(t *testing.T) {
 	})
 }
 
-func TestWhoDoesNotWaitIsToldWhatTheEngineSays(t *testing.T) {
+func TestTryAcquireUsesTheCounterOfTheEngine(t *testing.T) {
 	inWorld(t, func(w *world) {
 		m := w.manager(0)
 		defer m.Close()
@@ -114,12 +113,11 @@ func TestWhoDoesNotWaitIsToldWhatTheEngineSays(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err, i)
-			response, _ := w.send()
-			lease.Update(response)
+			lease.Update(w.send())
 		}
 		time.Sleep(1100 * time.Millisecond)
 		_, err = m.TryAcquire(compiled, "")
-		assert.NoError(t, err, "the first one of a window that nobody has opened yet")
+		assert.NoError(t, err, "the first request of a new window")
 	})
 }
 

@@ -16,34 +16,32 @@ func TestDuringAnOutageNothingIsGranted(t *testing.T) {
 	for name, fail := range map[string]func(e *redissim.Server, away bool){
 		"down": (*redissim.Server).SetDown, "frozen": (*redissim.Server).SetFrozen,
 	} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				p := w.process()
-				defer p.session.Close()
-				p.learn()
-				fail(w.engine, true)
-				before := w.engine.Total()
-				start := time.Now()
-				permit, ok := p.within(20 * time.Second)
-				require.False(t, ok, permit)
-				granted := p.join().granted
-				time.Sleep(time.Minute - time.Since(start))
-				assert.NoError(t, p.bucket.Err())
-				assert.InDelta(t, time.Minute, p.bucket.Predict(p.now(), 0).Wait, float64(2*time.Second), "so that whoever waits may give up")
-				calls := w.engine.Total() - before
-				assert.Greater(t, calls, 30)
-				assert.Less(t, calls, 80)
-				fail(w.engine, false)
-				start = time.Now()
-				<-granted
-				assert.LessOrEqual(t, time.Since(start), 1600*time.Millisecond)
-				assert.Less(t, p.bucket.Predict(p.now(), 0).Wait, 2*time.Second)
-			})
+		eachWorld(t, name, func(t *testing.T, w *world) {
+			p := w.process()
+			defer p.session.Close()
+			p.learn()
+			fail(w.engine, true)
+			before := w.engine.Total()
+			start := time.Now()
+			permit, ok := p.within(20 * time.Second)
+			require.False(t, ok, permit)
+			granted := p.join().granted
+			time.Sleep(time.Minute - time.Since(start))
+			assert.NoError(t, p.bucket.Err())
+			assert.InDelta(t, time.Minute, p.bucket.Predict(p.now(), 0).Wait, float64(2*time.Second), "requests may give up")
+			calls := w.engine.Total() - before
+			assert.Greater(t, calls, 30)
+			assert.Less(t, calls, 80)
+			fail(w.engine, false)
+			start = time.Now()
+			<-granted
+			assert.LessOrEqual(t, time.Since(start), 1600*time.Millisecond)
+			assert.Less(t, p.bucket.Predict(p.now(), 0).Wait, 2*time.Second)
 		})
 	}
 }
 
-func TestClosingEndsAllEvenIfNobodyAnswers(t *testing.T) {
+func TestCloseTakesASecondAtMostDuringAnOutage(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		p.learn()
@@ -56,14 +54,14 @@ func TestClosingEndsAllEvenIfNobodyAnswers(t *testing.T) {
 		p.session.Close()
 		assert.LessOrEqual(t, time.Since(start), time.Second)
 		calls := w.engine.Total()
-		p.join() // too late
+		p.join()
 		time.Sleep(time.Minute)
 		assert.Equal(t, calls, w.engine.Total())
 		w.engine.SetFrozen(false)
 	})
 }
 
-func TestOutcomesAreToldAfterAnOutage(t *testing.T) {
+func TestOutcomesAreReportedAfterAnOutage(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.process(), w.process()
 		defer p.session.Close()
@@ -77,12 +75,12 @@ func TestOutcomesAreToldAfterAnOutage(t *testing.T) {
 		start := time.Now()
 		_, ok = other.within(20 * time.Second)
 		require.True(t, ok)
-		assert.InDelta(t, 5*time.Second, time.Since(start), float64(300*time.Millisecond), "the time that has passed counts")
+		assert.InDelta(t, 5*time.Second, time.Since(start), float64(300*time.Millisecond), "the time of the outage counts")
 	})
 }
 
-// What the engine forgets costs a request too many at most for each that was in flight.
-func TestAnEmptiedEngineIsLearntAgain(t *testing.T) {
+// A loss of state costs at most one 429 for each request in flight.
+func TestLossOfStateCostsFew429s(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordsim.Config{
@@ -108,7 +106,7 @@ func TestAnEmptiedEngineIsLearntAgain(t *testing.T) {
 	})
 }
 
-func TestAnEngineWhoseClockGoesBackHangsNobody(t *testing.T) {
+func TestClockThatIsSetBackStopsNoProcess(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		defer p.session.Close()
@@ -124,7 +122,7 @@ func TestAnEngineWhoseClockGoesBackHangsNobody(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 		})
-		_, ok := p.within(2100 * time.Millisecond) // what has passed since the last call is waited for again
+		_, ok := p.within(2100 * time.Millisecond) // the time since the last call is waited again
 		assert.True(t, ok)
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 )
 
-func TestRoutesHaveTheNamesThatAreDocumented(t *testing.T) {
+func TestNamesOfRoutes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ route, major, path, methodAndPath string }{
 		{"POST /channels/{channel_id}/messages", "1", "/channels/1/messages", "POST /channels/1/messages"},
@@ -44,7 +44,7 @@ func TestRoutesHaveTheNamesThatAreDocumented(t *testing.T) {
 	}
 }
 
-func TestKeysAreCalledAsTheOptionsSay(t *testing.T) {
+func TestNamesOfKeysFollowTheOptions(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(spectacles.WithPrefix("bot:"), spectacles.WithRoute(func(shared.Key) string { return "r" }))
 		defer p.session.Close()
@@ -53,7 +53,7 @@ func TestKeysAreCalledAsTheOptionsSay(t *testing.T) {
 	})
 }
 
-func TestCredentialsAreNotGivenAway(t *testing.T) {
+func TestCredentialsAreHidden(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
 		defer p.session.Close()

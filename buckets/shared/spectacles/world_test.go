@@ -28,12 +28,12 @@ import (
 //go:embed testdata/claim.lua
 var seedClaim string
 
-// key is the one route that the tests use, and route its name in the keys.
+// key is the key of the route of all tests, route its name in the keys of Spectacles.
 var key = shared.Key{Hash: "h", Major: "1", Route: "POST /channels/{channel_id}/messages"}
 
 const route = "/channels/1/messages"
 
-// world is a simulated Discord and an engine in memory, in the time of the bubble that it is made in.
+// world is a simulated Discord and an engine in memory, in virtual time.
 type world struct {
 	t       *testing.T
 	discord *discordsim.Server
@@ -62,21 +62,21 @@ func (w *world) close() {
 }
 
 // send sends one request.
-func (w *world) send() (ratelimits.Response, http.Header) {
+func (w *world) send() ratelimits.Response {
 	request, err := http.NewRequest("POST", discordsim.BaseURL+"/api/v10"+route, strings.NewReader("{}"))
 	require.NoError(w.t, err)
 	response, err := w.discord.RoundTripper().RoundTrip(request)
 	if err != nil {
-		return ratelimits.Response{}, nil
+		return ratelimits.Response{}
 	}
 	defer response.Body.Close()
 	body, _ := io.ReadAll(response.Body)
 	r := ratelimits.ParseResponse(response.StatusCode, response.Header, body)
 	r.Stamp = ratelimits.ParseStamp(response.Header)
-	return r, response.Header
+	return r
 }
 
-// process is what a manager does with one bucket, and no more than that.
+// process uses one bucket as a manager does.
 type process struct {
 	world   *world
 	origin  time.Time
@@ -88,7 +88,7 @@ type process struct {
 	waiting []*request
 }
 
-// request is one that waits.
+// request is a waiting request.
 type request struct {
 	arrived time.Duration
 	granted chan shared.Permit
@@ -113,7 +113,7 @@ func (p *process) changed() {
 	p.dispatch()
 }
 
-// dispatch lets those leave who may. p.mu is held.
+// dispatch takes the permits of waiting requests that may be sent. p.mu must be held.
 func (p *process) dispatch() {
 	for len(p.waiting) > 0 {
 		now := p.now()
@@ -134,7 +134,7 @@ func (p *process) dispatch() {
 	p.tell()
 }
 
-// tell says who waits. p.mu is held.
+// tell reports the waiting requests. p.mu must be held.
 func (p *process) tell() {
 	p.bucket.Demand(p.now(), len(p.waiting), func(yield func(time.Duration) bool) {
 		for _, r := range p.waiting {
@@ -145,7 +145,7 @@ func (p *process) tell() {
 	})
 }
 
-// join queues.
+// join adds a waiting request.
 func (p *process) join() *request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,7 +163,7 @@ func (p *process) giveBack(permit shared.Permit) {
 	p.tell()
 }
 
-// report says what came of a request.
+// report ends a permit with a response.
 func (p *process) report(permit shared.Permit, response ratelimits.Response) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,24 +191,23 @@ func (p *process) acquire(ctx context.Context) (shared.Permit, bool) {
 	return nil, false
 }
 
-// within waits for a permit that long.
+// within waits for a permit for the given time at most.
 func (p *process) within(d time.Duration) (shared.Permit, bool) {
 	ctx, cancel := context.WithTimeout(p.world.context, d)
 	defer cancel()
 	return p.acquire(ctx)
 }
 
-// call acquires, sends, and reports.
+// call sends one request when it has a permit. It returns false if the context ended before.
 func (p *process) call(ctx context.Context) bool {
 	permit, ok := p.acquire(ctx)
 	if ok {
-		response, _ := p.world.send()
-		p.report(permit, response)
+		p.report(permit, p.world.send())
 	}
 	return ok
 }
 
-// callers call all the time.
+// callers starts callers that send one request after the other until the world ends.
 func (p *process) callers(n int) {
 	for range n {
 		p.world.work.Go(func() {
@@ -218,14 +217,13 @@ func (p *process) callers(n int) {
 	}
 }
 
-// seed is a client that does what the Spectacles specification says.
+// seed is a client that follows the Spectacles specification.
 type seed struct {
 	world *world
 	claim *shared.Script
-	dates bool // expiries are Reset - Date, as the document says; else Reset-After
 }
 
-// seed makes one. A corrected one has `ttl <= 0` where the document has `ttl < 0`.
+// seed returns a client. A corrected client has `ttl <= 0` where the specification has `ttl < 0`.
 func (w *world) seed(corrected bool) *seed {
 	source := seedClaim
 	if corrected {
@@ -240,7 +238,7 @@ var (
 	seedLimit  = &shared.Script{Name: "seed-limit", Source: "redis.call('set', KEYS[1], ARGV[1]) return {0}"}
 )
 
-// tryClaim returns 0 if a request may be sent, else for how long to wait.
+// tryClaim returns 0 if a request may be sent, otherwise the wait.
 func (s *seed) tryClaim() time.Duration {
 	keys := []string{route + ":remaining", route + ":limit", "global"}
 	reply, err := s.world.engine.Run(context.Background(), s.claim, keys, "1000")
@@ -253,11 +251,8 @@ func (s *seed) run(script *shared.Script, key string, n int64) {
 	require.NoError(s.world.t, err)
 }
 
-func (s *seed) report(r ratelimits.Response, header http.Header) {
+func (s *seed) report(r ratelimits.Response) {
 	wait := r.ResetAfter
-	if date, err := http.ParseTime(header.Get("Date")); s.dates && err == nil && r.Stamp > 0 {
-		wait = time.Duration(r.Stamp-date.UnixMilli()) * time.Millisecond
-	}
 	if r.Status == http.StatusTooManyRequests {
 		wait = r.RetryAfter
 	}
@@ -288,7 +283,7 @@ func (s *seed) callers(n int) {
 	}
 }
 
-// spread draws the latency of each way.
+// spread draws the latency of each way between two bounds.
 func spread(from, to time.Duration) discordsim.Latency {
 	return discordsim.Latency{Draw: func(r *rand.Rand) (in, out time.Duration) {
 		draw := func() time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }

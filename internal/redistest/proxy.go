@@ -1,0 +1,84 @@
+package redistest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Proxy passes connections on to an engine. A test can inspect and cut them.
+type Proxy struct {
+	listener net.Listener
+	to       string
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	reply func(p []byte) bool
+}
+
+// NewProxy starts a proxy on a listener, or on a free port if the listener is nil. It ends with the test.
+func NewProxy(t testing.TB, e *Engine, listener net.Listener) *Proxy {
+	t.Helper()
+	if listener == nil {
+		var err error
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &Proxy{listener: listener, to: e.Address()}
+	p.running.Go(func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.running.Go(func() { p.serve(connection) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		p.running.Wait()
+	})
+	return p
+}
+
+// Address returns the host and the port of the proxy.
+func (p *Proxy) Address() string { return p.listener.Addr().String() }
+
+// OnReply calls a function with each part of the replies. If it returns false, the part is lost and the connection ends.
+func (p *Proxy) OnReply(f func(part []byte) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reply = f
+}
+
+func (p *Proxy) serve(connection net.Conn) {
+	defer connection.Close()
+	engine, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer engine.Close()
+	p.running.Go(func() {
+		_, _ = io.Copy(engine, connection)
+		engine.Close()
+	})
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := engine.Read(buffer)
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		reply := p.reply
+		p.mu.Unlock()
+		if reply != nil && !reply(buffer[:n]) {
+			return
+		}
+		if _, err := connection.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
