@@ -116,7 +116,7 @@ func TestRequestsInFlightAreChargedToTheNextWindow(t *testing.T) {
 		a.join(10)
 		pass(100 * ms)
 		require.Equal(t, 1+3, a.leaves(), "two of five are on their way")
-		// One turns out to have been counted in the window before.
+		// One of b's two requests was counted in the previous window after all.
 		b.answer(headers(5, 3, 10*ms, 1000))
 		pass(100 * ms)
 		assert.Equal(t, 1+4, a.leaves())
