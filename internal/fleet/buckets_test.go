@@ -39,7 +39,8 @@ func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
 	})
 }
 
-// What refills permit by permit is safe, and has its whole rate as soon as a single process uses it.
+// In a bucket that refills permit by permit, no request is refused, and the bucket has its whole rate as soon as a
+// single process uses it.
 func TestSlidingBucketsOfAll(t *testing.T) {
 	long(t)
 	t.Parallel()

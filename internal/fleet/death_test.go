@@ -96,9 +96,9 @@ func TestDeathWhileFindingOut(t *testing.T) {
 	})
 }
 
-// A process whose connection to the server of shared limits is broken for longer than its loans last goes on
-// afterwards. What it sent last is not known to the one that gets the bucket then: one request finds out, at the price
-// of one refusal.
+// A process whose connection to the server of shared limits is broken for longer than its loans last must continue
+// afterwards. The process that then gets the bucket does not know the latest requests of the first process: it sends
+// one request first, which may get a 429.
 func TestOwnerOfALoanIsCutOff(t *testing.T) {
 	t.Parallel()
 	dying(t, 1, func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process) {

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// declares is the limits that a play declares for messages: one for each group, one for each channel.
+// declares has the limits that a run declares for messages: one for each group, one for each channel.
 type declares struct {
 	groups             int // a channel's number tells its group
 	perGroup, perMajor int
@@ -112,7 +112,7 @@ func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, unt
 	return "", 0, ""
 }
 
-// TestWorldsWithDeclaredLimits plays the worlds with limits that responses do not tell, as often as -fleet.plays says,
+// TestWorldsWithDeclaredLimits runs the worlds with limits that responses do not name, as often as -fleet.plays says,
 // or once.
 func TestWorldsWithDeclaredLimits(t *testing.T) {
 	plays := max(*playCount, 1)

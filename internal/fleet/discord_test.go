@@ -9,15 +9,15 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// The functions in this file change what Discord does in a play. What one process is told can be held against the
-// others when they have had the time to hear of it.
+// The functions in this file change what Discord does in a run. A 429 of one process counts as avoidable because of a
+// response to another process only after the news of that response can have arrived (Tolerance).
 
 func rule(c *discordsim.Config) *discordsim.Rule { return &c.Rules[0] }
 
-// faults lets requests fail, lose their connection before or after Discord has counted them, or be answered late.
+// faults makes requests fail, lose their connection before or after Discord has counted them, or get a late response.
 func (s *scene) faults() []discordsim.Fault {
 	share := float64(s.faulty) / 400
-	after := func(c discordsim.Call) bool { return c.N > 3*s.channels } // before that too little is known
+	after := func(c discordsim.Call) bool { return c.N > 3*s.channels } // before that, the limits are not known
 	return []discordsim.Fault{
 		{Probability: share, When: after, Status: http.StatusBadGateway, Uncounted: true},
 		{Probability: share, When: after, Connection: discordsim.ConnectionLostBefore},

@@ -96,7 +96,7 @@ func TestGlobalPartOfTheDead(t *testing.T) {
 	})
 }
 
-// needs returns what the processes have told of what they need of the global limit.
+// needs returns the demands for the global limit that the processes have reported.
 func needs(f *fleet.Fleet) (all []int) {
 	for _, key := range f.Engine.Keys() {
 		if !strings.Contains(key, ":g:") {

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// users lets each process use ten buckets of its own for a minute, a little over three times a second each, and those
-// of others with so many percent of its requests.
+// users makes each process use ten buckets of its own, each a little over three times a second. Of its requests,
+// foreign percent go to buckets of other processes.
 func users(t *testing.T, f *fleet.Fleet, foreign int) {
 	t.Helper()
 	const own, pace, length = 10, 300 * time.Millisecond, 20 * time.Second

@@ -17,17 +17,18 @@ import (
 // interval is a time in which something happens to processes or the engine.
 type interval struct{ from, until time.Duration }
 
-// recovery is how long after any trouble a bucket may be served at less than its rate: the others do without a process
-// after 3 s, and what is not known is waited out, for a period of the bucket. The rest is for messages and timers.
+// recovery is how long after a trouble a bucket may be served at less than its rate. After 3 s the other processes
+// count a process as dead, and then they wait for a period of the bucket, because they do not know its last requests.
+// The rest is for messages and timers.
 func (s *stage) recovery() time.Duration { return 4*time.Second + s.quota.Period }
 
-// longestUnknown is how long is waited in place of a period if somebody dies who alone knows how long that is.
+// longestUnknown is how long processes wait, instead of a period, if the only process that knew the period has died.
 const longestUnknown = 10 * time.Second
 
-// cycle is how long a window takes at most, from its first request to the first one of the next.
+// cycle is the longest time from the first request of a window to the first request of the next window.
 func (s *stage) cycle() time.Duration { return s.quota.Period + 2*s.latency + s.news() }
 
-// news is how long it takes at most until all processes know what one of them was told.
+// news is how long it takes at most until all processes know of a response to one of them.
 func (s *scene) news() time.Duration {
 	slack := 100 * time.Millisecond
 	if s.deaf {
@@ -36,13 +37,13 @@ func (s *scene) news() time.Duration {
 	return slack + 2*s.away
 }
 
-// judgesRate reports that nothing but the limit of a bucket holds up its requests once all trouble is over.
+// judgesRate reports whether only the limit of a bucket delays its requests once all troubles are over.
 func (s *stage) judgesRate(w *world) bool {
 	plain := w.discord == nil && s.quota.Kind == discordsim.KindFixed && s.leaving == 0 && s.faulty == 0 && !s.ordered
 	return plain && !w.apart && w.share == nil && s.declares == nil && s.global == 0 && s.lossy == 0 && s.policy <= shared.OutageFail
 }
 
-// tail is how long a play goes on after the last trouble, so that the rate can be judged.
+// tail is how long a run goes on after the last trouble, so that the rate can be judged.
 func (s *stage) tail(w *world) time.Duration {
 	if !s.judgesRate(w) {
 		return 0
@@ -50,8 +51,8 @@ func (s *stage) tail(w *world) time.Duration {
 	return s.recovery() + 3*s.cycle()
 }
 
-// slow says which bucket was served at less than 80 % of its rate while requests waited, though there was no trouble
-// any more.
+// slow returns an error that names a bucket which, after the last trouble, was served at less than 80 % of its rate
+// while requests waited.
 func (s *stage) slow(w *world) error {
 	if !s.judgesRate(w) {
 		return nil

@@ -14,10 +14,10 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// telling is how long it takes to tell all processes what one of them was told.
+// telling is how long it takes until all processes know of a response to one of them.
 const telling = 6 * time.Millisecond
 
-// What one process was told of a limit all of them know.
+// When one process has got a 429, all processes must know of the limit.
 func TestRefusalsOfEveryClass(t *testing.T) {
 	long(t)
 	t.Parallel()

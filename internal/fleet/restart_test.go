@@ -23,9 +23,9 @@ var endings = map[string]ending{
 	"Shutdown": func(t *testing.T, p *fleet.Process) { require.NoError(t, p.Transport.Shutdown(t.Context())) },
 }
 
-// successor is a fleet whose first process ends the given time after it has sent five requests, which is the limit, in
-// each of 50 buckets that are lent to it, with windows of the given length. Round trips take 300 ms. At once
-// afterwards, another process sends one request in each.
+// successor runs a fleet whose first process has 50 lent buckets with windows of the given length. It sends five
+// requests, which is the limit, in each bucket, and ends the time after later. At once afterwards, another process
+// sends one request in each bucket. Round trips take 300 ms.
 func successor(t *testing.T, period, after time.Duration, endings map[string]ending) {
 	const channels = 50
 	for name, end := range endings {
@@ -114,7 +114,7 @@ func TestRollingRestartDrawsNoRefusals(t *testing.T) {
 					for n := range places {
 						for channel := range channels {
 							for range 3 {
-								f.Go(func() { // those of a place send in its own channels, and the last two in those of all
+								f.Go(func() { // each place sends in its own channels, and the last two in the channels of all places
 									id := 1 + 100*n + channel
 									if channel >= channels-2 {
 										id = 1000 + channel

@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// backward is a fleet of two whose engine goes back to what it kept before a bucket of 5 in 10 s was used up. Once they
-// contend for the bucket, and once it is lent to the first of them.
+// backward runs a fleet of two processes whose engine returns to the state before a bucket of 5 in 10 s was used up. If
+// contended is true, both processes use the bucket; otherwise it is lent to the first process.
 func backward(t *testing.T, contended bool) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, 10*time.Second), Hash: "messages"})

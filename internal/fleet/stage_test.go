@@ -20,32 +20,32 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// stage is one play of a world: processes as those of real bots are, each of which has the channels of some guilds for
-// itself, but for a few requests of strangers, and what happens to them.
+// stage is one run of a world. As with real bots, each process has the channels of some guilds; other processes send a
+// few requests to these channels.
 type stage struct {
 	*fleet.Fleet
 	scene
 	world   *world
 	sent    atomic.Int64
-	trouble *rand.Rand // of whoever makes trouble; see at
+	trouble *rand.Rand // for the troubles
 
 	mu       sync.Mutex
-	places   []*fleet.Process // who has the channels of a place now; nil: nobody yet
+	places   []*fleet.Process // by place, the process that has its channels now; nil: none yet
 	joining  sync.Mutex       // one process after the other
 	killing  sync.Mutex       // guards avenger
 	timers   []*time.Timer
 	over     bool
 	lost     []time.Duration // when the engine lost its state
-	troubles []interval      // everything that happened
-	cutOff   map[string]int  // requests that Close has cut off, of paths from which nobody had an answer
+	troubles []interval      // all troubles so far
+	cutOff   map[string]int  // by path, first requests in flight that Close cut off before any response
 	bad      string          // the first outcome that cannot be, and its story
 	avenger  func(place int)
 
 	counts tally
-	work   sync.WaitGroup // of those who make trouble
+	work   sync.WaitGroup // running troubles
 }
 
-// scene is what a play is made of, drawn from its seed.
+// scene has the parameters of a run, drawn from its seed.
 type scene struct {
 	seed      uint64
 	places    int
@@ -57,7 +57,7 @@ type scene struct {
 	away      time.Duration // one way to the engine, at most
 	lossy     int           // percent of the calls that are lost, whose reply is lost, and that are late: each of them
 	deaf      bool
-	covered   bool // others work for those who are dead or stand still
+	covered   bool // other processes send the requests of dead or suspended processes
 	policy    shared.Outage
 	length    time.Duration
 	leaving   int       // percent of the requests whose context ends
@@ -92,7 +92,7 @@ func (s scene) String() string {
 		s.latency, s.away, s.lossy, s.deaf, s.covered, s.policy, s.length, s.leaving, s.faulty, s.ordered, s.declares)
 }
 
-// play plays a world once, in a bubble.
+// play runs a world once, in a bubble.
 func (w *world) play(seed uint64) (tally, error) {
 	s := &stage{scene: w.scene(seed), world: w, trouble: rand.New(rand.NewPCG(seed, w.number()+1)), cutOff: map[string]int{}}
 	config := bucket(discordsim.Rule{Quota: s.quota, Hash: "messages"})
@@ -137,7 +137,7 @@ func (w *world) play(seed uint64) (tally, error) {
 	return s.verdict(w)
 }
 
-// calm ends all trouble.
+// calm ends all troubles.
 func (s *stage) calm() {
 	s.mu.Lock()
 	s.over = true
@@ -176,8 +176,8 @@ func (s *stage) engine() {
 	})
 }
 
-// channel lets those who use a channel do so until the play is over: as much as they can, in bursts that use up a
-// window, or now and then.
+// channel sends requests to a channel until the run is over: as many as possible, in bursts that use up a window, or
+// now and then.
 func (s *stage) channel(ctx context.Context, channel int) {
 	chance := rand.New(rand.NewPCG(s.seed, 100+uint64(channel)))
 	pause := func(most time.Duration) time.Duration { return time.Duration(chance.Int64N(int64(most) + 1)) }
@@ -252,12 +252,13 @@ func (s *stage) send(ctx context.Context, channel, place int) {
 	}
 }
 
-// gaveUp reports whether an error is that of a request whose context has ended, or would have before its time.
+// gaveUp reports whether a request failed because its context ended, or would have ended before the request could be
+// sent.
 func (s *stage) gaveUp(err error) bool {
 	return s.leaving > 0 && errors.Is(err, context.DeadlineExceeded)
 }
 
-// patience is how much longer requests may wait in this play than in others.
+// patience is how much longer requests may wait in this run than in other runs.
 func (s *stage) patience() time.Duration {
 	d := s.declares.patience()
 	if s.ordered || s.faulty > 0 || s.world.discord != nil {
@@ -272,7 +273,7 @@ func (s *stage) ended() bool {
 	return s.over
 }
 
-// blame notes what must not happen.
+// blame records the first event that must not happen, with its story.
 func (s *stage) blame(path, format string, arguments ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +293,7 @@ func (s *stage) count(add func(*tally)) {
 	add(&s.counts)
 }
 
-// verdict counts all 429s, and says what is wrong with the play.
+// verdict counts all 429s. The error says what went wrong in the run.
 func (s *stage) verdict(w *world) (tally, error) {
 	report := s.Discord.Report()
 	s.mu.Lock()

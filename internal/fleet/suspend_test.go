@@ -81,7 +81,7 @@ func TestProcessThatStoodStillDoesNotTrustItsLoan(t *testing.T) {
 }
 
 // TestAShortSuspensionIsNobodyElsesConcern tests that a process whose clock stood still for less than a second does not
-// take that for a step of the engine's, which would hold all others.
+// mistake this for a step of the engine's clock, which would hold all other processes.
 func TestAShortSuspensionIsNobodyElsesConcern(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})

@@ -8,13 +8,14 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// The methods in this file are what can happen to a play. Each is called before the play begins, draws when it happens,
-// and returns at once.
+// The methods in this file plan what can happen during a run. Each is called before the run begins, draws when the
+// event happens, and returns at once.
 
-// at lets something happen after so much of the play, unless that is over.
+// at calls do when the run has lasted for the given time, unless the run is over.
 func (s *stage) at(after time.Duration, do func()) { s.during(after, 0, do) }
 
-// during lets something begin after so much of the play that lasts so long, unless that is over.
+// during calls do when the run has lasted for the time after, unless the run is over. do begins a trouble of length
+// lasts.
 func (s *stage) during(after, lasts time.Duration, do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +36,7 @@ func (s *stage) during(after, lasts time.Duration, do func()) {
 	}))
 }
 
-// happens notes that there is trouble, which lasts so long.
+// happens records a trouble that begins now and has the given length.
 func (s *stage) happens(lasts time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,14 +48,14 @@ func (s *stage) within(least, most time.Duration) time.Duration {
 	return least + time.Duration(s.trouble.Int64N(int64(max(most-least, 1))))
 }
 
-// times draws how often something happens, and when.
+// times draws how often something happens, up to most times, and calls do with each time at which it happens.
 func (s *stage) times(most int, do func(at time.Duration)) {
 	for range 1 + s.trouble.IntN(most) {
 		do(s.within(300*time.Millisecond, s.length))
 	}
 }
 
-// loses counts that the engine loses its state.
+// loses records that the engine loses state, or that its clock steps.
 func (s *stage) loses(format string, arguments ...any) {
 	s.mu.Lock()
 	s.lost = append(s.lost, s.Now())
@@ -72,8 +73,8 @@ func (s *stage) flushes() {
 	})
 }
 
-// rollbacks: the engine goes back to what it kept some time ago, as one that starts again from an old file; or a
-// replica takes over after a while in which nobody answers, and was behind.
+// rollbacks: the engine returns to an older state. It does so at once, like a server that starts from an old file, or
+// after an outage, like a replica that was behind.
 func (s *stage) rollbacks() {
 	s.times(3, func(at time.Duration) {
 		age, down := s.within(20*time.Millisecond, min(at, 3*time.Second+2*s.quota.Period)), time.Duration(0)
@@ -84,7 +85,7 @@ func (s *stage) rollbacks() {
 	})
 }
 
-// oldRollback: the engine goes back to what it kept when processes lived that have been replaced long since.
+// oldRollback: the engine returns to a state from before processes were replaced.
 func (s *stage) oldRollback() {
 	at := s.within(time.Second, 4*time.Second)
 	s.goesBack(at, at+sessionTime+longestUnknown+time.Second, 500*time.Millisecond)
@@ -93,7 +94,7 @@ func (s *stage) oldRollback() {
 	}
 }
 
-// goesBack lets the engine be down from some moment on, if it is for any time, and then go back to what it kept before.
+// goesBack makes the engine unavailable at from, for the time down, and then returns it to its state at the time to.
 func (s *stage) goesBack(to, from, down time.Duration) {
 	snapshot := make(chan memoryengine.Snapshot, 1)
 	s.at(to, func() { snapshot <- s.Engine.Save() })
@@ -110,10 +111,10 @@ func (s *stage) goesBack(to, from, down time.Duration) {
 	})
 }
 
-// evictions: single keys vanish.
+// evictions: the engine evicts single keys.
 func (s *stage) evictions() {
 	if s.declares != nil {
-		s.declares.memory = 65 * time.Second // who has a limit for himself does not notice before he returns it
+		s.declares.memory = 65 * time.Second // a process with a loan notices the eviction only when it returns the loan
 	}
 	s.times(6, func(at time.Duration) {
 		n := s.trouble.Int()
@@ -129,7 +130,7 @@ func (s *stage) evictions() {
 	})
 }
 
-// outages: the engine is away for a while, and keeps its state.
+// outages: the engine is down or frozen for a while, and keeps its state.
 func (s *stage) outages() {
 	s.times(2, func(at time.Duration) {
 		frozen, length := s.trouble.IntN(2) == 0, s.within(50*time.Millisecond, 8*time.Second)
@@ -161,8 +162,8 @@ func (s *stage) cuts() {
 	})
 }
 
-// steps: the engine's clock steps, as in a fail-over to another machine. What it keeps is worth as much as what it
-// would have lost.
+// steps: the engine's clock steps, as in a fail-over to another machine. This counts as a loss of state, because the
+// times in the state are wrong then.
 func (s *stage) steps(sign time.Duration) {
 	s.times(2, func(at time.Duration) {
 		d := sign * []time.Duration{300 * time.Millisecond, 2 * time.Second, 5 * time.Second, time.Minute, time.Hour}[s.trouble.IntN(5)]
@@ -199,7 +200,7 @@ func (s *stage) machineSteps() {
 	})
 }
 
-// suspensions: processes stand still for a while, and so do their monotonic clocks, or not.
+// suspensions: processes are suspended for a while. If clockStands is true, their monotonic clocks stand still.
 func (s *stage) suspensions(clockStands bool) {
 	s.times(3, func(at time.Duration) {
 		place, length := s.trouble.IntN(s.scene.places), s.within(100*time.Millisecond, 15*time.Second)
@@ -213,7 +214,7 @@ func (s *stage) suspensions(clockStands bool) {
 	})
 }
 
-// wallClocks: those of processes step.
+// wallClocks: the wall clocks of processes step.
 func (s *stage) wallClocks() {
 	s.times(4, func(at time.Duration) {
 		place, d := s.trouble.IntN(s.scene.places), s.within(-time.Minute, time.Minute)
@@ -225,7 +226,7 @@ func (s *stage) wallClocks() {
 	})
 }
 
-// deaths: processes are killed, and others take their places at once or later.
+// deaths: processes are killed, and other processes take their places at once or later.
 func (s *stage) deaths() {
 	s.times(3, func(at time.Duration) {
 		place, later := s.trouble.IntN(s.scene.places), s.absence()
@@ -233,7 +234,7 @@ func (s *stage) deaths() {
 	})
 }
 
-// murders: the same, right after a process has used up what was left of a window.
+// murders: like deaths, but a process is killed right after it has used up the rest of a window.
 func (s *stage) murders() {
 	left := 1 + s.trouble.IntN(4)
 	var moments, absences []time.Duration
@@ -252,12 +253,12 @@ func (s *stage) murders() {
 	}
 }
 
-// absence is how long it takes until somebody takes the place of a process.
+// absence draws how long it takes until another process takes the place of a killed process.
 func (s *stage) absence() time.Duration {
 	return []time.Duration{0, 0, 500 * time.Millisecond, 2 * time.Second, 5 * time.Second}[s.trouble.IntN(5)]
 }
 
-// avenge tells that a burst of the process of a place is over.
+// avenge is called when the process of a place has ended a burst; with murders, it may kill the process.
 func (s *stage) avenge(place int) {
 	s.killing.Lock()
 	defer s.killing.Unlock()
@@ -266,7 +267,7 @@ func (s *stage) avenge(place int) {
 	}
 }
 
-// kill kills the process of a place, and lets another have the place later.
+// kill kills the process of a place, and starts another process there after the time later.
 func (s *stage) kill(place int, later time.Duration) {
 	p := s.who(place)
 	if p == nil {
@@ -295,7 +296,7 @@ func (s *stage) put(place int, p *fleet.Process) {
 	s.places[place] = p
 }
 
-// replace starts a process, and gives it the place.
+// replace starts a process at a place.
 func (s *stage) replace(place int) {
 	s.joining.Lock()
 	defer s.joining.Unlock()
@@ -307,8 +308,8 @@ func (s *stage) replace(place int) {
 	s.put(place, p)
 }
 
-// rolling: each process is closed or shut down, and replaced by a new one, in turn, as a deployment does it. The new
-// one starts before that, or afterwards.
+// rolling: each process in turn is closed or shut down, and replaced by a new process, as in a deployment. The new
+// process starts before the old one ends, or afterwards.
 func (s *stage) rolling() {
 	first, pause := s.within(time.Second, s.length/3), s.within(100*time.Millisecond, s.length/8)
 	overlap, end := s.trouble.IntN(2) == 0, s.close

@@ -38,8 +38,8 @@ func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last
 	})
 }
 
-// A process that has nobody waiting itself knows of those who wait elsewhere, and refuses what would take too long at
-// once.
+// A process without waiting requests knows of the requests that wait in other processes, and rejects a request at once
+// that would wait too long behind them.
 func TestMaxWaitCountsThoseOfOtherProcesses(t *testing.T) {
 	t.Parallel()
 	queued(t, 10, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, _ context.CancelFunc) {
@@ -75,7 +75,7 @@ func TestWaitersOfOtherProcessesThatLeave(t *testing.T) {
 	})
 }
 
-// A hold that somebody else meets makes the wait of those too long who wait elsewhere.
+// After a 429 in one process, requests in another process are rejected if the hold makes their waits too long.
 func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{
@@ -109,7 +109,7 @@ func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
 }
 
 // A request that was accepted is not refused when its window opens. The server of shared limits grants permits before
-// the requests have left; those ahead that have them are not counted a second time.
+// the requests have left; requests ahead that have a permit must not be counted a second time.
 func TestAnAcceptedRequestIsNotRefusedWhenItsWindowOpens(t *testing.T) {
 	t.Parallel()
 	for _, each := range []int{6, 7, 9, 15} {
@@ -147,8 +147,8 @@ func servedOrRejected(t *testing.T, outcomes chan fleet.Outcome, within time.Dur
 	return served
 }
 
-// A request whose wait fits exactly into the longest accepted one is accepted, and is not refused later because calls
-// to the server of shared limits, and responses, take a little time in each window.
+// A request whose predicted wait equals the max wait is accepted. It is not rejected later, although calls to the
+// server of shared limits, and responses, take a little time in each window.
 func TestWhoIsAcceptedForExactlyTheMaxWaitIsServed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{

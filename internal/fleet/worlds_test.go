@@ -23,15 +23,15 @@ var (
 	playRequests = flag.Int("fleet.requests", 0, "how many requests all worlds together send at least, each as many; 0: see -fleet.plays")
 )
 
-// world is what happens to a fleet.
+// world says what happens to a fleet in its runs.
 type world struct {
 	name    string
-	scenery func(s *scene, pick func(values ...int) int) // changes what the play is made of
+	scenery func(s *scene, pick func(values ...int) int) // changes the parameters of a run
 	trouble func(s *stage)
 	discord func(c *discordsim.Config, s *scene) // changes what Discord does
 	request func(r *fleet.Request, n int)        // changes the n-th request
-	// share is that of fleet.Config, for worlds where processes have several versions of the protocol. Nil: all have
-	// the current one.
+	// share is the field of fleet.Config, for worlds where processes have several versions of the protocol. Nil: all
+	// processes have the current version.
 	share    func(process int, engine shared.Engine) (shared.Source, error)
 	apart    bool   // nothing is shared
 	declares bool   // limits are declared
@@ -103,22 +103,22 @@ var worlds = []world{
 		}},
 }
 
-// number makes each world draw its own plays.
+// number makes each world draw runs of its own.
 func (w *world) number() uint64 {
 	h := fnv.New64()
 	h.Write([]byte(w.name))
 	return h.Sum64()
 }
 
-// strict policies never send what may be refused.
+// strict chooses a policy that never sends a request which may be refused.
 func strict(s *scene, pick func(...int) int) {
 	s.policy = []shared.Outage{shared.OutageWait, shared.OutageFail}[pick(0, 0, 1)]
 }
 
-// tally counts what plays were made of and what they cost.
+// tally counts the events of runs.
 type tally struct {
 	plays, requests, calls, refused, avoidable int
-	excess, failed                             int // avoidable 429s beyond those that may be, and plays with any
+	excess, failed                             int // avoidable 429s that excuse does not cover, and runs with any
 	lost, late, dead, closed, suspended        int
 }
 
@@ -128,8 +128,8 @@ func (t *tally) add(o tally) {
 	t.lost, t.late, t.dead, t.closed, t.suspended = t.lost+o.lost, t.late+o.late, t.dead+o.dead, t.closed+o.closed, t.suspended+o.suspended
 }
 
-// TestWorlds plays the worlds, each as often as -fleet.plays says, and a few times if it says nothing. The proof is a
-// million requests, which take about half an hour of processor time; what they have cost is summed up at the end:
+// TestWorlds runs each world as often as -fleet.plays says, a few times by default. For a proof run a million requests,
+// which take about half an hour of processor time; the test prints their costs at the end:
 //
 //	go test ./internal/fleet -run TestWorlds -fleet.requests=1000000 -timeout 3h -v
 func TestWorlds(t *testing.T) {
@@ -192,7 +192,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// excuse is why avoidable 429s may be in a world, of those that do not count as excess.
+// excuse says why a world may have avoidable 429s that do not count as excess.
 func (w *world) excuse() string {
 	if w.costs != "" {
 		return w.costs
@@ -244,10 +244,10 @@ func table(results map[string]*tally) string {
 	return b.String() + summary(results)
 }
 
-// strangers names the plays with so many of them.
+// strangers returns the name of the runs with a percentage of requests from other processes.
 func strangers(percent int) string { return fmt.Sprintf("of these, with %d %% strangers", percent) }
 
-// A world has to be able to find out that something is wrong, and tell it.
+// If something goes wrong, a world has to notice it and report it.
 func TestWorldsBlameWhatIsNotShared(t *testing.T) {
 	t.Parallel()
 	w := world{name: "nothing is shared", apart: true, scenery: func(s *scene, _ func(...int) int) {
