@@ -44,7 +44,7 @@ func TestStatsAndStoreSayThatTheServerIsAway(t *testing.T) {
 	}
 }
 
-// waiting returns the snapshots of buckets in which somebody waits.
+// waiting returns the snapshots of buckets in which requests wait.
 func (f *fleet) waiting(manager int) []buckets.LimitSnapshot {
 	return slices.DeleteFunc(slices.Collect(f.managers[manager].Buckets()), func(b buckets.LimitSnapshot) bool { return b.Waiting == 0 })
 }

@@ -20,8 +20,8 @@ func TestAStateCanBeReadHoweverManyWait(t *testing.T) {
 	assert.Equal(t, most, read.members[0].waiting)
 }
 
-// TestAClockThatIsHardlyKnownWasNotSetBack tests that a session which knows little of the server's clock, as its first
-// reply took long, does not take the times of others for a clock that was set back.
+// TestAClockThatIsHardlyKnownWasNotSetBack tests a session that knows the server's clock only roughly, because its
+// first reply took long. It must not conclude from times of other sessions that the clock was set back.
 func TestAClockThatIsHardlyKnownWasNotSetBack(t *testing.T) {
 	store, err := New(nowhere{})
 	require.NoError(t, err)

@@ -11,7 +11,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// TestACallSaysABoundedAmount tests that many who leave together keep nobody waiting at the server.
+// TestACallSaysABoundedAmount tests that the size of a call is bounded, so that many requests which leave together do
+// not block the server.
 func TestACallSaysABoundedAmount(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -26,7 +27,7 @@ func TestACallSaysABoundedAmount(t *testing.T) {
 	})
 }
 
-// TestClosingIsBounded tests that a session with very many loans ends in time also if the server hangs.
+// TestClosingIsBounded tests that a session with very many loans ends in time, even if the server hangs.
 func TestClosingIsBounded(t *testing.T) {
 	for name, before := range map[string]time.Duration{"at once": 0, "while it renews them": 1100 * ms} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +48,8 @@ func TestClosingIsBounded(t *testing.T) {
 	}
 }
 
-// TestNoResponseIsBelievedForLongerThanADay tests that processes that share believe what one alone does.
+// TestNoResponseIsBelievedForLongerThanADay tests that processes that share a bucket bound the times in responses as a
+// single process does.
 func TestNoResponseIsBelievedForLongerThanADay(t *testing.T) {
 	for name, response := range map[string]ratelimits.Response{
 		"shared":     {Status: 429, Class: ratelimits.ClassShared, RetryAfter: 1000 * time.Hour, HasRetryAfter: true},

@@ -228,7 +228,7 @@ func TestForecastCountsTheOthers(t *testing.T) {
 	})
 }
 
-// All answers of a window are lost: it began when the last of them was processed, if not before.
+// All answers of a window are lost. The window began, at the latest, when the last of its requests was processed.
 func TestAWindowOfWhichNoAnswerCameLastsFromTheLastLoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.punctual()
@@ -274,7 +274,7 @@ func TestAWindowIsNotOverBeforeAnAnswerTellsItsEnd(t *testing.T) {
 	})
 }
 
-// What counts is when a request arrived, however long the call takes that says so.
+// A request's place in the queue depends on when it arrived, however long the call takes that reports it.
 func TestASlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -301,7 +301,8 @@ func TestASlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 	})
 }
 
-// A permit is for whoever waits first when it is taken, not for the request that it was granted for.
+// When a permit is taken, it goes to the request that is then first in the queue, not to the request for which it was
+// granted.
 func TestAPermitOfARequestThatLeavesIsForTheNextOneOfItsProcess(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhoClosesShortensNobodysLife tests that the last call of a session, which says that it ends soon, does not make
-// the others believe that the holder of the bucket does.
+// TestWhoClosesShortensNobodysLife tests that the last call of a session, which says that this session ends soon, does
+// not make other sessions believe that the holder of the bucket ends soon.
 func TestWhoClosesShortensNobodysLife(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()

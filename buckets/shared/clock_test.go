@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// TestALoanThatIsReturnedAfterANapKeepsItsCharges tests that what is known of a bucket is not lost as its holder was
+// TestALoanThatIsReturnedAfterANapKeepsItsCharges tests that the charges of a lent bucket are kept when its holder was
 // suspended for a moment.
 func TestALoanThatIsReturnedAfterANapKeepsItsCharges(t *testing.T) {
 	inWorld(t, func(w *world) {

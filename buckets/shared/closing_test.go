@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// closedInFlight closes a process while five requests are in flight, which are all that a bucket allows that is lent to
-// it, and lets another one send ten. Before is called before the end.
+// closedInFlight closes a process that has a loan of a bucket, while five requests are in flight, as many as the bucket
+// allows. Then another process sends ten requests. before is called before the first process is closed.
 func closedInFlight(t *testing.T, before func(w *world)) {
 	t.Helper()
 	inWorld(t, func(w *world) {

@@ -19,8 +19,8 @@ func (nowhere) Exchange(context.Context, *Call) (*Reply, error) {
 	return nil, errors.New("there is no server")
 }
 
-// TestWhoComesBackIsNotBuried tests that what a session has in flight stays so if it has come back since the server
-// said that it was dead.
+// TestWhoComesBackIsNotBuried tests that a session's requests stay in flight if the session has come back since the
+// server reported it dead.
 func TestWhoComesBackIsNotBuried(t *testing.T) {
 	for name, back := range map[string]bool{"dead": false, "back": true} {
 		t.Run(name, func(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 	"github.com/ratelight/ratelight/internal/conformance"
 )
 
-// quiet managers do not warn of what tests provoke.
+// quiet is an option for managers that log no warnings.
 var quiet = buckets.WithLogger(slog.New(slog.DiscardHandler))
 
-// managerOn returns a running manager that shares what is on an engine.
+// managerOn returns a running manager that shares its limits through an engine.
 func managerOn(t *testing.T, engine shared.Engine, options ...buckets.Option) *buckets.RESTBucketManager {
 	t.Helper()
 	store, err := shared.New(engine, shared.WithLease(10*time.Minute)) // some cases are slow
@@ -54,7 +54,7 @@ func TestSharingManagerConforms(t *testing.T) {
 	}
 }
 
-// Nor can anybody tell whether it is one manager or several, each of which gets every third request.
+// Several managers that share limits, each with every third request, must behave like one manager.
 func TestSeveralManagersConformTogether(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -69,14 +69,13 @@ func TestSeveralManagersConformTogether(t *testing.T) {
 		limitertest.WithMaxWait(buckets.DefaultMaxRateLimit),
 		// Parts of the global limit move from manager to manager in a second, and not at once.
 		limitertest.WithGlobalLimit(0),
-		// Whoever waits for the bucket of a route to be found out comes into its queue manager by manager.
+		// When the bucket of a route becomes known, waiting requests enter its queue manager by manager.
 		limitertest.Without(limitertest.Order),
-		// What a body contains and what the edge said each manager knows for itself, and ordered requests are those of
-		// one manager.
+		// Each manager has its own sub-limits and its own hold of the edge, and orders only its own requests.
 		limitertest.Without(limitertest.SubLimits, limitertest.Edge, limitertest.OneAtATime),
-		// The state that they share knows the two kinds apart only by answers that come in time.
+		// The shared state distinguishes the two kinds only by answers that come in time.
 		limitertest.Without(limitertest.SlowRefill),
-		// They tell each other of buckets and holds in a moment, and what a route's hash is, and who waits behind whom,
-		// as they ask.
+		// Buckets and holds reach the other managers a moment later, hashes and places in queues only with their next
+		// calls.
 		limitertest.Without(limitertest.OneMind))
 }

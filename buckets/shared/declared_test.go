@@ -22,7 +22,7 @@ func (p *process) declares(limit int, period time.Duration) *user {
 	return u
 }
 
-// answers lets all of a user's requests be over.
+// answers ends all requests of a user with a response.
 func (u *user) answers() {
 	for u.inFlight() > 0 {
 		u.answer(ratelimits.Response{Status: 200})
@@ -30,7 +30,7 @@ func (u *user) answers() {
 	pass(10 * ms)
 }
 
-// gone lets nobody wait, as who does asks again and again.
+// gone removes all waiting requests of users, because waiting requests cause calls again and again.
 func gone(all ...*user) {
 	for _, u := range all {
 		u.mu.Lock()
@@ -41,8 +41,8 @@ func gone(all ...*user) {
 	pass(10 * ms)
 }
 
-// Of a declared limit nothing has to be found out: all that it allows goes at once, whoever sends it, and no more in
-// any period.
+// A declared limit is known from the start: as many requests as it allows are sent at once, in whatever process, and no
+// more in any period.
 func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
 	t.Parallel()
 	for _, period := range []time.Duration{20 * time.Second, 10 * time.Minute, 24 * time.Hour} {
@@ -65,7 +65,7 @@ func TestDeclaredLimitIsKeptFromTheFirstRequestOn(t *testing.T) {
 	}
 }
 
-// Not even a refusal says anything of it, so it is no reason to give it back.
+// A 429 says nothing about a declared limit, so a process does not return its loan because of one.
 func TestDeclaredLimitThatIsLentStaysSo(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -89,8 +89,8 @@ func TestDeclaredLimitThatIsLentStaysSo(t *testing.T) {
 	})
 }
 
-// What processes know of a declared limit stays charged when the server loses its state, and the rest may be sent soon:
-// nobody waits for a day.
+// When the server loses its state, the requests that processes know of stay charged against a declared limit. The rest
+// of the limit can be used soon, even if its period is a day.
 func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(w *world){
@@ -142,8 +142,8 @@ func (w *world) evict(begin string) {
 	}
 }
 
-// The server remembers what is in flight for as long as it may count, even if nobody uses the bucket again before that
-// is over.
+// The server stores requests in flight for as long as they may count, even if no process uses the bucket during that
+// time.
 func TestRequestsOfTheDeadCountForAWholePeriod(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -161,7 +161,8 @@ func TestRequestsOfTheDeadCountForAWholePeriod(t *testing.T) {
 	})
 }
 
-// What is sent during an outage without asking keeps to a declared limit, or to a share of it.
+// Requests that are sent during an outage, without a call, keep to a declared limit or to a share of it, depending on
+// the policy.
 func TestDeclaredLimitDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[shared.Outage][2]int{ // at once, and after a period
@@ -200,7 +201,7 @@ func TestDeclaredLimitThatIsUsedFirstDuringAnOutage(t *testing.T) {
 	})
 }
 
-// sendsAll sends as many requests as may be sent without asking, and returns how many.
+// sendsAll sends as many requests as may be sent without a call, and returns how many.
 func (u *user) sendsAll() (n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

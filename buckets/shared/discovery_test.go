@@ -15,7 +15,7 @@ import (
 
 const route = "POST /channels/{channel_id}/messages"
 
-// finder is a process that wants to find out where a route belongs.
+// finder is a process that wants to discover the bucket of a route.
 type finder struct {
 	stage   *stage
 	session shared.Session
@@ -153,7 +153,8 @@ func TestPermissionOfTheDeadEnds(t *testing.T) {
 	})
 }
 
-// The server goes back to when a process was finding out. That lives, and is about to find out nothing.
+// The server returns to a state in which a process had the permission to discover a hash. The process is alive, but no
+// longer needs the hash.
 func TestPermissionThatIsOverEnds(t *testing.T) {
 	onStage(t, func(f *stage) {
 		const key = "rl2:{default}:d:bot:" + route
@@ -284,8 +285,8 @@ func TestDiscoveryWhoseKeyIsNotOurs(t *testing.T) {
 	})
 }
 
-// A hash is told when what was known of its bucket has been said, although there is always more to say of a bucket that
-// is busy.
+// A hash is reported as soon as the known requests of its bucket have been reported, although a busy bucket always has
+// more to report.
 func TestAHashIsFoundAlsoWhileItsBucketIsBusy(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.contested()
@@ -318,7 +319,8 @@ func TestAHashIsFoundAlsoWhileItsBucketIsBusy(t *testing.T) {
 	})
 }
 
-// Whoever learns of a hash finds what was sent so far in its bucket, also if a call is lost that says so.
+// When a process learns a hash, the bucket already has the charges of all earlier requests, even if the call that
+// reports them is lost once.
 func TestAHashIsToldWhenItsBucketIsKnown(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, q := w.process(), w.process()

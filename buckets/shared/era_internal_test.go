@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// inEras gives a session that has been in era 1, and has heard at ten seconds that the clock was set back by an hour,
-// and era 2 has begun.
+// inEras returns a session that was in era 1. At ten seconds it learnt that the clock was set back by an hour and that
+// era 2 has begun.
 func inEras(t *testing.T) *session {
 	t.Helper()
 	store, err := New(nowhere{})
@@ -24,8 +24,8 @@ func inEras(t *testing.T) *session {
 	return s
 }
 
-// A reply of the era before that comes late is not another change of eras, even if its call was sent when the new one
-// was heard of.
+// A late reply of the previous era is not another change of eras, even if its call was sent when the session learnt of
+// the new era.
 func TestLateReplyDoesNotBringTheEraBack(t *testing.T) {
 	for name, sent := range map[string]time.Duration{"before": 9 * time.Second, "at the same time": 10 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -39,8 +39,8 @@ func TestLateReplyDoesNotBringTheEraBack(t *testing.T) {
 	require.EqualValues(t, 1, s.eraNumber())
 }
 
-// A state whose era ended while it was read says nothing in terms of the new one's clock. It is waited out like all of
-// an era that is over.
+// If an era ended while a state was read, the times of the state are not by the clock of the new era. The bucket is
+// held as after every era that has ended.
 func TestStateOfTheEraBeforeIsNotReadByTheNewClock(t *testing.T) {
 	s := inEras(t)
 	b := s.Bucket(Key{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)

@@ -13,11 +13,11 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// elsewhere is a key that nobody else uses.
+// elsewhere is the key of a bucket that no other process uses.
 var elsewhere = shared.Key{Hash: "elsewhere"}
 
-// TestWhoKnowsNothingIsToldThatTheClockWasSet tests that a window does not end early for a process that has not seen
-// the clock before it was set, as one that has ends the era.
+// TestWhoKnowsNothingIsToldThatTheClockWasSet tests that no window ends early for a process that has not seen the clock
+// before it was set: another process that has seen it ends the era.
 func TestWhoKnowsNothingIsToldThatTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -38,7 +38,7 @@ func TestWhoKnowsNothingIsToldThatTheClockWasSet(t *testing.T) {
 	})
 }
 
-// TestASmallStepIsNoLoss tests that a fail-over between machines whose clocks are nearly the same costs nothing.
+// TestASmallStepIsNoLoss tests that a fail-over between machines with nearly the same time holds no bucket.
 func TestASmallStepIsNoLoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -51,8 +51,7 @@ func TestASmallStepIsNoLoss(t *testing.T) {
 	})
 }
 
-// TestWhoClosesEndsNoEra tests that what a session says when it ends, in many calls at the same time, is not taken for
-// a loss.
+// TestWhoClosesEndsNoEra tests that the simultaneous last calls of a session are not mistaken for a loss of state.
 func TestWhoClosesEndsNoEra(t *testing.T) {
 	inWorld(t, func(w *world) {
 		stays, closes := w.process().use(someKey), w.process()
@@ -69,7 +68,8 @@ func TestWhoClosesEndsNoEra(t *testing.T) {
 	})
 }
 
-// The states of an earlier era are waited out if the server goes back to them when all others are silent.
+// If the server returns to states of an earlier era while all other processes are silent, the buckets of those states
+// are held.
 func TestAnEarlierEraDoesNotComeBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const key = "rl2:{default}:e"
@@ -109,8 +109,8 @@ func TestAnEarlierEraDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// The server's clock is set back while a process has a loan. What that returns afterwards has no times of the earlier
-// clock, which would seem to be another step.
+// The server's clock is set back while a process has a loan. The state that the process returns afterwards must have no
+// times of the earlier clock: they would look like another step.
 func TestLoanThatIsReturnedAfterTheClockWasSet(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
@@ -130,7 +130,7 @@ func TestLoanThatIsReturnedAfterTheClockWasSet(t *testing.T) {
 	})
 }
 
-// What a process knows from an earlier era may have been lost when that ended, which needs to be told only once.
+// The server may have lost a state of an earlier era when that era ended. This loss needs to be reported only once.
 func TestLossOfAnEarlierEraEndsNoOther(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const global = "rl2:{default}:g:bot"

@@ -15,8 +15,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// TestHookIsCalledForWhatHappensToWhatIsShared lets everything happen to the server of a manager that sends a request a
-// second.
+// TestHookIsCalledForWhatHappensToWhatIsShared causes every kind of event while a manager sends a request a second.
 func TestHookIsCalledForWhatHappensToWhatIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)
@@ -73,8 +72,7 @@ func TestHookIsCalledForWhatHappensToWhatIsShared(t *testing.T) {
 	})
 }
 
-// TestSlowHookDelaysNoRequest tests that who is told of an event may take its time, as only the next event and Close
-// wait for it.
+// TestSlowHookDelaysNoRequest tests that only the next event and Close wait for a slow hook.
 func TestSlowHookDelaysNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := memory(t)

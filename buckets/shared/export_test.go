@@ -12,7 +12,7 @@ func LoanUntil(b Bucket) time.Duration {
 	return at.loanUntil()
 }
 
-// LoanWanted reports that others want a bucket's loan back.
+// LoanWanted reports whether other sessions need the loan of a bucket.
 func LoanWanted(b Bucket) bool {
 	at := b.(*bucket)
 	at.mu.Lock()

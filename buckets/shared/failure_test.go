@@ -95,7 +95,7 @@ func TestAPermitThatBecameVoidStaysVoid(t *testing.T) {
 	})
 }
 
-// fates lets the calls of one script have fates one after the other, and then none.
+// fates gives the calls of one script these fates, one after the other. Later calls have no fault.
 func (w *world) fates(script string, fates ...memoryengine.Fate) {
 	w.server.Decide(func(name string) memoryengine.Fate {
 		if name != script || len(fates) == 0 {

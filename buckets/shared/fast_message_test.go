@@ -27,8 +27,8 @@ func lateReplies(w *world) *atomic.Bool {
 	return late
 }
 
-// A state is written, a process loads it, and the message of the next state is there before the reply: at the instant
-// at which the process has sent its call.
+// A process loads a state, and the message with the next state arrives before the reply: at the instant at which the
+// process sends its call.
 func TestMessageOfTheInstantOfACallIsNoLoss(t *testing.T) {
 	inWorld(t, func(w *world) {
 		late := lateReplies(w)

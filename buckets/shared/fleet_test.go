@@ -135,7 +135,7 @@ func (f *fleet) attempt(ctx context.Context, path string) (ratelimits.Response, 
 	return r, nil
 }
 
-// warm lets all managers learn the bucket hash, one after the other.
+// warm makes all managers learn the bucket hash, one after the other.
 func (f *fleet) warm(channel func(manager int) int) {
 	for m := range f.managers {
 		require.NoError(f.t, f.post(context.Background(), m, channel(m)))
@@ -143,8 +143,8 @@ func (f *fleet) warm(channel func(manager int) int) {
 	}
 }
 
-// saturate lets each manager send with so many callers, each one request after the other, for a time. It returns how
-// many were accepted per second.
+// saturate runs so many callers of each manager for a time; each caller sends one request after the other. It returns
+// how many requests were accepted per second.
 func (f *fleet) saturate(callers int, d time.Duration, channel func(manager int) int) float64 {
 	start, before := time.Now(), f.discord.Report().Accepted
 	for m := range f.managers {
@@ -182,8 +182,8 @@ var (
 func one(int) int         { return 1 }
 func own(manager int) int { return manager + 1 }
 
-// ideal is how many requests a second a client can send to one bucket of five and nearby that takes no risks: the
-// window has to be over for certain, which takes the shortest round trip.
+// ideal is how many requests a second a nearby client can send to one bucket of five without risk: each window has to
+// be over for certain, which takes the shortest round trip longer.
 const ideal = 5 / 1.02
 
 func TestFleetOnOneBucket(t *testing.T) {
@@ -270,7 +270,7 @@ func locked(random *rand.Rand) func(n int64) int64 {
 	}
 }
 
-// fate lets each call have a fate with a chance, and otherwise an ordinary one.
+// fate gives each call one of the fates with the given probability; other calls have no fault.
 func (w *world) fate(chance float64, fates ...memoryengine.Fate) {
 	random := locked(rand.New(rand.NewPCG(1, 2)))
 	w.server.Decide(func(string) memoryengine.Fate {

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The engine loses the division of a global limit of one a moment before a second process needs something.
+// The engine loses the division of a global limit of one request a second, a moment before a second process needs a
+// part.
 func TestPartOfAnotherIsNotGivenTwiceAfterALoss(t *testing.T) {
 	steps := []step{
 		{"need", 0, 1, 1027}, {"join", 1, 2, 1993}, {"need", 5, 1, 759}, {"need", 7, 100, 3923}, {"need", 7, 65, 3158},

@@ -11,7 +11,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// What another program, or another version, has stored at a key is not replaced, also if it begins with a version.
+// A value that another program or another version has stored at a key is not replaced, even if it begins with a
+// version.
 func TestForeignValuesStay(t *testing.T) {
 	for _, value := range []string{"mine", "mine 1", "1.1 mine"} {
 		for key, use := range map[string]func(f *stage, session shared.Session){

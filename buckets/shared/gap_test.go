@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// TestALoanDoesNotOutliveAGap tests that a holder which the others held for dead for a moment, between two of its
-// ticks, does not go on.
+// TestALoanDoesNotOutliveAGap tests that a holder stops using its loan if the other sessions counted it as dead for a
+// moment, between two of its ticks.
 func TestALoanDoesNotOutliveAGap(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
@@ -35,7 +35,7 @@ func TestALoanDoesNotOutliveAGap(t *testing.T) {
 	})
 }
 
-// TestLoansThatComeInAnotherOrderAreBelieved tests that the first calls after a time without any may overtake each
+// TestLoansThatComeInAnotherOrderAreBelieved tests that loans are valid if the first calls after a pause overtake each
 // other.
 func TestLoansThatComeInAnotherOrderAreBelieved(t *testing.T) {
 	inWorld(t, func(w *world) {

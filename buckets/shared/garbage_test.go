@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// garbler is a way to a server that is none: now and then it replies with any values and times.
+// garbler is a connection to a faulty server, which sometimes replies with random values and times.
 type garbler struct {
 	server
 	mu     sync.Mutex
@@ -68,7 +68,8 @@ func (g *garbler) Exchange(ctx context.Context, call *shared.Call) (*shared.Repl
 	return reply, nil
 }
 
-// TestGarbageStopsNobody tests that a manager outlives whatever the server says, and goes on when it talks sense again.
+// TestGarbageStopsNobody tests that a manager survives any replies, and continues when the server's replies are correct
+// again.
 func TestGarbageStopsNobody(t *testing.T) {
 	for seed := range uint64(12) {
 		inWorld(t, func(w *world) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// sendEvenly lets a sender send one request in each pause until the time is over.
+// sendEvenly sends one request after each pause until the time d is over.
 func (s *sender) sendEvenly(d, pause time.Duration) {
 	for end := s.stage.now() + d; s.stage.now() < end; {
 		s.send(1)
@@ -59,7 +59,7 @@ func TestListenerThatComesAfterALossDividesNothing(t *testing.T) {
 	})
 }
 
-// gated is the way of one process to the server: calls wait at a gate, and replies come late.
+// gated is the connection of one process to the server. Its calls wait at a gate, and its replies come late.
 type gated struct {
 	server
 	shut atomic.Bool
@@ -96,7 +96,7 @@ func (f *stage) gated(limit int, late time.Duration) (*sender, *gated) {
 	return f.senderOf(store.Join(realClock, f.origin), limit), l
 }
 
-// The reply that reports a session dead arrives after the message that shows that it has come back.
+// The reply that reports a session dead arrives after the message which shows that the session has come back.
 func TestSessionThatComesBackKeepsItsPart(t *testing.T) {
 	for late := 50 * ms; late < 450*ms; late += 50 * ms {
 		onStage(t, func(f *stage) {

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// wire is the way of one process to the server: it can be cut.
+// wire is the connection of one process to the server. It can be cut.
 type wire struct {
 	server
 	cut atomic.Bool
@@ -41,7 +41,7 @@ type holder struct {
 	parts   []int         // of the latest moments, a ring
 }
 
-// die lets a process say and send nothing any more.
+// die ends a process: it makes no more calls and sends no more requests.
 func (u *holder) die() {
 	u.dead = true
 	u.link.cut.Store(true)
@@ -52,7 +52,7 @@ const (
 	moments = int(time.Second / moment)
 )
 
-// use takes in what may be used now, and returns the most of the latest second.
+// use records the part that may be used now, and returns the largest part of the latest second.
 func (u *holder) use(now time.Duration, i int) (latest int) {
 	part := 0
 	if !u.dead {
@@ -90,8 +90,8 @@ func drawSteps(t *rapid.T) []step {
 	}), 5, 40).Draw(t, "steps")
 }
 
-// TestPartsNeverExceedTheLimit lets anything happen, and looks whether all processes together may ever send more than
-// the limit in a second.
+// TestPartsNeverExceedTheLimit runs random events, and checks that all processes together may never send more than the
+// limit in a second.
 func TestPartsNeverExceedTheLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limit := rapid.SampledFrom([]int{1, 2, 3, 10, 50}).Draw(rt, "limit")
@@ -109,8 +109,8 @@ func TestPartsNeverExceedTheLimit(t *testing.T) {
 	})
 }
 
-// A call is late, the server loses its state, and its clock is stepped back: the call comes in time by that clock, and
-// claims what its user has given back since.
+// A call is late, the server loses its state, and its clock steps back. By that clock the call is in time, and claims a
+// part that its user has given back since.
 func TestLateCallClaimsWhatOthersHave(t *testing.T) {
 	steps := []step{
 		{"quiet", 0, 4, 2181}, {"join", 0, 1, 3}, {"need", 0, 76, 38}, {"need", 1, 3, 0}, {"join", 0, 1, 4000}, {"wait", 0, 1, 50},
@@ -184,8 +184,8 @@ func (s *schedule) do(step step) {
 	u := s.users[step.Who%len(s.users)]
 	now := s.now()
 	s.log = append(s.log, fmt.Sprintf("%v %+v", now, step))
-	// Whoever knows nothing cannot know that the server has lost its state, and those who know tell it within a second
-	// or so.
+	// A process without a part cannot know that the server has lost its state. Processes with a part report theirs
+	// within about a second.
 	stranger := now < s.known
 	switch step.What {
 	case "join":
@@ -251,7 +251,7 @@ func (s *schedule) lose(now time.Duration) {
 	}
 }
 
-// watch lets time pass, and looks at every moment of it.
+// watch lets time pass, and checks the parts at every moment.
 func (s *schedule) watch(d time.Duration) error {
 	for range int(d/moment) + 1 {
 		now, total := s.now(), 0

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// most returns how many were sent within d at most.
+// most returns the largest number of requests that were sent within d.
 func most(d time.Duration, senders ...*sender) (n int) {
 	var all []time.Duration
 	for _, s := range senders {
@@ -30,7 +30,7 @@ func most(d time.Duration, senders ...*sender) (n int) {
 	return n
 }
 
-// until waits until it is so, and returns how long that took.
+// until waits until so returns true, and returns how long that took.
 func (f *stage) until(longest time.Duration, so func() bool) time.Duration {
 	f.t.Helper()
 	start := f.now()
@@ -314,7 +314,7 @@ func TestServerThatComesBackEmptyIsUsedSoon(t *testing.T) {
 		require.Zero(t, a.part()+b.part())
 		f.memory.Flush()
 		f.memory.SetDown(false)
-		// It knows nothing of the others, who may have something still; they say so within one and a half seconds.
+		// It does not know the parts of the other sessions, which they report within one and a half seconds.
 		f.until(3*time.Second, func() bool { return a.part() == 25 && b.part() == 25 })
 		assert.LessOrEqual(t, most(time.Second, a, b), 50)
 	})
@@ -380,7 +380,7 @@ func TestWaitersOfAGlobalLimitAreLookedAtDuringAnOutage(t *testing.T) {
 	})
 }
 
-// What is asked for during an outage fails at once: to ask again whenever that is known would never end.
+// A call during an outage fails at once. Calling again after each failure would be an endless loop.
 func TestDemandDuringAnOutageMakesNoLoop(t *testing.T) {
 	onStage(t, func(f *stage) {
 		session := f.join()

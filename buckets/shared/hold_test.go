@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// TestAHoldThatIsOverBeforeItIsSaidKeepsNobodyAwake tests that a session says no more that it is alive once there is
-// nothing to say.
+// TestAHoldThatIsOverBeforeItIsSaidKeepsNobodyAwake tests that a session sends no more beats once it has nothing to
+// report.
 func TestAHoldThatIsOverBeforeItIsSaidKeepsNobodyAwake(t *testing.T) {
 	inWorld(t, func(w *world) {
 		b := w.process().use(someKey)
@@ -25,7 +25,7 @@ func TestAHoldThatIsOverBeforeItIsSaidKeepsNobodyAwake(t *testing.T) {
 	})
 }
 
-// A hold without end is one of a day, for everybody.
+// A hold without end lasts a day, in all processes.
 func TestTheLongestHoldReachesOtherProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -40,7 +40,7 @@ func TestTheLongestHoldReachesOtherProcesses(t *testing.T) {
 	})
 }
 
-// A request has a permit, but still waits for the global limit, when another process meets a limit of the channel.
+// A request has a permit, but still waits for the global limit, when another process gets a 429 for the channel.
 func TestAHoldAlsoAppliesToAGrantedRequestThatHasNotLeft(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()

@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// TestNewsOfAnOutageThatComesWhenItIsOver lets a manager take its time over the news that an outage began, so that the
-// outage is over before the next bucket is told.
+// TestNewsOfAnOutageThatComesWhenItIsOver makes a manager handle the start of an outage so slowly that the outage is
+// over before its next bucket learns of the start.
 func TestNewsOfAnOutageThatComesWhenItIsOver(t *testing.T) {
 	for _, policy := range []shared.Outage{shared.OutageWait, shared.OutageFull} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestNewsOfAnOutageThatComesWhenItIsOver(t *testing.T) {
 	}
 }
 
-// slow is use for a manager that takes its time over what it is told during an outage.
+// slow is like use, for a manager that handles changes slowly during an outage.
 func slow(p *process, key shared.Key) *user {
 	return p.useWith(key, func(u *user) {
 		u.changed()
@@ -66,8 +66,8 @@ func slow(p *process, key shared.Key) *user {
 	})
 }
 
-// TestAnOutageThatBeginsWhileALoanIsReturned tests that who waits in a bucket goes on alone although a beat was saying
-// its loan's state when the outage began.
+// TestAnOutageThatBeginsWhileALoanIsReturned tests that waiting requests leave by the outage policy, although a beat
+// was reporting the state of their bucket's loan when the outage began.
 func TestAnOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(shared.WithOutage(shared.OutageFull))
@@ -87,7 +87,7 @@ func TestAnOutageThatBeginsWhileALoanIsReturned(t *testing.T) {
 	})
 }
 
-// TestALoanThatComesWhenTheBucketIsClosed tests that it is returned, as nobody would use it.
+// TestALoanThatComesWhenTheBucketIsClosed tests that such a loan is returned, because nothing would use it.
 func TestALoanThatComesWhenTheBucketIsClosed(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)

@@ -13,14 +13,14 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// lateFive is a bucket of five and five seconds that opens 0.3 s late, and its rate if nothing is lost but that.
+// lateFive is a bucket of five requests in five seconds that opens 0.3 s late, and the rate that is possible in it.
 var (
 	lateFive  = discordsim.Rule{Hash: "h", Quota: discordsim.Fixed(5, 5*time.Second).Late(300*ms, 0)}
 	lateIdeal = 5 / 5.32
 )
 
-// What one process has learnt of lateness is known to the next one that uses the bucket, and to all that use others of
-// the hash.
+// The lateness that one process has learnt is known to the next process that uses the bucket, and to all processes that
+// use other buckets with the same hash.
 func TestLatenessIsKnownToOtherProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
 		f := w.fleet(2, oneRule(lateFive, discordsim.RoundTrip(50*ms)))
@@ -60,7 +60,7 @@ func TestFleetOnOneBucketThatOpensLate(t *testing.T) {
 	})
 }
 
-// The server loses all that it knew, or cannot be reached: what a process knows of lateness it knows still.
+// The server loses its state, or cannot be reached. A process must keep the lateness that it knows.
 func TestLatenessIsKnownAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(f *fleet){
 		"lost": func(f *fleet) { f.server.Flush() },

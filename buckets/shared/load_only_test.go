@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// eager is a way to a faulty engine, which says of each step that only loads that it has replaced the value.
+// eager is a connection to a faulty engine, whose replies say that steps which only load have replaced the value.
 type eager struct{ server }
 
 func (e eager) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {

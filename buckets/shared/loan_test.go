@@ -237,8 +237,8 @@ func TestAfterALoanThatWasNotReturnedOneGoesFirst(t *testing.T) {
 	})
 }
 
-// After a 429, the rest of a window is taken for the whole. If the one that learns better dies, the others have to
-// know.
+// After a 429, the rest of a window is mistaken for the whole period. If the holder that learns the longer period dies,
+// the other processes must know it.
 func TestALongerPeriodOutlivesTheHolderOfALoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -268,7 +268,7 @@ func TestALongerPeriodOutlivesTheHolderOfALoan(t *testing.T) {
 	})
 }
 
-// A request of another route turns out to have been counted in a bucket that is lent to somebody else.
+// A request of another route turns out to have been counted in a bucket that is lent to another process.
 func TestWhatOthersSentIntoALentBucketIsCounted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.limited()
@@ -291,7 +291,7 @@ func TestWhatOthersSentIntoALentBucketIsCounted(t *testing.T) {
 	})
 }
 
-// And it is not forgotten what it told, if the owner knows nothing.
+// The knowledge from that request must be kept, if the owner of the loan knows nothing.
 func TestWhatOthersFoundOutOfALentBucketIsKept(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
@@ -309,8 +309,8 @@ func TestWhatOthersFoundOutOfALentBucketIsKept(t *testing.T) {
 	})
 }
 
-// A leaky bucket names a later reset to who is counted later. That a request of the loan was counted before the one
-// that was answered first gives no place back.
+// In a leaky bucket, a request that is counted later gets a later reset. If a request of the loan was counted before
+// the request that was answered first, its answer frees no place.
 func TestAnswersOfALoanThatComeInAnotherOrder(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
@@ -331,7 +331,7 @@ func TestAnswersOfALoanThatComeInAnotherOrder(t *testing.T) {
 	})
 }
 
-// A request turns out to belong to a bucket while that is being lent, and has ended already.
+// A request that has ended turns out to belong to a bucket while the bucket is being lent.
 func TestWhatTheServerHasNotHeardOfIsHandedOverToALoan(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, _ := w.limited()
@@ -346,8 +346,8 @@ func TestWhatTheServerHasNotHeardOfIsHandedOverToALoan(t *testing.T) {
 	})
 }
 
-// The server loses its state while a process that cannot be reached has a bucket for itself, as it has told one that
-// waits.
+// The server loses its state while an unreachable process has a bucket on loan. A waiting process knows of that loan,
+// and must not forget it.
 func TestAfterALossTheOneWhoWaitsDoesNotForgetThatABucketIsLent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
@@ -368,8 +368,8 @@ func TestAfterALossTheOneWhoWaitsDoesNotForgetThatABucketIsLent(t *testing.T) {
 	})
 }
 
-// The server goes back to a state in which a bucket was lent to a session that has returned it since, or does not use
-// it any more. Nobody else can end that loan while the session is alive.
+// The server returns to a state in which a bucket was lent to a session that has since returned it, or no longer uses
+// it. No other session can end that loan while this session is alive.
 func TestLoanThatTheServerRemembersWronglyIsEnded(t *testing.T) {
 	const key = "rl2:{default}:b:0123456789abcdef/hash/1"
 	for name, closes := range map[string]bool{"returned": false, "closed": true} {

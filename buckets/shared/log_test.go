@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// journal is what was logged.
+// journal holds the logged lines.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -31,7 +31,7 @@ func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// lines returns what was logged since it was asked last.
+// lines returns the lines that were logged since its last call.
 func (j *journal) lines() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // TestALoanOutlastsItsKey tests that a bucket is not lent twice if its holder uses it for longer than the server keeps
-// what nobody writes.
+// an unwritten key.
 func TestALoanOutlastsItsKey(t *testing.T) {
 	inWorld(t, func(w *world) {
 		f := w.fleet(2, oneRule(five, near))
@@ -26,8 +26,8 @@ func TestALoanOutlastsItsKey(t *testing.T) {
 	})
 }
 
-// TestWhoHasABucketAloneNoticesOthers tests that a bucket that is lent twice, as the server has forgotten that it is
-// lent, does not stay so.
+// TestWhoHasABucketAloneNoticesOthers tests that a bucket which was lent twice, because the server lost the first loan,
+// does not stay lent twice.
 func TestWhoHasABucketAloneNoticesOthers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		f := w.fleet(2, oneRule(five, near))

@@ -12,7 +12,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// long skips a test that takes long with the race detector, where -short asks for that.
+// long skips a test that takes long with the race detector, if -short is set.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

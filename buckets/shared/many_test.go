@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// distant lets calls take a round trip each, no two exactly as long.
+// distant makes each call take about a round trip; no two take exactly the same time.
 func (f *stage) distant(trip time.Duration) {
 	r := rand.New(rand.NewPCG(1, 2))
 	half := func() time.Duration { return trip/2 + time.Duration(r.IntN(100))*time.Microsecond }

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// sleeper is a process's clock that has stood still for some time, as that of a machine does that was suspended. The
-// wall clock went on.
+// sleeper is the clock of a process that was suspended together with its machine: the monotonic clock has stood still
+// for some time, the wall clock has not.
 type sleeper struct {
 	clockwork.Clock
 	asleep *time.Duration
@@ -24,7 +24,7 @@ func (s sleeper) Now() time.Time {
 	return s.Clock.Now().Add(*s.asleep)
 }
 
-// sleepy is a process that was asleep for so long.
+// sleepy returns a process that was suspended for the given time.
 func (w *world) sleepy(asleep *time.Duration) *process {
 	w.t.Helper()
 	l := &link{server: w.server}
@@ -85,11 +85,11 @@ func TestAPermitIsVoidWhenItsProcessWasSuspended(t *testing.T) {
 	})
 }
 
-// five is what is known of an unused bucket of five in a second.
+// five is the state of an unused bucket of five in a second.
 func (w *world) five() ratelimits.State { return ratelimits.State{Limit: 5, Period: time.Second} }
 
-// TestALoanThatASuspensionEndsTellsNoTimes tests that a response that is read after its process was suspended, when it
-// does not know the server's clock yet, does not let a window end earlier than it does.
+// TestALoanThatASuspensionEndsTellsNoTimes tests a response that is read after a suspension, before the process knows
+// the server's clock again. It must not make a window end too early.
 func TestALoanThatASuspensionEndsTellsNoTimes(t *testing.T) {
 	inWorld(t, func(w *world) {
 		asleep := time.Duration(0)
@@ -113,8 +113,8 @@ func TestALoanThatASuspensionEndsTellsNoTimes(t *testing.T) {
 	})
 }
 
-// The server and a process run on one machine, whose clock is set back: what the process takes for a suspension of its
-// own is a step of the server's clock, too.
+// The server and a process run on one machine, whose clock is set back. The process takes this for its own suspension,
+// but it is also a step of the server's clock.
 func TestClockOfTheMachineIsSetBack(t *testing.T) {
 	for _, d := range []time.Duration{-5 * time.Second, -time.Minute, -time.Hour} {
 		inWorld(t, func(w *world) {

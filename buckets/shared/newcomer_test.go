@@ -10,7 +10,7 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// trickle lets each send one request a second.
+// trickle makes each sender send one request a second.
 func (f *stage) trickle(seconds int, senders ...*sender) {
 	for range seconds {
 		for _, s := range senders {
@@ -20,7 +20,7 @@ func (f *stage) trickle(seconds int, senders ...*sender) {
 	}
 }
 
-// sentAll requires that a sender has sent everything as soon as a call takes.
+// sentAll requires that a sender has sent all its requests within the time of one call.
 func (s *sender) sentAll(t *testing.T) {
 	t.Helper()
 	time.Sleep(time.Millisecond)
@@ -142,7 +142,8 @@ func TestSomethingIsFreeHoweverManyNeedLittle(t *testing.T) {
 	})
 }
 
-// The first of a burst calls the server at once, and what comes right behind it is told as soon.
+// The first request of a burst causes a call at once. The requests right behind it must be reported as soon as that
+// call has ended.
 func TestNewcomerGetsItsFairPartForABurstThatBeginsWithOne(t *testing.T) {
 	onStage(t, func(f *stage) {
 		old, young := f.sender(50), f.sender(50)

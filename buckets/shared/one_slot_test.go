@@ -13,8 +13,8 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// half is a cluster of which the node is down that keeps the key of the address: that is in another slot than those of
-// the application.
+// half is a cluster in which one node is down: the node with the key of the address, which is in another slot than the
+// application's keys.
 type half struct{ server }
 
 func (h half) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
@@ -41,7 +41,7 @@ func TestTheSlotOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
 	})
 }
 
-// skewed is a cluster of which the node that keeps the key of the address has another clock.
+// skewed is a cluster in which the node with the key of the address has another clock.
 type skewed struct {
 	server
 	late *int
@@ -62,7 +62,7 @@ func (s skewed) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply,
 	return reply, err
 }
 
-// TestTheClockOfTheAddressIsNoneOfTheBuckets tests that calls are not taken for late by the clock of another node.
+// TestTheClockOfTheAddressIsNoneOfTheBuckets tests that no call counts as late by the clock of another node.
 func TestTheClockOfTheAddressIsNoneOfTheBuckets(t *testing.T) {
 	inWorld(t, func(w *world) {
 		late := 0

@@ -18,13 +18,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// refused is what came of a request that was not to be sent, and after how long.
+// refused records the error of a rejected request, and after how long it came.
 type refused struct {
 	err  error
 	took time.Duration
 }
 
-// acquire asks one manager for a permit, and gives it back at once.
+// acquire acquires a lease from one manager, and returns it at once.
 func (f *fleet) acquire(ctx context.Context, manager, channel int) refused {
 	return f.acquireRoute(ctx, manager, "/channels/"+strconv.Itoa(channel)+"/messages")
 }
@@ -58,7 +58,7 @@ func within(d time.Duration) context.Context {
 	return buckets.ContextWithMaxWait(context.Background(), d)
 }
 
-// outage requires that a request waited for so long, and was told that the server is away.
+// outage requires that a request waited for the given time, and that its error says that the server is unavailable.
 func (r *refused) outage(t *testing.T, took time.Duration) {
 	t.Helper()
 	assert.InDelta(t, took, r.took, float64(50*ms))
@@ -71,7 +71,7 @@ func (r *refused) outage(t *testing.T, took time.Duration) {
 	assert.Contains(t, r.err.Error(), "shared limits are unavailable since")
 }
 
-// both is two managers that have used the same bucket just now.
+// both returns two managers that have just used the same bucket.
 func (w *world) both(options ...shared.Option) *fleet {
 	f := w.whole(2, oneRule(discordsim.Rule{Hash: "h", Quota: discordsim.Fixed(5, time.Second)}, near), options...)
 	for i := range 6 {

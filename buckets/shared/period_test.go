@@ -12,7 +12,7 @@ import (
 )
 
 // A bucket that only one process uses stays lent to it, although each burst shows a longer period than the quiet time
-// before: the other processes have heard of that period already.
+// before: the other processes already know that period.
 func TestABucketWhosePeriodSeemsToChangeStaysLent(t *testing.T) {
 	for name, quota := range map[string]discordsim.Quota{
 		"leaky": discordsim.Leaky(5, 5*time.Second), "aligned": discordsim.Aligned(5, 5*time.Second, 0),

@@ -24,8 +24,8 @@ func (w *world) holderIsCutOff() (holder, other *user) {
 	return holder, other
 }
 
-// A process is found dead by one that needs its loan no more. When that needs the bucket again, the dead one has come
-// back, and has a new loan.
+// A waiting process finds the holder of a loan dead, but no longer needs the bucket. When it needs the bucket again,
+// the holder has come back and has a new loan.
 func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.holderIsCutOff()
@@ -49,8 +49,8 @@ func TestLoanOfAProcessThatHasComeBackIsNotTaken(t *testing.T) {
 	})
 }
 
-// The server goes back to a state in which a dead process has the bucket, and its limit is not known. One that knows
-// the limit waits for a period of that, and not for the longest one.
+// The server returns to a state in which a dead process has the bucket and the limit is not known. A process that knows
+// the limit waits for its period, not for the longest possible period.
 func TestTakenOverLoanIsWaitedOutForTheKnownPeriod(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
@@ -74,7 +74,7 @@ func TestTakenOverLoanIsWaitedOutForTheKnownPeriod(t *testing.T) {
 	})
 }
 
-// After an outage one process is back before the one that has the bucket, whose limit nobody else knows.
+// After an outage, one process is back before the holder of the bucket, the only process that knows its limit.
 func TestWhoComesBackLaterAfterAnOutageIsNotDead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.holderIsCutOff()
@@ -91,7 +91,8 @@ func TestWhoComesBackLaterAfterAnOutageIsNotDead(t *testing.T) {
 	})
 }
 
-// A process counts as dead when another one looks, and is back with a new loan before that has the reply.
+// A process counts as dead when another process asks. It is back with a new loan before the other process has the
+// reply.
 func TestNewLoanOfAProcessThatWasFoundDeadIsNotTaken(t *testing.T) {
 	near := memoryengine.Fate{Before: ms / 2, After: ms / 2}
 	for offset := time.Duration(0); offset < 1200*ms; offset += 50 * ms {
@@ -134,7 +135,7 @@ func TestDeadHolderIsFoundWhileTheServerComesAndGoes(t *testing.T) {
 	})
 }
 
-// The server goes back to a state in which a process has a bucket that it has returned since. It makes calls for
+// The server returns to a state in which a process has a bucket that it has returned since. The process makes calls for
 // another bucket all the time, and gets no messages.
 func TestLoanThatTheServerHasGoneBackToIsReadOf(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// realClock is that of the bubble.
+// realClock is the clock of the bubble.
 var realClock = clockwork.NewRealClock()
 
 // stage is a server of shared limits with sessions on it, in the time of a bubble.
@@ -40,7 +40,7 @@ func (f *stage) join() shared.Session {
 	return f.store.Join(realClock, f.origin)
 }
 
-// sender sends as fast as its part of a global limit allows: it does what a manager does with it.
+// sender uses its part of a global limit as a manager does: it sends as fast as the part allows.
 type sender struct {
 	stage   *stage
 	session shared.Session
@@ -66,7 +66,7 @@ func (f *stage) senderOf(session shared.Session, limit int) *sender {
 	return s
 }
 
-// linked returns a sender whose way to the server can be cut.
+// linked returns a sender whose connection to the server can be cut.
 func (f *stage) linked(limit int) (*sender, *wire) {
 	l := &wire{server: f.memory}
 	store, err := shared.New(l)
@@ -80,7 +80,7 @@ func (s *sender) changed() {
 	s.serve()
 }
 
-// send lets n more requests leave when they may.
+// send adds n requests, which leave as soon as they may.
 func (s *sender) send(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +144,7 @@ func (s *sender) waiting() int {
 	return s.queue
 }
 
-// end lets nothing leave any more, and ends the session.
+// end stops all sending, and ends the session.
 func (s *sender) end() {
 	s.mu.Lock()
 	s.ended = true

@@ -12,7 +12,7 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
-// A stored state that holds nonsense is an error for those who use its bucket, or they go on; nobody else notices.
+// If a stored state is invalid, requests to its bucket get an error or are sent. Other buckets are not affected.
 func TestASpoiltStateStopsNobodyElse(t *testing.T) {
 	const key = "rl2:{default}:b:0123456789abcdef/hash/1"
 	for _, spoilt := range []byte{0, '7', 0xff} {

@@ -13,7 +13,7 @@ import (
 
 func (p *process) stats() shared.Stats { return p.session.(shared.Monitor).Stats() }
 
-// sum adds up what was counted of all scripts.
+// sum adds up the counts of all scripts.
 func sum(s shared.Stats) (all shared.Calls) {
 	for _, c := range s.Calls {
 		all.Calls += c.Calls

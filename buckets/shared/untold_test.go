@@ -11,9 +11,9 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A process learns something of a bucket that is lent to another one, from a request that turns out to belong there or
-// from what its manager says, and none of its own requests waits for the bucket. The holder, and everybody else, has to
-// hear of it all the same.
+// A process learns something about a bucket that is lent to another process: from a request that turns out to belong
+// there, or from its manager. None of its own requests waits for the bucket. Its knowledge must still reach the holder
+// and all other processes.
 func TestWhatIsLearntOfALentBucketReachesItsHolder(t *testing.T) {
 	const asked = 6 * time.Second
 	inBucket := func(r ratelimits.Response) ratelimits.Response {

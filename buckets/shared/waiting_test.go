@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// holder returns what a process uses in so many buckets that are lent to it.
+// holder returns the users of n buckets that are lent to one process.
 func (w *world) holder(n int) (all []*user) {
 	p := w.process()
 	for i := range n {

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A bucket goes from process to process. What they have needed of each other is forgotten: it neither makes calls
-// longer and longer, nor is it asked about.
+// A bucket is lent to one process after another. Once a loan has been returned, it must no longer be listed as needed:
+// calls must not become longer and longer.
 func TestLoansThatWereReturnedAreNeededNoMore(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.process().use(someKey), w.process().use(someKey)
@@ -36,8 +36,8 @@ func TestLoansThatWereReturnedAreNeededNoMore(t *testing.T) {
 	})
 }
 
-// lends returns the users of so many buckets that are lent to a process, and those of the processes that will need
-// them.
+// lends returns the users of n buckets that are lent to a process, and the users of these buckets in the processes that
+// will need them.
 func lends(p *process, n int, to func() *process) (lent, needs []*user) {
 	for i := range n {
 		key := shared.Key{Credential: someKey.Credential, Hash: strconv.Itoa(i)}
@@ -48,7 +48,8 @@ func lends(p *process, n int, to func() *process) (lent, needs []*user) {
 	return lent, needs
 }
 
-// One process needs many buckets of another, which gets no messages. All that is needed is known with its next beat.
+// One process needs many buckets of another process, which gets no messages. The other process must learn of all these
+// needs with its next beat.
 func TestAllLoansThatAreNeededAreKnownAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)
@@ -66,7 +67,7 @@ func TestAllLoansThatAreNeededAreKnownAtOnce(t *testing.T) {
 	})
 }
 
-// Several processes each need another bucket of one that gets no messages.
+// Several processes each need a different bucket of one process that gets no messages.
 func TestNeedsOfManyProcessesAreAllHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)
@@ -91,7 +92,7 @@ func TestNeedsOfManyProcessesAreAllHeard(t *testing.T) {
 	})
 }
 
-// One process needs new loans of another all the time. A third one needs one loan of it.
+// One process needs new loans of another process all the time. A third process needs one loan of that other process.
 func TestProcessThatNeedsMuchDoesNotDrownOutAnother(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.server.SetQuiet(true)

@@ -41,7 +41,8 @@ func busy() discordsim.Config {
 	return config
 }
 
-// work lets each manager send n requests on channels of its own, so many at a time, and returns how long that took.
+// work makes each manager send n requests on channels of its own, with the given number of callers, and returns how
+// long that took.
 func (f *fleet) work(n, channels, callers int) time.Duration {
 	start := time.Now()
 	for m := range f.managers {

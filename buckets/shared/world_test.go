@@ -119,8 +119,8 @@ func (w *world) process(options ...shared.Option) *process {
 	return p
 }
 
-// user is what a manager does with a bucket, as far as it concerns the seam: it takes every permit as soon as it is
-// granted. It does nothing with a bucket that it has for itself until it gives that back.
+// user uses a shared.Bucket as a manager does: it takes every permit as soon as it is granted. While a bucket is lent
+// to it, it does nothing until it returns the loan.
 type user struct {
 	*process
 	bucket shared.Bucket
@@ -174,7 +174,7 @@ func (u *user) changed() {
 	u.tell()
 }
 
-// granted reports that a request may be sent, unless the bucket is lent. u.mu is held.
+// granted reports whether a request may be sent; it is false while the bucket is lent. u.mu must be held.
 func (u *user) granted() bool {
 	now := u.now()
 	at, ok := u.bucket.Next(now)
@@ -188,7 +188,7 @@ func (u *user) granted() bool {
 	return ok && at <= now
 }
 
-// tell says who waits. u.mu is held.
+// tell reports the waiting requests. u.mu must be held.
 func (u *user) tell() {
 	if !u.lent {
 		u.bucket.Demand(u.now(), len(u.arrivals), slices.Values(u.arrivals))
@@ -197,7 +197,7 @@ func (u *user) tell() {
 
 func (u *user) join(n int) { u.joinAt(u.now(), n) }
 
-// joinAt lets requests wait that arrived at a time.
+// joinAt adds n waiting requests that arrived at the given time.
 func (u *user) joinAt(arrived time.Duration, n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -211,7 +211,7 @@ func (u *user) joinAt(arrived time.Duration, n int) {
 	u.tell()
 }
 
-// leave lets the last n of those who wait do so no more.
+// leave removes the last n waiting requests.
 func (u *user) leave(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -219,7 +219,7 @@ func (u *user) leave(n int) {
 	u.tell()
 }
 
-// adopt sends a request that belongs to the bucket, as turns out.
+// adopt adds a request in flight that turns out to belong to the bucket.
 func (u *user) adopt() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -254,10 +254,10 @@ func (u *user) forecast(ahead int) shared.Forecast {
 	return u.bucket.Predict(u.now(), ahead)
 }
 
-// answer reports what came of the request that was sent first.
+// answer reports the response to the earliest request in flight.
 func (u *user) answer(r ratelimits.Response) { u.answerNumber(0, r) }
 
-// answerNumber reports what came of a request: the one that was sent after so many others that are in flight.
+// answerNumber reports the response to the i-th request in flight, counted from 0.
 func (u *user) answerNumber(i int, r ratelimits.Response) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -297,7 +297,7 @@ func headers(limit, remaining int, after time.Duration, stamp int64) ratelimits.
 	return ratelimits.Response{Status: 200, Limited: true, Limit: limit, Remaining: remaining, ResetAfter: after, Stamp: stamp}
 }
 
-// look orders what a test has read of users, when all was quiet, before what happens when time goes on.
+// look makes the race detector order earlier reads of the test before later writes of other goroutines.
 func look() {
 	looked.Lock()
 	defer looked.Unlock()
@@ -305,15 +305,15 @@ func look() {
 
 var looked sync.Mutex
 
-// pass lets time go by, and everything that happens meanwhile.
+// pass lets time pass, and waits until all goroutines are idle.
 func pass(d time.Duration) {
 	look()
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// contested returns a user in each of two processes, of a bucket that both have used just now, so that it is not lent.
-// Its limit is not known, and the request that finds out is in flight; the user that sent it comes first.
+// contested returns the users of one bucket in two processes. Both have just used the bucket, so it is not lent. Its
+// limit is not known, and the first request is in flight; a is the user that sent it.
 func (w *world) contested(options ...shared.Option) (a, b *user) {
 	w.t.Helper()
 	a, b = w.process(options...).use(someKey), w.process(options...).use(someKey)
@@ -329,7 +329,7 @@ func (w *world) contested(options ...shared.Option) (a, b *user) {
 	return b, a
 }
 
-// limited lets the two of contested know the limit: five in a second, of which a has used one.
+// limited is like contested, but the limit is known: five in a second, of which a has used one.
 func (w *world) limited(options ...shared.Option) (a, b *user) {
 	a, b = w.contested(options...)
 	a.answer(headers(5, 4, time.Second, 1000))
@@ -337,8 +337,8 @@ func (w *world) limited(options ...shared.Option) (a, b *user) {
 	return a, b
 }
 
-// punctual is limited with a bucket that has opened once when it said, so that at the next opening nobody goes first.
-// The window is the next one, and what was sent before does not count.
+// punctual is like limited, but the bucket has opened on time once, so at the next opening no request is sent first. A
+// new window has begun, in which no request counts yet.
 func (w *world) punctual(options ...shared.Option) (a, b *user) {
 	w.t.Helper()
 	b, a = w.limited(options...)
@@ -356,7 +356,7 @@ func (w *world) punctual(options ...shared.Option) (a, b *user) {
 	return a, b
 }
 
-// served reports that as many requests were sent, or that it is up to the user itself.
+// served reports whether n requests were sent, or the bucket is lent to the user.
 func (u *user) served(n int) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
