@@ -19,8 +19,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// counted sends n messages to each of some channels by turns of the managers, lets a judge see when the server has
-// them, and returns how long that took.
+// counted sends n messages to each of the channels, through the managers in turn. It calls judge when the server has
+// processed a message, and returns how long all messages took.
 func counted(t *testing.T, all []*world, n int, channels []int, judge func(channel int)) time.Duration {
 	t.Helper()
 	var mu sync.Mutex
@@ -142,7 +142,7 @@ func pairDeclares(t *testing.T, h shared.Source, options ...buckets.Option) (a, 
 
 var ample = limited("messages", 100, 99, time.Second)
 
-// Who does not wait is told at once whether he may send, as soon as the others have answered.
+// TryAcquire returns as soon as the other processes have answered, with a lease or with an error.
 func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 	})
 }
 
-// Where declared limits are not shared, it is told at once that there is no room.
+// If declared limits are not shared, TryAcquire fails at once when a declared limit is full.
 func TestTryAcquireAsksNobodyForDeclaredLimitsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -187,7 +187,8 @@ func TestTryAcquireAsksNobodyForDeclaredLimitsOfItsOwn(t *testing.T) {
 	})
 }
 
-// What nobody needs any more is there for others at once, or after a moment if others had to be asked for it.
+// When waiting requests are cancelled, other requests can use the permits at once, or after a moment if another process
+// has to be asked.
 func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -209,7 +210,7 @@ func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 	})
 }
 
-// While the others cannot be asked, who waits for them is told so.
+// While other processes cannot be reached, requests that wait for them report the outage.
 func TestOutageOfSharedDeclaredLimits(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -239,7 +240,8 @@ func TestOutageOfSharedDeclaredLimits(t *testing.T) {
 	})
 }
 
-// A declared limit is forgotten when it is idle, and known again to whoever uses it next; what it had used counts on.
+// An idle declared limit is evicted, and created again by the next request. Requests that were charged before still
+// count.
 func TestSharedDeclaredLimitsAreForgotten(t *testing.T) {
 	t.Parallel()
 	for _, term := range []time.Duration{0, 3 * time.Second} {

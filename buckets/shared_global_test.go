@@ -39,7 +39,8 @@ func TestGlobalLimitIsDivided(t *testing.T) {
 	}
 }
 
-// Nothing is known of the part yet: what waits for it is not refused as if the least of it were all there is.
+// The manager's part of the global limit is not known yet. Waiting requests must not be rejected as if the part were
+// the smallest possible one.
 func TestBurstBeforeThePartIsKnown(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -85,7 +86,7 @@ func TestWaitForAPartIsPredicted(t *testing.T) {
 		require.True(t, long.granted())
 		long.lease.Return()
 
-		h.set(func(h *hub) { h.lapsed = true }) // it was heard of, but is lost
+		h.set(func(h *hub) { h.lapsed = true }) // the part was known, but is lost
 		short, long = atMost(time.Second), atMost(3*time.Second)
 		require.False(t, short.done())
 		h.mu.Lock()
@@ -245,7 +246,7 @@ func TestOutageDoesNotEndAPartThatIsCertain(t *testing.T) {
 	})
 }
 
-// Who waits for something else is rejected when a hold of another manager would make the wait too long.
+// Requests that wait for another limit are rejected if a hold of another manager makes their waits too long.
 func TestHoldOfAnotherManagerRejectsWhoWouldWaitTooLong(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
@@ -281,7 +282,7 @@ func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
 	})
 }
 
-// When the first part has come, those for whom it is not enough, and who do not wait, are told so at once.
+// When the first part has come and is too small, calls of TryAcquire beyond it fail at once.
 func TestTryAcquireIsRefusedWhenTheFirstPartIsTooSmall(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -332,7 +333,7 @@ func (s eagerSession) Global(credential string, limit int, changed func()) share
 	return g
 }
 
-// For the race detector: what it says of a new credential is taken in while a Throttle lasts.
+// For the race detector: the hub reports about a new credential while a call of Throttle runs.
 func TestOthersMaySpeakOfANewCredentialAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {

@@ -14,7 +14,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// lending is a hub that lends what one manager uses alone, and two managers that know a bucket of that limit.
+// lending returns a hub that lends buckets which only one manager uses, and two managers that know a bucket with the
+// given limit.
 func lending(t *testing.T, limit int) (h *hub, a, b *buckets.RESTBucketManager) {
 	t.Helper()
 	h = newHub(t)
@@ -73,7 +74,7 @@ func TestLoanIsReturnedWithRequestsInFlight(t *testing.T) {
 			t.Parallel()
 			bubble(t, func(t *testing.T) {
 				h, a, b := lending(t, 3)
-				wait(time.Second) // the bucket has opened long ago, so that nobody goes first
+				wait(time.Second) // the bucket opened long ago, so no request is sent first
 				mine := asks(a, message(1), 5)
 				require.Equal(t, 3, granted(t, mine))
 				require.Equal(t, 1, h.lent())
@@ -124,7 +125,8 @@ func TestLoanIsExtended(t *testing.T) {
 	})
 }
 
-// A loan ends between two looks: the next one who comes is told so by those who share, whoever it is.
+// A loan has ended, and the manager has not noticed. The next request, by Acquire or TryAcquire, must first return the
+// loan.
 func TestEndedLoanIsReturnedBeforeAnythingElse(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(a *buckets.RESTBucketManager) (buckets.Lease, error){
@@ -175,7 +177,7 @@ func TestForgottenBucketIsReturned(t *testing.T) {
 	})
 }
 
-// What may belong to a bucket is charged there, for all.
+// Requests that may belong to a bucket are charged there, for all processes.
 func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -215,7 +217,7 @@ func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 	}
 }
 
-// A loan begins and ends with what only may belong to the bucket, too.
+// A loan begins and ends while requests are in flight that may belong to the bucket.
 func TestLoanWhileAnotherRouteIsFoundOut(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -250,7 +252,7 @@ func TestResponsesFromElsewhereAreToldToAll(t *testing.T) {
 	})
 }
 
-// What may belong to a bucket stays charged there when that is lent, and when the loan is returned.
+// Requests that may belong to a bucket stay charged there when the bucket is lent, and when the loan is returned.
 func TestLoanCountsWhatMayBelongToTheBucket(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -295,7 +297,7 @@ func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
 	})
 }
 
-// Also those of a bucket that is lent to this process.
+// LiftHolds also keeps the holds of a bucket that is lent to this process.
 func TestLiftHoldsKeepsWhatProcessesShare(t *testing.T) {
 	t.Parallel()
 	for _, term := range []time.Duration{0, time.Hour} {

@@ -18,7 +18,7 @@ import (
 
 var errAway = errors.New("away")
 
-// outageHub is a hub that says when it answers nobody, as buckets/shared does.
+// outageHub is a hub that reports its outages, as buckets/shared does.
 type outageHub struct{ *hub }
 
 type outageSession struct {
@@ -41,7 +41,7 @@ func (s outageSession) Outage() error {
 
 func (s outageSession) Stats() shared.Stats { return shared.Stats{} }
 
-// In an outage nobody waits for longer than it may, also if its route moves meanwhile.
+// In an outage no request waits for longer than its max wait, even if its route moves meanwhile.
 func TestMaxWaitHoldsInAnOutageForThoseWhoMove(t *testing.T) {
 	t.Parallel()
 	for name, moves := range map[string]bool{"stays": false, "moves": true} {
@@ -79,7 +79,7 @@ func TestMaxWaitHoldsInAnOutageForThoseWhoMove(t *testing.T) {
 	}
 }
 
-// Whoever comes later may be the first who has waited too long.
+// A request that arrives later may be the first whose max wait is over.
 func TestEachWaitsAsLongAsItMayInAnOutage(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestEachWaitsAsLongAsItMayInAnOutage(t *testing.T) {
 	})
 }
 
-// A deadline that passes in an outage is answered with what the request waited for.
+// If a deadline passes in an outage, the error names the outage.
 func TestDeadlineThatPassesInAnOutageNamesItsCause(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestDeadlineThatPassesInAnOutageNamesItsCause(t *testing.T) {
 	})
 }
 
-// Whoever does not wait is not kept waiting for an answer that cannot come.
+// TryAcquire does not wait for an answer that cannot come.
 func TestTryAcquireFailsAtOnceInAnOutage(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

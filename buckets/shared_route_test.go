@@ -76,7 +76,8 @@ func TestPermissionToFindOutIsGivenBackUnused(t *testing.T) {
 	})
 }
 
-// One who finds out for so long that another one did it meanwhile follows, and nobody waits for it any more.
+// While a probe is in flight, another process discovers the hash. The route of the probe's process must move to that
+// bucket, and its probe must no longer have the permission to discover the hash.
 func TestProberIsOvertaken(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -162,7 +163,7 @@ func TestEach429IsToldToAll(t *testing.T) {
 					wait(9 * time.Second)
 					require.False(t, queued.done())
 					assert.False(t, tried(b, message(1)))
-					wait(10 * time.Second) // another one is let through before, or a refusal may ask for a little more
+					wait(10 * time.Second) // another request is granted before, or a 429 may ask for a little more
 					require.True(t, queued.granted())
 					queued.lease.Release()
 				})
@@ -233,7 +234,8 @@ func TestOrderedRequestsOfOneManagerStayInOrder(t *testing.T) {
 	}
 }
 
-// Who waits for a hidden limit of bodies has no place in the line of all, so that nobody waits behind it.
+// A request that waits for a sub-limit on body fields has no place in the queue of all processes, so no request waits
+// behind it there.
 func TestWhoWaitsForAHiddenLimitLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -271,8 +273,8 @@ type byRouteHub struct{ *hub }
 
 func (byRouteHub) ByRoute() bool { return true }
 
-// What errors are limited by is not what a route is limited by whose successes name no limit, also where every route is
-// counted apart.
+// If errors name a limit and successes name none, the limit applies only to the errors, even if every route is counted
+// separately.
 func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwnWhereRoutesAreCountedApart(t *testing.T) {
 	t.Parallel()
 	for name, apart := range map[string]bool{"by hash": false, "by route": true} {
@@ -309,7 +311,7 @@ func TestErrorsOfAnUnlimitedRouteHaveALimitOfTheirOwnWhereRoutesAreCountedApart(
 	}
 }
 
-// Processes that share limits know together what hash a channel has.
+// Processes that share limits share their knowledge of the hash of each channel.
 func TestHashOfItsOwnForEachChannelIsKnownToAllProcesses(t *testing.T) {
 	t.Skip("the store keeps one hash for each route, and none for a channel")
 	bubble(t, func(t *testing.T) {
@@ -328,7 +330,7 @@ func TestHashOfItsOwnForEachChannelIsKnownToAllProcesses(t *testing.T) {
 	})
 }
 
-// What a sub-limit holds again is in the way of nobody in other processes.
+// A request that a sub-limit holds again must not delay requests of other processes.
 func TestSubLimitThatIsHeldAgainGivesItsPlaceBack(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {
@@ -351,7 +353,7 @@ func TestSubLimitThatIsHeldAgainGivesItsPlaceBack(t *testing.T) {
 	})
 }
 
-// A response from elsewhere is not that of the request which finds out.
+// A response that UpdateRateLimits reports is not the response to the probe.
 func TestUpdateFromElsewhereDoesNotEndAProbe(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T) {

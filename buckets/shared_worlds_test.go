@@ -48,8 +48,8 @@ func (b roughBucket) Predict(now time.Duration, ahead int) shared.Forecast {
 	return f
 }
 
-// randomSharedWorld lets requests of all kinds wait in managers that share declared limits, and requires that all of
-// them have left an hour after the last one came.
+// randomSharedWorld queues requests of all kinds in managers that share declared limits, and requires that all requests
+// have left an hour after the last arrival.
 func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 99))
@@ -244,7 +244,7 @@ func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	wait(10 * time.Second)
 }
 
-// In random worlds of managers that share declared limits nobody waits for ever.
+// In random worlds of managers that share declared limits no request waits for ever.
 func TestRandomSharedWorldsStandStillNowhere(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) { randomSharedWorld(t, seed, 0) })
@@ -257,7 +257,7 @@ func TestRandomSharedWorldsStandStillNowhere(t *testing.T) {
 	}
 }
 
-// Managers and what they share do not go on talking to each other at one instant for ever, whatever is predicted.
+// Managers and the hub must not call each other endlessly at one instant, whatever the hub predicts.
 func TestManagersThatShareEndTheirTalk(t *testing.T) {
 	for _, forecast := range []time.Duration{time.Second, time.Hour} {
 		for range 4 { // goroutines run in another order each time

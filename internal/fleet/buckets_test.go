@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// Every process uses another route, and all of them have one hash.
+// Every process uses a different route, and all routes have the same hash.
 func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)
@@ -101,7 +101,7 @@ func TestLimitThatChangesWhileAllWait(t *testing.T) {
 	})
 }
 
-// Ordered requests of a process arrive one after the other, whoever else uses the bucket.
+// Ordered requests of a process arrive one after the other, even if other processes use the bucket.
 func TestOrderedRequestsOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)
@@ -116,8 +116,8 @@ func TestOrderedRequestsOfManyProcesses(t *testing.T) {
 	})
 }
 
-// A route's bucket is known to all when what the first response said of it is, also where that takes longer to tell
-// than the hash.
+// The other processes learn a route's hash only together with the first response's charges, even if the charges take
+// longer to reach the server than the hash.
 func TestHashIsToldAfterWhatItsBucketHolds(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]discordsim.Fault{

@@ -15,7 +15,7 @@ import (
 // unlimited leaves the global limit out.
 var unlimited = []buckets.Option{buckets.WithGlobalLimit(0)}
 
-// contended lets all processes use one bucket as much as they can.
+// contended makes all processes use one bucket as much as they can.
 func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (efficiency float64) {
 	t.Helper()
 	for _, p := range f.Processes {
@@ -30,8 +30,8 @@ func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (
 	t.Logf("efficiency %.3f, %d of %d refused, %.2f calls per request, %d of %d pairs inverted",
 		efficiency, report.Refused.Total(), report.Requests, f.CallsPerRequest(), inverted, pairs)
 	assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
-	// Who finds the bucket out goes on with what is left of its first window before the others can know of it: at most
-	// four requests, each ahead of the few that others made until then.
+	// The process that discovers the bucket uses the rest of its first window before the other processes can know the
+	// bucket: at most four requests, each ahead of the few earlier requests of other processes.
 	assert.LessOrEqual(t, inverted, 30)
 	return efficiency
 }
@@ -50,7 +50,7 @@ func TestOneBucketOfAllIsUsedUpAndNotOverrun(t *testing.T) {
 	}
 }
 
-// Whoever shares nothing is refused; otherwise the other tests would prove nothing.
+// Processes that share nothing must get 429s; otherwise the other tests would prove nothing.
 func TestProcessesApartOverrunTheBucket(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{

@@ -15,8 +15,8 @@ import (
 // sessionTime is how long the others believe in a process that says nothing, and how long a loan lasts.
 const sessionTime = 3 * time.Second
 
-// dying is a fleet of two with a bucket of 5 in a second, and round trips of about 300 ms, so that there is something
-// in flight. At most so many refusals are allowed.
+// dying runs a fleet of two processes with a bucket of 5 in a second, and round trips of about 300 ms, so that requests
+// are in flight. At most the given number of 429s is allowed.
 func dying(t *testing.T, refusals int, test func(t *testing.T, f *fleet.Fleet, victim, survivor *fleet.Process)) {
 	t.Helper()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
@@ -27,7 +27,7 @@ func dying(t *testing.T, refusals int, test func(t *testing.T, f *fleet.Fleet, v
 	})
 }
 
-// serves asserts that the survivor gets n requests through in so much time.
+// serves asserts that n requests of the survivor succeed within the given time.
 func serves(t *testing.T, f *fleet.Fleet, survivor *fleet.Process, n int, within time.Duration) {
 	t.Helper()
 	start := f.Now()

@@ -20,7 +20,7 @@ import (
 
 // declares has the limits that a run declares for messages: one for each group, one for each channel.
 type declares struct {
-	groups             int // a channel's number tells its group
+	groups             int // a channel's number determines its group
 	perGroup, perMajor int
 	inGroup, inMajor   time.Duration
 	memory             time.Duration // for how long a loss of state makes a difference, beyond a period

@@ -69,14 +69,14 @@ func limitOfFields(c *discordsim.Config, _ *scene) {
 	rule(c).SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(2, 4*time.Second)}}
 }
 
-// alternately makes every other request one of another route.
+// alternately sends every other request to another route.
 func alternately(r *fleet.Request, n int) {
 	if n%2 == 1 {
 		r.Method, r.Body = http.MethodGet, ""
 	}
 }
 
-// changesOfName makes all requests changes of the channel, and every third one a change of its name.
+// changesOfName makes every request change the channel, and every third request change its name.
 func changesOfName(r *fleet.Request, n int) {
 	r.Method, r.Path, r.Body = http.MethodPatch, strings.TrimSuffix(r.Path, "/messages"), "{}"
 	if n%3 == 0 {

@@ -22,7 +22,7 @@ func everything(phase time.Duration) discordsim.Config {
 	}
 }
 
-// Together they send no more than one may, and as much.
+// Together the processes send as much as a single process may, and no more.
 func TestGlobalLimitIsDividedAndUsedUp(t *testing.T) {
 	t.Parallel()
 	const count = 1200
@@ -47,7 +47,7 @@ func TestGlobalLimitIsDividedAndUsedUp(t *testing.T) {
 	}
 }
 
-// The parts follow what processes need: one that has nothing to do leaves its part to the others.
+// The parts follow the demand: the part of an idle process goes to the other processes.
 func TestGlobalLimitFollowsTheNeed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{Processes: 4, Discord: everything(0)}, func(t *testing.T, f *fleet.Fleet) {
@@ -114,7 +114,8 @@ func needs(f *fleet.Fleet) (all []int) {
 	return all
 }
 
-// What a process needs is what it sends and what waits there, however often one request asks.
+// The demand of a process is the requests that it sends and the requests that wait there. Each request counts once,
+// however often it asks for a permit.
 func TestNeedCountsEachRequestOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{Processes: 2, Discord: everything(0)}, func(t *testing.T, f *fleet.Fleet) {

@@ -14,8 +14,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// All processes behind one address have one budget of invalid requests. What one of them has counted the others know
-// within two seconds.
+// All processes behind one address have one budget of invalid requests. The other processes know within two seconds
+// what one process has counted.
 func TestInvalidRequestsOfAllCountTogether(t *testing.T) {
 	t.Parallel()
 	config := everything(0)

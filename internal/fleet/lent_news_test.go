@@ -11,8 +11,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// A request of a route that nobody knew turns out to have used the last place of a bucket that is lent to another
-// process. Nothing else waits in its own process, and yet the holder hears of it before it sends again.
+// A request of an unknown route turns out to have used the last place of a bucket that is lent to another process. No
+// other request waits in its process. The holder must still learn of the request before it sends again.
 func TestHolderHearsWhatAnotherRouteHasUsed(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{2, 3} {

@@ -50,7 +50,7 @@ func users(t *testing.T, f *fleet.Fleet, foreign int) {
 	assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
 }
 
-// Buckets that one process uses are lent to it and cost next to nothing.
+// Buckets that only one process uses are lent to it, and need hardly any calls.
 func TestOwnBucketsCostFewCalls(t *testing.T) {
 	long(t)
 	t.Parallel()

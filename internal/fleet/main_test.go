@@ -44,7 +44,7 @@ func inBubble(t *testing.T, config fleet.Config, test func(t *testing.T, f *flee
 	})
 }
 
-// nearby lets calls of the server of shared limits take 0.2 to 1 ms each way, so that no two things happen at one
+// nearby makes calls to the server of shared limits take 0.2 to 1 ms each way, so that no two events happen at one
 // moment.
 func nearby(e *memoryengine.Engine) {
 	chance := rand.New(rand.NewPCG(1, 2))
@@ -86,7 +86,7 @@ func nothingHeld(t *testing.T, f *fleet.Fleet) {
 	}
 }
 
-// callers lets so many callers of a process send n requests each, one after the other.
+// callers runs callers of a process, each of which sends n requests, one after the other.
 func callers(t *testing.T, f *fleet.Fleet, p *fleet.Process, callers, n int, request fleet.Request) {
 	t.Helper()
 	for i := range callers {

@@ -46,22 +46,24 @@ func TestRefusalsOfEveryClass(t *testing.T) {
 			},
 		},
 		{
-			// The server of shared limits knows nothing of what a body contains, so each process finds out for itself.
+			// Processes do not share sub-limits on body fields, so each process learns of the sub-limit by its own
+			// 429s.
 			class: "sub-limit", request: name, most: 4 * 26, avoidable: 4 * 26, of: func(c discordsim.ByClass) int { return c.SubLimit },
 			change: func(c *discordsim.Config) {
 				c.Rules[0].SubLimits = []discordsim.SubLimit{{Fields: []string{"name"}, Quota: discordsim.Fixed(4, 4*time.Second)}}
 			},
 		},
 		{
-			// A window's worth, and as many as others send with the permits that come back before they hear of the hold: a few
-			// milliseconds in which nobody could have known better, so none of them is avoidable.
+			// One window of requests, and the requests that other processes send with returned permits before they know
+			// of the hold. They learn of it after a few milliseconds, so none of these 429s is avoidable.
 			class: "global", request: fleet.Message(1), most: 5 + 4, of: func(c discordsim.ByClass) int { return c.Global },
 			change: func(c *discordsim.Config) {
 				c.Blocks = []discordsim.GlobalBlock{{From: 3 * time.Second, Until: 8 * time.Second}}
 			},
 		},
 		{
-			// Nor of the network in front of Discord: what it refuses was not counted, and others may send it.
+			// Processes do not share the hold of the edge either. Discord has not counted a request that the edge
+			// refuses, so other processes may use its permit.
 			class: "edge", request: fleet.Message(1), most: 5 + 4, avoidable: 4, of: func(c discordsim.ByClass) int { return c.Edge },
 			change: func(c *discordsim.Config) {
 				c.Edge = []discordsim.EdgeBan{{From: 3 * time.Second, Until: 8 * time.Second}}

@@ -17,7 +17,7 @@ import (
 
 type ending = func(t *testing.T, p *fleet.Process)
 
-// endings are the ways in which a process ends that tells the others.
+// endings are the ways in which a process ends and reports its end to the other processes.
 var endings = map[string]ending{
 	"Close":    func(t *testing.T, p *fleet.Process) { require.NoError(t, p.Transport.Close()) },
 	"Shutdown": func(t *testing.T, p *fleet.Process) { require.NoError(t, p.Transport.Shutdown(t.Context())) },
@@ -75,7 +75,7 @@ func TestEndOfAProcessTellsThatAllTheRestIsInFlight(t *testing.T) {
 	successor(t, 4*time.Second, 450*time.Millisecond, endings) // all but the first
 }
 
-// kill ends a process that tells nobody.
+// kill ends a process without a report to the other processes.
 var kill = map[string]ending{"Kill": func(_ *testing.T, p *fleet.Process) { p.Kill() }}
 
 func TestDeathOfAProcessAfterItHasUsedUpWhatWasLent(t *testing.T) {
@@ -88,7 +88,7 @@ func TestDeathOfAProcessWithAllThatWasLentInFlight(t *testing.T) {
 	successor(t, 20*time.Second, 450*time.Millisecond, kill)
 }
 
-// Each process of a fleet is replaced by a new one while all of them send, as a deployment does it.
+// As in a deployment, each process of a fleet is replaced by a new process while all processes send.
 func TestRollingRestartDrawsNoRefusals(t *testing.T) {
 	long(t)
 	t.Parallel()

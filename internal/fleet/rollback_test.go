@@ -44,8 +44,8 @@ func backward(t *testing.T, contended bool) {
 	})
 }
 
-// A process that has not heard of the engine since it was copied cannot know that it went back. It learns that as soon
-// as one has called that has, about whatever that was.
+// A process without a reply since the snapshot cannot know that the engine returned to it. It learns this as soon as
+// any process that has a later reply makes a call, whatever the call is for.
 func TestEngineThatGoesBackGivesNoWindowAgainOnceAnybodyHasNoticed(t *testing.T) {
 	backward(t, true)
 }
@@ -54,8 +54,8 @@ func TestEngineThatGoesBackGivesNoLentWindowAgain(t *testing.T) {
 	backward(t, false)
 }
 
-// What an engine keeps that goes back by long says that buckets are lent to a process that has died since. Others have
-// used them for long, so there is nothing to find out.
+// The engine returns to a state from long ago, in which buckets are lent to a process that has died since. Other
+// processes have used the buckets for a long time, so their limits are known.
 func TestEngineThatGoesBackToTheLoansOfTheDeadCostsAPeriodAtMost(t *testing.T) {
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)
@@ -71,7 +71,8 @@ func TestEngineThatGoesBackToTheLoansOfTheDeadCostsAPeriodAtMost(t *testing.T) {
 		back := f.Now()
 		f.Note("the engine goes back: %s", strings.Join(f.Engine.Restore(snapshot), ", "))
 		finish(t, f, time.Hour)
-		// Somebody notices within a second, all say what they have in flight within 1.2 s, and one request goes first.
+		// A process notices the loss within a second, all processes report their requests in flight within 1.2 s, and
+		// one request is sent first.
 		again := back + 2200*time.Millisecond + quota.Period
 		if at, found := f.TooSlow("/channels/1/messages", quota.Limit, quota.Period*5/4, again, f.Now()); found {
 			t.Errorf("from %v on too slow\n%s", at, f.Story("/channels/1/messages", back, at+quota.Period*2))

@@ -155,7 +155,7 @@ func (s *stage) calm() {
 	}
 }
 
-// engine lets the way to the engine take its time, and lose calls.
+// engine makes calls to the engine take time and get lost.
 func (s *stage) engine() {
 	chance := rand.New(rand.NewPCG(s.seed, 3))
 	way := func() time.Duration { return 100*time.Microsecond + time.Duration(chance.Int64N(int64(s.away))) }
@@ -282,7 +282,7 @@ func (s *stage) blame(path, format string, arguments ...any) {
 	}
 }
 
-// story is what happened to a channel of late.
+// story returns the latest events of a channel.
 func (s *stage) story(path string, until time.Duration) string {
 	return s.Story(path, until-2*s.quota.Period-5*time.Second, until)
 }
@@ -342,7 +342,7 @@ func (s *stage) verdict(w *world) (tally, error) {
 		s.scene, c.avoidable, len(excess), c.lost, s.story(excess[0].Path, excess[0].At+s.latency))
 }
 
-// leftovers returns what was not given back.
+// leftovers returns a text if requests still wait or are in flight, otherwise "".
 func (s *stage) leftovers() string {
 	for _, process := range s.Processes {
 		if process.Dead() {

@@ -49,8 +49,9 @@ func TestNothingLeavesASuspendedProcess(t *testing.T) {
 	}
 }
 
-// lentAndStopped is a fleet of two with a bucket of 5 in 20 s that is lent to the first process, which has used one
-// place of it. Then that stands still for so long, the other one uses up the bucket, and the first one goes on.
+// lentAndStopped runs a fleet of two processes with a bucket of 5 in 20 s. The bucket is lent to the first process,
+// which has used one place. Then the first process is suspended for the given time, the other process uses up the
+// bucket, and the first process continues.
 func lentAndStopped(t *testing.T, clockStands bool, length time.Duration) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, 20*time.Second), Hash: "messages"})

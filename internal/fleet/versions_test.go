@@ -51,7 +51,7 @@ func (n next) Subscribe(ctx context.Context, channel string, received func(messa
 	return n.Subscriber.Subscribe(ctx, rename(channel), received)
 }
 
-// versions lets processes from a number on have the next version of the protocol.
+// versions gives the processes from number from on the next version of the protocol.
 func versions(from int) func(int, shared.Engine) (shared.Source, error) {
 	return func(process int, engine shared.Engine) (shared.Source, error) {
 		if process >= from {
@@ -61,7 +61,7 @@ func versions(from int) func(int, shared.Engine) (shared.Source, error) {
 	}
 }
 
-// Processes of two versions use the same buckets at the same time, and what one version keeps is lost.
+// Processes of two versions use the same buckets at the same time, and the stored state of one version is lost.
 func TestVersionsOfTheProtocolDoNotSpoilEachOther(t *testing.T) {
 	t.Parallel()
 	config := bucket(discordsim.Rule{Quota: discordsim.Fixed(5, time.Second), Hash: "messages"})
@@ -95,8 +95,8 @@ func TestVersionsOfTheProtocolDoNotSpoilEachOther(t *testing.T) {
 	})
 }
 
-// The next version of the protocol is rolled out as the README of buckets/shared says, while all processes send as much
-// as they can, each in buckets of its own.
+// The next version of the protocol is rolled out as the README of buckets/shared says, while each process sends as much
+// as it can in buckets of its own.
 func TestRollOutOfTheNextVersionDrawsNoRefusals(t *testing.T) {
 	long(t)
 	t.Parallel()

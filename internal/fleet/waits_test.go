@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// queued lets so many requests of each process but the last wait for a bucket that lets one through each second.
+// queued makes each process except the last queue the given number of requests for a bucket of one request a second.
 func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave context.CancelFunc)) {
 	t.Helper()
 	inBubble(t, fleet.Config{
@@ -64,7 +64,7 @@ func TestMaxWaitCountsThoseOfOtherProcesses(t *testing.T) {
 	})
 }
 
-// Whoever waits moves up when others leave.
+// Waiting requests move up when waiting requests of other processes are cancelled.
 func TestWaitersOfOtherProcessesThatLeave(t *testing.T) {
 	t.Parallel()
 	queued(t, 30, func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave context.CancelFunc) {
@@ -131,8 +131,8 @@ func TestAnAcceptedRequestIsNotRefusedWhenItsWindowOpens(t *testing.T) {
 	}
 }
 
-// servedOrRejected returns how many of the outcomes are successes. The others have to be rejections within the time: a
-// later one would be of a request that had been accepted. All requests have ended.
+// servedOrRejected returns how many of the outcomes are successes. The other outcomes have to be rejections within the
+// given time: a later rejection would be of a request that had been accepted. All requests have ended.
 func servedOrRejected(t *testing.T, outcomes chan fleet.Outcome, within time.Duration) (served int) {
 	t.Helper()
 	close(outcomes)
@@ -170,7 +170,8 @@ func TestWhoIsAcceptedForExactlyTheMaxWaitIsServed(t *testing.T) {
 	})
 }
 
-// Requests of an unknown route wait for a declared limit for longer than one attempt to find out its bucket may take.
+// Requests of an unknown route wait for a declared limit for longer than a process may keep the permission to discover
+// the route's bucket.
 func TestOneProcessFindsOutThoughItHasToWait(t *testing.T) {
 	for _, period := range []time.Duration{8 * time.Second, 30 * time.Second} {
 		t.Run(period.String(), func(t *testing.T) { onlyOneFindsOut(t, period) })

@@ -12,8 +12,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// Four processes contend for one bucket, and for three that others seldom use, for twenty windows, while something
-// happens three times.
+// For twenty windows, four processes use one bucket as much as they can, and three buckets that other processes seldom
+// use. Three disturbances happen meanwhile.
 func TestTwentyWindows(t *testing.T) {
 	t.Parallel()
 	const window = time.Second
@@ -72,7 +72,7 @@ func TestTwentyWindows(t *testing.T) {
 	}
 }
 
-// replace puts a new process in a place, and returns the one that was there.
+// replace puts a new process in a place, and returns the process that was there.
 func replace(t *testing.T, f *fleet.Fleet, place *atomic.Pointer[fleet.Process]) *fleet.Process {
 	t.Helper()
 	p, err := f.Join()

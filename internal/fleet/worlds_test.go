@@ -38,8 +38,8 @@ type world struct {
 	costs    string // names the costs for which 429s are only counted, "" if there are none
 }
 
-// worlds are all there are. In each of them a bucket has at most one avoidable 429 for each time that the engine has
-// lost its state before, and for each of its first requests that Close has cut off.
+// worlds lists all worlds. In each world a bucket has at most one avoidable 429 for each earlier loss of the engine's
+// state, and for each first request in the bucket that Close has cut off.
 var worlds = []world{
 	{name: "nothing happens"},
 	{name: "calls are lost or late",
@@ -221,7 +221,7 @@ func summary(results map[string]*tally) string {
 	return b.String()
 }
 
-// table is what all worlds have cost.
+// table returns a table of the costs of all worlds.
 func table(results map[string]*tally) string {
 	var b strings.Builder
 	line := func(name string) {
