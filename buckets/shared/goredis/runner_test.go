@@ -130,7 +130,7 @@ func TestSubscriptionComesBackAfterARestart(t *testing.T) {
 	hears(t, r, heard, "two")
 }
 
-// losing loses the first reply to each script, when it is told to.
+// losing closes the connection instead of passing on the next reply to a script, once after lose was set.
 type losing struct {
 	net.Conn
 	lose *atomic.Bool

@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// BenchmarkRun is one call: the way to an engine on the same host and back, and a script that does next to nothing.
+// BenchmarkRun measures one call: the round trip to an engine on the same host, and a script that does next to nothing.
 func BenchmarkRun(b *testing.B) {
 	store := open(b, redistest.NewEngine(b).URL())
 	keys := []string{key}

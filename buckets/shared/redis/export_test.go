@@ -13,5 +13,5 @@ func Probed() (names []string) {
 	return names
 }
 
-// Mode returns what the client takes the engine for.
+// Mode returns the kind of engine that the client has found.
 func (c *Client) Mode() rueidis.ClientMode { return c.inner.Mode() }

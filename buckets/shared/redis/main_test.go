@@ -52,7 +52,7 @@ func refused(t testing.TB, url string, options ...redis.Option) error {
 	return err
 }
 
-// administrator returns a client for what a test does to the engine.
+// administrator returns a client with which a test administers the engine.
 func administrator(t testing.TB, url string) func(words ...string) rueidis.RedisResult {
 	t.Helper()
 	o, err := rueidis.ParseURL(url)
@@ -77,14 +77,14 @@ func rules(t testing.TB, application string) []string {
 	return rules
 }
 
-// within returns a context for what should take much less time.
+// within returns a context with a timeout, for operations that should take much less time.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// proxy passes connections on to an engine, and lets a test come between.
+// proxy forwards connections to an engine, and lets a test interrupt them.
 type proxy struct {
 	listener net.Listener
 	to       string
@@ -160,8 +160,8 @@ func (p *proxy) serve(connection net.Conn) {
 	}
 }
 
-// pretend starts a server that either greets and hangs up, or answers each command as it is told: a whole answer, with
-// its line ends. What answer does not know gets an error, as from an engine that does not know the command.
+// pretend starts a server that sends the greeting and hangs up, or answers each command with the result of answer: a
+// whole reply, with its line ends. If the result is empty, the server replies that it does not know the command.
 func pretend(t testing.TB, greeting string, answer func(words []string) string) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

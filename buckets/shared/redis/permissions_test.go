@@ -127,7 +127,7 @@ func TestPermissionThatIsLostLaterIsNamed(t *testing.T) {
 	}
 }
 
-// called matches what scripts ask of the engine.
+// called matches the commands that scripts call.
 var called = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
 
 func TestPermissionsAreThoseThatScriptsNeed(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/internal/redistest"
 )
 
-// certificate returns one for a host, and what trusts it.
+// certificate returns a certificate for a host, and a pool that trusts it.
 func certificate(t *testing.T, host string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -53,8 +53,8 @@ func send(ctx context.Context, m *buckets.RESTBucketManager, discord *discordsim
 	return nil
 }
 
-// TestManagersShareOverAClusterWithThePermissionsNamed has whole managers do all that they do, as a user who may do
-// nothing else, on engines that refuse scripts whose keys are in different places.
+// TestManagersShareOverAClusterWithThePermissionsNamed runs managers that use all shared limits, as a user with only
+// the documented permissions, on engines that refuse scripts with keys in different slots.
 func TestManagersShareOverAClusterWithThePermissionsNamed(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.NewCluster(t, 3, 0)

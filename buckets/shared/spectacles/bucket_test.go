@@ -126,7 +126,7 @@ func TestLowerRemainingIsBelieved(t *testing.T) {
 		w.engine.Redis.Set(route+":limit", "5")
 		permits := p.burst(2)
 		require.Len(t, permits, 2)
-		p.report(permits[0], headers(1, time.Second, 0)) // somebody else who does not count uses it too
+		p.report(permits[0], headers(1, time.Second, 0)) // another client, which charges no requests, uses the bucket too
 		p.report(permits[1], headers(4, time.Second, 0)) // an earlier one
 		synctest.Wait()
 		assert.Len(t, p.burst(9), 1)

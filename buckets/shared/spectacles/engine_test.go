@@ -18,7 +18,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// engine runs scripts on a real one.
+// engine runs scripts on a real Redis server.
 type engine struct{ rueidis.Client }
 
 func (e engine) Run(ctx context.Context, script *shared.Script, keys []string, arguments ...string) ([]int64, error) {
@@ -26,7 +26,7 @@ func (e engine) Run(ctx context.Context, script *shared.Script, keys []string, a
 	return e.Do(ctx, command).AsIntSlice()
 }
 
-// The scripts do on a real engine what they do in memory. Nothing is waited for but answers.
+// The scripts must do on a real engine what they do in memory. The test waits only for replies.
 func TestARealEngineUnderstandsTheScripts(t *testing.T) {
 	t.Parallel()
 	server := redistest.NewEngine(t)

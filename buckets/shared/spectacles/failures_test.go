@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/internal/memoryengine"
 )
 
-// troubles lets calls and replies get lost or late.
+// troubles makes calls and replies get lost or late.
 func troubles(chance *rand.Rand) func(string) memoryengine.Fate {
 	return func(string) memoryengine.Fate {
 		f := memoryengine.Fate{Before: time.Duration(chance.Int64N(int64(2 * time.Millisecond)))}
@@ -47,7 +47,7 @@ func TestLostAndLateCallsLetNobodyOverTheLimit(t *testing.T) {
 					p.callers(5)
 					processes = append(processes, p)
 				}
-				// Callers who give up all the time, waiting or granted.
+				// These callers always give up, while they wait or after the grant.
 				chance := rand.New(rand.NewPCG(n, 1))
 				for time.Since(processes[0].origin) < time.Minute {
 					ctx, cancel := context.WithTimeout(w.context, time.Duration(chance.Int64N(int64(300*time.Millisecond))))

@@ -18,8 +18,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// The tests of this file are what is wrong with the script of the Spectacles specification: it does that, and we do
-// not.
+// The tests of this file show the faults of the script in the Spectacles specification, and that our scripts do not
+// have them.
 
 // inWorld runs a test in a world in which nothing goes wrong by itself.
 func inWorld(t *testing.T, test func(w *world)) {
@@ -36,7 +36,7 @@ func headers(remaining int, after time.Duration, stamp int64) ratelimits.Respons
 	return ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: remaining, ResetAfter: after, Stamp: stamp}
 }
 
-// burst acquires and returns what is granted at once, n at most.
+// burst acquires up to n permits, as long as they are granted at once, and returns them.
 func (p *process) burst(n int) (granted []shared.Permit) {
 	for range n {
 		permit, ok := p.within(time.Microsecond)
@@ -64,7 +64,7 @@ func (p *process) learn() {
 	synctest.Wait()
 }
 
-// 1: whoever claims a bucket that nobody knows and dies leaves a counter that is used up and never expires.
+// 1: a client that claims an unknown bucket and dies leaves a counter that is used up and never expires.
 func TestDeadClientsHangNobody(t *testing.T) {
 	t.Run("seed", func(t *testing.T) {
 		inWorld(t, func(w *world) {
@@ -154,7 +154,7 @@ func TestResponsesWithoutHeadersHangNobody(t *testing.T) {
 	}
 }
 
-// 3: a counter that is lost in the middle of a window is a full one again.
+// 3: a counter that is lost in the middle of a window counts as full again.
 func TestLostCountersAreNotFullOnes(t *testing.T) {
 	t.Run("seed", func(t *testing.T) {
 		inWorld(t, func(w *world) {
@@ -286,7 +286,7 @@ func TestTheLastMillisecondGrantsNothing(t *testing.T) {
 	}
 }
 
-// 6: a 429 cannot take back what remains.
+// 6: a 429 cannot reduce the remaining permits.
 func TestRefusalsEndAWindow(t *testing.T) {
 	const wait = 3 * time.Second
 	t.Run("seed", func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestRefusalsEndAWindow(t *testing.T) {
 				defer other.session.Close()
 				permits := p.burst(2)
 				p.report(permits[0], ratelimits.Response{Status: 429, Class: class, RetryAfter: wait, HasRetryAfter: true})
-				// What was answered before it does not shorten it.
+				// The response to an earlier request does not shorten the hold.
 				p.report(permits[1], headers(3, time.Second, 0))
 				synctest.Wait()
 				assert.InDelta(t, wait, p.bucket.Predict(p.now(), 0).Wait, float64(10*time.Millisecond))

@@ -20,7 +20,7 @@ type fleet struct {
 	seconds     int
 }
 
-// run returns how much of what is certainly possible was sent, and how many 429s there were.
+// run returns the sent requests as a share of the certain ideal, the number of 429s, and the calls.
 func (f fleet) run(t *testing.T) (share float64, refused int, calls float64) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, discordsim.Config{
@@ -73,7 +73,7 @@ func TestWithCorrectedClientsNothingIsRefused(t *testing.T) {
 	assert.Zero(t, refused)
 }
 
-// slow is usual, but one request of 20 takes that much longer there and back.
+// slow is the usual latency, but one request in 20 takes in longer to Discord and out longer back.
 func slow(in, out time.Duration) discordsim.Latency {
 	return discordsim.Latency{Draw: func(r *rand.Rand) (time.Duration, time.Duration) {
 		draw := func() time.Duration { return 10*time.Millisecond + time.Duration(r.Int64N(int64(30*time.Millisecond))) }

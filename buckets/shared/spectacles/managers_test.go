@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// manager starts one, with so many callers on the route.
+// manager starts a manager with the given number of callers on the route.
 func (w *world) manager(callers int, options ...spectacles.Option) *buckets.RESTBucketManager {
 	m := buckets.NewRESTBucketManager(buckets.WithShared(spectacles.New(w.engine, options...)), buckets.WithMaxRateLimit(time.Hour))
 	require.NoError(w.t, m.Start())

@@ -81,7 +81,7 @@ func TestOutcomesAreToldAfterAnOutage(t *testing.T) {
 	})
 }
 
-// What the engine forgets costs a request too many at most for each that was in flight.
+// When the engine loses its state, at most one request too many is sent for each request that was in flight.
 func TestAnEmptiedEngineIsLearntAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAnEngineWhoseClockGoesBackHangsNobody(t *testing.T) {
 				time.Sleep(10 * time.Millisecond)
 			}
 		})
-		_, ok := p.within(2100 * time.Millisecond) // what has passed since the last call is waited for again
+		_, ok := p.within(2100 * time.Millisecond) // the time since the last call is waited for again
 		assert.True(t, ok)
 	})
 }

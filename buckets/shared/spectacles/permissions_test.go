@@ -34,7 +34,7 @@ func readmeRules(t *testing.T) (users [][]string) {
 	return users
 }
 
-// called matches what scripts ask of the engine.
+// called matches the commands that scripts call.
 var called = regexp.MustCompile(`redis\.p?call\('([a-z]+)'`)
 
 func TestReadmeNamesTheCommandsThatScriptsNeed(t *testing.T) {
@@ -101,7 +101,8 @@ func TestUserOfTheReadmeCanDoEverything(t *testing.T) {
 	}
 }
 
-// denied returns what the engine has refused, and forgets it. Asking whether it is a cluster may fail.
+// denied returns the commands that the engine has refused, and clears its log. The command that asks whether it is a
+// cluster may fail.
 func denied(t *testing.T, e *redistest.Engine) (objects []any) {
 	t.Helper()
 	entries, err := e.Do("ACL", "LOG")

@@ -76,7 +76,7 @@ func (w *world) send() (ratelimits.Response, http.Header) {
 	return r, response.Header
 }
 
-// process is what a manager does with one bucket, and no more than that.
+// process uses one bucket as a manager does.
 type process struct {
 	world   *world
 	origin  time.Time
@@ -88,7 +88,7 @@ type process struct {
 	waiting []*request
 }
 
-// request is one that waits.
+// request is a waiting request.
 type request struct {
 	arrived time.Duration
 	granted chan shared.Permit
@@ -113,7 +113,7 @@ func (p *process) changed() {
 	p.dispatch()
 }
 
-// dispatch lets those leave who may. p.mu is held.
+// dispatch grants waiting requests as long as permits are free. p.mu must be held.
 func (p *process) dispatch() {
 	for len(p.waiting) > 0 {
 		now := p.now()
@@ -134,7 +134,7 @@ func (p *process) dispatch() {
 	p.tell()
 }
 
-// tell says who waits. p.mu is held.
+// tell reports the waiting requests. p.mu must be held.
 func (p *process) tell() {
 	p.bucket.Demand(p.now(), len(p.waiting), func(yield func(time.Duration) bool) {
 		for _, r := range p.waiting {
@@ -163,7 +163,7 @@ func (p *process) giveBack(permit shared.Permit) {
 	p.tell()
 }
 
-// report says what came of a request.
+// report ends a permit with the response to its request.
 func (p *process) report(permit shared.Permit, response ratelimits.Response) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,14 +218,15 @@ func (p *process) callers(n int) {
 	}
 }
 
-// seed is a client that does what the Spectacles specification says.
+// seed is a client that follows the Spectacles specification.
 type seed struct {
 	world *world
 	claim *shared.Script
 	dates bool // expiries are Reset - Date, as the document says; else Reset-After
 }
 
-// seed makes one. A corrected one has `ttl <= 0` where the document has `ttl < 0`.
+// seed makes a client of the specification. If corrected is true, its script has `ttl <= 0` where the document has `ttl
+// < 0`.
 func (w *world) seed(corrected bool) *seed {
 	source := seedClaim
 	if corrected {
