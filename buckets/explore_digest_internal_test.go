@@ -217,7 +217,7 @@ func bytesReader(size uintptr) reader {
 	}
 }
 
-// mapType has the functions for maps of one type.
+// mapType has the functions that read, save and restore maps of one type.
 type mapType struct {
 	of     reflect.Type
 	reader func() reader

@@ -191,8 +191,8 @@ func TestARouteThatIsForgottenComesBackByTheHint(t *testing.T) {
 	})
 }
 
-// The first response of a family has various forms. This test checks how many requests of the other routes follow it,
-// and that none waits for ever.
+// The first response of a family may be a success, an error or a 429, or may never arrive. The test checks how many
+// requests of the family's other routes then leave at once, and that none waits for ever.
 func TestFirstResponseOfAFamily(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

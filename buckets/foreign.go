@@ -7,13 +7,13 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// A server may refuse requests of many routes in the name of one bucket that only its refusals name, for example
-// because it counts the errors of an IP address. Requests refused in its name wait together, whatever their routes and
-// major parameters. When the hold is over, one of them is sent first. If it is not refused, all routes return to their
-// own buckets. If each route tried by itself, each refusal might prolong the wait of the others.
+// A server's 429s on many routes may name one bucket that no other response names, for example because the server
+// counts the errors of an IP address. The requests of these routes then wait in one limit group, whatever their major
+// parameters. When the hold is over, one request is sent first. If it is not refused, all routes return to their own
+// buckets. If each route sent a request of its own first, each 429 might prolong the wait of the other routes.
 
-// foreignTo returns the limit group for requests refused in the name of a bucket that is not their own. It returns nil
-// unless routes of two families have been refused in the same name.
+// foreignTo returns the limit group for requests whose 429 names a bucket that is not their own. It returns nil unless
+// 429s on routes of two families have named that bucket.
 func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	if r.Class != ratelimits.ClassUser || r.Bucket == "" || e.account.server.manager.session() != nil {
 		return nil
@@ -39,7 +39,7 @@ func (e *routeEntry) foreignTo(r *ratelimits.Response) *limitGroup {
 	return a.group(key)
 }
 
-// home returns the limit group that a route had before its requests were refused in the name of another bucket.
+// home returns the limit group that a route had before a 429 named the bucket of a foreign group.
 func (e *routeEntry) home() *limitGroup {
 	if e.before == (groupKey{}) { // the route's first response was such a refusal
 		group, _ := e.account.firstGroup(e.route)
@@ -55,7 +55,7 @@ func (e *routeEntry) leave(current *limitGroup, r *ratelimits.Response) {
 	}
 }
 
-// passed reports whether a response shows that its request was not refused in the name of a bucket.
+// passed reports whether a response shows that the bucket of a foreign group no longer refuses requests.
 func passed(r *ratelimits.Response) bool {
 	return r.Class == ratelimits.ClassOK && r.Status > 0 && r.Status < http.StatusInternalServerError
 }

@@ -46,8 +46,8 @@ func TestRoutesThatAreRefusedInTheNameOfOneBucketWaitForOneRequest(t *testing.T)
 	})
 }
 
-// A hash that successes name is an ordinary bucket, one for each channel. 429s in its name must hold only the channel
-// that they refused.
+// A hash that successes name is an ordinary bucket, one for each channel. 429s that name it must hold only the channel
+// of the refused request.
 func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
@@ -91,7 +91,7 @@ func TestAResponseToAnEarlierRequestEndsNoHoldOfAnotherBucket(t *testing.T) {
 	})
 }
 
-// Successes have named a hash, so it is an ordinary bucket, however many routes get a 429 in its name.
+// Successes have named a hash, so its buckets are ordinary ones, however many routes get a 429 that names it.
 func TestBucketThatSuccessesNameIsNotForeign(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))

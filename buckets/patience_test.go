@@ -328,8 +328,8 @@ func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
 	})
 }
 
-// A hundred requests of a route get no response. They must hold the requests behind them for patience once, not once
-// each.
+// A hundred requests of a route get no response. Together they must delay the requests behind them by the constant
+// patience, not by patience for each of the hundred.
 func TestRequestsThatDoNotEndHoldOthersOnlyOnce(t *testing.T) {
 	t.Parallel()
 	for name, route := range map[string]func(int) routes.CompiledRoute{"route": message, "family": react} {

@@ -103,10 +103,10 @@ func (l *line) needNot(q *queue) {
 	}
 }
 
-// earliest returns the queue to serve instead of the first in line: of the queues of the same tenant and bucket the one
-// whose first request arrived first. The two queues exchange their places. So a tenant's requests leave a bucket in the
-// order of their arrival, whatever else they need. If there are very many queues, earliest examines only the first
-// ones.
+// earliest returns the queue to serve instead of the first queue in line: among the queues of its tenant and bucket,
+// the queue whose first request arrived first. The two queues exchange their places. So a tenant's requests leave a
+// bucket in the order of their arrival, whatever else they need. If there are very many queues, earliest examines only
+// the first ones.
 func (l *line) earliest(first *queue) *queue {
 	if l.queues.Len() < 2 || first.urgentRank != 0 {
 		return first

@@ -156,8 +156,8 @@ func spoilt(rnd *rand.Rand, v any) any {
 	return json.RawMessage(whatever[rnd.IntN(len(whatever))])
 }
 
-// The checksum of a state is no signature, so its contents may be anything. RestoreState must refuse them or they must
-// do no harm.
+// Anyone can compute the checksum of a state, so a state may contain anything. RestoreState must reject it, or the
+// state must do no harm.
 func TestNoContentsOfAStateDoHarm(t *testing.T) {
 	t.Parallel()
 	options := []Option{

@@ -45,7 +45,7 @@ type demand struct {
 }
 
 // crossing is a set of limits; some requests need several of them. A lower-case name is a declared limit, "G" is the
-// global limit, and any other capital is the bucket of the only kind of request that needs it.
+// global limit, and any other capital letter is a bucket that only one demand needs.
 type crossing struct {
 	limits  map[string]allowance
 	demands []demand

@@ -255,8 +255,8 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	}
 }
 
-// A newer request is rejected because of its own maximum wait. It must not supersede the older one, which goes on
-// waiting.
+// A newer request is rejected because of its own maximum wait. It must not supersede the older request, which continues
+// to wait.
 func TestARejectedRequestSupersedesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := full(t)

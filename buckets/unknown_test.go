@@ -30,7 +30,8 @@ func TestUnseenRouteSendsOneRequestFirst(t *testing.T) {
 	}
 }
 
-// The first response of a route has various forms. Nine more requests wait for it.
+// Nine requests wait for the first response of their route, which may be a success, an error or a 429, or may never
+// arrive.
 func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

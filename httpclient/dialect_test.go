@@ -19,8 +19,8 @@ import (
 
 const other = "https://api.example"
 
-// speakBusy is a dialect. A response with "Busy: true" or a 403 with the body "busy" refuses for 10 s; a 429 does not
-// refuse.
+// speakBusy is a dialect in which a response with "Busy: true", or a 403 with the body "busy", refuses requests for 10
+// s. A 429 is no refusal.
 func speakBusy(status int, header http.Header, body []byte) ratelimits.Response {
 	r := ratelimits.Response{Status: status}
 	if header.Get("Busy") == "true" || status == http.StatusForbidden && string(body) == "busy" {

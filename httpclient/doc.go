@@ -106,11 +106,11 @@
 // A response counts if it is Discord's: it has the header Via and is not HTML, or it is JSON with a code. Responses of
 // other servers make no credential rest. The success of a request that was sent later than the refused one ends the
 // rest on its route and the rest everywhere. No rest is permanent, and a new process begins without any. A single 401
-// does not prove that a token is invalid, because some routes refuse every bot with it. A 407 comes from a proxy and
+// does not prove that a token is invalid, because some routes answer every bot with 401. A 407 comes from a proxy and
 // does not count.
 //
-// All 401s count for the budget of invalid requests. Each credential that has worked within a week has its own share of
-// the budget. All other Authorizations share one part of it, and so do all other tokens in paths
+// All 401s count against the budget of invalid requests. Each credential that has worked within a week has its own
+// share of the budget. All other Authorizations share one part of it, and so do all other tokens in paths
 // ([buckets.Request.Unproven]): invented credentials do not use up the shares of real ones. [Transport.ResetCredential]
 // lets an Authorization be used again at once, and [Transport.LiftCredential] a credential that
 // [Transport.RestingCredentials] lists. Redirects from a limited host to another host never carry credentials, cookies
@@ -140,7 +140,8 @@
 //
 //   - Requests are sent in the order in which they came, but several are in flight, and the network may reorder them.
 //     If they must arrive in that order, use the ordered mode ([buckets.WithOrdered]).
-//   - A request counts for the global limit for two seconds at most: with longer round trips global 429s are possible.
+//   - A request counts against the global limit for two seconds at most. With longer round trips global 429s are
+//     possible.
 //   - Each process counts only its own requests unless [buckets.WithShared] is used. It notices other processes with
 //     the same token only in X-RateLimit-Remaining. A restart forgets what was sent before and may cause a 429 in the
 //     first seconds, unless package statefile keeps the state ([Transport.WriteState], [Transport.RestoreState]).

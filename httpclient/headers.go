@@ -19,8 +19,8 @@ var secretHeaders = []string{
 }
 
 // withheld returns the names of the headers that are not sent. If the path has a token, that token is the credential
-// for Discord. With an Authorization as well, the request would count for the bot's global limit, and would be refused
-// while that limit is used up (discord-api-docs issues 4142 and 5800; JDA issue 1898).
+// for Discord. With an Authorization as well, the request would count against the bot's global limit, and would be
+// refused while that limit is used up (discord-api-docs issues 4142 and 5800; JDA issue 1898).
 func (x *roundTrip) withheld(route routes.CompiledRoute) []string {
 	switch {
 	case x.leavesServer(x.request):

@@ -85,7 +85,8 @@ func TestNoTimeoutCutsAConnectionThatWasSwitched(t *testing.T) {
 	})
 }
 
-// tied is a connection of a transport other than net/http's. It ends with the context of its request.
+// tied is a connection that a transport other than net/http's returns as a body. Its reads fail once the context of its
+// request has ended.
 type tied struct {
 	net.Conn
 	context.Context

@@ -6,7 +6,7 @@ import (
 )
 
 // Declare sets a limit that responses do not name, for a new window: at most limit requests in any period. A request
-// counts from the time of its sending until a period after its outcome. If a 429 refuses it, it stops counting at once.
+// counts from when it is sent until one period after its outcome. A request that gets a 429 stops counting at once.
 func (w *Window) Declare(limit int, period time.Duration) {
 	w.limit, w.longest, w.origin = int32(min(max(limit, 1), mostCounted)), min(max(period, tick), LongestTrust), declared
 	w.probing, w.probeOut = notProbing, false // there is nothing to learn

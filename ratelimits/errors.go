@@ -22,8 +22,8 @@ type TooLongError struct {
 	// the next window, and a whole period for each full window that the requests ahead need. It is 0 if no wait can be
 	// predicted.
 	Wait time.Duration
-	// Waited is the part of Wait that had already passed: 0 if the request was rejected at once. A new attempt would
-	// have to wait for the rest.
+	// Waited is the part of Wait that had passed when the request was rejected, 0 if it was rejected at once. A new
+	// attempt would have to wait for the rest of Wait.
 	Waited time.Duration
 	// Max is the longest acceptable wait: the max rate limit, the request's max wait, or the time to the deadline.
 	Max time.Duration

@@ -2,7 +2,7 @@ package ratelimits
 
 import "time"
 
-// evidence is what a window remembers about earlier responses, so that a later response can rule out kinds.
+// evidence records earlier responses of a window, so that a later response can rule out kinds.
 type evidence struct {
 	refuted   kinds
 	others    bool     // other clients seem to use the bucket

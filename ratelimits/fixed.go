@@ -9,7 +9,7 @@ import (
 // ends of two windows are at least a period apart, and within one window requests counted later get a shorter
 // reset-after.
 
-// fixedEvidence is what responses have said about the latest window that they named.
+// fixedEvidence describes the latest window that responses have named.
 type fixedEvidence struct {
 	closes interval // when the window closes, according to all responses that certainly named it
 	// The shortest reset-after of the latest window, and how many requests had been counted when it was named.

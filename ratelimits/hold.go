@@ -25,7 +25,7 @@ type rare struct {
 	rounding     time.Duration // how much too long a reset-after, and so the period, may be
 }
 
-// noRare is what readRare returns for a window without rare state. It must not be written.
+// noRare is the result of readRare for a window without rare state. It must not be written.
 var noRare rare
 
 // readRare returns the rare state for reading.

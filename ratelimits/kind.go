@@ -71,7 +71,7 @@ func (s *sample) read(now, sent time.Duration, r *Response) {
 	s.reset.low, s.reset.high = sent+s.after-s.rounding-tick, now+s.after+tick
 }
 
-// kinds is a set of kinds.
+// kinds has one bit for each kind.
 type kinds uint8
 
 const (

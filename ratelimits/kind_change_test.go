@@ -11,7 +11,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// reversal plays on a bucket that changes the way in which it counts at the given time, after about ten seconds.
+// reversal sends requests to a bucket that changes its kind at the given time, after about ten seconds.
 func reversal(t *testing.T, limit int, from, to string, at time.Duration, travel travel) *served {
 	t.Helper()
 	rules := rulesOfEveryKind(limit, second)

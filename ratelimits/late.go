@@ -50,9 +50,9 @@ type lateness struct {
 	punctual uint8         // accepted tries in a row
 }
 
-// measurement is what a 429 has shown: the lateness is at least least, and at most least plus trips. trips is the sum
-// of two round trips: that of the refused request, and that of the request whose response announced the reset. The
-// server may have processed each of the two at any moment of its round trip.
+// measurement holds the bounds of the lateness that a 429 has shown: at least least, at most least plus trips. trips is
+// the sum of two round trips: that of the refused request, and that of the request whose response announced the reset.
+// The server may have processed each of the two at any moment of its round trip.
 type measurement struct{ least, trips time.Duration }
 
 // expect returns how long after the announced reset requests must leave to arrive when the bucket is certainly open.
@@ -144,7 +144,8 @@ func (w *Window) Late() (by time.Duration, known bool) {
 	return by, by > 0 || w.punctual
 }
 
-// ExpectLate tells a new window how late buckets of its limit open: by is what Late has returned for one of them.
+// ExpectLate sets, for a new window, how late buckets of its limit open. by is the result of Late for another bucket of
+// that limit.
 func (w *Window) ExpectLate(now, by time.Duration) {
 	if w.punctual = by <= 0; w.punctual {
 		if w.rare != nil {
@@ -308,7 +309,7 @@ const mostLateSecond = globalPeriod / 2
 // Late returns how much later than expected the server's seconds begin, 0 if that is not known.
 func (g *Global) Late() time.Duration { return g.late.by }
 
-// ExpectLate tells a new Global how late the server's seconds begin.
+// ExpectLate sets, for a new Global, how late the server's seconds begin.
 func (g *Global) ExpectLate(now, by time.Duration) {
 	if by > 0 {
 		g.late.by = min(by, mostLateSecond)
@@ -331,8 +332,8 @@ func (g *Global) reopen(opened time.Duration) {
 	g.opened, g.returned = opened, min(g.returned+1, g.limit)
 }
 
-// reliesOn returns when the slot that the next request takes became free, if the server's seconds begin on time. It
-// returns 0 if that is long ago.
+// reliesOn returns when the slot for the next request became free, assuming that the server's seconds begin on time. It
+// returns 0 if the slot has been free for so long that a late second no longer matters.
 func (g *Global) reliesOn(now time.Duration) time.Duration {
 	g.expire(now)
 	if g.returned == 0 || g.returned+g.used() < g.limit || now >= g.opened+g.late.by+mostLateSecond {

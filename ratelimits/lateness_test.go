@@ -78,7 +78,7 @@ func (b *bucket) opensAt(now, want time.Duration) {
 	assert.InDelta(b.t, want, b.opens(now), float64(roundings), "wanted %v", want)
 }
 
-// refuseLate plays a round in which a request leaves at the announced opening and is refused. It returns that opening.
+// refuseLate sends a request at the announced opening, which is refused. It returns that opening.
 func (k lateKind) refuseLate(b *bucket, now time.Duration) (opened time.Duration) {
 	b.t.Helper()
 	opened = k.fill(b, now)
@@ -418,8 +418,8 @@ func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
 	}
 }
 
-// A late window refuses a request because another request took its place: one that left later, or arrived earlier. The
-// response to the other request names a reset that has passed.
+// A window that opens late refuses a request, because another request took its place: it left no earlier, but arrived
+// first. The response to that other request names a reset that has passed.
 func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "after the announced reset": second + 25*ms} {

@@ -5,7 +5,7 @@ import "time"
 // A leaky bucket (the generic cell rate algorithm) knows only when it will be empty, and reset-after is that time. Each
 // request delays it by one slot: with n requests spent, reset-after is more than n-1 slots and at most n slots.
 
-// leakyEvidence is what responses have said about a leaky bucket: bounds of its slot. high is 0 if nothing is known.
+// leakyEvidence holds the bounds of a leaky bucket's slot, as responses have shown them. high is 0 if nothing is known.
 type leakyEvidence struct{ slot interval }
 
 // refutes reports whether no leaky bucket can have given a response. It allows for a Remaining that lags behind the
@@ -24,8 +24,8 @@ func (e *leakyEvidence) refutes(s *sample, latest interval, late time.Duration) 
 	return e.slot.low > e.slot.high || latest.farthest(s.reset) < e.slot.low
 }
 
-// fills returns when a leaky bucket has certainly freed the place of a request that no response has counted: the given
-// number of slots after all other requests, but at most the time in which a full bucket empties from now.
+// fills returns the latest time at which the place of an uncounted request is free again: slots slot lengths after last
+// (or after now, if last is past), but no later than a full bucket would be empty.
 func (e *leakyEvidence) fills(now, last time.Duration, slots, limit int32) time.Duration {
 	return min(max(now, last)+times(int(slots), e.slot.high), now+times(int(limit), e.slot.high), now+LongestTrust)
 }

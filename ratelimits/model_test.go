@@ -97,7 +97,7 @@ func travel(t *rapid.T) func(*Flight) {
 	}
 }
 
-// TestNoScheduleDrawsAnAvoidableRefusal plays random loads with random latencies, faults and other clients of the
+// TestNoScheduleDrawsAnAvoidableRefusal runs random loads with random latencies, faults and other clients of the
 // bucket. For more schedules: go test ./ratelimits -run Schedule -rapid.checks=1000000
 func TestNoScheduleDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
@@ -134,7 +134,7 @@ func TestNoScheduleOfALaggingBucketDrawsAnAvoidableRefusal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { playRule(t, lagRule, &Window{}).check() })
 }
 
-// play plays a random load on a window. The functions can change the stage before it starts.
+// play runs a random load on a window. The functions can change the stage before it starts.
 func play(t *rapid.T, window Player, change ...func(*Stage)) *Stage {
 	rule := func(t *rapid.T) discordsim.Rule { return discordsim.Rule{Path: "**", Quota: quotas(t)} }
 	return playRule(t, rule, window, change...)
@@ -252,7 +252,7 @@ func dropResetAfter(t *rapid.T) func(*Stage) {
 	}
 }
 
-// TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal plays random loads on a server that sends X-RateLimit-Reset and
+// TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal runs random loads on a server that sends X-RateLimit-Reset and
 // Date, but no X-RateLimit-Reset-After.
 func TestNoScheduleWithResetsAloneDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()

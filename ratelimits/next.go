@@ -6,7 +6,7 @@ import "time"
 // period only for a request that found the log empty, and less for all others. So each request is charged for a period
 // from its answer, whatever its reset-after.
 
-// nextEvidence is what responses have said about such a log.
+// nextEvidence records what responses have said about such a log.
 type nextEvidence struct {
 	period time.Duration // longest reset-after of a request that found the log empty; 0: no request did
 }

@@ -407,7 +407,7 @@ func parseDecimal(text string) (float64, bool) {
 	return f, true
 }
 
-// refusal is what the body of a 429 says.
+// refusal holds the fields of the body of a 429.
 type refusal struct {
 	empty         bool
 	global        bool

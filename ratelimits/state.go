@@ -2,8 +2,8 @@ package ratelimits
 
 import "time"
 
-// State is what is known of a window, in a form from which another process can continue. Its times count from the
-// moment at which it was taken.
+// State describes a window in a form from which another process can continue. Its times count from the moment at which
+// it was taken.
 type State struct {
 	// Limit is the number of requests per window, 0 if it is not known.
 	Limit int

@@ -26,7 +26,8 @@ const LongestTrust = 24 * time.Hour
 //	probing   after a hold, an unknown outcome, a recalled limit, or at an opening that may be late: one
 //	          request is sent first; the others are sent when it has succeeded
 //	late      a 429 has shown that the bucket opens later than its responses say
-//	hidden    a 429 has shown a limit that headers do not name: as many requests are sent as it accepted last time
+//	hidden    a 429 has shown a limit that headers do not name: at a time, as many requests are sent as that limit
+//	          accepted before its latest 429
 //
 // Take, Next and all queries take the present time, which must not decrease from call to call. Report, Lost and Return
 // take the time of the outcome: the present time or an earlier one, because outcomes may be reported late and out of

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// outdated is what a compatible server answers to the first request of a window: it describes the previous window.
+// outdated is a compatible server's response to the first request of a window: it describes the previous window.
 var outdated = ok(10, 0, 0)
 
 func TestFirstResponseThatShowsTheWindowBeforeSaysNothing(t *testing.T) {

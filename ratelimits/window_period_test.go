@@ -83,8 +83,9 @@ func TestPeriodThatIsNotSeenAgainIsForgotten(t *testing.T) {
 	}
 }
 
-// After one 429 that another client caused, the window takes a fixed window for a log that names its next place, and no
-// response refutes that. Requests must still leave soon after each window has closed.
+// After one 429 caused by another client, the window mistakes the fixed window for a sliding log whose Reset-After is
+// the time to the next free place. No later response corrects it. Requests must still leave soon after each fixed
+// window has closed.
 func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, always(discordsim.Fixed(5, 10*second)), steady(20*ms))

@@ -155,7 +155,7 @@ func (r Route) Hash() uint64 {
 // application's responses to interactions: the callback, the original response and follow-ups.
 //
 // Webhook routes with a webhook's own token are not exempt. Sent without an Authorization header, as they should be,
-// they count for the IP address; with one, for the bot.
+// they count against the limit of the IP address; with the header, against the limit of the bot.
 func (r Route) GlobalExempt() bool {
 	d := r.definition()
 	return d.flags&GlobalExempt != 0 || d.variant == variantInteraction

@@ -28,7 +28,8 @@ type contender struct {
 	mutex bool
 	// racy reports whether the race detector finds races in the library when calls are concurrent.
 	racy bool
-	// open returns a caller that sends through base. Only limiters that are told the limits read the scenario.
+	// open returns a caller that sends through base. Only limiters that are configured with the limits read the
+	// scenario.
 	open func(base http.RoundTripper, s scenario) caller
 }
 
@@ -134,7 +135,7 @@ func newDisgo(options ...rest.ClientConfigOpt) caller {
 	return inDisgo(rest.New(rest.NewClient(token, append(options, quiet)...)))
 }
 
-// withRate returns the open function of a plain client with limiters that are told the limits.
+// withRate returns the open function of a plain client with limiters that are configured with the limits.
 func withRate(limiter func(int, time.Duration) *rate.Limiter) func(http.RoundTripper, scenario) caller {
 	return func(base http.RoundTripper, s scenario) caller {
 		return plain{Client: &http.Client{Transport: base}, before: newConfigured(s, limiter).wait, repeats: true}.call

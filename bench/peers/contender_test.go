@@ -26,7 +26,7 @@ func newDiscord(t *testing.T, config discordsim.Config) *discordsim.Server {
 // tenSeconds takes five messages in ten seconds.
 var tenSeconds = scenario{limits: messages(discordsim.Fixed(5, 10*time.Second))}
 
-// Six messages one after the other, of which five have room.
+// Six messages are sent one after the other. The limit has room for five.
 func TestEachContenderLimitsInItsOwnWay(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct {
@@ -62,7 +62,7 @@ func TestEachContenderLimitsInItsOwnWay(t *testing.T) {
 	}
 }
 
-// Somebody else has used the channel up. Whoever has a limiter or none sends again what was refused.
+// Another client has used up the channel. Every contender, with or without a limiter, must repeat a refused request.
 func TestRefusedCallsAreRepeated(t *testing.T) {
 	t.Parallel()
 	for _, by := range limiters() {
@@ -80,7 +80,7 @@ func TestRefusedCallsAreRepeated(t *testing.T) {
 	}
 }
 
-// The limiters that are told keep one limit for the route and channel, and one for everything.
+// The configured limiters keep one limit for each route and channel, and one for all requests.
 func TestConfiguredLimitersCountByRouteAndChannelAndAll(t *testing.T) {
 	t.Parallel()
 	took := func(t *testing.T, calls ...call) (total time.Duration) {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// BenchmarkFirstVisits is what a request costs on a route that the limiter has never met, in slices that take turns
-// with discordgo's: x/discordgo says how many times as long it takes. What was made before stays, as it does in a bot
-// that meets one channel after another.
+// BenchmarkFirstVisits measures the cost of a request on a route that is new to the limiter, in slices that alternate
+// with slices of discordgo. x/discordgo is the time as a multiple of discordgo's time. Earlier buckets stay in memory,
+// as in a bot that uses one new channel after another.
 func BenchmarkFirstVisits(b *testing.B) {
 	for _, l := range limitersUnderTest() {
 		b.Run(l.name, func(b *testing.B) {

@@ -59,10 +59,10 @@ var manyLeft = http.Header{
 	"X-Ratelimit-Reset-After": {"1.000"},
 }
 
-// cycle is what a request of one route costs, apart from the request.
+// cycle does all that a limiter does for a request to a route, but sends nothing.
 type cycle func(route int) error
 
-// limiterUnderTest makes the cycle of a limiter that knows so many routes.
+// limiterUnderTest makes the cycle of a limiter that knows the given number of routes.
 type limiterUnderTest struct {
 	name string
 	racy bool // with several workers
@@ -149,7 +149,7 @@ func arikawaCycle(_ testing.TB, n int) cycle {
 	}
 }
 
-// rateCycle is the reference. It parses nothing, and is told that there is room.
+// rateCycle is the reference. It parses nothing, and its configured limits always have room.
 func rateCycle(_ testing.TB, n int) cycle {
 	unlimited := func() *rate.Limiter { return rate.NewLimiter(1e9, 1_000_000_000) } // not rate.Inf, which computes nothing
 	if n == 1 {
@@ -227,7 +227,7 @@ func BenchmarkHotpath(b *testing.B) {
 	}
 }
 
-// inTurn is a limiter and what it is compared with.
+// inTurn has a limiter and the cycles with which it is compared.
 type inTurn struct {
 	routes            int
 	tested, reference cycle
@@ -279,7 +279,7 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// together lets the workers share so many operations, and returns how long they take together.
+// together divides count operations among the workers, and returns how long they take in all.
 func together(b *testing.B, workers, n, first, count int, operation func(worker, route int) error) time.Duration {
 	work := func(worker, operations int) {
 		route := (first + worker*stride) % n

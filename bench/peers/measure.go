@@ -25,7 +25,7 @@ type result struct {
 	Took, Ideal time.Duration
 	// Late is the longest time that a call took to return after its caller had given it up.
 	Late time.Duration
-	// Refused counts all 429s, Avoidable those that a client could have avoided with what earlier responses told it.
+	// Refused counts all 429s, Avoidable the 429s that a client could have avoided by what earlier responses said.
 	Refused, Avoidable discordsim.ByClass
 	Queued             load.Queued
 	LargestInFlight    int

@@ -14,7 +14,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// scripted makes all calls as its function does.
+// scripted returns a contender that makes all calls with the given function.
 func scripted(with caller) contender {
 	return contender{name: "scripted", open: func(http.RoundTripper, scenario) caller { return with }}
 }
@@ -138,7 +138,7 @@ func TestScenariosMakeSense(t *testing.T) {
 	}
 }
 
-// Two routes that share a limit take as long as one with the calls of both.
+// Two routes that share a limit take as long as one route with the calls of both.
 func TestTheIdealKnowsWhatIsShared(t *testing.T) {
 	t.Parallel()
 	apart := scenario{calls: repeated(1, 10, send, edit), limits: usual}

@@ -18,8 +18,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// eachHook runs f in virtual time, for each library as it is and then with Ratelight under it. One call at a time: with
-// two, some would wait in a mutex for ever.
+// eachHook runs f in virtual time, for each library with its own limiter and then with Ratelight. f makes one call at a
+// time: with two, some libraries would wait in a mutex for ever.
 func eachHook(t *testing.T, f func(t *testing.T, h contender)) {
 	own := limiters()
 	for _, h := range append(hooks(), own[len(own)-1], own[0]) { // each library before those that are compared with it
@@ -38,7 +38,7 @@ type seen struct {
 	Body          string // unless it has a boundary, which is random
 }
 
-// witness notes what comes by and is not refused by a limit.
+// witness records the requests that no limit refuses.
 type witness struct {
 	next http.RoundTripper
 	seen []seen
@@ -63,7 +63,7 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// library is what makes a contender's calls.
+// library names the library that makes a contender's calls.
 func (c contender) library() string {
 	name, _, _ := strings.Cut(c.name, "+")
 	if name == "ratelight" {
@@ -118,7 +118,7 @@ func TestTheSameCallsGiveTheSameResults(t *testing.T) {
 	})
 }
 
-// Somebody else has used the channel up, which nobody could know.
+// Another client has used up the channel, which the contender could not know.
 func TestAnUploadSurvivesARefusal(t *testing.T) {
 	t.Parallel()
 	s := scenario{limits: usual}
@@ -146,7 +146,7 @@ func TestAnUploadSurvivesARefusal(t *testing.T) {
 	})
 }
 
-// The same work side by side. What is asserted is our part; the rest is reported.
+// All contenders get the same work. The test asserts only Ratelight's results, and logs the results of the others.
 func TestNoAvoidable429WithRatelight(t *testing.T) {
 	t.Parallel()
 	for _, s := range scenarios(true) {
@@ -175,7 +175,8 @@ func TestNoAvoidable429WithRatelight(t *testing.T) {
 	}
 }
 
-// leavesBehind: of calls that are given up arikawa keeps goroutines that wait for somebody to read the body.
+// leavesBehind reports whether the contender leaks goroutines: after cancelled calls, arikawa's goroutines wait for a
+// reader of the body.
 func leavesBehind(c contender, s scenario) bool {
 	return s.name == "given-up" && c.name == "arikawa"
 }

@@ -12,8 +12,8 @@ const (
 	longestSleep = 1500 * time.Millisecond
 	// shortestSleep is the shortest time before a call for an expected change.
 	shortestSleep = time.Millisecond
-	// courtesy is how long the session with the second place in the queue leaves the next call to the session with the
-	// first one. Other sessions make no call then: one call serves all.
+	// courtesy is how long the session with the second place in the queue waits for the session with the first place to
+	// make the next call. The sessions behind them make no call: one call serves all.
 	courtesy = 250 * time.Millisecond
 	// firstRetry is the pause after the first failed call. The pause doubles with every failure, up to longestRetry.
 	firstRetry   = 20 * time.Millisecond

@@ -73,8 +73,8 @@ func (s *session) allAgents() []*bucket {
 	return all
 }
 
-// saw records a successful call in an era. lives reports whether the other sessions count this one as alive after the
-// call.
+// saw records a successful call in an era. lives reports whether the other sessions count this session as alive after
+// the call.
 func (s *session) saw(era int64, r *reply, lives bool) {
 	now, lifetime, lost := s.now(), s.lifetime(), s.entered(era, r)
 	if era != s.eraNumber() {
@@ -97,11 +97,11 @@ func (s *session) saw(era int64, r *reply, lives bool) {
 	}
 }
 
-// believedTime is how long after the start of a call all other sessions certainly count this one as alive. It is
+// believedTime is how long after the start of a call all other sessions certainly count this session as alive. It is
 // shorter than sessionTime because their clocks may run faster.
 const believedTime = sessionTime * 9 / 10
 
-// aliveUntil returns until when all other sessions count this one as alive if no other call succeeds.
+// aliveUntil returns until when all other sessions count this session as alive if no other call succeeds.
 func (s *session) aliveUntil() time.Duration {
 	naps := s.awake()
 	s.agents.mu.Lock()

@@ -181,7 +181,7 @@ func (b *bucket) learn(s *state, kept string, now time.Duration) {
 	}
 }
 
-// told records a state that another session has sent by message.
+// told records the state in a message from another session.
 func (b *bucket) told(kept string) {
 	s, err := decode(kept)
 	if err != nil {

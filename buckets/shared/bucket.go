@@ -233,8 +233,9 @@ func (b *bucket) Report(now time.Duration, p Permit, r ratelimits.Response) {
 	case b.window.Declared(): // responses say nothing about a declared limit
 	case b.window.Limit() != limit, b.window.Remaining(now) < left, b.window.Period() > b.toldPeriod+b.toldPeriod/8,
 		r.Class == ratelimits.ClassUser:
-		// The other processes need a changed limit or a longer period if this one dies. A 429, or fewer remaining requests than expected,
-		// may mean that the bucket was lent twice, because the server lost the loan. The next permit brings a new loan.
+		// The other processes need a changed limit or a longer period if this process dies. A 429, or fewer remaining
+		// requests than expected, may mean that the bucket was lent twice, because the server lost the loan. The next
+		// permit brings a new loan.
 		b.endLoan(now)
 	}
 }

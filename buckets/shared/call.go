@@ -85,8 +85,8 @@ func (s *session) try(ctx context.Context, call *Call) (r reply, err error) {
 	return r, nil
 }
 
-// tells reports whether a call shows that the server is available. A call with the key of WithAddress does not: the key
-// is in another slot than all others, perhaps on another node, with another clock.
+// tells reports whether a call shows that the server is available. A call with the key of WithAddress does not show
+// this: its key is in another slot than all other keys, perhaps on another node with another clock.
 func (s *session) tells(call *Call) bool {
 	return strings.HasPrefix(call.Steps[0].Key, s.store.keys.prefix)
 }

@@ -155,7 +155,7 @@ func (d *discovery) forget() {
 	delete(p.discoveries, d)
 }
 
-// told records a value that another session has sent by message.
+// told records the value in a message from another session.
 func (d *discovery) told(value string) {
 	var f found
 	if content(value, &f) != nil {

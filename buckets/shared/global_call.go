@@ -412,7 +412,7 @@ func (g *global) newer(than version) bool {
 	return known.life == than.life && known.number > than.number
 }
 
-// told records a division that another session has sent by message.
+// told records the division in a message from another session.
 func (g *global) told(value string) {
 	naps := g.session.awake()
 	g.mu.Lock()

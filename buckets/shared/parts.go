@@ -76,8 +76,8 @@ func (s *session) closeParts() {
 	calls.Wait()
 }
 
-// lastCall makes a call of a session that is closed already. If the call fails, the other sessions wait until this one
-// counts as dead.
+// lastCall makes a call of a session that is closed already. If the call fails, the other sessions wait until this
+// session counts as dead.
 func (s *session) lastCall(purpose string, era int64, steps ...Step) (reply, error) {
 	ctx, cancel := context.WithTimeout(s.context, lastCallTime)
 	defer cancel()

@@ -10,7 +10,8 @@ import (
 // never is the wait of a repeater whose owner needs no further call for now.
 const never time.Duration = -1
 
-// speak makes one call, and returns the wait until the next call.
+// repeater makes calls one after the other: when its owner asks for one, and when the wait that the latest call
+// returned is over.
 type repeater struct {
 	session *session
 	lock    sync.Locker

@@ -180,8 +180,8 @@ func (b *bucket) inUse() bool {
 }
 
 // untold reports whether calls have to be repeated: there is an outcome that the server does not know, or the bucket is
-// lent to another session and this one has requests or a hold to report. In the second case calls are repeated until
-// the other session has returned the bucket, even if no request waits here.
+// lent to another session and this session has requests or a hold to report. In the second case calls are repeated
+// until the other session has returned the bucket, even if no request waits here.
 func (b *bucket) untold(now time.Duration) bool {
 	return len(b.ended) > 0 || b.looks > 0 && (b.inUse() || b.hold > now || b.recalls != nil)
 }

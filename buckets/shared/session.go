@@ -122,9 +122,9 @@ func (s *session) spawn(f func()) bool {
 	return true
 }
 
-// awake checks whether the process was suspended, as together with its machine: the wall clock has run ahead of the
-// monotonic clock, which stood still. It returns the number of suspensions so far; a step of the wall clock counts as
-// one, too. Permits and loans from before a suspension may belong to other sessions by now.
+// awake checks whether the process was suspended, for example together with its machine: then the wall clock has run
+// ahead of the monotonic clock, which stood still. It returns the number of suspensions so far; a step of the wall
+// clock counts as one, too. Permits and loans from before a suspension may belong to other sessions by now.
 func (s *session) awake() int {
 	ahead := s.clock.Now().Round(0).Sub(s.origin.Round(0)) - s.now() // Round(0) removes the monotonic clock
 	s.mu.Lock()

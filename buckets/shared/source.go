@@ -92,7 +92,7 @@ type Bucket interface {
 	Adopt(now, sent time.Duration) Permit
 	// Report ends a permit with the response to its request, or the zero response if there was none.
 	Report(now time.Duration, p Permit, r ratelimits.Response)
-	// Return ends a permit whose request was not sent, or does not count for this bucket.
+	// Return ends a permit whose request was not sent, or does not count against this bucket.
 	Return(now time.Duration, p Permit)
 	// Hold holds the bucket in all processes for d from now on. A shorter hold never shortens a longer one.
 	Hold(now, d time.Duration, class ratelimits.Class)

@@ -7,8 +7,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// state is what all processes know of a bucket. The server stores it. A process with news stores the next state in
-// place of the one that it knows. All times are by the server's clock.
+// state holds what all processes know of a bucket. The server stores it. A process with news replaces the state that it
+// knows by the next one. All times are by the server's clock.
 type state struct {
 	version version
 	era     int64             // era in which the state was written
@@ -50,7 +50,7 @@ type flight struct {
 // call.
 const memberMemory = time.Minute
 
-// member returns the member of a session, and adds it if it is missing.
+// member returns the state's entry for a session, and adds the entry if it is missing.
 func (s *state) member(session string) *member {
 	i := slices.IndexFunc(s.members, func(m member) bool { return m.session == session })
 	if i < 0 {

@@ -109,7 +109,7 @@ func (s *session) heardWants(q *turn, name string, l Loaded) bool {
 	return n.says(n.loans[name], wantTime)
 }
 
-// toldWants reads the wants of a message.
+// toldWants records the wants in a message from another session.
 func (s *session) toldWants(value string) { s.wantLoans(value, s.engineTime(s.now())) }
 
 // wantLoans records which loans of this session other sessions need.

@@ -11,5 +11,6 @@
 // [github.com/ratelight/ratelight/buckets.WithInvalidBudget]. And paths that look like Discord's, such as /channels/1 or
 // /webhooks/1/token, have limits for each of those ids.
 //
-// Limits that a server enforces but does not tell can be declared: [github.com/ratelight/ratelight/buckets.WithLimit].
+// Limits that a server enforces but that its responses do not name can be declared:
+// [github.com/ratelight/ratelight/buckets.WithLimit].
 package dialects

@@ -28,7 +28,7 @@ func (r Rule) Punctual() Rule {
 	return r.refine("Punctual", func(o *measured.Options) { o.Punctual = true })
 }
 
-// WebhooksIn tells a Discord rule the channel of some webhooks. These webhooks share the channel's limit of 30 messages
+// WebhooksIn assigns webhooks to a channel in a Discord rule. These webhooks share the channel's limit of 30 messages
 // in a minute. Without WebhooksIn each webhook counts as the only one of its channel.
 func (r Rule) WebhooksIn(channelID string, webhookIDs ...string) Rule {
 	return r.refine("WebhooksIn", func(o *measured.Options) {

@@ -74,7 +74,7 @@
 //
 // As at Discord, a message with a nonce and enforce_nonce is created once. If its author has created a message with the
 // same nonce within five minutes, the request gets the same answer as the first one, and [Request.Repeated] is set. The
-// request still counts for the limits.
+// request still counts against the limits.
 //
 // # Refused and avoidable
 //

@@ -11,9 +11,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-// This is an example of a test in virtual time. A hundred people join at once, Discord allows five messages in five
-// seconds, and the Ratelight transport sends as fast as that allows: in a hundred seconds of virtual time, which take
-// almost no real time.
+// This is an example of a test in virtual time. A hundred people join at once, and Discord allows five messages in five
+// seconds. So the transport needs up to a hundred seconds of virtual time for the messages, but almost no real time.
 func TestWelcomeToAHundredPeople(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -190,8 +190,9 @@ func GlobalLimit(perSecond int) Rule {
 	return r.check(perSecond > 0, "a limit of %d requests: want 1 or more", perSecond)
 }
 
-// InvalidLimit sets how many invalid requests (401, 403, and 429 other than those of class Shared) within a period get
-// the IP address banned, and for how long. The default is 10 000 in ten minutes, and a ban of an hour.
+// InvalidLimit bans an IP address for the time ban after limit invalid requests within a period. A request is invalid
+// if its status is 401, 403, or 429 without the class Shared. The default is a ban of an hour after 10 000 in ten
+// minutes.
 func InvalidLimit(limit int, period, ban time.Duration) Rule {
 	r := Rule{name: "InvalidLimit", world: func(c *discordsim.Config) {
 		c.Invalid = discordsim.InvalidLimit{Limit: limit, Period: period, Ban: ban}

@@ -64,8 +64,8 @@ func prepareRefusal(t *trial, k refusedKind) (answered time.Time) {
 	return first.update(t, k.answer(k.wait))
 }
 
-// reaches checks the requests that must wait after a refusal if waits is true, and those that must not wait if it is
-// false.
+// reaches checks which requests wait after a refusal: if waits is true, the requests that must wait, otherwise the
+// requests that must not wait.
 func reaches(t *trial, k refusedKind, waits bool) {
 	prepareRefusal(t, k)
 	for _, c := range []struct {

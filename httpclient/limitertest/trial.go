@@ -87,8 +87,8 @@ func (t *trial) settle() {
 	synctest.Wait()
 }
 
-// soon reports whether a condition holds. In real time it waits for the condition as long as a grant may be late: it
-// cannot see when all parts of a limiter know of a response.
+// soon reports whether a condition holds. In real time it waits for the condition as long as a grant may be late,
+// because a trial cannot see when all parts of a limiter have learnt of a response.
 func (t *trial) soon(holds func() bool) bool {
 	deadline := time.Now().Add(t.tolerance)
 	for !holds() {
@@ -183,7 +183,7 @@ func (c *call) waiting() bool {
 	return !o.done && o.grants == 0
 }
 
-// String describes the state of the call for texts of failures.
+// String describes the state of the call in failure messages.
 func (c *call) String() string {
 	switch o := c.now(); {
 	case o.err != nil:

@@ -103,8 +103,8 @@ func (d *discord) script(faults ...discordsim.Fault) {
 	d.fake.SetFaults(faults)
 }
 
-// tally counts requests by outcome. refused leaves out the 429s that a fault caused, but includes those of requests
-// that were sent during their holds.
+// tally counts requests by outcome. refused leaves out the 429s that a fault caused, but includes the 429s of requests
+// that were sent during the holds after such faults.
 type tally struct{ arrived, accepted, failed, refused int }
 
 func (d *discord) tally() tally {

@@ -132,7 +132,7 @@ func (s serial) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets
 	return buckets.NewLease(alteredEnd{&altered{answer: func(*ratelimits.Response) { <-s.turn }}, lease}), nil
 }
 
-// stubborn waits for ever if the first response is not as expected.
+// stubborn waits for ever unless the first response is a success with limit headers and a bucket hash.
 type stubborn struct {
 	inner httpclient.Limiter
 	mu    sync.Mutex

@@ -114,7 +114,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // Redirects are followed within the host of the base URL, and only if they keep the method.
 //
 // The client's credential is not sent on routes with a token in the path: such routes do not need it, and the request
-// would count for the bot's global limit.
+// would count against the bot's global limit.
 //
 // The errors are:
 //   - *APIError for every status from 300 on except 304, and for a 202 as above if the request is not repeated

@@ -27,7 +27,7 @@ type Config struct {
 	Default *Rule
 	// Global is counted per authorization, and per address without one. Zero: 50 per second in aligned windows.
 	Global Quota
-	// Blocks refuse all requests that count for the global limit, for a while.
+	// Blocks refuse all requests that count against the global limit, for a while.
 	Blocks []GlobalBlock
 	// Edge lists bans of the address by the edge in front of Discord.
 	Edge []EdgeBan

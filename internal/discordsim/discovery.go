@@ -10,8 +10,8 @@ import (
 // operationKey is an operation used by one authorization.
 type operationKey struct{ operation, authorization string }
 
-// discovery is what the answers to one operation have shown about the buckets that count its requests. Where hashes
-// change, or differ by channel, an answer says nothing about the next request.
+// discovery records what the answers to one operation have shown about the buckets that count its requests. Where
+// hashes change, or differ by channel, an answer says nothing about the next request.
 type discovery struct {
 	answers []answer          // the latest, in the order of processing
 	first   int               // the number of answers[0]

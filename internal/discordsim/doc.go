@@ -68,12 +68,12 @@
 //
 // # Which bucket a request belongs to
 //
-// A client learns from answers which bucket counts a request. A refusal of scope user is excused unless an answer to
-// the same operation had named the hash under which the request was counted, after the rule last changed hashes. That
-// holds even if answers about the bucket had forbidden the request. The client is blamed all the same for what no
-// bucket allows: a second request before the first of all has been answered, or more requests in one channel at once
-// than the limit that other channels have shown. It is not blamed if its requests fill the bucket only together with
-// requests of another operation that it had reason to expect in another bucket.
+// A client learns from answers which bucket counts a request. A refusal of scope user is excused if the client could
+// not know the bucket: no answer to the same operation had named the bucket's hash since the rule last changed hashes.
+// The refusal is excused even if answers about the bucket had forbidden the request. The client is still blamed for
+// what no bucket allows: a second request before the first of all has been answered, or more requests in one channel at
+// once than the limit that other channels have shown. It is not blamed if its requests fill the bucket only together
+// with requests of another operation that it had reason to expect in another bucket.
 //
 // Chance may decide between several buckets: during a roll-out, and where errors have a bucket of their own. Then the
 // client is blamed if all buckets that answers had named forbade the request. It is also blamed if the answer to the

@@ -15,7 +15,7 @@ const (
 	PageJSON
 )
 
-// GlobalBlock refuses every request that counts for the global limit, from From until Until, whatever the limit's
+// GlobalBlock refuses every request that counts against the global limit, from From until Until, whatever the limit's
 // counter says: with a global 429 that names a long wait.
 type GlobalBlock struct {
 	From, Until time.Duration // since the world began
@@ -53,8 +53,8 @@ type EdgeLimit struct {
 	Silent bool
 }
 
-// InvalidLimit is the ban for too many invalid requests: 401, 403 and 429 other than those of the scope "shared".
-// The zero value is the documented one, 10 000 in 10 minutes, with a ban of one hour as reported by client authors.
+// InvalidLimit bans an address that gets too many invalid responses: 401, 403, and 429 without the scope "shared". The
+// zero value is Discord's documented limit, 10 000 in 10 minutes, with a ban of one hour as reported by client authors.
 type InvalidLimit struct {
 	Limit  int           // responses; 0: 10 000; below 0: never
 	Period time.Duration // 0: 10 minutes, counted in fixed windows from the first invalid request

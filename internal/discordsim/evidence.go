@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// evidence is what the accepted answers of a [SlidingNext] log have shown about its kind. Until they rule out the other
-// kinds, a careful client may take the log for a fixed window, whose answers look the same. Then it sends a whole batch
-// when the window is over.
+// evidence records what the accepted answers of a [SlidingNext] log have shown about its kind. Until they rule out the
+// other kinds, a careful client may take the log for a fixed window, whose answers look the same. Then it sends a whole
+// batch when the window is over.
 type evidence struct {
 	readings []reading // the latest
 	// When the client first knew that the bucket is not a fixed window, not a log that names its last place, and not a

@@ -19,7 +19,7 @@ type Work struct {
 	Route string
 	// Major is the major parameter of the bucket. Only the random part of its lateness depends on it.
 	Major string
-	// Exempt requests do not count for the global limit.
+	// Exempt requests do not count against the global limit.
 	Exempt bool
 }
 

@@ -135,7 +135,7 @@ func drawWork(t *rapid.T) Work {
 	}
 }
 
-// The plan for one bucket is played against that bucket: no request is refused, and none could have been sent sooner.
+// The plan for one bucket is run against that bucket: no request is refused, and none could have been sent sooner.
 func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -160,7 +160,7 @@ func TestOmniscientPlanIsTheFastestForOneBucket(t *testing.T) {
 	})
 }
 
-// Plans for several buckets are played against a world with that latency: no request is refused.
+// Plans for several buckets are run against a world with that latency: no request is refused.
 func TestPlansAreNeverRefused(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

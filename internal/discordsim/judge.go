@@ -135,8 +135,8 @@ func (g *gate) announces(now time.Time) time.Time {
 	return now.Add(state.ResetAfter - state.ResetLate)
 }
 
-// looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown. Perhaps it
-// did; perhaps the request takes another place than the one that was announced. The client cannot tell.
+// looksEarly reports whether an acceptance looks as if the limit had opened earlier than refusals had shown. The client
+// cannot know whether the limit opened earlier, or whether the request takes another place than the announced one.
 func (g *gate) looksEarly(now time.Time) bool {
 	opened := g.opened(now)
 	return g.counter != nil && g.counter.overdue(now) > 0 ||

@@ -21,7 +21,7 @@ type step struct {
 // instant is a request that is sent, processed and answered at the same time.
 func instant(at time.Duration) step { return step{sent: at, processed: at, answered: at} }
 
-// tell plays the steps and returns verdicts and reasons of the refusals in their order.
+// tell runs the steps and returns verdicts and reasons of the refusals in their order.
 func tell(w *World, steps ...step) (verdicts []Verdict, reasons []string) {
 	for _, s := range steps {
 		request := s.request

@@ -71,8 +71,8 @@ type lie struct {
 	from, last, truth time.Time
 }
 
-// knowledge is what answers have shown the client about one gate, and when. The times matter: a request is judged by
-// what had been delivered when it was sent, not by what is known when it arrives.
+// knowledge records what answers have shown the client about one gate, and when. The times matter: a request is judged
+// by the answers that had been delivered when it was sent, not by those delivered before it arrives.
 type knowledge struct {
 	facts     []fact
 	sends     []occupant    // the latest requests that have taken a place here

@@ -155,7 +155,7 @@ func (w *World) hiddenLimits(x *exchange) (hidden []refusal) {
 	return hidden
 }
 
-// counts reports whether a request counts for the sub-limit.
+// counts reports whether a request counts against the sub-limit.
 func (s *SubLimit) counts(call Call) bool {
 	if s.When != nil && !s.When(call) {
 		return false

@@ -10,7 +10,7 @@ import (
 )
 
 // BaseURL is the address of a server for DialContext or RoundTripper. Any other host works as well, but clients limit
-// requests to this one without being told.
+// requests to this host without any configuration.
 const BaseURL = "http://discord.com"
 
 // loopbackTolerance is how long an answer may wait in socket buffers and scheduler queues of a busy machine until a

@@ -9,7 +9,7 @@ import (
 // ErrConfig is wrapped by every error about a configuration that makes no sense.
 var ErrConfig = errors.New("discordsim: invalid configuration")
 
-// Kind says how a quota counts. Nothing in Discord's headers tells the kinds apart; clients have to observe it.
+// Kind says how a quota counts. Discord's headers do not show the kind; clients have to observe it.
 type Kind int
 
 const (

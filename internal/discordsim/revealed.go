@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// revealed is what refusals have shown about a limit that opens later than announced. The package documentation says
-// which of these refusals are excused.
+// revealed records what refusals have shown about a limit that opens later than announced. The package documentation
+// says which of these refusals are excused.
 type revealed struct {
 	shown     []showing // no entry is both smaller and later than another one
 	opening   lateOpening

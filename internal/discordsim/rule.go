@@ -13,7 +13,8 @@ import (
 type Request struct {
 	Method string
 	Path   string // as in the request line; /api, /vN and a query are ignored
-	// Authorization is compared but not interpreted. Empty: the request counts for the address.
+	// Authorization is compared but not interpreted. If it is empty, the request counts against the limit of the IP
+	// address.
 	Authorization string
 	// Address is the client's IP. All clients of a Server share the empty one.
 	Address string

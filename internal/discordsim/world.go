@@ -10,7 +10,7 @@ import (
 )
 
 // World is the simulated Discord without a transport: it has all state, and gets the time as an argument. It has no
-// lock, starts no goroutine and reads no clock. Use a [Server] unless a test plays a schedule of its own.
+// lock, starts no goroutine and reads no clock. Use a [Server] unless a test has a schedule of its own.
 type World struct {
 	config             Config
 	start              time.Time

@@ -17,7 +17,7 @@ type person struct {
 	name int
 }
 
-// TestAnySequenceKeepsTheOrderOfArrival plays random arrivals, returns and departures, and compares the queue with a
+// TestAnySequenceKeepsTheOrderOfArrival draws random arrivals, returns and departures, and compares the queue with a
 // slice that is sorted after each arrival.
 func TestAnySequenceKeepsTheOrderOfArrival(t *testing.T) {
 	t.Parallel()

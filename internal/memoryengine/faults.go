@@ -11,7 +11,7 @@ import (
 // ErrDown is the error of calls to a server that is down.
 var ErrDown = errors.New("memoryengine: connection refused")
 
-// Fate is what happens to one call.
+// Fate says how long one call takes, and whether the call or its reply is lost.
 type Fate struct {
 	// Before is how long the call takes to the server. The server carries it out even if its caller has stopped
 	// waiting.

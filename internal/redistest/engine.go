@@ -164,8 +164,8 @@ func (e *Engine) start(ctx context.Context) error {
 
 	started := make(chan error)
 	go func() {
-		// The system sends the signal of a parent's death already when the thread ends that started the process. So
-		// keep this thread until the process has ended.
+		// The system sends the parent-death signal when the thread that started the process ends. So keep this thread
+		// until the process has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := command.Start()

@@ -1,5 +1,4 @@
-// Package command is what the programs of the benchmark have in common: flags, exit statuses, and how a result is
-// shown.
+// Package command has the flags, the exit statuses and the output that all programs of the benchmark have in common.
 package command
 
 import (

@@ -53,9 +53,9 @@ func (s *Scenario) planned(seen discordsim.Report) (Ideal, error) {
 
 // slower adds the given number of round trips to the planned time.
 //
-// A fixed window that no header shows costs the ideal client two round trips for each further window instead of one.
-// A refusal tells it when the window closes, but not how many requests will be accepted then, so it sends one first. A
-// client that sends one at a time needs a round trip for each request of the last window.
+// A fixed window that no header shows costs the ideal client two round trips for each further window instead of one. A
+// 429 shows when the window closes, but not how many requests the next window accepts, so the ideal client sends one
+// request first. A client that sends one request at a time needs a round trip for each request of the last window.
 func slower(roundTrips int) func(*Scenario, discordsim.Report) (Ideal, error) {
 	return func(s *Scenario, seen discordsim.Report) (Ideal, error) {
 		ideal, err := s.planned(seen)

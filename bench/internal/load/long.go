@@ -98,7 +98,8 @@ func (l *Leaks) measure(client *inProcess) {
 	l.HeapEnd, l.Waiting, l.InFlight, l.Buckets = heap(), stats.Waiting, stats.InFlight, stats.Buckets
 }
 
-// goroutinesAbove returns how many goroutines there are above a number, when those that are about to end have ended.
+// goroutinesAbove returns by how many the goroutines exceed a number. It first waits a while for goroutines that are
+// about to end.
 func goroutinesAbove(before int) int {
 	for n := 0; runtime.NumGoroutine() > before && n < 20; n++ {
 		_ = Pause(context.Background(), 100*time.Millisecond) // never ends early

@@ -28,7 +28,7 @@ func (s *svg) text(x, y float64, class, anchor, text string) {
 	s.add(`<text x="%.1f" y="%.1f" class="%s" text-anchor="%s">%s</text>`, x, y, class, anchor, template.HTMLEscapeString(text))
 }
 
-// finish returns the picture of a height, with a name for those who cannot see it.
+// finish returns the picture of a height, with a name for screen readers.
 func (s *svg) finish(height float64, name string) template.HTML {
 	return template.HTML(fmt.Sprintf("<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"%s\">\n%s</svg>", svgWidth, height,
 		template.HTMLEscapeString(name), s.String()))

@@ -60,7 +60,7 @@ func (t *Timeline) Observe(config *discordsim.Config) {
 	}
 }
 
-// use records the window of a limit, and the requests that count for a limit above the buckets.
+// use records the window of a limit, and the requests that count against a limit above the buckets.
 func (t *Timeline) use(u discordsim.LimitUse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -40,8 +40,8 @@ type Report struct {
 type Result struct {
 	MaxRateLimit      time.Duration
 	Requests, Refused int
-	// InVain counts the requests among Refused that could have left in time: so it was predicted, or they do if nothing
-	// is refused. Late counts those that left too late.
+	// InVain counts the requests among Refused that could have left in time: by their predictions, or in a replay that
+	// refuses nothing. Late counts the requests that left too late.
 	InVain, Late int
 	// Queued has quantiles of how long requests that were not refused were held back, without round trips.
 	load.Queued

@@ -1,8 +1,9 @@
 // Package tune answers an operator's question: which max rate limit should I set? It replays a load against a simulated
 // Discord, in virtual time, once for each value.
 //
-// The caller says how long an answer is of use. A smaller max rate limit may refuse requests that could have left in
-// time. A larger one lets requests wait too long. The smallest one that refuses nothing in vain is recommended.
+// The caller says how long an answer is of use. If the max rate limit is smaller, requests may be refused that could
+// have left in time. If it is larger, requests wait too long. The recommendation is the smallest max rate limit that
+// refuses no request that could have left in time.
 //
 // # How a replay works
 //

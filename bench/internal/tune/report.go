@@ -45,7 +45,7 @@ func (r *Report) about() []string {
 		fmt.Sprintf("%s; seed %d", load.LatencyText(d.Latency), d.Seed))
 }
 
-// verdict recommends the smallest value, unless the load cannot tell.
+// verdict recommends the smallest value, unless the load is not suited to judge values.
 func (r *Report) verdict() report.Verdict {
 	bottleneck, reasons := r.bottleneck(), r.doubts()
 	if bottleneck < 0 {
@@ -89,7 +89,7 @@ func (r *Report) sides() (lines []string) {
 	return lines
 }
 
-// doubts lists why the load cannot tell which value to set.
+// doubts lists why the load is not suited to judge values.
 func (r *Report) doubts() (reasons []string) {
 	for i, limit := range r.limits {
 		period := limit.quota.Period
