@@ -1,17 +1,13 @@
-// Command example sends 60 messages to two channels of a fake Discord with jobs in PostgreSQL. Each channel accepts
-// five messages in five seconds. Stop the command at any time and start it again: it continues with the remaining jobs,
-// and adds 60.
+// Command example sends a message to each of many channels, by jobs in PostgreSQL that survive a restart:
 //
-//	DATABASE_URL=postgres://localhost/example go run ./example
+//	DATABASE_URL=postgres://localhost/example TOKEN=… go run ./example CHANNEL…
 package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"os"
 	"os/signal"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -20,94 +16,62 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 	"github.com/riverqueue/river/rivertype"
 
-	"github.com/ratelight/ratelight/httpclient"
-	"github.com/ratelight/ratelight/httpclient/discordtest"
 	"github.com/ratelight/ratelight/httpclient/jobs"
 	"github.com/ratelight/ratelight/httpclient/rest"
 	"github.com/ratelight/ratelight/httpclient/riverlimit"
 )
 
 // Message is a job: one message to a channel.
-type Message struct {
-	Channel string `json:"channel"`
-	Content string `json:"content"`
-}
+type Message struct{ Channel, Content string }
 
 // Kind names the job for River.
 func (Message) Kind() string { return "message" }
 
-// Sender is the worker of Message jobs.
-type Sender struct {
+// sender is the worker of Message jobs.
+type sender struct {
 	river.WorkerDefaults[Message]
 	discord *rest.Client
 }
 
-// Work sends one message.
-func (w *Sender) Work(ctx context.Context, job *river.Job[Message]) error {
+// Work sends one message. A job that would wait for long goes back to the queue, and one that runs twice posts once.
+func (w *sender) Work(ctx context.Context, job *river.Job[Message]) error {
 	message := jobs.WithNonce(map[string]string{"content": job.Args.Content}, riverlimit.Nonce(job.JobRow))
-	err := w.discord.DoJSON(ctx, http.MethodPost, "/channels/"+job.Args.Channel+"/messages", message, nil)
-	fmt.Println(time.Now().Format(time.TimeOnly), job.Args.Channel, job.Args.Content, err)
-	return err
+	return w.discord.DoJSON(ctx, http.MethodPost, "/channels/"+job.Args.Channel+"/messages", message, nil)
 }
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
-	if err := run(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context) error {
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	migrator, err := rivermigrate.New(riverpgxv5.New(pool), nil)
-	if err != nil {
-		return err
-	}
-	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-		return err
-	}
-
-	fake := discordtest.NewServer(nil)
-	defer fake.Close()
-	// Without the option the client sends to Discord itself.
-	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport)))
+	discord := rest.New(os.Getenv("TOKEN"))
 	defer discord.Close()
-	queue, err := newQueue(pool, discord)
-	if err != nil {
-		return err
+	pool := must(pgxpool.New(ctx, os.Getenv("DATABASE_URL")))
+	defer pool.Close()
+	queue := start(ctx, pool, discord)
+	for _, channel := range os.Args[1:] {
+		must(queue.Insert(ctx, Message{channel, "hello"}, nil))
 	}
-	if err := queue.Start(ctx); err != nil {
-		return err
-	}
-	for i := range 60 {
-		message := Message{Channel: fmt.Sprint(1 + i%2), Content: fmt.Sprint("message ", i)}
-		if _, err := queue.Insert(ctx, message, nil); err != nil {
-			return err
-		}
-	}
-	<-ctx.Done()
-	stop, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	return queue.StopAndCancel(stop)
+	<-ctx.Done() // jobs run until the program is interrupted; the next run continues with the rest
+	_ = queue.StopAndCancel(context.Background())
 }
 
-func newQueue(pool *pgxpool.Pool, discord *rest.Client) (*river.Client[pgx.Tx], error) {
-	plugin, err := riverlimit.New()
-	if err != nil {
-		return nil, err
-	}
+// start creates River's tables in a database, and starts the workers of its queue.
+func start(ctx context.Context, pool *pgxpool.Pool, discord *rest.Client) *river.Client[pgx.Tx] {
+	migrator := must(rivermigrate.New(riverpgxv5.New(pool), nil))
+	must(migrator.Migrate(ctx, rivermigrate.DirectionUp, nil))
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &Sender{discord: discord})
-	return river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Queues:               map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 100}},
-		Workers:              workers,
-		Plugins:              []rivertype.Plugin{plugin},
-		RescueStuckJobsAfter: 2 * time.Minute,
-	})
+	river.AddWorker(workers, &sender{discord: discord})
+	queue := must(river.NewClient(riverpgxv5.New(pool), &river.Config{
+		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 100}},
+		Workers: workers,
+		Plugins: []rivertype.Plugin{must(riverlimit.New())},
+	}))
+	must(queue, queue.Start(context.WithoutCancel(ctx)))
+	return queue
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
