@@ -98,8 +98,7 @@ func (l *Leaks) measure(client *inProcess) {
 	l.HeapEnd, l.Waiting, l.InFlight, l.Buckets = heap(), stats.Waiting, stats.InFlight, stats.Buckets
 }
 
-// goroutinesAbove returns by how many the goroutines exceed a number. It first waits a while for goroutines that are
-// about to end.
+// goroutinesAbove waits for goroutines that are about to end, and returns by how many the rest exceeds a number.
 func goroutinesAbove(before int) int {
 	for n := 0; runtime.NumGoroutine() > before && n < 20; n++ {
 		_ = Pause(context.Background(), 100*time.Millisecond) // never ends early
