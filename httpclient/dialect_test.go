@@ -238,3 +238,37 @@ func TestLimitHeadersOfEveryDialectAreHidden(t *testing.T) {
 		assert.Equal(t, http.Header{"X-Other": {"1"}}, response.Header)
 	})
 }
+
+// A response looks like a refusal by its headers, and its body shows a failure of the server. It must be retried.
+func TestAFailureThatIsNoRefusalAfterAllIsRetried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		speak := func(status int, header http.Header, body []byte) ratelimits.Response {
+			r := ratelimits.Response{Status: status}
+			if header.Get("Retry-After") != "" && (body == nil || string(body) == "busy") {
+				r.Class, r.RetryAfter, r.HasRetryAfter = ratelimits.ClassUser, 10*time.Second, true
+			}
+			return r
+		}
+		below := newScript(answer(http.StatusServiceUnavailable, "down", "Retry-After: 1"), answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below, withOther(speak)...)
+		assertStatus(t, http.StatusOK, send(transport, to(t, other, getChannel(t))))
+	})
+}
+
+func TestADialectReadsAFailedResponseOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		speak := func(status int, _ http.Header, _ []byte) ratelimits.Response {
+			calls++
+			return ratelimits.Response{Status: status, RetryAfter: 7 * time.Second, HasRetryAfter: true}
+		}
+		below := newScript(answer(http.StatusBadGateway, "down"), answer(http.StatusOK, "{}"))
+		transport := newTransport(t, below, withOther(speak)...)
+		r := send(transport, to(t, other, getChannel(t)))
+		assertStatus(t, http.StatusOK, r)
+		assertTook(t, 7*time.Second, r.took)
+		assert.Equal(t, 2, calls, "once for each response")
+	})
+}

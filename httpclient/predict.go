@@ -19,7 +19,8 @@ type Prediction struct {
 	Wait time.Duration
 	// Reason is what the request would wait for, buckets.WaitsForNothing if it would be sent at once.
 	Reason buckets.WaitsFor
-	// Err is the error with which the request would be rejected at once, nil if it would not be rejected.
+	// Err is the error with which the request would be rejected at once, nil if it would not be rejected. The
+	// *ratelimits.TooLongError of a real request also names the limit.
 	Err error
 	// Hint says what may be wrong with the request, empty if no problem is known.
 	Hint string

@@ -58,8 +58,8 @@ func (x *roundTrip) handleRefusal(
 		response.Body.Close()
 		return nil, done, err
 	case limits.Class == ratelimits.ClassOK:
-		response.Body = whole
-		return response, done, nil
+		response.Body, x.retry.asked = whole, limits.RetryAfter
+		return response, outcomeOf(response), nil
 	case limits.Class == ratelimits.ClassEdge && !limits.HasRetryAfter:
 		response.Body.Close()
 		return nil, done, &ratelimits.EdgeError{Route: x.route(), Hold: edgeWait(x.limiter, x.ask.Server)}

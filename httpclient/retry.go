@@ -138,6 +138,7 @@ type retry struct {
 	latest   time.Time // when the latest attempt was sent
 	attempts int
 	failures int
+	asked    time.Duration // how long the latest response asks the client to wait, 0 if there is none
 	backoff  *ratelimits.Backoff
 	again    bool // the next attempt follows a failure
 	reason   RetryReason
@@ -145,7 +146,7 @@ type retry struct {
 }
 
 // nextRetry returns the pause before the next attempt, or the reason why there is none.
-func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration, error) {
+func (x *roundTrip) nextRetry(err error) (time.Duration, error) {
 	r, s := &x.retry, &x.retrySettings
 	select {
 	case <-x.request.Cancel: //lint:ignore SA1019 the base transport may have heeded it
@@ -170,12 +171,7 @@ func (x *roundTrip) nextRetry(response *http.Response, err error) (time.Duration
 	if r.backoff == nil {
 		r.backoff, _ = ratelimits.NewBackoff(s.unit, 2, s.maximum, s.unit/4) // WithBackoff prevents errors
 	}
-	pause := r.backoff.Next()
-	if response != nil {
-		if limits := x.parse(response, nil); limits.HasRetryAfter {
-			pause = max(pause, min(limits.RetryAfter, s.maximum))
-		}
-	}
+	pause := max(r.backoff.Next(), min(r.asked, s.maximum))
 	if time.Since(r.first)+pause > retryTime {
 		return 0, ErrMaxRetryDuration
 	}

@@ -58,7 +58,7 @@ func (x *roundTrip) run() (*http.Response, error) {
 			x.retry.reason = RetryRateLimited
 			continue
 		case failed:
-			pause, reason := x.nextRetry(response, err)
+			pause, reason := x.nextRetry(err)
 			x.logFailure(slog.LevelDebug, response, err, pause, reason)
 			if reason != nil {
 				return x.finish(response, reason, err)
@@ -91,7 +91,7 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 	}
 	defer lease.Release()
 	x.retry.attempts++
-	x.retry.again = false
+	x.retry.again, x.retry.asked = false, 0
 	x.callRequestHook(asked, lease)
 	now := time.Now()
 	x.retry.latest = now
@@ -116,13 +116,19 @@ func (x *roundTrip) try() (*http.Response, outcome, error) {
 			return x.handleRefusal(took, response, limits, lease)
 		}
 		x.credential.answered(response, now) // before Update, which lets waiting requests be sent
+		x.retry.asked = limits.RetryAfter
 		lease.Update(limits)
 	}
 	x.callResponseHook(took, response, ratelimits.ClassOK, nil)
+	return response, outcomeOf(response), nil
+}
+
+// outcomeOf returns the outcome of an attempt whose response is not a refusal by a limit.
+func outcomeOf(response *http.Response) outcome {
 	if temporaryStatus(response.StatusCode) {
-		return response, failed, nil
+		return failed
 	}
-	return response, done, nil
+	return done
 }
 
 // acquire waits until the request may be sent.

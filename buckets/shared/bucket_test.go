@@ -392,6 +392,20 @@ func TestHoldAppliesToARequestWithAPermit(t *testing.T) {
 	})
 }
 
+// A manager reads the clock once before several calls. The session's clock has gone on since then.
+func TestAGrantedRequestMayLeaveAtTheTimeThatTheManagerHasRead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, _ := w.limited()
+		a.asleep = true
+		a.join(1)
+		pass(10 * ms)
+		before := a.now() - ms
+		at, ok := a.bucket.Next(before)
+		require.True(t, ok)
+		assert.Equal(t, before, at)
+	})
+}
+
 func TestLoanBringsAndReturnsAHold(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a, b := w.lent()

@@ -13,7 +13,7 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim/measured"
 )
 
-// Preset returns the limits that were measured at Discord: those of discordtest.Discord.
+// Preset returns the limits of discordtest.Discord, which were measured at Discord.
 func Preset() []discordsim.Rule { return measured.Rules(measured.Options{}) }
 
 // mix lists the requests of a load to the preset, sent in turn. Their limits are token buckets, fixed windows, a bucket

@@ -21,8 +21,8 @@ type Result struct {
 	seen     discordsim.Report // by the simulator
 	known    map[string]string // what the client took the buckets for, see inProcess.kinds
 
-	// Answered counts the requests with a success. RefusedEarly counts those that the client refused, because the
-	// predicted wait exceeded the max rate limit. Errors counts those that failed, by the text of the error.
+	// Answered counts the requests with a success. RefusedEarly counts the requests that the client refused, because the
+	// predicted wait exceeded the max rate limit. Errors counts the failed requests, by the text of the error.
 	Requests, Answered, RefusedEarly int
 	Errors                           map[string]int
 	// Took is the time from the start until the last outcome. Requests that were given up have none.

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -51,7 +52,9 @@ func main() {
 		must(queue.Insert(ctx, Message{channel, "hello"}, nil))
 	}
 	<-ctx.Done() // jobs run until the program is interrupted; the next run continues with the rest
-	_ = queue.StopAndCancel(context.Background())
+	last, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = queue.StopAndCancel(last)
 }
 
 // start creates River's tables in a database, and starts the workers of its queue.
