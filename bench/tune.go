@@ -25,7 +25,7 @@ type tuneCommand struct {
 
 	Trace string `group:"What is wanted" placeholder:"FILE" help:"File with time, method and path of each request, see below; - for standard input."`
 
-	Rule         []string `group:"Simulated Discord" sep:"none" secret:"" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel.id}/messages=5/5s', or =none; can be repeated. All other routes have the limits that were measured at Discord, unless -limit, -window or -kind is given."`
+	Rule         []string `group:"Simulated Discord" sep:"none" secret:"" placeholder:"ROUTE=LIMIT" help:"Limit of one route, such as 'POST /channels/{channel_id}/messages=5/5s', or =none; can be repeated. All other routes have the limits that were measured at Discord, unless -limit, -window or -kind is given."`
 	load.Bucket  `embed:"" set:"window=5s"`
 	GlobalLimit  int `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
 	load.Network `embed:"" set:"jitter=50ms"`

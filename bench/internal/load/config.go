@@ -12,7 +12,7 @@ import (
 
 // Config has the flags of a load to a Discord simulated in this process.
 type Config struct {
-	Requests     int           `group:"Load" range:"1..1000000" placeholder:"NUMBER" help:"Requests to make: 500 unless given, 20 with -target."`
+	Requests     int           `group:"Load" range:"1..1000000" placeholder:"NUMBER" help:"Requests to make, 500 unless given."`
 	Length       time.Duration `group:"Load" range:"0s..744h" default:"0s" placeholder:"DURATION" help:"Spread the requests over this time, to channels that come and go, and look for leaks, instead of sending a burst."`
 	Rate         float64       `group:"Load" range:"0.01..1000" default:"16" placeholder:"NUMBER" help:"Requests per second with -length."`
 	Faults       bool          `group:"Load" help:"With -length, let errors, lost connections, wrong headers, blocks and cancelled requests disturb the load."`
