@@ -31,31 +31,22 @@
 //	ratelight_queue_wait_seconds              waits in queues, with any outcome, by reason: which limit opened last
 //	                                          (see buckets.Waited); none: requests that did not wait
 //	ratelight_overhead_seconds                time that the transport adds, neither waiting nor in flight
-//	ratelight_requests_waiting                requests in queues
 //	ratelight_declared_limit_waiting          requests that wait for a limit of buckets.WithLimit, by its name
-//	ratelight_requests_in_flight              requests whose outcome is not known yet
-//	ratelight_buckets, _routes, _credentials  how many the manager knows
 //	ratelight_holds                           holds that are not over, by the class of the 429 that caused them
 //	ratelight_hold_remaining_seconds          time until the last of them ends, by class
 //	ratelight_longest_predicted_wait_seconds  the longest of all buckets in which requests wait
 //	ratelight_global_in_use, _global_limit    requests that count for the global limit now, and what it allows this
 //	                                          process, of the credential with the most requests
-//	ratelight_invalid_responses               responses of the latest ten minutes that count for Discord's limit of
-//	                                          invalid requests, above which it bans an IP address
-//	ratelight_invalid_responses_limit         how many there may be before requests are rejected; 0: no bound
-//	ratelight_requests_granted_total          attempts that were allowed to be sent
 //	ratelight_responses_total                 responses by class: ok, or the limit that refused, see ratelimits.Class
 //	ratelight_refusals_total                  requests that were not sent, by reason: too_long, queue_full,
 //	                                          invalid_budget, cancelled (while it waited), superseded (by a newer one),
 //	                                          credential (rests), closed
 //	ratelight_retries_total                   attempts after the first one, by reason, see httpclient.RetryReason
-//	ratelight_requests_lost_total             requests whose outcome never became known
-//	ratelight_buckets_evicted_total           buckets that the garbage collector has evicted
 //
-// With buckets.WithShared the collector also exports shared.Stats, with the prefix ratelight_shared_: calls_total,
-// call_errors_total and call_duration_seconds_total by purpose; loans, loans_taken_total, loans_returned_total,
-// loans_expired_total and loans_recalled_total; losses_total, clock_steps_total, suspensions_total; outage_age_seconds
-// (of the current outage), outages_total, outage_seconds_total; quota and quota_need, in requests a second.
+// Each field of buckets.Stats with the tag metric is a metric with the prefix ratelight_, for example
+// ratelight_requests_waiting. With buckets.WithShared, the same applies to shared.Stats with the prefix
+// ratelight_shared_; shared_calls_total, shared_call_errors_total and shared_call_duration_seconds_total have the
+// purpose as a label.
 //
 // No label contains an id, a token or a path (except names given with buckets.Named), so the number of series is
 // bounded, whatever clients send. New adds its hooks beside existing ones. Without New nothing is measured.

@@ -1,84 +1,65 @@
 package metrics
 
 import (
+	"reflect"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// number is a metric without labels. Its value is one of the manager's statistics.
+// number is a metric without labels: a field of buckets.Stats or shared.Stats.
 type number struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-	of   func(*buckets.Stats) float64
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	field int
 }
 
-func gauge(name, help string, of func(*buckets.Stats) float64) number {
-	return number{describe(name, help), prometheus.GaugeValue, of}
+// numbers has the metrics of all managers, and sharedNumbers those of managers that share limits with other processes.
+var (
+	numbers       = numbersOf(reflect.TypeFor[buckets.Stats](), "")
+	sharedNumbers = numbersOf(reflect.TypeFor[shared.Stats](), "shared_")
+)
+
+// numbersOf returns a metric for each field of a struct that has the tag metric.
+func numbersOf(statistics reflect.Type, prefix string) (list []number) {
+	for i := range statistics.NumField() {
+		tag := statistics.Field(i).Tag
+		if name := tag.Get("metric"); name != "" {
+			n := number{describe(prefix+name, tag.Get("help")), prometheus.GaugeValue, i}
+			if strings.HasSuffix(name, "_total") {
+				n.kind = prometheus.CounterValue
+			}
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
-func counter(name, help string, of func(*buckets.Stats) float64) number {
-	return number{describe(name, help), prometheus.CounterValue, of}
+// collect exports numbers of a statistic, times in seconds.
+func collect(out chan<- prometheus.Metric, list []number, statistics any) {
+	s := reflect.ValueOf(statistics).Elem()
+	for _, n := range list {
+		var value float64
+		switch v := s.Field(n.field).Interface().(type) {
+		case int:
+			value = float64(v)
+		case uint64:
+			value = float64(v)
+		case time.Duration:
+			value = v.Seconds()
+		}
+		out <- prometheus.MustNewConstMetric(n.desc, n.kind, value)
+	}
 }
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("ratelight_"+name, help, labels, nil)
 }
-
-type stats = buckets.Stats
-
-// numbers has the metrics of all managers, and sharedNumbers those of managers that share limits with other processes.
-var (
-	numbers = []number{
-		gauge("requests_waiting", "Requests in queues.", func(s *stats) float64 { return float64(s.Waiting) }),
-		gauge("requests_in_flight", "Requests whose outcome is not known yet.",
-			func(s *stats) float64 { return float64(s.InFlight) }),
-		gauge("buckets", "Buckets that are known.", func(s *stats) float64 { return float64(s.Buckets) }),
-		gauge("routes", "Routes that are known, of each credential.", func(s *stats) float64 { return float64(s.Routes) }),
-		gauge("credentials", "Credentials that are known.", func(s *stats) float64 { return float64(s.Authentications) }),
-		gauge("invalid_responses", "Responses of the latest period that count against the limit of invalid requests.",
-			func(s *stats) float64 { return float64(s.Invalid) }),
-		gauge("invalid_responses_limit", "How many of them there may be before requests are refused, 0 if there is no bound.",
-			func(s *stats) float64 { return float64(s.InvalidLimit) }),
-		counter("requests_granted_total", "Requests that were allowed to be sent.",
-			func(s *stats) float64 { return float64(s.Granted) }),
-		counter("requests_lost_total", "Requests whose outcome never became known.",
-			func(s *stats) float64 { return float64(s.Lost) }),
-		counter("buckets_evicted_total", "Buckets that the garbage collector has removed.",
-			func(s *stats) float64 { return float64(s.Evicted) }),
-	}
-	sharedNumbers = []number{
-		gauge("shared_loans", "Buckets that are lent to this process.",
-			func(s *stats) float64 { return float64(s.Shared.Loans) }),
-		counter("shared_loans_taken_total", "Buckets that were lent to this process.",
-			func(s *stats) float64 { return float64(s.Shared.LoansTaken) }),
-		counter("shared_loans_returned_total", "Loans that were given back in time.",
-			func(s *stats) float64 { return float64(s.Shared.LoansReturned) }),
-		counter("shared_loans_expired_total", "Loans that were lost.",
-			func(s *stats) float64 { return float64(s.Shared.LoansExpired) }),
-		counter("shared_loans_recalled_total", "Loans that another process has asked for.",
-			func(s *stats) float64 { return float64(s.Shared.LoansRecalled) }),
-		counter("shared_losses_total", "Times that the server had lost what it knew.",
-			func(s *stats) float64 { return float64(s.Shared.Losses) }),
-		counter("shared_clock_steps_total", "Times that the server's clock was set.",
-			func(s *stats) float64 { return float64(s.Shared.ClockSteps) }),
-		counter("shared_suspensions_total", "Times that this process was suspended.",
-			func(s *stats) float64 { return float64(s.Shared.Suspensions) }),
-		gauge("shared_outage_age_seconds", "For how long the server has been away, 0 if it is not.",
-			func(s *stats) float64 { return s.Shared.Outage.Seconds() }),
-		counter("shared_outages_total", "Times that the server was away.",
-			func(s *stats) float64 { return float64(s.Shared.Outages) }),
-		counter("shared_outage_seconds_total", "Time for which the server was away.",
-			func(s *stats) float64 { return s.Shared.OutageTime.Seconds() }),
-		gauge("shared_quota", "Requests a second that this process may send, as its part of the global limit.",
-			func(s *stats) float64 { return float64(s.Shared.Quota) }),
-		gauge("shared_quota_need", "Requests a second that it would send if it had all of the global limit.",
-			func(s *stats) float64 { return float64(s.Shared.QuotaNeed) }),
-	}
-)
 
 // These metrics have labels.
 var (
@@ -140,11 +121,9 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func (c *Collector) collectManager(out chan<- prometheus.Metric, s *stats) {
+func (c *Collector) collectManager(out chan<- prometheus.Metric, s *buckets.Stats) {
 	c.waits.collect(out, s)
-	for _, n := range numbers {
-		out <- prometheus.MustNewConstMetric(n.desc, n.kind, n.of(s))
-	}
+	collect(out, numbers, s)
 	for class := range ratelimits.Class(ratelimits.NumClasses) {
 		out <- count(responsesDesc, s.Responses[class], class.String())
 	}
@@ -154,9 +133,7 @@ func (c *Collector) collectManager(out chan<- prometheus.Metric, s *stats) {
 	if !c.manager.Shares() {
 		return
 	}
-	for _, n := range sharedNumbers {
-		out <- prometheus.MustNewConstMetric(n.desc, n.kind, n.of(s))
-	}
+	collect(out, sharedNumbers, &s.Shared)
 	for _, purpose := range purposes {
 		calls := s.Shared.Calls[purpose]
 		out <- count(callsDesc, calls.Calls, purpose)

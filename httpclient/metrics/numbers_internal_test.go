@@ -1,61 +1,60 @@
 package metrics
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ratelight/ratelight/buckets"
+	"github.com/ratelight/ratelight/buckets/shared"
 )
 
 // Each field of the statistics must have a JSON name, and a metric if it is a number.
 func TestEveryStatisticHasAMetricAndAJSONName(t *testing.T) {
 	t.Parallel()
-	// Waited and WaitTime are in ratelight_queue_wait_seconds; OutageClass is a text without a metric.
-	elsewhere := []string{"Waited", "WaitTime", "OutageClass"}
-	var s stats
-	all := append(slices.Clone(numbers), sharedNumbers...)
-	shown := func() (text string, values []float64) {
-		encoded, err := json.Marshal(s)
-		require.NoError(t, err)
-		for _, n := range all {
-			values = append(values, n.of(&s))
-		}
-		for _, n := range refusalsOf(&s) {
-			values = append(values, float64(n))
-		}
-		return string(encoded), values
+	elsewhere := []string{
+		"Waited", "WaitTime", // in ratelight_queue_wait_seconds
+		"TooLong", "QueueFull", "OverBudget", "Superseded", "Cancelled", // in ratelight_refusals_total
 	}
-	noText, noValues := shown()
-	var visit func(v reflect.Value)
-	visit = func(v reflect.Value) {
-		for i := range v.NumField() {
-			field, name := v.Field(i), v.Type().Field(i).Name
-			switch field.Kind() {
-			case reflect.Struct:
-				visit(field)
-				continue
+	for _, test := range []struct {
+		statistics any
+		numbers    []number
+	}{{&buckets.Stats{}, numbers}, {&shared.Stats{}, sharedNumbers}} {
+		statistics := reflect.ValueOf(test.statistics).Elem()
+		for i := range statistics.NumField() {
+			v, field := statistics.Field(i), statistics.Type().Field(i)
+			assert.NotEmpty(t, field.Tag.Get("json"), field.Name)
+			switch v.Kind() {
 			case reflect.Int, reflect.Int64:
-				field.SetInt(int64(time.Second))
+				v.SetInt(7)
 			case reflect.Uint64:
-				field.SetUint(1)
-			case reflect.String:
-				field.SetString("text")
-			case reflect.Map, reflect.Array:
-				continue // metrics with labels, which other tests cover
+				v.SetUint(7)
 			default:
-				t.Fatalf("%s is a %s, which this test does not know", name, field.Kind())
+				continue
 			}
-			text, values := shown()
-			assert.NotEqual(t, noText, text, "%s has no name in JSON", name)
-			if !slices.Contains(elsewhere, name) {
-				assert.NotEqual(t, noValues, values, "%s has no metric", name)
+			if v.Type() == reflect.TypeFor[time.Duration]() {
+				v.SetInt(int64(7 * time.Second))
 			}
-			field.SetZero()
+			at := slices.IndexFunc(test.numbers, func(n number) bool { return n.field == i })
+			if slices.Contains(elsewhere, field.Name) {
+				assert.Negative(t, at, field.Name)
+				continue
+			}
+			require.GreaterOrEqual(t, at, 0, "%s has no metric", field.Name)
+			assert.NotEmpty(t, field.Tag.Get("help"), field.Name)
+			one := collectorFunc(func(out chan<- prometheus.Metric) { collect(out, test.numbers[at:at+1], test.statistics) })
+			assert.InDelta(t, 7, testutil.ToFloat64(one), 0, field.Name)
 		}
 	}
-	visit(reflect.ValueOf(&s).Elem())
 }
+
+type collectorFunc func(chan<- prometheus.Metric)
+
+func (f collectorFunc) Describe(chan<- *prometheus.Desc)         {}
+func (f collectorFunc) Collect(metrics chan<- prometheus.Metric) { f(metrics) }
