@@ -130,11 +130,10 @@ func (l *lateness) keep() (over bool) {
 }
 
 // doubtLateness makes the next try early if the lateness was shown shortly before a response that no kind can have
-// given, or before the first one that counted another client's requests. Perhaps the bucket counts in another way, or
-// is shared, and that looked like lateness.
+// given. Perhaps the bucket now counts in another way, and that looked like lateness.
 func (w *Window) doubtLateness(now time.Duration) {
-	if w.rare != nil && w.rare.late.by > 0 && now < w.rare.late.sureAt {
-		w.rare.late.tryAt = min(w.rare.late.tryAt, now+w.longest)
+	if late := &w.rare.late; late.by > 0 && now < late.sureAt {
+		late.tryAt = min(late.tryAt, now+w.longest)
 	}
 }
 

@@ -270,17 +270,6 @@ func TestLatenessEndsAfterThreeTriesInARow(t *testing.T) {
 	})
 }
 
-// A 429 shows lateness, and the next response is the first to count another client's request: perhaps that client caused
-// the 429. So the next request tries the announced reset again.
-func TestLatenessIsDoubtedIfAnotherClientAppears(t *testing.T) {
-	b := fixed(t, 2, 10*second)
-	b.Report(10*second+rounding, b.send(10*second+rounding), refused(2, lateBy))
-	opened := 10*second + rounding + lateBy + rounding
-	b.opensAt(10*second+roundings, opened)
-	b.exchange(opened, ok(2, 0, 10*second)) // of the two requests that it counts, one is not ours
-	b.opensAt(opened, opened+10*second)
-}
-
 // Each refused try doubles the number of periods until the next try.
 func TestTriesInVainBecomeRarer(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {

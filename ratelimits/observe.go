@@ -123,7 +123,6 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 		reset = interval{w.openedFrom(), c.received}
 	default:
 		w.evidence.others = true
-		w.doubtLateness(s.received)
 	}
 	if anew || n > 0 { // requests in flight, and those answered since this one was sent, may not be counted yet
 		n = max(n, s.spent+since-w.ledger.total-1)
