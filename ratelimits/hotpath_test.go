@@ -135,13 +135,14 @@ func TestNothingOfAnOrdinaryRequestAllocates(t *testing.T) {
 			}
 			i++
 		}
-		many := func() { // one run, because a growing list allocates more and more rarely
+		many := func() { // 20,000 in a run, because a growing list allocates more and more rarely
 			for range 20_000 {
 				one()
 			}
 		}
-		// AllocsPerRun calls many once before it counts, so that lists have grown.
-		require.Zero(t, testing.AllocsPerRun(1, many), c.name)
+		// AllocsPerRun calls many once before it counts, so that lists have grown. In five runs, a single allocation of
+		// the runtime itself does not count.
+		require.Zero(t, testing.AllocsPerRun(5, many), c.name)
 		require.Equal(t, c.kind, b.Kind())
 	}
 	for name, take := range map[string]func(*ratelimits.Global, time.Duration) ratelimits.Slot{
@@ -162,7 +163,7 @@ func TestNothingOfAnOrdinaryRequestAllocates(t *testing.T) {
 				g.Lost(take(g, now))
 			}
 		}
-		require.Zero(t, testing.AllocsPerRun(1, many), name)
+		require.Zero(t, testing.AllocsPerRun(5, many), name)
 	}
 	for _, c := range parsings {
 		if c.status == http.StatusTooManyRequests {
