@@ -78,11 +78,11 @@
 //
 // # Bodies
 //
-// A body without GetBody is read into memory before its request is queued, up to [WithMaxBufferedBody], and sent with
-// its length. [WithMaxBufferedTotal] bounds the memory of all bodies together. A body that is larger, or for which
-// there is no room, is sent once, and its request is queued when the first byte of the body has arrived. A body that is
-// not in memory is sent by a separate goroutine. If the source of the body blocks and Close does not end the read, that
-// goroutine stays blocked, but the request still fails in time.
+// A body without GetBody is read into memory before its request is queued, up to 1 MiB, and sent with its length.
+// [WithBufferedBodies] sets this bound and one for the memory of all bodies together. A body that is larger, or for
+// which there is no room, is sent once, and its request is queued when the first byte of the body has arrived. A body
+// that is not in memory is sent by a separate goroutine. If the source of the body blocks and Close does not end the
+// read, that goroutine stays blocked, but the request still fails in time.
 //
 // The transport reads the body of a 429 (up to 64 KiB, for at most 5 s). It inspects the first 4 KiB of a 401 without
 // Via, and of a webhook's 404, as they arrive; closing such a body may take up to 100 ms. The transport reads no other

@@ -76,7 +76,7 @@ func WithBackoff(first, maximum time.Duration) Option {
 //
 // A body is sent unchanged if its Content-Type or content is not a JSON object (such as a form with files), if it has a
 // "nonce" or "enforce_nonce" already, is encoded, is larger than 1 MiB, can be sent only once, or has trailers, or if
-// there is no room for a copy, see WithMaxBufferedTotal. Webhooks and interactions have no such nonces.
+// there is no room for a copy, see WithBufferedBodies. Webhooks and interactions have no such nonces.
 func WithNonce() Option {
 	return func(s *settings) { s.retrySettings.nonce = true }
 }
@@ -122,8 +122,8 @@ var (
 	ErrRetriesUsedUp = errors.New("all retries are used up")
 	// ErrMaxRetryDuration means that the next attempt would begin more than two minutes after the first failed attempt.
 	ErrMaxRetryDuration = errors.New("the time for retries has passed")
-	// ErrNotRepeatable means that the request's body can be sent only once. Set GetBody, or raise WithMaxBufferedBody
-	// or WithMaxBufferedTotal.
+	// ErrNotRepeatable means that the request's body can be sent only once. Set GetBody, or raise a bound of
+	// WithBufferedBodies.
 	ErrNotRepeatable = errors.New("its body can be sent only once")
 
 	errTooLate = errors.New("the wait for its limit took too long")

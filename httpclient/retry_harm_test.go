@@ -198,7 +198,7 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 				length = int64(len(c.want))
 			}
 			// The body is exactly as long as the bound.
-			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r))
+			assertStatus(t, http.StatusOK, send(newTransport(t, below, eachBody(1000)), r))
 			require.Len(t, below.requests(), 4)
 			for i, a := range below.requests() {
 				assert.Equal(t, c.want, a.body, "attempt %d", i)
@@ -224,7 +224,7 @@ func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAFailure(t *testing.T) {
 			below := newScript(c.failure, answer(http.StatusOK, ""))
 			r := unreplayable(newRequest(t, http.MethodPut, channel, "{}"), strings.NewReader("too long"), -1)
 			r.Body = bodies.open(r.Body)
-			sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(7)), r).wait()
+			sent := send(newTransport(t, below, eachBody(7)), r).wait()
 			assert.Len(t, below.requests(), 1)
 			bodies.assertClosed(t)
 			if c.is == nil {
