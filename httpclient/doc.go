@@ -39,8 +39,7 @@
 // The options of a request are values of its context: [buckets.ContextWithMaxWait] (0: do not wait at all),
 // [buckets.ContextWithOrdered], [buckets.ContextWithPriority] (ahead of requests that came to its bucket up to 3 s
 // earlier), [buckets.ContextWithGroup] (groups take turns), [ContextWithLatest] and [buckets.ContextWithSupersedes] (of
-// such requests, only the newest is sent), [ContextWithUnsafeRetries], [ContextWithoutRetries] and
-// [ContextWithAttemptTimeout].
+// such requests, only the newest is sent), [ContextWithRetryMode] and [ContextWithAttemptTimeout].
 //
 // # What a 429 does
 //
@@ -68,8 +67,8 @@
 // Temporary failures are retried: broken connections, attempts without progress, and the statuses 500, 502, 503, 504,
 // 520 to 524 and 529. A request is repeated only if it does no harm when Discord processes it twice: GET, HEAD,
 // OPTIONS, PUT, DELETE, messages with a nonce and enforce_nonce (see [WithNonce]), and requests that were certainly not
-// sent. [WithUnsafeRetries] and [ContextWithUnsafeRetries] allow retries of all other requests. Permanent errors are
-// returned at once: untrusted certificates, unusable URLs and headers, bodies whose length differs from the
+// sent. With [UnsafeRetries] ([WithRetryMode], [ContextWithRetryMode]) all other requests are retried, too. Permanent
+// errors are returned at once: untrusted certificates, unusable URLs and headers, bodies whose length differs from the
 // Content-Length. Turn off the retries of a library above the transport: if the library repeats POSTs, messages are
 // sent twice.
 //
