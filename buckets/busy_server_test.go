@@ -96,7 +96,8 @@ const (
 
 func newBusyServer(b *testing.B) *busyServer {
 	s := &busyServer{B: b, clock: clockwork.NewFakeClock()}
-	s.manager = NewRESTBucketManager(WithClock(s.clock), WithPollPeriod(24*time.Hour), WithMaxRateLimit(longestWait),
+	s.manager = NewRESTBucketManager(WithClock(s.clock), WithMaxRateLimit(longestWait),
+		WithEviction(24*time.Hour, DefaultExpireAfter),
 		WithGlobalLimit(0),
 		WithInvalidBudget(0, 0, 0))
 	require.NoError(b, s.manager.Start())

@@ -3,6 +3,7 @@ package buckets_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,7 @@ import (
 // often returns options by which the garbage collector runs every poll and evicts a bucket as soon as its reset has
 // passed.
 func often(poll time.Duration) []buckets.Option {
-	return []buckets.Option{buckets.WithPollPeriod(poll), buckets.WithExpireAfter(0)}
+	return []buckets.Option{buckets.WithEviction(poll, 0)}
 }
 
 func TestIdleBucketIsKeptUntilItsResetHasPassed(t *testing.T) {
@@ -38,7 +39,7 @@ func TestIdleBucketIsKeptUntilItsResetHasPassed(t *testing.T) {
 		{"negative grace", time.Second, -time.Hour, 5 * time.Second, false},
 	} {
 		subtest(t, c.name, func(t *testing.T) {
-			m := started(t, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(c.expireAfter))
+			m := started(t, buckets.WithEviction(time.Second, c.expireAfter))
 			discover(t, m, message(1), limited("messages", 5, 4, c.reset))
 			wait(c.passed)
 			kept := 0
@@ -51,6 +52,20 @@ func TestIdleBucketIsKeptUntilItsResetHasPassed(t *testing.T) {
 			if !c.kept {
 				assert.Equal(t, uint64(2), m.Stats().Evicted, "this bucket and the UNKNOWN one")
 			}
+		})
+	}
+}
+
+func TestPollPeriodOfZeroOrLessIsTheDefault(t *testing.T) {
+	t.Parallel()
+	for _, poll := range []time.Duration{0, -1, math.MinInt64} {
+		subtest(t, poll.String(), func(t *testing.T) {
+			m := started(t, buckets.WithEviction(time.Second, time.Hour), buckets.WithEviction(poll, 0))
+			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
+			wait(buckets.DefaultPollPeriod - time.Second)
+			assert.NotZero(t, m.Stats().Buckets)
+			wait(2 * time.Second)
+			assert.Zero(t, m.Stats().Buckets)
 		})
 	}
 }

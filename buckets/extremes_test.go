@@ -33,8 +33,8 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 		"no logger": buckets.WithLogger(nil)}
 	for _, d := range durations {
 		options["max rate limit "+d.String()] = buckets.WithMaxRateLimit(d)
-		options["poll period "+d.String()] = buckets.WithPollPeriod(d)
-		options["expire after "+d.String()] = buckets.WithExpireAfter(d)
+		options["poll period "+d.String()] = buckets.WithEviction(d, buckets.DefaultExpireAfter)
+		options["expire after "+d.String()] = buckets.WithEviction(0, d)
 		for _, n := range numbers {
 			options["budget "+strconv.Itoa(n)+" "+d.String()] = buckets.WithInvalidBudget(n, d, 0)
 		}
@@ -66,10 +66,10 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 	}
 }
 
-// WithExpireAfter has its greatest value. The bucket and its state must be kept, however long that is.
+// The expireAfter of WithEviction has its greatest value. The bucket and its state must be kept, however long that is.
 func TestBucketThatIsKeptForEverIsNotForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithExpireAfter(math.MaxInt64))
+		m := started(t, buckets.WithEviction(0, math.MaxInt64))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Hour))
 		wait(10 * time.Minute)
 		assert.Equal(t, 1, snapshot(t, m, "messages").Limit)
@@ -386,7 +386,7 @@ func TestNonsenseHeals(t *testing.T) {
 		var sent int
 		synctest.Test(t, func(t *testing.T) {
 			manager := buckets.NewRESTBucketManager(buckets.WithMaxRateLimit(1000*time.Hour),
-				buckets.WithPollPeriod(time.Hour))
+				buckets.WithEviction(time.Hour, buckets.DefaultExpireAfter))
 			require.NoError(t, manager.Start())
 			defer manager.Close()
 			route, err := routes.CreateMessage.Compile("1")

@@ -113,7 +113,7 @@ func newRandomWorld(t *testing.T, seed uint64) *randomWorld {
 		renamed: map[string]bool{}, buckets: map[string]*randomBucket{},
 		charges: map[string][]*randomCharge{}, last: map[string]int{},
 	}
-	options := []Option{WithExpireAfter(w.seconds(10)), WithMaxRateLimit(24 * time.Hour), WithLogger(nil)}
+	options := []Option{WithEviction(0, w.seconds(10)), WithMaxRateLimit(24 * time.Hour), WithLogger(nil)}
 	global := 0
 	if w.pick(2) == 0 {
 		global = 1 + w.pick(4)

@@ -127,7 +127,7 @@ func TestRoutesThatAgreeStayTogether(t *testing.T) {
 // limit must not count.
 func TestContradictionsEndWithTheLimitThatTheyAreAbout(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithExpireAfter(time.Hour))
+		m := started(t, buckets.WithEviction(0, time.Hour))
 		for _, limits := range [][2]int{{5, 9}, {7, 7}, {7, 11}} {
 			for range 3 {
 				discover(t, m, message(1), limited("same", limits[0], 4, time.Second))
@@ -143,7 +143,7 @@ func TestContradictionsEndWithTheLimitThatTheyAreAbout(t *testing.T) {
 // must not count.
 func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithExpireAfter(time.Hour))
+		m := started(t, buckets.WithEviction(0, time.Hour))
 		for range 2 {
 			discover(t, m, message(1), limited("same", 5, 4, time.Second))
 			discover(t, m, list(1), limited("same", 5, 3, time.Second))
@@ -222,7 +222,8 @@ func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 	t.Parallel()
 	for pause, together := range map[time.Duration]int{31 * time.Second: 5, 29 * time.Second: 1} {
 		bubble(t, func(t *testing.T) {
-			m := started(t, buckets.WithPollPeriod(time.Hour)) // so that nothing is evicted meanwhile
+			// Run the garbage collector so rarely that nothing is evicted meanwhile.
+			m := started(t, buckets.WithEviction(time.Hour, buckets.DefaultExpireAfter))
 			for i := range 7 {
 				discover(t, m, message(1), limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
 				wait(pause) // shorter than 30 s: three changes in a minute

@@ -247,7 +247,7 @@ func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			h := newHub(t)
 			h.term = term
-			a, b := pairDeclares(t, h, buckets.WithPollPeriod(time.Second))
+			a, b := pairDeclares(t, h, buckets.WithEviction(time.Second, buckets.DefaultExpireAfter))
 			for range 3 {
 				for _, m := range []*buckets.RESTBucketManager{a, b} {
 					c := ask(m, message(1))

@@ -160,7 +160,7 @@ func TestEvictedBucketReturnsItsLoan(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := newHub(t)
 		h.term = time.Second
-		a, b := pair(t, h, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(3*time.Second))
+		a, b := pair(t, h, buckets.WithEviction(time.Second, 3*time.Second))
 		known(t, 2, a)
 		discover(t, a, message(1), limited("messages", 2, 1, time.Second))
 		require.Equal(t, 1, h.lent())

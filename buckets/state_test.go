@@ -572,7 +572,7 @@ func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, clean := range []bool{true, false} {
 		bubble(t, func(t *testing.T) {
-			m := started(t, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(0))
+			m := started(t, buckets.WithEviction(time.Second, 0))
 			discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
 			wait(15 * time.Second)
 			require.Zero(t, m.Stats().Buckets, "the bucket is evicted, its route is still known")

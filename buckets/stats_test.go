@@ -17,7 +17,7 @@ import (
 
 func TestStatsCountWhatHappened(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxWaiting(2), buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(0))
+		m := started(t, buckets.WithMaxWaiting(2), buckets.WithEviction(time.Second, 0))
 		assert.Equal(t, buckets.Stats{InvalidLimit: 9500}, m.Stats())
 
 		probe := ask(m, message(1))
@@ -111,7 +111,7 @@ func TestIterationCanBeBrokenOff(t *testing.T) {
 
 func TestNumbersCanBeReadWhileEverythingMoves(t *testing.T) {
 	t.Parallel()
-	m := started(t, buckets.WithPollPeriod(time.Millisecond), buckets.WithExpireAfter(0))
+	m := started(t, buckets.WithEviction(time.Millisecond, 0))
 	var senders, readers sync.WaitGroup
 	stop := make(chan struct{})
 	for range 2 {

@@ -179,7 +179,7 @@ func TestStatusShowsTheGlobalLimitOfEachCredential(t *testing.T) {
 // is sent.
 func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithPollPeriod(5*time.Second))
+		m := started(t, buckets.WithEviction(5*time.Second, buckets.DefaultExpireAfter))
 		for n := range 50 {
 			as(m, fmt.Sprint("Bot ", n), message(1)).update(limited("h", 5, 4, time.Second))
 		}

@@ -98,7 +98,7 @@ func TestQueuedRequestsOfTheSameKindStepAside(t *testing.T) {
 
 func TestHiddenLimitIsForgottenAfterItsHold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithExpireAfter(0))
+		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithEviction(0, 0))
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
 		call(background, m, change("1", "name")).update(renamed)
 		wait(5 * time.Minute)

@@ -35,9 +35,9 @@ func (m *RESTBucketManager) seriesKey(k *ask, key string) uint64 {
 	}{k.request.Route.Route(), k.major, key}) | 1
 }
 
-// Begin records that the caller makes the request now. Of the requests with the same key in Request.Supersedes, the one
+// Begin records that the caller makes the request now: of requests with the same key in Request.Supersedes, the one
 // that begins later is newer. Without Begin, a request begins with its first AcquireRequest. Call Begin before anything
-// that takes long, such as receiving the body. It does not block, and is safe for concurrent use.
+// that takes long, such as receiving the body. It does not block.
 func (m *RESTBucketManager) Begin(r *Request) {
 	if r.Supersedes != "" {
 		r.version = m.versions.Add(1)

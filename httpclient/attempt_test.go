@@ -205,7 +205,8 @@ func TestARequestsOwnTimeForAnAttemptCounts(t *testing.T) {
 		transport := newTransport(t, below, httpclient.WithRetries(0))
 		r := getChannel(t)
 		assert.Error(t, send(transport, r).wait().err)
-		patient := httpclient.ContextWithoutRetries(httpclient.ContextWithAttemptTimeout(t.Context(), time.Minute))
+		patient := httpclient.ContextWithRetryMode(
+			httpclient.ContextWithAttemptTimeout(t.Context(), time.Minute), httpclient.NoRetries)
 		assertStatus(t, http.StatusOK, send(transport, getChannel(t).WithContext(patient)))
 		for _, unbounded := range []time.Duration{-1, math.MaxInt64} {
 			ctx := httpclient.ContextWithAttemptTimeout(t.Context(), unbounded)

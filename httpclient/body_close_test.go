@@ -100,7 +100,7 @@ func TestAllBodiesAreClosed(t *testing.T) {
 					}{response.Body, responses.open(nil)}
 				}
 				return response, err
-			}), httpclient.WithMaxBufferedBody(c.keep))
+			}), eachBody(c.keep))
 
 			open := func() io.ReadCloser { return requests.open(strings.NewReader(`{"content":"hello"}`)) }
 			r := newMessage(t)

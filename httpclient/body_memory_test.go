@@ -51,14 +51,14 @@ func TestTheBodiesOfAllThatWaitAreKeptUpToABound(t *testing.T) {
 		count   int
 		size    int
 	}{
-		"of known length":   {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, 3000, 200, 3000},
-		"of unknown length": {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 200, 3000},
-		"large":             {[]httpclient.Option{httpclient.WithMaxBufferedTotal(100_000)}, 100_000, -1, 20, 200_000},
+		"of known length":   {[]httpclient.Option{allBodies(100_000)}, 100_000, 3000, 200, 3000},
+		"of unknown length": {[]httpclient.Option{allBodies(100_000)}, 100_000, -1, 200, 3000},
+		"large":             {[]httpclient.Option{allBodies(100_000)}, 100_000, -1, 20, 200_000},
 		"by default":        {nil, 64 << 20, -1, 70, 1 << 20},
-		"without a bound":   {[]httpclient.Option{httpclient.WithMaxBufferedTotal(math.MaxInt64)}, 600_000, -1, 200, 3000},
-		"none":              {[]httpclient.Option{httpclient.WithMaxBufferedTotal(0)}, 0, -1, 20, 3000},
-		"negative, none":    {[]httpclient.Option{httpclient.WithMaxBufferedTotal(-5)}, 0, 3000, 20, 3000},
-		"no body is kept":   {[]httpclient.Option{httpclient.WithMaxBufferedBody(0)}, 0, -1, 20, 3000},
+		"without a bound":   {[]httpclient.Option{allBodies(math.MaxInt64)}, 600_000, -1, 200, 3000},
+		"none":              {[]httpclient.Option{allBodies(0)}, 0, -1, 20, 3000},
+		"negative, none":    {[]httpclient.Option{allBodies(-5)}, 0, 3000, 20, 3000},
+		"no body is kept":   {[]httpclient.Option{eachBody(0)}, 0, -1, 20, 3000},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(silence, answer(http.StatusOK, ""))
@@ -150,7 +150,7 @@ func TestTheRoomOfABodyIsGivenBackOnce(t *testing.T) {
 		inBubble(t, name, func(t *testing.T) {
 			limiter := new(gate)
 			limiter.shut.Store(c.shut)
-			transport := httpclient.NewTransport(append(c.options, httpclient.WithMaxBufferedTotal(bound),
+			transport := httpclient.NewTransport(append(c.options, allBodies(bound),
 				httpclient.WithLimiter(limiter), httpclient.WithBase(newScript(c.first, ok)))...)
 			defer transport.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -251,7 +251,7 @@ func TestTheBodiesOfRequestsWhoseResponsesAreOpenAreWithinTheBound(t *testing.T)
 			inBubble(t, fmt.Sprintf("%s, with a timeout of %v", name, timeout), func(t *testing.T) {
 				limiter := new(gate)
 				transport := newTransport(t, newScript(answer(http.StatusBadGateway, "down"), answer(http.StatusOK, "{}")),
-					httpclient.WithMaxBufferedTotal(1000), httpclient.WithLimiter(limiter), httpclient.WithAttemptTimeout(timeout))
+					allBodies(1000), httpclient.WithLimiter(limiter), httpclient.WithAttemptTimeout(timeout))
 				r := unreplayable(newRequest(t, http.MethodPut, channel+"/pins/2", ""), io.LimitReader(endless{}, 600), -1)
 				response, err := transport.RoundTrip(r)
 				require.NoError(t, err)

@@ -31,13 +31,13 @@ func TestABodyThatCannotBeKeptIsSentOnce(t *testing.T) {
 		option httpclient.Option
 		length int64
 	}{
-		"known to be too long":   {httpclient.WithMaxBufferedBody(999), 1000},
-		"found to be too long":   {httpclient.WithMaxBufferedBody(999), -1},
-		"a byte in memory":       {httpclient.WithMaxBufferedBody(1), -1},
-		"nothing kept":           {httpclient.WithMaxBufferedBody(0), -1},
-		"nothing kept, negative": {httpclient.WithMaxBufferedBody(-5), 1000},
-		"known to have no room":  {httpclient.WithMaxBufferedTotal(999), 1000},
-		"found to have no room":  {httpclient.WithMaxBufferedTotal(999), -1},
+		"known to be too long":   {eachBody(999), 1000},
+		"found to be too long":   {eachBody(999), -1},
+		"a byte in memory":       {eachBody(1), -1},
+		"nothing kept":           {eachBody(0), -1},
+		"nothing kept, negative": {eachBody(-5), 1000},
+		"known to have no room":  {allBodies(999), 1000},
+		"found to have no room":  {allBodies(999), -1},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			below := newScript(refuse("user", "1"), answer(http.StatusOK, ""))
@@ -76,7 +76,7 @@ func TestWithoutReplayOneByteOfABodyIsReadBeforeItIsSent(t *testing.T) {
 				content, err := io.ReadAll(r.Body)
 				assert.NoError(t, err)
 				return answer(http.StatusOK, string(content))(r)
-			}), httpclient.WithMaxBufferedBody(maxBufferedBody))
+			}), eachBody(maxBufferedBody))
 			sent := send(transport, unreplayable(newMessage(t), text, -1))
 			assertStatus(t, http.StatusOK, sent)
 			assert.Equal(t, "hello", sent.body)

@@ -10,10 +10,11 @@ import (
 
 // requestConfig holds the options that a context sets for its requests.
 type requestConfig struct {
-	retry      retryMode
-	timeout    time.Duration
-	hasTimeout bool
-	latest     bool
+	retryMode    RetryMode
+	hasRetryMode bool
+	timeout      time.Duration
+	hasTimeout   bool
+	latest       bool
 }
 
 type requestConfigKey struct{}
@@ -23,29 +24,11 @@ func requestConfigOf(ctx context.Context) requestConfig {
 	return t
 }
 
-// retryMode says which of a context's requests are repeated after failures.
-type retryMode int
-
-const (
-	retrySafe retryMode = iota
-	retryAlways
-	retryNever
-)
-
-// ContextWithUnsafeRetries lets the requests made with the context be repeated after failures, whatever their method.
-// Use it for requests that do no harm if Discord processes them twice. If ContextWithoutRetries is used as well, the
-// later call counts.
-func ContextWithUnsafeRetries(ctx context.Context) context.Context {
+// ContextWithRetryMode overrides WithRetryMode for the requests made with the context. Use UnsafeRetries for requests
+// that do no harm if Discord processes them twice.
+func ContextWithRetryMode(ctx context.Context, mode RetryMode) context.Context {
 	t := requestConfigOf(ctx)
-	t.retry = retryAlways
-	return context.WithValue(ctx, requestConfigKey{}, t)
-}
-
-// ContextWithoutRetries stops the requests made with the context from being repeated after failures. They are still
-// repeated after a 429; to limit these repetitions, see buckets.ContextWithMaxWait.
-func ContextWithoutRetries(ctx context.Context) context.Context {
-	t := requestConfigOf(ctx)
-	t.retry = retryNever
+	t.retryMode, t.hasRetryMode = mode, true
 	return context.WithValue(ctx, requestConfigKey{}, t)
 }
 

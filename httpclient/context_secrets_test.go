@@ -66,7 +66,8 @@ func TestNoContextIsPrintedWithAToken(t *testing.T) {
 				func(ctx context.Context) context.Context { return ctx },
 				func(context.Context) context.Context { return context.Background() },
 				func(ctx context.Context) context.Context {
-					ctx = httpclient.ContextWithAttemptTimeout(httpclient.ContextWithUnsafeRetries(ctx), time.Minute)
+					ctx = httpclient.ContextWithRetryMode(ctx, httpclient.UnsafeRetries)
+					ctx = httpclient.ContextWithAttemptTimeout(ctx, time.Minute)
 					ctx = buckets.ContextWithMaxWait(buckets.ContextWithPriority(ctx), time.Minute)
 					return buckets.ContextWithGroup(ctx, "guild")
 				},

@@ -136,7 +136,7 @@ func TestARefusalOfADialectWhoseBodyCannotBeRepeatedIsReturned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := newScript(answer(http.StatusForbidden, "busy"), answer(http.StatusOK, "{}"))
-		transport := newTransport(t, below, append(withOther(speakBusy), httpclient.WithMaxBufferedBody(0))...)
+		transport := newTransport(t, below, append(withOther(speakBusy), eachBody(0))...)
 		r := to(t, other, newMessage(t))
 		r.GetBody = nil
 		once := send(transport, r)

@@ -39,8 +39,7 @@
 // The options of a request are values of its context: [buckets.ContextWithMaxWait] (0: do not wait at all),
 // [buckets.ContextWithOrdered], [buckets.ContextWithPriority] (ahead of requests that came to its bucket up to 3 s
 // earlier), [buckets.ContextWithGroup] (groups take turns), [ContextWithLatest] and [buckets.ContextWithSupersedes] (of
-// such requests, only the newest is sent), [ContextWithUnsafeRetries], [ContextWithoutRetries] and
-// [ContextWithAttemptTimeout].
+// such requests, only the newest is sent), [ContextWithRetryMode] and [ContextWithAttemptTimeout].
 //
 // # What a 429 does
 //
@@ -68,8 +67,8 @@
 // Temporary failures are retried: broken connections, attempts without progress, and the statuses 500, 502, 503, 504,
 // 520 to 524 and 529. A request is repeated only if it does no harm when Discord processes it twice: GET, HEAD,
 // OPTIONS, PUT, DELETE, messages with a nonce and enforce_nonce (see [WithNonce]), and requests that were certainly not
-// sent. [WithUnsafeRetries] and [ContextWithUnsafeRetries] allow retries of all other requests. Permanent errors are
-// returned at once: untrusted certificates, unusable URLs and headers, bodies whose length differs from the
+// sent. With [UnsafeRetries] ([WithRetryMode], [ContextWithRetryMode]) all other requests are retried, too. Permanent
+// errors are returned at once: untrusted certificates, unusable URLs and headers, bodies whose length differs from the
 // Content-Length. Turn off the retries of a library above the transport: if the library repeats POSTs, messages are
 // sent twice.
 //
@@ -78,11 +77,11 @@
 //
 // # Bodies
 //
-// A body without GetBody is read into memory before its request is queued, up to [WithMaxBufferedBody], and sent with
-// its length. [WithMaxBufferedTotal] bounds the memory of all bodies together. A body that is larger, or for which
-// there is no room, is sent once, and its request is queued when the first byte of the body has arrived. A body that is
-// not in memory is sent by a separate goroutine. If the source of the body blocks and Close does not end the read, that
-// goroutine stays blocked, but the request still fails in time.
+// A body without GetBody is read into memory before its request is queued, up to 1 MiB, and sent with its length.
+// [WithBufferedBodies] sets this bound and one for the memory of all bodies together. A body that is larger, or for
+// which there is no room, is sent once, and its request is queued when the first byte of the body has arrived. A body
+// that is not in memory is sent by a separate goroutine. If the source of the body blocks and Close does not end the
+// read, that goroutine stays blocked, but the request still fails in time.
 //
 // The transport reads the body of a 429 (up to 64 KiB, for at most 5 s). It inspects the first 4 KiB of a 401 without
 // Via, and of a webhook's 404, as they arrive; closing such a body may take up to 100 ms. The transport reads no other

@@ -109,7 +109,7 @@ func TestAnEncoded429ThatIsReturnedIsAsItCame(t *testing.T) {
 	t.Parallel()
 	inEncodings(t, func(t *testing.T, encoded func(int, string, ...string) (func(*http.Request) (*http.Response, error), string)) {
 		refusing, raw := encoded(http.StatusTooManyRequests, `{"retry_after":9}`, "Retry-After: 9", "X-RateLimit-Scope: user")
-		transport := newTransport(t, newScript(refusing), httpclient.WithMaxBufferedBody(0)) // its body can be sent only once
+		transport := newTransport(t, newScript(refusing), eachBody(0)) // its body can be sent only once
 		r := newMessage(t)
 		r.GetBody = nil
 		c := send(transport, r)

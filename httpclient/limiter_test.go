@@ -34,7 +34,7 @@ func TestRateLimitHeadersCanBeRemoved(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		for _, hidden := range []bool{false, true} {
 			inBubble(t, fmt.Sprint(status, ", hidden ", hidden), func(t *testing.T) {
-				options := []httpclient.Option{httpclient.WithMaxBufferedBody(0)}
+				options := []httpclient.Option{eachBody(0)}
 				if hidden {
 					options = append(options, httpclient.WithoutRateLimitHeaders())
 				}

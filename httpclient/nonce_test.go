@@ -117,7 +117,7 @@ func TestWhatNeedsNoNonceIsSentUnchanged(t *testing.T) {
 		"large":                 {messages, `{"content":"` + strings.Repeat("x", 1<<20) + `"}`, nil, nonce},
 		"large, mostly spaces":  {messages, hello + strings.Repeat(" ", 1<<20), nil, nonce},
 		"sent once":             {messages, hello, func(r *http.Request) { unreplayable(r, strings.NewReader(hello), 1<<30) }, nonce},
-		"no room":               {messages, hello, nil, append(nonce, httpclient.WithMaxBufferedTotal(int64(len(hello)+10)))},
+		"no room":               {messages, hello, nil, append(nonce, allBodies(int64(len(hello)+10)))},
 		"the edit of a message": {messages + "/2", hello, func(r *http.Request) { r.Method = http.MethodPatch }, nonce},
 		"another route":         {"/api/v10/channels/1/threads", hello, nil, nonce},
 		"a webhook":             {"/api/v10/webhooks/1/" + webhookSecret, hello, nil, nonce},

@@ -11,11 +11,11 @@ import (
 )
 
 // DefaultMaxBufferedBody is the largest body, in bytes, that is kept in memory so that its request can be repeated,
-// unless WithMaxBufferedBody sets another size.
+// unless WithBufferedBodies sets another size.
 const DefaultMaxBufferedBody = 1 << 20
 
 // DefaultMaxBufferedTotal is the largest total size, in bytes, of the bodies of all requests that are kept in memory,
-// unless WithMaxBufferedTotal sets another size.
+// unless WithBufferedBodies sets another size.
 const DefaultMaxBufferedTotal = 64 << 20
 
 // ErrOptions is wrapped by the error of every request if options of NewTransport exclude each other, have no effect or
@@ -114,18 +114,14 @@ func WithoutRateLimitHeaders() Option {
 	return func(s *settings) { s.withoutLimitHeaders = true }
 }
 
-// WithMaxBufferedBody sets the largest size, in bytes, of a body without GetBody that is kept in memory so that its
-// request can be repeated. A larger body is sent once. With zero or less, no body is kept. The default is
-// DefaultMaxBufferedBody. See also WithMaxBufferedTotal.
-func WithMaxBufferedBody(bytes int64) Option {
-	return func(s *settings) { s.maxBufferedBody = max(bytes, 0) }
-}
-
-// WithMaxBufferedTotal bounds the memory, in bytes, of the bodies of WithMaxBufferedBody for all requests together. The
-// bound includes requests that wait, and requests whose response has not been read or closed yet. A body for which
-// there is no room is not kept. Its request is neither refused nor delayed, but its body can be sent only once: a 429
-// is then returned unchanged, and any other failure that would be retried is a *RetryError with ErrNotRepeatable. With
-// zero or less, no body is kept. The default is DefaultMaxBufferedTotal.
-func WithMaxBufferedTotal(bytes int64) Option {
-	return func(s *settings) { s.maxBufferedTotal = max(bytes, 0) }
+// WithBufferedBodies sets how many bytes of bodies without GetBody are kept in memory so that their requests can be
+// repeated: each is the largest size of one body, total bounds the bodies of all requests together. With zero or less
+// for either, no body is kept. The defaults are DefaultMaxBufferedBody and DefaultMaxBufferedTotal.
+//
+// The total includes requests that wait, and requests whose response has not been read or closed yet. A body that is
+// larger than each, or for which there is no room, is not kept. Its request is neither refused nor delayed, but its
+// body can be sent only once: a 429 is then returned unchanged, and any other failure that would be retried is a
+// *RetryError with ErrNotRepeatable.
+func WithBufferedBodies(each, total int64) Option {
+	return func(s *settings) { s.maxBufferedBody, s.maxBufferedTotal = max(each, 0), max(total, 0) }
 }

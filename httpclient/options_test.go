@@ -103,8 +103,8 @@ func TestEveryOptionOfATransportWorksAtItsExtremes(t *testing.T) {
 		}
 	}
 	for _, n := range []int64{math.MinInt64, -1, 0, 1, 1 << 40, math.MaxInt64 - 1, math.MaxInt64} {
-		options["max replay "+strconv.FormatInt(n, 10)] = httpclient.WithMaxBufferedBody(n)
-		options["max buffered "+strconv.FormatInt(n, 10)] = httpclient.WithMaxBufferedTotal(n)
+		options["max replay "+strconv.FormatInt(n, 10)] = eachBody(n)
+		options["max buffered "+strconv.FormatInt(n, 10)] = allBodies(n)
 		options["retries "+strconv.FormatInt(n, 10)] = httpclient.WithRetries(int(n))
 	}
 	for name, option := range options {

@@ -121,7 +121,7 @@ func TestA429ThatIsReturnedHasItsWholeBodyHoweverLateThatComes(t *testing.T) {
 				"X-RateLimit-Scope: user", "Retry-After: 9", "Via: 1.1 google"))
 			r := newMessage(t)
 			r.GetBody = nil // the body can be sent only once
-			sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r)
+			sent := send(newTransport(t, below, eachBody(0)), r)
 			assertStatus(t, http.StatusTooManyRequests, sent)
 			assert.Equal(t, c.text, sent.body)
 			assert.Equal(t, min(c.delay, 5*time.Second), sent.took)
@@ -139,7 +139,7 @@ func TestA429ThatIsReturnedCanBeClosedBeforeItsBodyHasCome(t *testing.T) {
 				"X-RateLimit-Scope: user", "Retry-After: 9"))
 			r := newMessage(t)
 			r.GetBody = nil
-			response, err := newTransport(t, below, httpclient.WithMaxBufferedBody(0)).RoundTrip(r)
+			response, err := newTransport(t, below, eachBody(0)).RoundTrip(r)
 			require.NoError(t, err)
 			done := make(chan error, 1)
 			if read {

@@ -33,7 +33,7 @@ type retrySettings struct {
 	times   int
 	unit    time.Duration
 	maximum time.Duration
-	unsafe  bool
+	mode    RetryMode
 	nonce   bool // whether messages without a nonce get one
 }
 
@@ -41,10 +41,9 @@ type retrySettings struct {
 // progress, and the statuses 500, 502, 503, 504, 520 to 524 and 529. Zero or less means never.
 //
 // A request is repeated only if it does no harm when Discord processes it twice: GET, HEAD, OPTIONS, PUT and DELETE;
-// messages with a nonce and enforce_nonce; requests that were certainly not sent; and requests that
-// ContextWithUnsafeRetries or WithUnsafeRetries allows. No retry begins more than two minutes after the first attempt
-// that failed. A request is always repeated after a 429, which does not count as a retry. The default is
-// DefaultRetries.
+// messages with a nonce and enforce_nonce; requests that were certainly not sent; and requests with UnsafeRetries, see
+// WithRetryMode. No retry begins more than two minutes after the first attempt that failed. A request is always
+// repeated after a 429, which does not count as a retry. The default is DefaultRetries.
 //
 // The http.Transport below also repeats a GET, HEAD or OPTIONS by itself when a kept HTTP/1.1 connection turns out to
 // be broken. Such a repetition counts as the same attempt, and not as a further request for the limits. Over HTTP/2 the
@@ -76,15 +75,30 @@ func WithBackoff(first, maximum time.Duration) Option {
 //
 // A body is sent unchanged if its Content-Type or content is not a JSON object (such as a form with files), if it has a
 // "nonce" or "enforce_nonce" already, is encoded, is larger than 1 MiB, can be sent only once, or has trailers, or if
-// there is no room for a copy, see WithMaxBufferedTotal. Webhooks and interactions have no such nonces.
+// there is no room for a copy, see WithBufferedBodies. Webhooks and interactions have no such nonces.
 func WithNonce() Option {
 	return func(s *settings) { s.retrySettings.nonce = true }
 }
 
-// WithUnsafeRetries lets POST and PATCH be repeated after failures like all other methods. Discord may then process a
-// request twice, so that a message appears twice.
-func WithUnsafeRetries() Option {
-	return func(s *settings) { s.retrySettings.unsafe = true }
+// RetryMode says which requests are repeated after a failure. Other values than the constants mean SafeRetries. All
+// modes repeat requests after a 429; to limit these repetitions, see buckets.ContextWithMaxWait.
+type RetryMode int
+
+const (
+	// SafeRetries repeats a request only if it does no harm when Discord processes it twice, see WithRetries. It is the
+	// default.
+	SafeRetries RetryMode = iota
+	// UnsafeRetries repeats all requests, also POST and PATCH. Discord may then process a request twice, so that a
+	// message appears twice.
+	UnsafeRetries
+	// NoRetries repeats no request, like WithRetries(0).
+	NoRetries
+)
+
+// WithRetryMode sets which requests are repeated after a failure.
+// ContextWithRetryMode overrides it for single requests.
+func WithRetryMode(mode RetryMode) Option {
+	return func(s *settings) { s.retrySettings.mode = mode }
 }
 
 // RetryError is the error of a request that got no response after all retries, or whose body can be sent only once. It
@@ -122,8 +136,8 @@ var (
 	ErrRetriesUsedUp = errors.New("all retries are used up")
 	// ErrMaxRetryDuration means that the next attempt would begin more than two minutes after the first failed attempt.
 	ErrMaxRetryDuration = errors.New("the time for retries has passed")
-	// ErrNotRepeatable means that the request's body can be sent only once. Set GetBody, or raise WithMaxBufferedBody
-	// or WithMaxBufferedTotal.
+	// ErrNotRepeatable means that the request's body can be sent only once. Set GetBody, or raise a bound of
+	// WithBufferedBodies.
 	ErrNotRepeatable = errors.New("its body can be sent only once")
 
 	errTooLate = errors.New("the wait for its limit took too long")
@@ -235,13 +249,14 @@ func (x *roundTrip) acquireForRetry(ctx context.Context) (buckets.Lease, error) 
 
 // safeToRepeat reports whether the server may process the request twice: that does no harm, or an option allows it.
 func (x *roundTrip) safeToRepeat(err error) bool {
-	switch requestConfigOf(x.request.Context()).retry {
-	case retryNever:
-		return false
-	case retryAlways:
-		return true
+	mode := x.retrySettings.mode
+	if c := requestConfigOf(x.request.Context()); c.hasRetryMode {
+		mode = c.retryMode
 	}
-	if message.IsIdempotent(methodOf(x.request)) || x.retrySettings.unsafe || neverSent(err) {
+	switch {
+	case mode == NoRetries:
+		return false
+	case mode == UnsafeRetries || message.IsIdempotent(methodOf(x.request)) || neverSent(err):
 		return true
 	}
 	nonce := x.enforcesNonce()

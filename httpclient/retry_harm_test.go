@@ -50,9 +50,13 @@ func assertRepeated(t *testing.T, want bool, r func() *http.Request, options ...
 
 func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 	t.Parallel()
-	with, without := httpclient.ContextWithUnsafeRetries, httpclient.ContextWithoutRetries
+	in := func(mode httpclient.RetryMode) func(context.Context) context.Context {
+		return func(ctx context.Context) context.Context { return httpclient.ContextWithRetryMode(ctx, mode) }
+	}
+	with, without, safely := in(httpclient.UnsafeRetries), in(httpclient.NoRetries), in(httpclient.SafeRetries)
 	plain := func(ctx context.Context) context.Context { return ctx }
-	unsafe := []httpclient.Option{httpclient.WithUnsafeRetries()}
+	unsafe := []httpclient.Option{httpclient.WithRetryMode(httpclient.UnsafeRetries)}
+	never := []httpclient.Option{httpclient.WithRetryMode(httpclient.NoRetries)}
 	for name, c := range map[string]struct {
 		context func(context.Context) context.Context
 		options []httpclient.Option
@@ -64,6 +68,12 @@ func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 		"by the option":                     {plain, unsafe, true, true},
 		"by both":                           {with, unsafe, true, true},
 		"not by the context":                {without, nil, false, false},
+		"not by the option":                 {plain, never, false, false},
+		"by the context, not by the option": {with, never, true, true},
+		"safely by the context":             {safely, unsafe, false, true},
+		"safely by the context, not else":   {safely, never, false, true},
+		"an unknown mode of the context":    {in(7), unsafe, false, true},
+		"an unknown mode of the option":     {plain, []httpclient.Option{httpclient.WithRetryMode(-1)}, false, true},
 		"not by the context, by the option": {without, unsafe, false, false},
 		"the context's last option":         {func(ctx context.Context) context.Context { return with(without(ctx)) }, nil, true, true},
 		"the context's last option, not":    {func(ctx context.Context) context.Context { return without(with(ctx)) }, unsafe, false, false},
@@ -71,7 +81,7 @@ func TestPostAndPatchAreRepeatedIfTheCallerSaysSo(t *testing.T) {
 			func(ctx context.Context) context.Context { return buckets.ContextWithMaxWait(with(ctx), time.Minute) },
 			nil, true, true,
 		},
-		"but not at all": {with, []httpclient.Option{httpclient.WithUnsafeRetries(), httpclient.WithRetries(0)}, false, false},
+		"but not at all": {with, append(unsafe, httpclient.WithRetries(0)), false, false},
 	} {
 		for method, want := range map[string]bool{
 			http.MethodPost: c.post, http.MethodPatch: c.post, http.MethodPut: c.put, http.MethodGet: c.put,
@@ -152,7 +162,8 @@ func TestContextWithoutRetryHoldsForConnectionsThatDidNotComeAbout(t *testing.T)
 		refused := noConnection()
 		below := newScript(fail(refused))
 		r := newMessage(t)
-		c := send(newTransport(t, below), r.WithContext(httpclient.ContextWithoutRetries(r.Context()))).wait()
+		ctx := httpclient.ContextWithRetryMode(r.Context(), httpclient.NoRetries)
+		c := send(newTransport(t, below), r.WithContext(ctx)).wait()
 		assert.True(t, c.err == refused, "%v", c.err) //nolint:errorlint // the very same error
 		assert.Len(t, below.requests(), 1)
 	})
@@ -163,7 +174,7 @@ func TestRefusalsAreRepeatedWithoutRetries(t *testing.T) {
 		below := newScript(refuse("user", "1"), refuse("shared", "1"), refuse("global", "1"), answer(http.StatusOK, ""))
 		r := newMessage(t)
 		sent := send(newTransport(t, below, httpclient.WithRetries(0)),
-			r.WithContext(httpclient.ContextWithoutRetries(r.Context())))
+			r.WithContext(httpclient.ContextWithRetryMode(r.Context(), httpclient.NoRetries)))
 		assertStatus(t, http.StatusOK, sent)
 		assertTook(t, 3*time.Second, sent.took)
 	})
@@ -198,7 +209,7 @@ func TestABodyIsRepeatedExactly(t *testing.T) {
 				length = int64(len(c.want))
 			}
 			// The body is exactly as long as the bound.
-			assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(1000)), r))
+			assertStatus(t, http.StatusOK, send(newTransport(t, below, eachBody(1000)), r))
 			require.Len(t, below.requests(), 4)
 			for i, a := range below.requests() {
 				assert.Equal(t, c.want, a.body, "attempt %d", i)
@@ -224,7 +235,7 @@ func TestABodyThatCanBeSentOnceIsNotRepeatedAfterAFailure(t *testing.T) {
 			below := newScript(c.failure, answer(http.StatusOK, ""))
 			r := unreplayable(newRequest(t, http.MethodPut, channel, "{}"), strings.NewReader("too long"), -1)
 			r.Body = bodies.open(r.Body)
-			sent := send(newTransport(t, below, httpclient.WithMaxBufferedBody(7)), r).wait()
+			sent := send(newTransport(t, below, eachBody(7)), r).wait()
 			assert.Len(t, below.requests(), 1)
 			bodies.assertClosed(t)
 			if c.is == nil {

@@ -46,7 +46,8 @@ func TestOnlyARequestThatNeverLeftGivesItsPermitBack(t *testing.T) {
 			// Not with GET: net/http may have sent a GET before the error that it reports.
 			again := getChannel(t)
 			again.Method = c.method
-			sent := send(transport, again.WithContext(httpclient.ContextWithUnsafeRetries(t.Context())))
+			unsafe := httpclient.ContextWithRetryMode(t.Context(), httpclient.UnsafeRetries)
+			sent := send(transport, again.WithContext(unsafe))
 			assertStatus(t, http.StatusOK, sent)
 			assert.GreaterOrEqual(t, sent.took, c.least)
 			assert.LessOrEqual(t, sent.took, c.most)

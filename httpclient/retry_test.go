@@ -181,7 +181,7 @@ func TestTheLastErrorSaysWhatWasTried(t *testing.T) {
 			attempts: 2, reason: httpclient.ErrMaxRetryDuration,
 		},
 		"not repeatable": {
-			options: []httpclient.Option{httpclient.WithMaxBufferedBody(0)}, change: once, attempts: 1,
+			options: []httpclient.Option{eachBody(0)}, change: once, attempts: 1,
 			reason: httpclient.ErrNotRepeatable,
 		},
 	} {

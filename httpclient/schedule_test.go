@@ -165,7 +165,7 @@ func (p play) inBubble(t *testing.T) string {
 	require.NoError(t, err)
 	defer foreign.Close()
 	options := []buckets.Option{
-		buckets.WithGlobalLimit(p.global), buckets.WithPollPeriod(p.poll), buckets.WithExpireAfter(0),
+		buckets.WithGlobalLimit(p.global), buckets.WithEviction(p.poll, 0),
 		buckets.WithMaxRateLimit(p.maxWait()),
 	}
 	if p.ordered {

@@ -31,14 +31,14 @@ var worldNames = []string{
 
 // extremes are options with extreme values. A play has at most one of them.
 var extremes = map[string][]buckets.Option{
-	"expire never":          {buckets.WithExpireAfter(math.MaxInt64)},
+	"expire never":          {buckets.WithEviction(0, math.MaxInt64)},
 	"no global limit":       {buckets.WithGlobalLimit(0)},
 	"global limit of 1":     {buckets.WithGlobalLimit(1)},
 	"a high global limit":   {buckets.WithGlobalLimit(1 << 20)},
 	"nothing waits":         {buckets.WithMaxRateLimit(0)},
 	"everything waits":      {buckets.WithMaxRateLimit(math.MaxInt64)},
-	"collect all the time":  {buckets.WithPollPeriod(10 * time.Millisecond)},
-	"collect never":         {buckets.WithPollPeriod(math.MaxInt64)},
+	"collect all the time":  {buckets.WithEviction(10*time.Millisecond, buckets.DefaultExpireAfter)},
+	"collect never":         {buckets.WithEviction(math.MaxInt64, buckets.DefaultExpireAfter)},
 	"a budget of 1":         {buckets.WithInvalidBudget(1, time.Second, math.MaxInt)},
 	"a budget of 1 for all": {buckets.WithInvalidBudget(1, math.MaxInt64, 0)},
 	"an endless budget":     {buckets.WithInvalidBudget(math.MaxInt, math.MaxInt64, math.MinInt)},

@@ -173,7 +173,7 @@ func TestTheReadingOfABodyThatNothingWakesEndsWithTheContextAndTheTransport(t *t
 			inBubble(t, fmt.Sprintf("%s, whose Close blocks %v", name, blocks), func(t *testing.T) {
 				limiter := new(gate)
 				transport := newTransport(t, newScript(answer(http.StatusOK, "")),
-					httpclient.WithLimiter(limiter), httpclient.WithMaxBufferedTotal(1000))
+					httpclient.WithLimiter(limiter), allBodies(1000))
 				ctx, cancel := context.WithTimeout(context.Background(), c.life)
 				defer cancel()
 				if c.err == buckets.ErrClosed {

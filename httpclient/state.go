@@ -20,8 +20,9 @@ const (
 	stateVersion = 2
 )
 
-// WithStateKey sets a secret with which WriteState hashes credentials and tokens, see buckets.WithStateKey. It also
-// sets the secret of the transport's own manager.
+// WithStateKey sets a secret with which WriteState hashes credentials and tokens, see buckets.WithStateKey. It applies
+// to the credentials that the transport itself remembers and to the state of its own manager; buckets.WithStateKey
+// would apply only to the latter.
 func WithStateKey(secret []byte) Option {
 	kept := wire.NewSecret(secret)
 	return func(s *settings) {

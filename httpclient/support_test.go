@@ -54,6 +54,16 @@ func newTransport(t *testing.T, base http.RoundTripper, options ...httpclient.Op
 	return transport
 }
 
+// eachBody sets the size up to which a body is kept in memory, and leaves the bound for all bodies as it is by default.
+func eachBody(bytes int64) httpclient.Option {
+	return httpclient.WithBufferedBodies(bytes, httpclient.DefaultMaxBufferedTotal)
+}
+
+// allBodies bounds the memory of all bodies, and leaves the size of each as it is by default.
+func allBodies(bytes int64) httpclient.Option {
+	return httpclient.WithBufferedBodies(httpclient.DefaultMaxBufferedBody, bytes)
+}
+
 // anyHost limits all hosts as if they were Discord's.
 var anyHost = []httpclient.Option{
 	httpclient.WithHosts(func(string) (string, bool) { return "", true }),

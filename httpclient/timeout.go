@@ -21,7 +21,7 @@ const DefaultAttemptTimeout = 15 * time.Second
 //     timeout
 //
 // A body that is not in memory must give its first byte within the attempt timeout, in each attempt. If the body is
-// read into memory first (see WithMaxBufferedBody), each of its parts must arrive within that time. The request waits
+// read into memory first (see WithBufferedBodies), each of its parts must arrive within that time. The request waits
 // for its limits after that.
 //
 // The time in queues and pauses does not count. A connection that was switched to another protocol (101) has no

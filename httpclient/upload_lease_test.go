@@ -21,8 +21,8 @@ func TestAnUploadThatHasNotBegunHoldsNobody(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string][]httpclient.Option{
 		"large":        nil,
-		"not kept":     {httpclient.WithMaxBufferedBody(0)},
-		"no room":      {httpclient.WithMaxBufferedTotal(0)},
+		"not kept":     {eachBody(0)},
+		"no room":      {allBodies(0)},
 		"with GetBody": nil,
 	} {
 		inBubble(t, name, func(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/ratelight/ratelight/httpclient"
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
@@ -142,7 +141,7 @@ func TestTheBodyOfAnUploadIsClosedOnce(t *testing.T) {
 		r.Body, r.GetBody, r.ContentLength = body, nil, -1
 		below := newServer(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 		ctx, cancel := context.WithCancel(t.Context())
-		assertStatus(t, http.StatusOK, send(newTransport(t, below, httpclient.WithMaxBufferedBody(0)), r.WithContext(ctx)))
+		assertStatus(t, http.StatusOK, send(newTransport(t, below, eachBody(0)), r.WithContext(ctx)))
 		cancel()
 		synctest.Wait()
 		assert.EqualValues(t, 1, body.closed.Load())

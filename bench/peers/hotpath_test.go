@@ -99,7 +99,7 @@ func learn(lease buckets.Lease, err error) error {
 
 func openRatelight(tb testing.TB, n int) (*buckets.RESTBucketManager, []routes.CompiledRoute) {
 	manager := buckets.NewRESTBucketManager(
-		buckets.WithGlobalLimit(0), buckets.WithPollPeriod(time.Hour), buckets.WithExpireAfter(time.Hour))
+		buckets.WithGlobalLimit(0), buckets.WithEviction(time.Hour, time.Hour))
 	require.NoError(tb, manager.Start())
 	tb.Cleanup(func() { require.NoError(tb, manager.Close()) })
 	known := make([]routes.CompiledRoute, n)

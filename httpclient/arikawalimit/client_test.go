@@ -94,7 +94,7 @@ func TestALargeUploadSurvivesARefusalWhenItIsKept(t *testing.T) {
 		fails   bool
 	}{
 		"too large to be kept": {nil, true},
-		"kept":                 {[]httpclient.Option{httpclient.WithMaxBufferedBody(4 << 20)}, false},
+		"kept":                 {[]httpclient.Option{httpclient.WithBufferedBodies(4<<20, 64<<20)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -20,7 +20,7 @@
 // # Uploads
 //
 // arikawa writes a body while it is being sent, so it can be sent only once. The transport buffers bodies up to a size
-// (httpclient.WithMaxBufferedBody) and can repeat them; a request with a larger body fails if it gets a 429. Raise that
+// (httpclient.WithBufferedBodies) and can repeat them; a request with a larger body fails if it gets a 429. Raise that
 // size for larger uploads.
 //
 // # Errors

@@ -45,7 +45,7 @@ func TestManagerConforms(t *testing.T) {
 		{"as it is", nil, []limitertest.Option{limitertest.WithMaxWait(buckets.DefaultMaxRateLimit)}},
 		{
 			"longer max rate limit, eager collection",
-			[]buckets.Option{buckets.WithMaxRateLimit(time.Hour), buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(0)},
+			[]buckets.Option{buckets.WithMaxRateLimit(time.Hour), buckets.WithEviction(time.Second, 0)},
 			[]limitertest.Option{limitertest.WithMaxWait(time.Hour)},
 		},
 		{"no global limit", []buckets.Option{buckets.WithGlobalLimit(0)}, []limitertest.Option{limitertest.WithGlobalLimit(0)}},

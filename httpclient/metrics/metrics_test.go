@@ -322,7 +322,7 @@ func TestRandomRequestsMakeABoundedNumberOfSeries(t *testing.T) {
 	}
 	limiters := map[string]httpclient.Option{
 		"manager": httpclient.WithBuckets(buckets.WithGlobalLimit(0), buckets.WithInvalidBudget(0, 0, 0),
-			buckets.WithExpireAfter(0)),
+			buckets.WithEviction(0, 0)),
 		"none": httpclient.WithLimiter(buckets.Unlimited{}),
 	}
 	for name, limiter := range limiters {

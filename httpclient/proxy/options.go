@@ -85,7 +85,7 @@ func WithMaxWait(d time.Duration) Option {
 }
 
 // WithMaxBufferedBody sets the largest body, in bytes, that is read into memory so that its request can be repeated,
-// see httpclient.WithMaxBufferedBody. The default is httpclient.DefaultMaxBufferedBody.
+// see httpclient.WithBufferedBodies. The default is httpclient.DefaultMaxBufferedBody.
 func WithMaxBufferedBody(bytes int64) Option {
 	return func(s *settings) error {
 		if bytes <= 0 {

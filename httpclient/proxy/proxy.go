@@ -63,7 +63,8 @@ func New(options ...Option) (*Handler, error) {
 func (h *Handler) transportOptions() []httpclient.Option {
 	s := &h.settings
 	options := []httpclient.Option{
-		httpclient.WithBase(newBase()), httpclient.WithRetries(0), httpclient.WithMaxBufferedBody(s.maxBuffered),
+		httpclient.WithBase(newBase()), httpclient.WithRetries(0),
+		httpclient.WithBufferedBodies(s.maxBuffered, httpclient.DefaultMaxBufferedTotal),
 	}
 	if s.logger != nil {
 		options = append(options, httpclient.WithLogger(s.logger))

@@ -224,7 +224,7 @@ func TestClientDoesNotWaitForReadinessWithABodyThatIsGone(t *testing.T) {
 	t.Parallel()
 	below := replies(reply(http.StatusAccepted, clientJSON, clientUnindexed))
 	body := rest.Multipart(nil, rest.File{Content: &stream{Reader: strings.NewReader("too large")}})
-	_, err := newClient(t, below, rest.WithTransport(httpclient.WithMaxBufferedBody(1))).
+	_, err := newClient(t, below, rest.WithTransport(httpclient.WithBufferedBodies(1, 1))).
 		Do(t.Context(), "POST", clientMessages, body)
 	var failure *rest.APIError
 	require.ErrorAs(t, err, &failure)

@@ -42,7 +42,7 @@ func TestClientSendsStreamsAgainThatTheTransportKeeps(t *testing.T) {
 			below := replies(refused("0.5"), reply(http.StatusOK, "", ""))
 			var options []rest.Option
 			if c.limit >= 0 {
-				options = append(options, rest.WithTransport(httpclient.WithMaxBufferedBody(c.limit)))
+				options = append(options, rest.WithTransport(httpclient.WithBufferedBodies(c.limit, 64<<20)))
 			}
 			client := newClient(t, below, options...)
 			var files []rest.File
@@ -133,7 +133,7 @@ func TestClientClosesAStreamWhenALaterFileCannotBeRead(t *testing.T) {
 		long := &reading{Reader: strings.NewReader("longer than is kept")}
 		body := rest.Multipart(nil, rest.File{Name: "a", Content: long},
 			rest.File{Name: "b", Content: iotest.ErrReader(errors.New("broken"))})
-		client := rest.New("token", over(fine()), rest.WithTransport(httpclient.WithMaxBufferedBody(4)))
+		client := rest.New("token", over(fine()), rest.WithTransport(httpclient.WithBufferedBodies(4, 64<<20)))
 		defer client.Close()
 		_, err := client.Do(t.Context(), http.MethodPost, "/channels/1/messages", body)
 		assert.ErrorContains(t, err, "broken")
