@@ -125,7 +125,7 @@ type reader struct {
 
 func newReader(data []byte, format byte) *reader {
 	d := &reader{data: data}
-	d.require(len(data) > 0 && data[0] == format, "it begins otherwise")
+	d.require(len(data) > 0 && data[0] == format, "its first byte is another one")
 	if d.err == nil {
 		d.data = data[1:]
 	}
@@ -162,7 +162,7 @@ func (d *reader) value() (x uint64) {
 
 // end returns the error of decoding. A value of the last group that was not read is an error, too.
 func (d *reader) end() error {
-	d.require(d.group == 0, "it has more values")
+	d.require(d.group == 0, "it has too many values")
 	return d.err
 }
 

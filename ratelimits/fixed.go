@@ -94,7 +94,7 @@ func (l *ledger) window(c *charge, longest time.Duration) {
 }
 
 // isOutdated reports whether a response describes a window that should be over: it counts requests, but its reset-after
-// is 0. Compatible servers send such a response for the first request of a window, other servers if a window closes
+// is 0. Some compatible servers send such a response to the first request of a window, and others when a window closes
 // late. Neither its count nor its reset can be used. A bucket that allows one request may really reset that fast.
 func (w *Window) isOutdated(r *Response) bool {
 	return r.Class == ClassOK && r.ResetAfter == 0 && r.ResetRounding == 0 &&
@@ -109,8 +109,9 @@ func (w *Window) noteOutdated(r *Response) {
 	}
 }
 
-// settle sets the reset of requests that were counted, but answered without a reset before a window closes, unless they
-// expire earlier. The window that counted them is this one or an earlier one.
+// settle gives counted requests that were answered without a reset the reset closes of a window, if they were answered
+// before that window closes. That window or an earlier one has counted them. Requests that expire before closes keep
+// their own expiry.
 func (l *ledger) settle(closes interval) {
 	list, settled := l.list(), false
 	for i := range list {

@@ -163,8 +163,8 @@ func TestHoldsAfterRefusalsInARowGrow(t *testing.T) {
 	assert.Greater(t, b.HoldWait(now), second)
 }
 
-// However often a limit refuses, requests try it again at least once a minute, but more and more rarely until then. An
-// accepted request ends that.
+// The more 429s a limit has sent in a row, the longer is the wait until the next try, up to a minute. An accepted
+// request ends the series.
 func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]ratelimits.Response{
@@ -224,7 +224,8 @@ func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
 	b.burst(3*second, 4)
 }
 
-// A permit from before the 429 is returned after LiftHold. It must not count as used by another client.
+// A permit from before the 429 is given back after LiftHold. Its place must be free and not count as used by another
+// client.
 func TestAPermitThatIsReturnedAfterLiftHoldIsFree(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, 10*second)

@@ -418,8 +418,8 @@ func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
 	}
 }
 
-// A window that opens late refuses a request, because another request took its place: it left no earlier, but arrived
-// first. The response to that other request names a reset that has passed.
+// A window that opens late refuses a request, because another request, which left no earlier but arrived first, took
+// its place. The response to that other request names a reset that has passed.
 func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "after the announced reset": second + 25*ms} {

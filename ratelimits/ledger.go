@@ -42,8 +42,8 @@ type manyCharges struct {
 	gone int
 }
 
-// The list has at most finest charges. A further charge is joined with a neighbour if the two expire close together:
-// within one coarse-th of the time between the first and the last expiry.
+// Once the list has finest charges, a new charge is joined with a neighbour if the two expire close together: within
+// 1/coarse of the time between the first and the last expiry.
 const (
 	finest = 64
 	coarse = 32
@@ -186,10 +186,10 @@ func (l *ledger) unknownReset() bool {
 	return slices.ContainsFunc(l.list(), func(c charge) bool { return c.answer > withLimits })
 }
 
-// dropUnsure removes requests that the server cannot count, because it counts no more than most requests. That number
-// includes the requests that were certainly counted and have not expired, so the unsure requests cannot exceed the
-// rest. It is not known which unsure requests were counted: dropUnsure removes those that expire first, and keeps the
-// largest count that their responses named.
+// dropUnsure removes unsure requests that the server cannot count. most is the largest number of requests that it
+// counts. That number includes the requests that were certainly counted and have not expired, so the unsure requests
+// cannot exceed the rest. It is not known which unsure requests were counted: dropUnsure removes those that expire
+// first, and keeps the largest count that their responses named.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {
@@ -258,8 +258,8 @@ func (l *ledger) lift(until time.Duration) {
 	l.change(func(c charge) interval { return interval{c.reset.low, max(c.reset.high, until)} })
 }
 
-// makeUnsure records that no charged request is certain to have been counted. Requests that were answered by the time
-// before expire at until, or earlier.
+// makeUnsure records that no charged request is certain to have been counted. Requests that were answered at before or
+// earlier then expire at until or earlier.
 func (l *ledger) makeUnsure(before, until time.Duration) {
 	list := l.list()
 	for i := range list {

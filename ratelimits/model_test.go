@@ -12,8 +12,9 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// check fails if a 429 could have been avoided. One batch of 429s is allowed for a log that names its next place: the
-// judge remembers more answers than a Window, to which this log looks like a fixed window until a reset moves.
+// check fails if a 429 could have been avoided. One batch of 429s is allowed for a log that names its next place,
+// because the judge remembers more answers than a Window, to which this log looks like a fixed window until a reset
+// moves.
 func (s *Stage) check() {
 	most := 0
 	if s.quota.NamesNext {
@@ -147,7 +148,7 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 	quota := config.Rules[0].Quota
 	others := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "others every") // ms between requests of other clients
 	lateness := quota.Lateness != (discordsim.Lateness{}) || len(config.Rules[0].Changes) > 0
-	if quota.NamesNext || lateness { // with other clients, no answer may ever show this log's period, or lateness
+	if quota.NamesNext || lateness { // with other clients, perhaps no answer ever shows this log's period, or lateness
 		others = 0
 	}
 	if others > 0 {
@@ -207,7 +208,7 @@ func TestNoScheduleIsSlow(t *testing.T) {
 	})
 }
 
-// burst sends one burst through a window. It may take all windows together, each as long as perWindow.
+// burst sends one burst through a window. It returns how many periods the burst may take, and how long each may be.
 func burst(t *rapid.T, window Player, change ...func(*Stage)) (s *Stage, windows int, perWindow time.Duration) {
 	quota := quotas(t)
 	oneWay := time.Duration(rapid.SampledFrom([]int{1, 10, 50, 150}).Draw(t, "latency")) * ms

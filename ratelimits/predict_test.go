@@ -118,7 +118,7 @@ func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 	}
 }
 
-// The responses of a leaky bucket need not have named a whole period.
+// The responses of a leaky bucket have not named a whole period. The prediction must follow from the bucket's pace.
 func TestPredictionKnowsThePaceOfALeakyBucket(t *testing.T) {
 	t.Parallel()
 	b := leaky(t) // three of five are used; one place becomes free every 200 ms
