@@ -21,8 +21,8 @@ const (
 	burstShare, burstSize = 0.2, 100
 	// cancelledShare is the part of the requests of a disturbed load that are cancelled within cancelledWithin.
 	cancelledShare, cancelledWithin = 0.05, 3 * time.Second
-	// heapTolerated is how many bytes the heap may grow in the second half of a long load: the measurements of its
-	// requests, and what the garbage collector has not seen yet.
+	// heapTolerated is how many bytes the heap may grow in the second half of a long load: by the measurements of its
+	// requests, and by what the garbage collector has not freed yet.
 	heapTolerated = 8 << 20
 )
 
