@@ -19,8 +19,8 @@ const (
 const farthest = 2 * LongestTrust
 
 // Append appends a compact form of the window to b and returns the result; DecodeWindow makes an equal window from it.
-// Its times are times of the clock with which the window is used: see Shift. A time more than two days from the end of
-// all charges and holds is moved to that distance.
+// The times in it are those of the clock with which the window is used; Shift moves a window to another clock. A time
+// more than two days from the end of all charges and holds is moved to that distance.
 func (w *Window) Append(b []byte) []byte {
 	e := newWriter(b, windowFormat, w.Reset())
 	w.visit(e)

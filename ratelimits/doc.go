@@ -8,7 +8,7 @@
 // those two times: a request is charged to a limit until it is certain that the server has forgotten it. That allows
 // several requests in flight in one bucket without causing a 429. No header says in which way (kind) a bucket refills,
 // so every kind counts as possible until a response has ruled it out. The code of each kind is in its own file (fixed,
-// log, next, leaky). The reset that a response names is the earliest time at which a bucket opens; Some buckets open
+// log, next, leaky). The reset that a response names is the earliest time at which a bucket opens. Some buckets open
 // later than that; late.go learns from 429s how much later.
 //
 // # Shape
@@ -21,8 +21,8 @@
 // timer. So a test can drive them through any schedule without waiting. They are not safe for concurrent use; package
 // buckets puts a mutex, a queue and a timer around them.
 //
-// Times are monotonic: a time.Duration since an origin of the caller's choice, the same for all calls. Wall clocks are
-// used only for the difference between two times of the server in a response without Reset-After.
+// Times are monotonic: a time.Duration since an origin of the caller's choice, which must be the same for all calls.
+// Wall clocks are used only for the difference between two times of the server in a response without Reset-After.
 //
 // Processes that share a Window exchange it as bytes ([Window.Append], [DecodeWindow]). [Window.Shift] moves it from
 // the clock of one process to the clock of another; the difference between the clocks need only be known roughly.

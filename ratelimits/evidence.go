@@ -140,8 +140,9 @@ func (w *Window) refute(s *sample) {
 // leastPeriod returns the shortest possible period according to the responses so far.
 func (w *Window) leastPeriod() time.Duration { return w.longest - w.readRare().rounding }
 
-// enough is how many responses must fit a sliding bucket before it explains a count better than other clients do. If a
-// bucket does not slide, one response is usually enough to show that, unless resets are rounded.
+// enough is how many responses must fit a sliding bucket before the window explains a count by a sliding bucket rather
+// than by other clients. If a bucket does not slide, one response is usually enough to show that, unless resets are
+// rounded.
 const enough = 4
 
 // slides reports whether, in a fixed window, only other clients could explain the count, while a sliding bucket

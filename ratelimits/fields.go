@@ -79,7 +79,7 @@ func (i *interval) visit(v visitor, known bool) {
 	v.high(&i.high, known)
 }
 
-// visit calls the visitor for each charge. If it reads them, the ledger must be empty.
+// visit calls the visitor for each charge. If the visitor reads the charges, the ledger must be empty.
 func (l *ledger) visit(v visitor) {
 	list := l.list()
 	n := v.length(len(list))

@@ -12,11 +12,12 @@ import (
 // fixedEvidence describes the latest window that responses have named.
 type fixedEvidence struct {
 	closes interval // when the window closes, according to all responses that certainly named it
-	// The shortest reset-after of the latest window, and how many requests had been counted when it was named.
+	// The shortest reset-after of the latest window, and how many requests had been counted when that reset-after was
+	// named.
 	least      time.Duration
 	leastSpent int32
 	// The largest count of the latest window, including requests sent since. These requests stay charged until the
-	// window has certainly closed, even if other requests that seemed to explain the count turn out not to.
+	// window has certainly closed, even if other requests that seemed to explain the count turn out not to explain it.
 	count int32
 	until time.Duration
 }
@@ -109,9 +110,9 @@ func (w *Window) noteOutdated(r *Response) {
 	}
 }
 
-// settle gives counted requests that were answered without a reset the reset closes of a window, if they were answered
-// before that window closes. That window or an earlier one has counted them. Requests that expire before closes keep
-// their own expiry.
+// settle sets the reset of requests that were counted, but answered without a reset. closes is when a window closes.
+// Requests that were answered before then were counted in that window or in an earlier one, so they expire at closes.
+// Requests that expire earlier anyway are not changed.
 func (l *ledger) settle(closes interval) {
 	list, settled := l.list(), false
 	for i := range list {

@@ -20,10 +20,10 @@ const (
 //	cooling   until one second after the latest moment at which the request can have been processed
 //	free      after that
 //
-// A request that was sent at s and answered at r was processed at r or earlier, so r + 1 s is certain. The response of
-// the old request and the sending of the new one take time as well. So Global subtracts three quarters of the smallest
-// round trip, once it has measured enough round trips. It keeps the rest, because the smallest latencies of the two
-// directions seldom occur in one round trip.
+// A request that was sent at s and answered at r was processed at r or earlier, so its slot is certainly free at r + 1
+// s. The response of the old request and the sending of the new one take time as well. So Global subtracts three
+// quarters of the smallest round trip, once it has measured enough round trips. It does not subtract all of it, because
+// the smallest latencies of the two directions seldom occur in one round trip.
 //
 // Memory is used only for as many slots as have been in use at once, whatever the limit.
 type Global struct {

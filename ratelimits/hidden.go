@@ -8,7 +8,7 @@ import "time"
 // whether the limit accepts more. After each refusal the tries become rarer.
 type hiddenLimit struct {
 	room   int32         // requests that the limit accepted last time; 0: not known
-	vain   uint8         // tries of one more request that were refused
+	vain   uint8         // refused tries of one more request
 	span   time.Duration // how long an accepted request counts
 	passed ledger        // recently accepted requests; received is when they were sent
 	tryAt  time.Duration // when one more request may be tried
@@ -71,7 +71,7 @@ func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.
 	if n+inflight < h.room {
 		return now, true
 	}
-	h.until = max(h.until, now+3*h.span) // keep it while requests wait for it
+	h.until = max(h.until, now+3*h.span) // do not forget the limit while requests wait for it
 	switch {
 	case n == 0, now >= h.tryAt && h.passed.next()-now > h.span/4: // a try, unless a place becomes free soon
 		return now, awaited == 0

@@ -209,8 +209,8 @@ func (w *Window) reliesOn(now time.Duration) time.Duration {
 	return w.opened
 }
 
-// tests reports whether the next request has to try the opening that it relies on, so that it is sent alone: no request
-// has tried this opening yet, and the bucket may open later than expected.
+// tests reports whether the next request has to try the opening that it relies on, and is therefore sent alone: no
+// request has tried this opening yet, and the bucket may open later than expected.
 func (w *Window) tests(now time.Duration) bool {
 	by, known := w.Late()
 	late := &w.readRare().late
@@ -303,8 +303,8 @@ func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Respo
 	w.HoldFor(now, max(r.AskedWait(), w.again(now)), ClassUser)
 }
 
-// mostLateSecond bounds how late a second of the global limit begins: longer waits mean that other clients use the
-// limit.
+// mostLateSecond bounds how late a second of the global limit begins, because longer waits mean that other clients use
+// the limit.
 const mostLateSecond = globalPeriod / 2
 
 // Late returns how much later than expected the server's seconds begin, 0 if that is not known.
@@ -319,7 +319,8 @@ func (g *Global) ExpectLate(now, by time.Duration) {
 	}
 }
 
-// Tries reports whether the next request tests if the server's seconds begin on time again. Send that request alone.
+// Tries reports whether the next request has to test whether the server's seconds begin on time again. Send that
+// request alone.
 func (g *Global) Tries(now time.Duration) bool {
 	return g.late.by > 0 && now >= g.late.tryAt && g.reliesOn(now) > 0
 }

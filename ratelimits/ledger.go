@@ -36,7 +36,8 @@ type ledger struct {
 	unsure int32 // charged requests that may not have been counted
 }
 
-// manyCharges is the list of a ledger that has had more than one charge. The first gone entries of all have expired.
+// manyCharges is the list of a ledger that has had more than one charge. The first `gone` entries of `all` have
+// expired.
 type manyCharges struct {
 	all  []charge
 	gone int
@@ -151,8 +152,8 @@ func (m *manyCharges) insert(i int, c *charge) {
 	m.all = slices.Insert(m.all, m.gone+i, *c)
 }
 
-// beside returns the charge next to the i-th position if it and c expire within the time about of each other, otherwise
-// nil.
+// beside returns the charge next to the i-th position if it and c expire within the duration about of each other,
+// otherwise nil.
 func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 	if i < len(list) {
 		if o := &list[i]; o.reset.high-c.reset.high <= about {
@@ -258,8 +259,8 @@ func (l *ledger) lift(until time.Duration) {
 	l.change(func(c charge) interval { return interval{c.reset.low, max(c.reset.high, until)} })
 }
 
-// makeUnsure records that no charged request is certain to have been counted. Requests that were answered at before or
-// earlier then expire at until or earlier.
+// makeUnsure records that no charged request is certain to have been counted. Requests that were answered by the time
+// `before` then expire at `until` at the latest.
 func (l *ledger) makeUnsure(before, until time.Duration) {
 	list := l.list()
 	for i := range list {

@@ -134,7 +134,7 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 }
 
 // dropUnsure removes requests that were charged only because the server might count them, if this response shows that
-// it does not. A response counts all requests that were answered before its own request was sent.
+// it does not count them. A response counts all requests that were answered before its own request was sent.
 func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)

@@ -26,7 +26,7 @@ const mostAhead = 1_000_000_000
 // charged now, the rest of the n are requests ahead of this one: each window that they fill takes a further period.
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	limit, total, inflight := int(w.limit), int(w.ledger.total), int(w.inflight)
-	// Requests in flight count at most up to the limit: if more are in flight, some of them only perhaps belong to this
+	// Requests in flight count at most up to the limit: if more are in flight, some of them may belong to another
 	// bucket.
 	n := ahead + 1 + min(int(w.charged(now)), max(limit, total)) - limit
 	if limit == 0 || w.origin == unlimited || n <= 0 {
@@ -118,8 +118,8 @@ func (w *Window) AwaitsProbe(now time.Duration) bool {
 	return w.probing != notProbing || !ok
 }
 
-// WaitClass returns HoldClass. It returns ClassOK if the next request can leave now, or waits for something that takes
-// longer than the hold.
+// WaitClass returns HoldClass, except that it returns ClassOK if the next request can leave now, or waits for something
+// that takes longer than the hold.
 func (w *Window) WaitClass(now time.Duration) Class {
 	if at, ok := w.Next(now); ok && at <= now {
 		return ClassOK

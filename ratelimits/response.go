@@ -69,8 +69,8 @@ func (r Response) Clip() Response {
 	return r
 }
 
-// clip is Clip without a copy, because copies are slow. It writes only fields that are out of range, which almost none
-// is.
+// clip is Clip without a copy, because copies are slow. It writes only fields that are out of range, which is almost
+// never the case.
 func (r *Response) clip() {
 	if r.Class >= NumClasses {
 		r.Class = ClassUser
