@@ -88,7 +88,7 @@ func TestSharedRefusalBlocksTheBucketForItsWaitAndNoLonger(t *testing.T) {
 	b.burst(42*second, 3) // as many as had passed before the 429, including the probe
 }
 
-// The headers of a shared 429 may show free places. These places remain: the bucket itself is not used up.
+// The headers of a shared 429 may show free places. These places must remain, because the bucket itself is not used up.
 func TestSharedRefusalDoesNotUseUpTheBucket(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -140,7 +140,8 @@ func TestHoldKnowsTheRefusalItComesFrom(t *testing.T) {
 	assert.Equal(t, ratelimits.ClassOK, b.HoldClass(time.Hour), "the hold is over")
 }
 
-// If the window takes longer than the hold, a request waits for the window and not for the hold.
+// If the window takes longer than the hold, a request waits for the window, so WaitClass must not name the class of the
+// hold.
 func TestWaitIsForWhatTakesLongest(t *testing.T) {
 	t.Parallel()
 	b := known(t, 1, 60*second)
@@ -288,7 +289,7 @@ func TestGrownWaitsKeepNoStepWithOthers(t *testing.T) {
 	assert.Greater(t, through, 20)
 }
 
-// The success of a request that was sent before the latest 429 does not end the series of 429s.
+// The success of a request that was sent before the latest 429 must not end the series of 429s.
 func TestSuccessOfARequestFromBeforeARefusalEndsNoRow(t *testing.T) {
 	t.Parallel()
 	var r ratelimits.Refusals

@@ -42,7 +42,7 @@ func quotas(t *rapid.T) discordsim.Quota {
 	return discordsim.Leaky(limit, period)
 }
 
-// lateRule draws a bucket that opens later than announced, perhaps by another lateness from some moment on.
+// lateRule draws a bucket that opens later than announced, perhaps with another lateness from some moment on.
 func lateRule(kind func(limit int, period time.Duration) discordsim.Quota) func(*rapid.T) discordsim.Rule {
 	return func(t *rapid.T) discordsim.Rule {
 		drawn := quotas(t)
@@ -129,7 +129,7 @@ func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	}
 }
 
-// The Remaining of a leaky bucket may lag behind its level.
+// The Remaining of a leaky bucket may lag behind its level. Even then there must be no avoidable 429.
 func TestNoScheduleOfALaggingBucketDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { playRule(t, lagRule, &Window{}).check() })
@@ -173,7 +173,8 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 			f.There, f.Back = f.There%second, f.Back%second
 		}
 	}
-	// Without all answers a client cannot know what such a log or lagging bucket counts, or how late a bucket is.
+	// Without all answers a client cannot know what a log that names its next place or a lagging bucket counts, or how
+	// late a bucket is.
 	if quota.NamesNext || lateness || quota.Lags {
 		all := draw
 		draw = func(f *Flight) {
@@ -237,8 +238,8 @@ func (s *Stage) endsBy(bound time.Duration) {
 	}
 }
 
-// dropResetAfter makes a server name its resets by its own clock, which differs from the client's, perhaps in whole
-// seconds.
+// dropResetAfter makes a server name its resets only as times of its own clock, which differs from the client's. The
+// times are perhaps in whole seconds.
 func dropResetAfter(t *rapid.T) func(*Stage) {
 	skew := time.Duration(rapid.IntRange(0, 999).Draw(t, "skew")) * ms
 	whole := rapid.SampledFrom([]time.Duration{0, 0, 1, time.Second}).Draw(t, "whole seconds")

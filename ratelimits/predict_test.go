@@ -80,7 +80,7 @@ func TestPredictionCountsRequestsInFlight(t *testing.T) {
 	}
 }
 
-// If the server behaves as before, the last request of a queue waits as long as predicted.
+// If the server behaves as before, the last request of a queue must wait as long as predicted.
 func TestPredictionComesTrue(t *testing.T) {
 	t.Parallel()
 	const queued = 40
@@ -97,7 +97,7 @@ func TestPredictionComesTrue(t *testing.T) {
 	}
 }
 
-// A prediction must not be shorter than the time that Next names, also if a response has just said that the window is
+// A prediction must not be shorter than the time that Next names, even if a response has just said that the window is
 // full.
 func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 	t.Parallel()

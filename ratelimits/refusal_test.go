@@ -23,8 +23,8 @@ func TestMistakesFarApartAreNotBelieved(t *testing.T) {
 	}
 }
 
-// A server error that names limits shows how full the bucket is. The next request need not wait until the bucket is
-// empty.
+// A server error that names limits shows how full the bucket is. So the next request must not have to wait until the
+// bucket is empty.
 func TestAfterAServerErrorWithLimitsNobodyHasToGoAlone(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -102,7 +102,7 @@ func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.
 }
 
 // A 429 of another limit names the bucket's limit, but not its period. A request that is lost before a response has
-// named the period stays charged for the time that the 429 named.
+// named the period must stay charged for the time that the 429 named.
 func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

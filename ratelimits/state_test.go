@@ -88,7 +88,7 @@ func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
 	b.left(20*ms, 3) // the server may have counted the lost request later
 }
 
-// A recalled limit remains a guess when a State hands it on.
+// A recalled limit must remain a guess when a State hands it on.
 func TestRecalledLimitIsStillAGuessInAState(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -120,7 +120,7 @@ func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	b.left(200*ms, 3)
 }
 
-// A count that the server has named stays charged, even if a later response names a lower count.
+// A count that the server has named must stay charged, even if a later response names a lower count.
 func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)

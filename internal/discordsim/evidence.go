@@ -88,8 +88,8 @@ func (e *evidence) told(sent time.Time) bool {
 	return true
 }
 
-// over returns, for a client that believes in fixed windows, when the latest window that ended before sent did end;
-// zero: none ended before sent.
+// over returns, for a client that believes in fixed windows, the end of the latest window that ended before sent; zero:
+// none did.
 func (e *evidence) over(sent time.Time) (over time.Time) {
 	for _, r := range e.readings {
 		if end := r.read.Add(r.after); !r.read.After(sent) && !end.After(sent) {

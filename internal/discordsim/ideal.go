@@ -64,8 +64,8 @@ func Certain(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, true)
 }
 
-// plan lets, for each request, the lane send that can send first. Its cost grows with the number of requests times that
-// of works.
+// plan makes the requests one after the other: each time, the lane that can send first sends its next request. Its cost
+// grows with the number of requests times that of works.
 func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
 	if conditions.RoundTrip < 0 {
 		return Plan{}, fmt.Errorf("%w: negative round trip", ErrConfig)

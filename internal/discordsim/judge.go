@@ -160,7 +160,7 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	}
 	if g.forbade(q) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) && !x.discovery.refused(g, q.heard) {
-			return Excused, becauseUnpredictable // the answer said to wait, but not that this request is concerned
+			return Excused, becauseUnpredictable // the answer said to wait, but not that it applies to this request
 		}
 		return Avoidable, becauseTold
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// forgetAfter bounds the judge's memory: a request that travelled longer than that is judged without the answers
-	// that had been delivered when it was sent.
+	// forgetAfter bounds the judge's memory: a request that travelled longer than that may be judged without some of
+	// the answers that had been delivered when it was sent.
 	forgetAfter = time.Minute
 	// silentHold is how long, in the judge's view, a client has to wait after a refusal without a time, in order not to
 	// spin.
@@ -105,8 +105,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// learn records a lesson that the client can use from at on. The answer was received by received. Lessons come in any
-// order.
+// learn records a lesson that the client can use from at on. received is when the client received the answer; waits
+// count from then. Lessons come in any order.
 func (k *knowledge) learn(l lesson, received, at time.Time) {
 	switch l.honesty {
 	case silent:
@@ -335,7 +335,7 @@ func compareRefusal(response *Response, truth time.Duration) (honesty, time.Dura
 	if !ok {
 		wait := min(truth, silentHold)
 		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && reset < wait.Seconds() {
-			wait = time.Duration(reset * float64(time.Second)) // the bucket's reset: the client may take the bucket for the reason
+			wait = time.Duration(reset * float64(time.Second)) // perhaps the bucket refused the request
 		}
 		return silent, wait
 	}

@@ -27,7 +27,7 @@ type lateOpening struct {
 	at      time.Time // when the limit really opened
 	refused int       // refused requests
 	since   time.Time // when the first of them was processed
-	believe bool      // a request had been accepted after less lateness before
+	believe bool      // before it, a request had been accepted after less lateness
 	try     bool      // the refusal showed no larger lateness, and the client tried after it had waited long enough
 }
 
@@ -56,7 +56,8 @@ func (r *revealed) accept(now time.Time, period time.Duration) {
 	}
 }
 
-// refuse judges the refusal of a request by a limit that opens at opens, later than announced by late.
+// refuse judges the refusal of a request by a limit that opens late: opens is when it opens, and late is how much later
+// than announced that is.
 func (r *revealed) refuse(now, heard, opens time.Time, late time.Duration) (Verdict, string) {
 	more := late > r.largest(heard)
 	if o := &r.opening; o.at.Equal(opens) {

@@ -36,7 +36,7 @@ type Call struct {
 	Request   Request
 	Now       time.Time     // the moment of processing
 	Clock     time.Time     // what the server's clock shows then: Now and the skew
-	Elapsed   time.Duration // Now, since the world began
+	Elapsed   time.Duration // from the beginning of the world until Now
 	Operation string        // such as "POST /channels/{id}/messages"
 	Major     string        // channel, guild or webhook; "" if the operation has none
 	N         int           // number of requests of this rule so far, this one included
