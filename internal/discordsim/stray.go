@@ -17,9 +17,9 @@ type stray struct {
 // maxStrays is how many strays a bucket remembers.
 const maxStrays = 64
 
-// stray returns a stray for a request that was counted, or nil if it is none: if the client knew where the request
-// would be counted, or had no reason to expect any bucket: until an answer to an operation names a bucket, its requests
-// may belong to any.
+// stray returns a stray for a request that was counted, or nil if the request is none. It is none if the client knew
+// where it would be counted, or had no reason to expect any bucket: until an answer to an operation names a bucket,
+// requests of that operation may belong to any bucket.
 func (w *World) stray(x *exchange) *stray {
 	d, sent := x.discovery, x.call.Request.SentAt
 	if d.knows(x, sent) || !x.unpredictable && (d.heard.IsZero() || d.heard.After(sent)) {

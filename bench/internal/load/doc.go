@@ -15,5 +15,6 @@
 //
 // # A machine that stalls
 //
-// Every run measures how late timers and the simulator came ([WatchStalls]), and reports that if it missed a target.
+// Every run measures how late timers and the simulator came ([WatchStalls]), and the verdict names a stall if the run
+// missed a target.
 package load
