@@ -37,7 +37,7 @@ var (
 	tuneHelp string
 )
 
-// help prints kong's help, followed by an explanation for tune, or by examples and the help of load without a command.
+// help prints kong's help. For tune an explanation follows it; without a command, the help of load and examples do.
 func help(options kong.HelpOptions, ctx *kong.Context) error {
 	selected, text := ctx.Selected(), ""
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {

@@ -20,7 +20,7 @@ type scenarioCommand struct {
 	command.Output `embed:""`
 }
 
-// Check returns an error if there is no scenario of a name.
+// Check returns an error if a name is not that of a scenario.
 func (c *scenarioCommand) Check(map[string]bool) error {
 	var known []string
 	for _, s := range load.Scenarios() {
@@ -45,7 +45,8 @@ func (c *scenarioCommand) Run(p *command.Program) error {
 	return c.Show(p, &report.Report{Parts: parts, Verdict: report.Together(parts)}, command.Page{})
 }
 
-// runAll runs scenarios concurrently in real time. They make so few requests per second that they hardly compete.
+// runAll runs scenarios concurrently in real time. They make so few requests per second that they hardly slow each
+// other down.
 func runAll(p *command.Program, settings load.Settings, scenarios ...load.Scenario) ([]*report.Report, error) {
 	settings.RealTime = true
 	parts, errs := make([]*report.Report, len(scenarios)), make([]error, len(scenarios))

@@ -21,7 +21,7 @@ import (
 
 // tuneCommand recommends a max rate limit.
 type tuneCommand struct {
-	Useful time.Duration `group:"What is wanted" range:"100ms..24h" default:"10s" help:"How long a request may wait so that its answer is still of use."`
+	Useful time.Duration `group:"What is wanted" range:"100ms..24h" default:"10s" help:"Longest wait after which an answer is still of use."`
 
 	Trace string `group:"What is wanted" placeholder:"FILE" help:"File with time, method and path of each request, see below; - for standard input."`
 
@@ -30,7 +30,7 @@ type tuneCommand struct {
 	GlobalLimit  int `group:"Simulated Discord" range:"0..1000000" default:"50" help:"Requests per second in total, 0 for no limit."`
 	load.Network `embed:"" set:"jitter=50ms"`
 
-	MaxRateLimits  []time.Duration `group:"Output and verdict" range:"0s..744h" placeholder:"DURATION,…" help:"Values to show beside the recommended one, separated by commas; some smaller and larger ones unless given."`
+	MaxRateLimits  []time.Duration `group:"Output and verdict" range:"0s..744h" placeholder:"DURATION,…" help:"Values to show beside the recommended one, separated by commas; by default some smaller and larger ones."`
 	command.Output `embed:""`
 	command.Page   `embed:""`
 

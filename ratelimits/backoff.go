@@ -9,8 +9,8 @@ import (
 )
 
 // Backoff computes growing delays: unit, unit × base, unit × base², …, up to a maximum. Each is shifted by a random
-// part of the jitter, so that many clients do not retry at the same instant. It is hikari's exponential backoff. It is
-// not safe for concurrent use.
+// part of the jitter, so that many clients do not retry at the same instant. It corresponds to the exponential backoff
+// of hikari (a Discord library for Python). A Backoff is not safe for concurrent use.
 type Backoff struct {
 	unit    time.Duration
 	base    float64

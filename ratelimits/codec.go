@@ -19,8 +19,8 @@ const (
 const farthest = 2 * LongestTrust
 
 // Append appends a compact form of the window to b and returns the result; DecodeWindow makes an equal window from it.
-// Its times are times of the clock with which the window is used: see Shift. A time more than two days from the end of
-// all charges and holds is moved to that distance.
+// The times in it are those of the clock with which the window is used; Shift moves a window to another clock. A time
+// more than two days from the end of all charges and holds is moved to that distance.
 func (w *Window) Append(b []byte) []byte {
 	e := newWriter(b, windowFormat, w.Reset())
 	w.visit(e)
@@ -125,7 +125,7 @@ type reader struct {
 
 func newReader(data []byte, format byte) *reader {
 	d := &reader{data: data}
-	d.require(len(data) > 0 && data[0] == format, "it begins otherwise")
+	d.require(len(data) > 0 && data[0] == format, "its first byte is another one")
 	if d.err == nil {
 		d.data = data[1:]
 	}
@@ -162,7 +162,7 @@ func (d *reader) value() (x uint64) {
 
 // end returns the error of decoding. A value of the last group that was not read is an error, too.
 func (d *reader) end() error {
-	d.require(d.group == 0, "it has more values")
+	d.require(d.group == 0, "it has too many values")
 	return d.err
 }
 

@@ -181,12 +181,12 @@ func TestDamagedWindowIsAnError(t *testing.T) {
 		require.ErrorIs(t, err, ErrFormat, "%d bytes", n)
 	}
 	for name, change := range map[string]func(*Window){
-		"more certain than charged": func(w *Window) { w.ledger.list()[0].sure = 100 },
-		"not in order":              func(w *Window) { w.ledger.list()[0].reset.high += time.Hour },
-		"an empty charge":           func(w *Window) { w.ledger.list()[0].n = 0 },
-		"a suspicion without end":   func(w *Window) { w.rare = nil },
-		"a probe that is nowhere":   func(w *Window) { w.inflight = 0 },
-		"open before it says":       func(w *Window) { w.rare.late.by = -time.Hour },
+		"more certain than charged":   func(w *Window) { w.ledger.list()[0].sure = 100 },
+		"not in order":                func(w *Window) { w.ledger.list()[0].reset.high += time.Hour },
+		"an empty charge":             func(w *Window) { w.ledger.list()[0].n = 0 },
+		"a suspicion that never ends": func(w *Window) { w.rare = nil },
+		"a probe that is nowhere":     func(w *Window) { w.inflight = 0 },
+		"open before it says":         func(w *Window) { w.rare.late.by = -time.Hour },
 	} {
 		w := everything()
 		change(&w)

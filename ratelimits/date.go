@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// dateRounding bounds how much earlier a Date is than the instant for which it stands: it is cut to whole seconds.
+// dateRounding bounds how much earlier a Date is than the instant for which it stands, because a Date is cut to whole
+// seconds.
 const dateRounding = time.Second
 
 // untilReset returns the longest time that can lie between a Date and a Reset of the same clock, and by how much that

@@ -17,7 +17,7 @@ func declared(t *testing.T, limit int, period time.Duration) *bucket {
 	return b
 }
 
-// overAt sends requests that are over at the given times.
+// overAt sends a request at each of the given times, which is answered at once.
 func (b *bucket) overAt(at ...time.Duration) {
 	b.t.Helper()
 	for _, now := range at {

@@ -15,8 +15,9 @@ func (w *Window) Declare(limit int, period time.Duration) {
 // Declared reports whether Declare has set the limit.
 func (w *Window) Declared() bool { return w.origin == declared }
 
-// Remember raises the charges to the charges of another window of the same declared limit. It is for a window that has
-// lost its state, or has an older state. The charges that it adds count until the given time, and for a period at most.
+// Remember adds charges until this window has as many as another window of the same declared limit. Use it for a window
+// that has lost its state, or has an older state. The added charges count until the given time, but for a period at
+// most.
 func (w *Window) Remember(now time.Duration, other *Window, until time.Duration) {
 	w.advance(now)
 	other.advance(now)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TooLongError says that a request was rejected because it would have had to wait too long. It was not sent; after a
-// 429 it was not sent again.
+// TooLongError says that a request was rejected because it would have had to wait too long. It was not sent or, after a
+// 429, not sent again.
 //
 // errors.Is(err, context.DeadlineExceeded) is true if the context's deadline was the bound.
 type TooLongError struct {
@@ -18,9 +18,9 @@ type TooLongError struct {
 	Class Class
 	// Global reports whether the wait comes from the limit of the authentication or IP address, not from the bucket.
 	Global bool
-	// Wait is the predicted wait since the request was made, from which Max counts, too. It includes the queue ahead:
-	// the next window, and a whole period for each full window that the requests ahead need. It is 0 if no wait can be
-	// predicted.
+	// Wait is the predicted wait. Like Max, it counts from the moment at which the request was made. It includes the
+	// wait for the requests ahead in the queue: the next window, and a whole period for each full window that they
+	// need. Wait is 0 if no wait can be predicted.
 	Wait time.Duration
 	// Waited is the part of Wait that had passed when the request was rejected, 0 if it was rejected at once. A new
 	// attempt would have to wait for the rest of Wait.
@@ -117,7 +117,8 @@ func (e *TooLongError) Unwrap() []error {
 type QueueFullError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Waiting is the number of waiting requests: of all, or of the credential if it may not use up more of the places.
+	// Waiting is the number of waiting requests: of all credentials, or only of the request's credential if that may
+	// not use up more of the places.
 	Waiting int
 	// Max is the largest number of these requests that may wait now.
 	Max int
@@ -132,8 +133,8 @@ func (e *QueueFullError) Error() string {
 type SupersededError struct {
 	// Route is the method and template, without parameters.
 	Route string
-	// Again reports that the request was to be sent again: its earlier attempt was returned, was refused with a 429, got
-	// no response, or got a 5xx. It is false for a request that was never sent.
+	// Again reports that the request was to be sent again: its earlier attempt was given back unsent, was refused with
+	// a 429, got no response, or got a 5xx. It is false for a request that was never sent.
 	Again bool
 }
 
@@ -171,7 +172,7 @@ type BudgetError struct {
 	Limit  int
 	Period time.Duration
 	// RetryAfter is the time until some invalid responses are no longer counted, 0 if that depends on requests in
-	// flight. Responses are counted in slices of a sixtieth of the Period, so it may be too long by one slice.
+	// flight. Responses are counted in slices of a sixtieth of the Period, so RetryAfter may be too long by one slice.
 	RetryAfter time.Duration
 }
 

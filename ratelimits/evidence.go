@@ -8,7 +8,7 @@ type evidence struct {
 	others    bool     // other clients seem to use the bucket
 	suspected bool     // KindNext is more likely than KindFixed, until rare.suspected
 	seen      uint8    // responses since all kinds were last possible again, at most 255
-	leftOut   uint8    // responses in a row that no kind can have given; counted anew after rare.leftOutUntil
+	leftOut   uint8    // recent responses that no kind can have given; counted anew from rare.leftOutUntil on
 	reset     interval // the latest reset that a response named; at is when that response came
 	at        time.Duration
 	fixed     fixedEvidence
@@ -39,8 +39,8 @@ func (e *evidence) mayBeNext() bool {
 }
 
 // suspectedPeriods is for how many periods KindNext is preferred to KindFixed after an event that no other kind
-// explains. Another client or a mistake of the server may also have caused the event. While the window
-// prefers KindNext, each period takes part of a round trip longer.
+// explains. Another client or a mistake of the server may also have caused the event. Preferring KindNext makes each
+// period longer by a part of a round trip.
 const suspectedPeriods = 64
 
 // suspect records an event that fits KindNext and seems to fit no other kind.
@@ -60,12 +60,13 @@ const (
 	believed             // contradicted several times within a short time: the bucket now works in another way
 )
 
-// enoughLeftOut is how many responses that no kind can have given are believed if they come soon after each other.
-// Fewer such responses may be wrong, or may follow a wrong one.
+// If enoughLeftOut responses that no kind can have given come soon after each other, they are believed: the bucket has
+// changed. Fewer such responses may be mistakes of the server, or correct responses after a mistake.
 const enoughLeftOut = 3
 
-// judge updates the evidence with a response. If no kind can have given the response, judge makes all kinds possible
-// again and does not use the response as evidence.
+// judge updates the evidence with a response. If the response contradicts the evidence, judge makes all kinds possible
+// again. It then uses the response as evidence only if enoughLeftOut such responses have come within a short time; see
+// contradict.
 func (w *Window) judge(s *sample) verdict {
 	e := &w.evidence
 	e.suspected = e.suspected && s.received < w.rare.suspected
@@ -81,8 +82,9 @@ func (w *Window) judge(s *sample) verdict {
 	return v
 }
 
-// contradict makes all kinds possible again. After enoughLeftOut such responses within a short time, the bucket works
-// in another way, and the response is the first evidence of it.
+// contradict makes all kinds possible again after a response that contradicts the evidence. The last of enoughLeftOut
+// such responses within a short time shows that the bucket now works in another way. That response is the first
+// evidence of the new way.
 func (w *Window) contradict(s *sample) verdict {
 	e, rare := &w.evidence, w.writeRare()
 	if s.received >= rare.leftOutUntil {
@@ -138,8 +140,9 @@ func (w *Window) refute(s *sample) {
 // leastPeriod returns the shortest possible period according to the responses so far.
 func (w *Window) leastPeriod() time.Duration { return w.longest - w.readRare().rounding }
 
-// enough is how many responses must fit a sliding bucket before it explains a count better than other clients do. If a
-// bucket does not slide, one response is usually enough to show that, unless resets are rounded.
+// enough is how many responses must fit a sliding bucket before the window explains a count by a sliding bucket rather
+// than by other clients. If a bucket does not slide, one response is usually enough to show that, unless resets are
+// rounded.
 const enough = 4
 
 // slides reports whether, in a fixed window, only other clients could explain the count, while a sliding bucket

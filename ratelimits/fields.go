@@ -60,8 +60,8 @@ func (w *Window) visit(v visitor) {
 	if flags(v, &unusual); unusual {
 		w.writeRare().visit(v)
 	}
-	v.require(!w.evidence.suspected || w.rare != nil, "a suspicion without end")
-	v.require(w.readRare().unawaited <= w.inflight, "more requests in flight than there are")
+	v.require(!w.evidence.suspected || w.rare != nil, "a suspicion that never ends")
+	v.require(w.readRare().unawaited <= w.inflight, "more requests that nobody waits for than requests in flight")
 	v.require(!w.probeOut || w.inflight > 0, "waits for a request that is not in flight")
 	v.require(w.origin != declared || w.probing == notProbing, "a declared limit that a request has to try")
 }
@@ -79,7 +79,7 @@ func (i *interval) visit(v visitor, known bool) {
 	v.high(&i.high, known)
 }
 
-// visit calls the visitor for each charge. If it reads them, the ledger must be empty.
+// visit calls the visitor for each charge. If the visitor reads the charges, the ledger must be empty.
 func (l *ledger) visit(v visitor) {
 	list := l.list()
 	n := v.length(len(list))
@@ -91,7 +91,7 @@ func (l *ledger) visit(v visitor) {
 		list[i].visit(v)
 	}
 	if anew {
-		v.require(l.fill(list), "charges that cannot be")
+		v.require(l.fill(list), "impossible charges")
 	}
 }
 
@@ -163,7 +163,7 @@ func (r *rare) visit(v visitor) {
 		v.span(d)
 	}
 	number(v, &r.late.trips, enoughTrips)
-	v.require(r.late.by >= 0, "a bucket that opens before it says")
+	v.require(r.late.by >= 0, "a bucket that opens before its announced reset")
 	number(v, &r.late.vain, maxVain)
 	number(v, &r.late.punctual, punctualTries)
 	r.hidden.passed.visit(v)

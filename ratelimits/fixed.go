@@ -12,11 +12,12 @@ import (
 // fixedEvidence describes the latest window that responses have named.
 type fixedEvidence struct {
 	closes interval // when the window closes, according to all responses that certainly named it
-	// The shortest reset-after of the latest window, and how many requests had been counted when it was named.
+	// The shortest reset-after of the latest window, and how many requests had been counted when that reset-after was
+	// named.
 	least      time.Duration
 	leastSpent int32
 	// The largest count of the latest window, including requests sent since. These requests stay charged until the
-	// window has certainly closed, even if other requests that seemed to explain the count turn out not to.
+	// window has certainly closed, even if other requests that seemed to explain the count turn out not to explain it.
 	count int32
 	until time.Duration
 }
@@ -94,7 +95,7 @@ func (l *ledger) window(c *charge, longest time.Duration) {
 }
 
 // isOutdated reports whether a response describes a window that should be over: it counts requests, but its reset-after
-// is 0. Compatible servers send such a response for the first request of a window, other servers if a window closes
+// is 0. Some compatible servers send such a response to the first request of a window, and others when a window closes
 // late. Neither its count nor its reset can be used. A bucket that allows one request may really reset that fast.
 func (w *Window) isOutdated(r *Response) bool {
 	return r.Class == ClassOK && r.ResetAfter == 0 && r.ResetRounding == 0 &&
@@ -109,8 +110,9 @@ func (w *Window) noteOutdated(r *Response) {
 	}
 }
 
-// settle sets the reset of requests that were counted, but answered without a reset before a window closes, unless they
-// expire earlier. The window that counted them is this one or an earlier one.
+// settle sets the reset of requests that were counted, but answered without a reset. closes is when a window closes.
+// Requests that were answered before then were counted in that window or in an earlier one, so they expire at closes.
+// Requests that expire earlier anyway are not changed.
 func (l *ledger) settle(closes interval) {
 	list, settled := l.list(), false
 	for i := range list {

@@ -20,10 +20,10 @@ const (
 //	cooling   until one second after the latest moment at which the request can have been processed
 //	free      after that
 //
-// A request that was sent at s and answered at r was processed at r or earlier, so r + 1 s is certain. The response of
-// the old request and the sending of the new one take time as well. So Global subtracts three quarters of the smallest
-// round trip, once it has measured enough round trips. It keeps the rest, because the smallest latencies of the two
-// directions seldom occur in one round trip.
+// A request that was sent at s and answered at r was processed at r or earlier, so its slot is certainly free at r + 1
+// s. The response of the old request and the sending of the new one take time as well. So Global subtracts three
+// quarters of the smallest round trip, once it has measured enough round trips. It does not subtract all of it, because
+// the smallest latencies of the two directions seldom occur in one round trip.
 //
 // Memory is used only for as many slots as have been in use at once, whatever the limit.
 type Global struct {
@@ -114,7 +114,7 @@ func (g *Global) Wait(now time.Duration) time.Duration {
 	return wait
 }
 
-// WaitBehind returns the time until Take can succeed if n other requests are sent as soon as they can be.
+// WaitBehind returns the time until Take can succeed if n other requests are sent first, each as soon as it can be.
 func (g *Global) WaitBehind(now time.Duration, n int) time.Duration {
 	wait := g.Wait(now)
 	if g.limit == 0 || n <= 0 {
@@ -129,10 +129,11 @@ func (g *Global) WaitBehind(now time.Duration, n int) time.Duration {
 // used returns how many slots are not free.
 func (g *Global) used() int { return g.waiting + g.cooling.len() }
 
-// nth returns when n+1 slots have become free, 0 if n is negative. Slots become free in the order of both rings.
+// nth returns when n+1 slots have become free, 0 if n is negative. Each ring has its slots in the order in which they
+// become free.
 func (g *Global) nth(n int) (back time.Duration) {
 	sent, cooling := g.sent.first, g.cooling.first
-	for ; n >= 0; n-- { // repeated for Wait only if more slots are used than the limit has
+	for ; n >= 0; n-- { // Wait needs more than one round only after Force or a lower limit
 		for sent != g.sent.end && g.sent.at(sent).state == sentMoved {
 			sent++
 		}
@@ -250,7 +251,8 @@ func (g *Global) Idle(now time.Duration) bool {
 }
 
 // credit returns by how much round trips certainly extend the time between two requests at the server. It is 0 until
-// enough round trips are measured: the first ones open connections and take longer than all later ones.
+// enough round trips are measured: the first round trips include opening connections and take longer than all later
+// ones.
 func (g *Global) credit() time.Duration {
 	if g.samples < g.enough() {
 		return 0

@@ -304,7 +304,7 @@ func TestNoServersSecondSeesMoreThanTheGlobalLimit(t *testing.T) {
 	}
 }
 
-// Before the limit knows enough round trips, even the worst sequence of latencies must not exceed it.
+// Before enough round trips are known, requests must not exceed the limit even with the worst sequence of latencies.
 func TestGlobalPromisesNothingBeforeItKnowsTheLatency(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -3,12 +3,12 @@ package ratelimits
 import "time"
 
 // hiddenLimit remembers how many requests were accepted by a limit that no header names, such as the shared limit of a
-// channel. Only a 429 shows the limit, and a burst would exceed it with all requests in flight. So as many requests
-// leave as it accepted last time, within the same time. Then one request alone tries if it accepts more; the tries
-// become rarer after each refusal.
+// channel. Only a 429 shows the limit, and then each request that a burst has in flight above the limit gets one. So,
+// within the same time, only as many requests leave as the limit accepted last time. Then one request alone tries
+// whether the limit accepts more. After each refusal the tries become rarer.
 type hiddenLimit struct {
 	room   int32         // requests that the limit accepted last time; 0: not known
-	vain   uint8         // tries of one more request that were refused
+	vain   uint8         // refused tries of one more request
 	span   time.Duration // how long an accepted request counts
 	passed ledger        // recently accepted requests; received is when they were sent
 	tryAt  time.Duration // when one more request may be tried
@@ -18,8 +18,8 @@ type hiddenLimit struct {
 
 const maxVain = 7
 
-// refuse records a 429 for a request sent at sent; passed requests were accepted since the last 429. Nothing may leave
-// for wait.
+// refuse records a 429 for a request that was sent at sent. passed is the number of requests accepted since the last
+// 429, and wait is how long no request may leave.
 func (h *hiddenLimit) refuse(now, sent, wait time.Duration, passed int32) {
 	if passed > 0 && sent >= h.met { // the first 429 among requests in flight together
 		since, n := sent, h.count(now)
@@ -62,7 +62,7 @@ func (h *hiddenLimit) count(now time.Duration) int32 {
 	return h.passed.total
 }
 
-// next returns when one more request may leave. It has the results of Window.Next.
+// next returns when one more request may leave. Its results mean the same as those of Window.Next.
 func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.Duration, ok bool) {
 	if h.room == 0 || now >= h.until {
 		return now, true
@@ -71,7 +71,7 @@ func (h *hiddenLimit) next(now time.Duration, inflight, awaited int32) (at time.
 	if n+inflight < h.room {
 		return now, true
 	}
-	h.until = max(h.until, now+3*h.span) // keep it while requests wait for it
+	h.until = max(h.until, now+3*h.span) // do not forget the limit while requests wait for it
 	switch {
 	case n == 0, now >= h.tryAt && h.passed.next()-now > h.span/4: // a try, unless a place becomes free soon
 		return now, awaited == 0

@@ -76,7 +76,7 @@ func TestHiddenLimitThatHasBecomeSmallerIsLearntAnew(t *testing.T) {
 	b.burst(now, 2)
 }
 
-// If a hidden limit has refused one more request again and again, one more is tried more and more rarely.
+// Each time a hidden limit refuses one more request than it accepted before, the next such try must come later.
 func TestHiddenLimitIsTriedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	for name, hidden := range map[string]discordsim.Quota{
@@ -110,7 +110,8 @@ func TestHiddenLimitIsTriedAgainForEver(t *testing.T) {
 	assert.GreaterOrEqual(t, last, 1_200*second)
 }
 
-// Requests that wait for a hidden limit do not meet it. It must not be forgotten because of that.
+// Requests that wait for a hidden limit cause no 429 that shows it again. The limit must not be forgotten because of
+// that.
 func TestHiddenLimitIsNotForgottenWhileRequestsWaitForIt(t *testing.T) {
 	t.Parallel()
 	b := known(t, 50, time.Hour)

@@ -52,7 +52,7 @@ func (r *rare) next(now time.Duration, inflight, awaited int32) (at time.Duratio
 	return r.hidden.next(now, inflight, awaited)
 }
 
-// advance applies a higher limit that two responses have named, once it may apply.
+// advance applies a higher limit that two responses have named, when a period has passed or no request is charged.
 func (r *rare) advance(w *Window, now time.Duration) {
 	if r.raisedTwice && (w.ledger.total == 0 || now >= r.raisedAt+w.longest) {
 		w.limit = min(r.raised, 2*w.limit)

@@ -88,7 +88,7 @@ func TestSharedRefusalBlocksTheBucketForItsWaitAndNoLonger(t *testing.T) {
 	b.burst(42*second, 3) // as many as had passed before the 429, including the probe
 }
 
-// The headers of a shared 429 may show free places. These places remain: the bucket itself is not used up.
+// The headers of a shared 429 may show free places. These places must remain, because the bucket itself is not used up.
 func TestSharedRefusalDoesNotUseUpTheBucket(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -140,7 +140,8 @@ func TestHoldKnowsTheRefusalItComesFrom(t *testing.T) {
 	assert.Equal(t, ratelimits.ClassOK, b.HoldClass(time.Hour), "the hold is over")
 }
 
-// If the window takes longer than the hold, a request waits for the window and not for the hold.
+// If the window takes longer than the hold, a request waits for the window, so WaitClass must not name the class of the
+// hold.
 func TestWaitIsForWhatTakesLongest(t *testing.T) {
 	t.Parallel()
 	b := known(t, 1, 60*second)
@@ -163,8 +164,8 @@ func TestHoldsAfterRefusalsInARowGrow(t *testing.T) {
 	assert.Greater(t, b.HoldWait(now), second)
 }
 
-// However often a limit refuses, requests try it again at least once a minute, but more and more rarely until then. An
-// accepted request ends that.
+// The more 429s a limit has sent in a row, the longer is the wait until the next try, up to a minute. An accepted
+// request ends the series.
 func TestRefusalsInARowAreAskedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]ratelimits.Response{
@@ -224,7 +225,8 @@ func TestLiftHoldOfARefusalForgetsThatTheWindowIsUsedUp(t *testing.T) {
 	b.burst(3*second, 4)
 }
 
-// A permit from before the 429 is returned after LiftHold. It must not count as used by another client.
+// A permit from before the 429 is given back after LiftHold. Its place must be free and not count as used by another
+// client.
 func TestAPermitThatIsReturnedAfterLiftHoldIsFree(t *testing.T) {
 	t.Parallel()
 	b := fixed(t, 5, 10*second)
@@ -287,7 +289,7 @@ func TestGrownWaitsKeepNoStepWithOthers(t *testing.T) {
 	assert.Greater(t, through, 20)
 }
 
-// The success of a request that was sent before the latest 429 does not end the series of 429s.
+// The success of a request that was sent before the latest 429 must not end the series of 429s.
 func TestSuccessOfARequestFromBeforeARefusalEndsNoRow(t *testing.T) {
 	t.Parallel()
 	var r ratelimits.Refusals

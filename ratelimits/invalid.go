@@ -31,8 +31,8 @@ func NewInvalidCounter(period time.Duration) *InvalidCounter {
 	return &InvalidCounter{part: max(min(period, longest)/invalidParts, 1)}
 }
 
-// Add counts n invalid responses of the given time: that of a response which has come now, or a time that Counts of
-// another counter yields.
+// Add counts n invalid responses of the given time: now for a response that has just come, or now minus an age that
+// Counts of another counter yields.
 func (c *InvalidCounter) Add(at time.Duration, n int) {
 	c.forget(at)
 	n = min(n, mostCounted-c.total)

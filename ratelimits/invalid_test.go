@@ -28,7 +28,7 @@ func TestInvalidResponsesComeBackAfterAPeriod(t *testing.T) {
 	assert.Zero(t, c.ComesBack(time.Hour))
 }
 
-// An invalid response is counted for a period, and at most a thirtieth of it longer.
+// An invalid response must be counted for a period, and for at most a thirtieth of the period longer.
 func TestInvalidResponsesAreCountedForAPeriod(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

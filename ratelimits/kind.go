@@ -53,11 +53,11 @@ func (i interval) union(o interval) interval {
 	return interval{min(i.low, o.low), max(i.high, o.high)}
 }
 
-// sample is one successful response that carried limits.
+// sample is one response that carried limits.
 type sample struct {
 	after          time.Duration // the longest possible reset-after
 	rounding       time.Duration // how much too long after may be: the largest value of the responses so far
-	spent          int32         // limit - remaining, at least 1, for its own request
+	spent          int32         // limit - remaining; at least 1, because it includes the sample's own request
 	sent, received time.Duration // the server processed the request between these two
 	reset          interval      // contains the instant that reset-after means
 }

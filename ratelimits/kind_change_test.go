@@ -35,8 +35,8 @@ func (s *served) heals(limit int, slowestTrip time.Duration) {
 	require.GreaterOrEqual(s.T, late, windows*limit*9/10, "requests in twelve seconds")
 }
 
-// After a change of kind the client must draw few 429s. Because Remaining may lag by one request, the window needs one
-// answer more to notice the change, so up to two requests may be refused. With jitter, several requests in flight may
+// After a change of kind the client must cause few 429s. Because Remaining may lag by one request, the window needs one
+// more answer to notice the change, so up to two requests may be refused. With jitter, several requests in flight may
 // be refused. After the first 429 is known, no more requests may be sent.
 func TestWrongKindCostsOneRoundOfRefusalsAtMostAndHeals(t *testing.T) {
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestFixedVerdictFallsWithAnAnswerThatAFixedWindowCannotGive(t *testing.T) {
 	require.GreaterOrEqual(t, b.opens(10130*ms), 11100*ms, "a burst before that would be refused")
 }
 
-// When a proven kind is contradicted, all requests stay charged.
+// When a response contradicts a proven kind, all requests must stay charged.
 func TestContradictedKindForgetsNothing(t *testing.T) {
 	t.Parallel()
 	b := log(t)

@@ -160,8 +160,8 @@ func TestFixedWindowOfManyUsersIsNotTakenForASlidingBucket(t *testing.T) {
 	}
 }
 
-// A Remaining of 0 while our own count leaves room shows that other clients use the bucket. It also moves the time at
-// which the bucket is empty.
+// A Remaining of 0 while our own count leaves room shows that other clients use the bucket. The bucket is also empty
+// later, and the window must know both.
 func TestUseByOthersIsAdoptedInASlidingBucketToo(t *testing.T) {
 	t.Parallel()
 	for _, b := range []*bucket{log(t), leaky(t)} {

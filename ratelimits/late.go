@@ -12,7 +12,7 @@ import (
 
 const (
 	// patientPeriods is how many periods pass between a 429 that shows lateness and the first try of the announced
-	// reset. A bucket that stays late draws one such 429 in its first 64 periods, and another one in the next 128.
+	// reset. A bucket that stays late causes one such 429 in its first 64 periods, and another one in the next 128.
 	patientPeriods = 64
 	// punctualTries is how many accepted tries in a row end a lateness. With fewer, a lateness that varies would often
 	// be ended too early.
@@ -46,7 +46,7 @@ type lateness struct {
 	tryAt    time.Duration // when requests try the announced reset again; meaningless if by is 0
 	shownAt  time.Duration // when the latest 429 that showed lateness came
 	sureAt   time.Duration // until then, the lateness may be an error
-	vain     uint8         // refused tries since by has grown, at most maxVain
+	vain     uint8         // refused tries since by last grew, at most maxVain
 	punctual uint8         // accepted tries in a row
 }
 
@@ -82,7 +82,7 @@ func (l *lateness) announced(now time.Duration) time.Duration {
 	return now - l.by
 }
 
-// opens returns when charges with the announced reset at expire. It is the inverse of announced.
+// opens returns when charges expire whose announced reset is at. It is the inverse of announced.
 func (l *lateness) opens(at time.Duration) time.Duration { return min(at+l.by, max(at, l.tryAt)) }
 
 // wait postpones the next try of the announced reset and restarts the count of accepted tries.
@@ -90,7 +90,7 @@ func (l *lateness) wait(now, period time.Duration) {
 	l.tryAt, l.punctual = now+times(patientPeriods<<l.vain, period), 0
 }
 
-// show records a 429 that showed lateness, measured as m. try: the refused request was a try of the announced reset.
+// show records a 429 that showed lateness, measured as m. try says that the refused request tried the announced reset.
 func (l *lateness) show(now, period time.Duration, m measurement, try bool) {
 	switch {
 	case l.expect(m) > l.by:
@@ -130,7 +130,7 @@ func (l *lateness) keep() (over bool) {
 }
 
 // doubtLateness makes the next try early if the lateness was shown shortly before a response that no kind can have
-// given. Perhaps the bucket now counts in another way, and that looked like lateness.
+// given. Perhaps the bucket now counts in another way, and this change looked like lateness.
 func (w *Window) doubtLateness(now time.Duration) {
 	if late := &w.rare.late; late.by > 0 && now < late.sureAt {
 		late.tryAt = min(late.tryAt, now+w.longest)
@@ -159,7 +159,7 @@ func (w *Window) ExpectLate(now, by time.Duration) {
 	}
 }
 
-// opens returns when charges with the announced reset at expire.
+// opens returns when charges expire whose announced reset is at.
 func (w *Window) opens(at time.Duration) time.Duration {
 	if w.rare == nil {
 		return at
@@ -184,7 +184,7 @@ func (w *Window) reopen(n int32, opened interval) {
 		switch closes := w.evidence.fixed.closes; {
 		case w.evidence.windows() && closes.high <= opened.high: // another response named the end more precisely
 			opened.low = max(opened.low, closes.low)
-		case w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog: // a 429 may concern a place before
+		case w.returned > 0 && w.opening != tried && w.evidence.kind() == KindLog: // perhaps an earlier place is late
 			opened.low = min(opened.low, w.openedFrom())
 		}
 		if w.opened, w.opening = opened.high, untried; n > 1 {
@@ -209,8 +209,8 @@ func (w *Window) reliesOn(now time.Duration) time.Duration {
 	return w.opened
 }
 
-// tests reports whether the next request has to try the opening that it relies on, so that it is sent alone: no request
-// has tried this opening yet, and the bucket may open later than expected.
+// tests reports whether the next request has to try the opening that it relies on, and is therefore sent alone: no
+// request has tried this opening yet, and the bucket may open later than expected.
 func (w *Window) tests(now time.Duration) bool {
 	by, known := w.Late()
 	late := &w.readRare().late
@@ -224,7 +224,7 @@ func (w *Window) tests(now time.Duration) bool {
 }
 
 // surelyOpen returns when the bucket is certainly open, even if it opens late. Until then one request is sent alone to
-// try the opening. The other requests do not wait longer for its response, because it may be a large upload.
+// try the opening. The other requests do not wait longer for the response, because that request may be a large upload.
 func (w *Window) surelyOpen() time.Duration { return w.opened + w.readRare().late.by + plausible }
 
 // accept records that the bucket accepted a request, which shows that it was open.
@@ -247,8 +247,9 @@ func (w *Window) accept(now time.Duration, p Permit) {
 }
 
 // refusedLate derives from a 429 how late the bucket opens. ok reports whether lateness is the only explanation: the
-// request left after the announced reset, and a place taken by another client would become free later. Requests that
-// were in flight when such a 429 came may get 429s of their own, which show the same lateness.
+// request relied on a place that was announced to be free, and a place that another client has taken would become free
+// later than the 429 says. Requests that were in flight when such a 429 came may get 429s of their own, which show the
+// same lateness.
 func (w *Window) refusedLate(now time.Duration, p Permit, r *Response) (m measurement, ok bool) {
 	wait := r.AskedWait()
 	if r.Limited && r.ResetAfter > 0 {
@@ -302,8 +303,8 @@ func (w *Window) refuseLate(now time.Duration, p Permit, m measurement, r *Respo
 	w.HoldFor(now, max(r.AskedWait(), w.again(now)), ClassUser)
 }
 
-// mostLateSecond bounds how late a second of the global limit begins: longer waits mean that other clients use the
-// limit.
+// mostLateSecond bounds how late a second of the global limit begins, because longer waits mean that other clients use
+// the limit.
 const mostLateSecond = globalPeriod / 2
 
 // Late returns how much later than expected the server's seconds begin, 0 if that is not known.
@@ -318,7 +319,8 @@ func (g *Global) ExpectLate(now, by time.Duration) {
 	}
 }
 
-// Tries reports whether the next request tests if the server's seconds begin on time again. Send that request alone.
+// Tries reports whether the next request has to test whether the server's seconds begin on time again. Send that
+// request alone.
 func (g *Global) Tries(now time.Duration) bool {
 	return g.late.by > 0 && now >= g.late.tryAt && g.reliesOn(now) > 0
 }

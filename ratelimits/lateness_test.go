@@ -106,8 +106,8 @@ func TestOneRefusalShowsHowLateABucketOpens(t *testing.T) {
 	})
 }
 
-// No response has shown yet how late the bucket opens. One request tries the first opening; the others wait for its
-// response.
+// No response has shown yet how late the bucket opens. One request must try the first opening while the others wait for
+// its response.
 func TestTheFirstOpeningIsTriedByOne(t *testing.T) {
 	t.Parallel()
 	for _, r := range []ratelimits.Response{ok(5, 4, second), bare} {
@@ -135,7 +135,8 @@ func TestTheOneThatTriesTheFirstOpeningIsNotWaitedForLong(t *testing.T) {
 	assert.True(t, known)
 }
 
-// A request that gets an error or no answer does not show that the bucket is open: the next request tries the opening.
+// A request that gets an error or no answer does not show that the bucket is open, so the next request must try the
+// opening.
 func TestTheFirstOpeningIsTriedUntilOneSucceeds(t *testing.T) {
 	t.Parallel()
 	b := &bucket{t: t}
@@ -321,7 +322,7 @@ func TestExpectedLatenessIsNotTriedEarly(t *testing.T) {
 }
 
 // The bucket counted a request, and another limit refused it. This 429 shows no lateness: its reset is that of a
-// request counted just now, and its wait is shorter.
+// request counted just now, and its wait is shorter than the time until that reset.
 func TestARefusedRequestThatTheBucketHasCountedShowsNoLateness(t *testing.T) {
 	forEachLateKind(t, func(t *testing.T, k lateKind, b *bucket) {
 		if k.kind != ratelimits.KindFixed && k.kind != ratelimits.KindLog {
@@ -418,8 +419,8 @@ func TestSecondsOpenHalfASecondLateAtMost(t *testing.T) {
 	}
 }
 
-// A window that opens late refuses a request, because another request took its place: it left no earlier, but arrived
-// first. The response to that other request names a reset that has passed.
+// A window that opens late refuses a request, because another request, which left no earlier but arrived first, took
+// its place. The response to that other request names a reset that has passed.
 func TestAPlaceThatAnotherRequestTookShowsLateness(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]time.Duration{"in time": second - 5*ms, "after the announced reset": second + 25*ms} {

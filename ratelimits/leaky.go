@@ -2,8 +2,9 @@ package ratelimits
 
 import "time"
 
-// A leaky bucket (the generic cell rate algorithm) knows only when it will be empty, and reset-after is that time. Each
-// request delays it by one slot: with n requests spent, reset-after is more than n-1 slots and at most n slots.
+// A leaky bucket (the generic cell rate algorithm) knows only when it will be empty, and reset-after is the time until
+// then. Each request delays that moment by one slot: with n requests spent, reset-after is more than n-1 slots and at
+// most n slots.
 
 // leakyEvidence holds the bounds of a leaky bucket's slot, as responses have shown them. high is 0 if nothing is known.
 type leakyEvidence struct{ slot interval }

@@ -36,14 +36,15 @@ type ledger struct {
 	unsure int32 // charged requests that may not have been counted
 }
 
-// manyCharges is the list of a ledger that has had more than one charge. The first gone entries of all have expired.
+// manyCharges is the list of a ledger that has had more than one charge. The first `gone` entries of `all` have
+// expired.
 type manyCharges struct {
 	all  []charge
 	gone int
 }
 
-// The list has at most finest charges. A further charge is joined with a neighbour if the two expire close together:
-// within one coarse-th of the time between the first and the last expiry.
+// Once the list has finest charges, a new charge is joined with a neighbour if the two expire close together: within
+// 1/coarse of the time between the first and the last expiry.
 const (
 	finest = 64
 	coarse = 32
@@ -151,8 +152,8 @@ func (m *manyCharges) insert(i int, c *charge) {
 	m.all = slices.Insert(m.all, m.gone+i, *c)
 }
 
-// beside returns the charge next to the i-th position if it and c expire within the time about of each other, otherwise
-// nil.
+// beside returns the charge next to the i-th position if it and c expire within the duration about of each other,
+// otherwise nil.
 func beside(list []charge, i int, c *charge, about time.Duration) *charge {
 	if i < len(list) {
 		if o := &list[i]; o.reset.high-c.reset.high <= about {
@@ -186,10 +187,10 @@ func (l *ledger) unknownReset() bool {
 	return slices.ContainsFunc(l.list(), func(c charge) bool { return c.answer > withLimits })
 }
 
-// dropUnsure removes requests that the server cannot count, because it counts no more than most requests. That number
-// includes the requests that were certainly counted and have not expired, so the unsure requests cannot exceed the
-// rest. It is not known which unsure requests were counted: dropUnsure removes those that expire first, and keeps the
-// largest count that their responses named.
+// dropUnsure removes unsure requests that the server cannot count. most is the largest number of requests that it
+// counts. That number includes the requests that were certainly counted and have not expired, so the unsure requests
+// cannot exceed the rest. It is not known which unsure requests were counted: dropUnsure removes those that expire
+// first, and keeps the largest count that their responses named.
 func (l *ledger) dropUnsure(now time.Duration, most int32) {
 	list, kept := l.list(), 0
 	for i := range list {
@@ -259,7 +260,7 @@ func (l *ledger) lift(until time.Duration) {
 }
 
 // makeUnsure records that no charged request is certain to have been counted. Requests that were answered by the time
-// before expire at until, or earlier.
+// `before` then expire at `until` at the latest.
 func (l *ledger) makeUnsure(before, until time.Duration) {
 	list := l.list()
 	for i := range list {

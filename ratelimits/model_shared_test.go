@@ -21,7 +21,7 @@ type fleet struct {
 	senders []sender // the first is the server
 	held    map[Permit]*held
 	blurred time.Duration // sum of the uncertainties of the clocks between which the window moved
-	late    time.Duration // the part of them in the largest lateness that the window has believed
+	late    time.Duration // how much of blurred is part of the largest lateness that the window has believed
 }
 
 // sender has a clock that is ahead of the server's. It knows that the difference is from early to late.
@@ -171,7 +171,7 @@ func TestNoScheduleOfASharedWindowDrawsAnAvoidableRefusal(t *testing.T) {
 }
 
 // Each move may cost time, but no more than the clocks' uncertainty. A 429 of a log that names its next place may look
-// like lateness. That lateness contains the uncertainty up to then, and costs it in each window.
+// like lateness. That lateness contains the uncertainty up to then, and costs that much time in each window.
 func TestNoScheduleOfASharedWindowIsSlow(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -285,7 +285,7 @@ func (h *handed) hand(now time.Duration) {
 }
 
 // TestNoScheduleOfHandoversDrawsAnAvoidableRefusal is TestNoScheduleDrawsAnAvoidableRefusal with a handed window. A log
-// that names its next place is not checked: a State does not say that a bucket is one.
+// that names its next place is not checked, because a State cannot say that a bucket is such a log.
 func TestNoScheduleOfHandoversDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,8 +12,9 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// check fails if a 429 could have been avoided. One batch of 429s is allowed for a log that names its next place: the
-// judge remembers more answers than a Window, to which this log looks like a fixed window until a reset moves.
+// check fails if a 429 could have been avoided. One batch of 429s is allowed for a log that names its next place,
+// because the judge remembers more answers than a Window, to which this log looks like a fixed window until a reset
+// moves.
 func (s *Stage) check() {
 	most := 0
 	if s.quota.NamesNext {
@@ -41,7 +42,7 @@ func quotas(t *rapid.T) discordsim.Quota {
 	return discordsim.Leaky(limit, period)
 }
 
-// lateRule draws a bucket that opens later than announced, perhaps by another lateness from some moment on.
+// lateRule draws a bucket that opens later than announced, perhaps with another lateness from some moment on.
 func lateRule(kind func(limit int, period time.Duration) discordsim.Quota) func(*rapid.T) discordsim.Rule {
 	return func(t *rapid.T) discordsim.Rule {
 		drawn := quotas(t)
@@ -128,7 +129,7 @@ func TestLateBucketsRefuseFewRequestsThatCouldHaveWaited(t *testing.T) {
 	}
 }
 
-// The Remaining of a leaky bucket may lag behind its level.
+// The Remaining of a leaky bucket may lag behind its level. Even then there must be no avoidable 429.
 func TestNoScheduleOfALaggingBucketDrawsAnAvoidableRefusal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) { playRule(t, lagRule, &Window{}).check() })
@@ -147,7 +148,7 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 	quota := config.Rules[0].Quota
 	others := rapid.SampledFrom([]int{0, 0, 0, 300, 1500}).Draw(t, "others every") // ms between requests of other clients
 	lateness := quota.Lateness != (discordsim.Lateness{}) || len(config.Rules[0].Changes) > 0
-	if quota.NamesNext || lateness { // with other clients, no answer may ever show this log's period, or lateness
+	if quota.NamesNext || lateness { // with other clients, perhaps no answer ever shows this log's period, or lateness
 		others = 0
 	}
 	if others > 0 {
@@ -172,7 +173,8 @@ func playRule(t *rapid.T, rule func(*rapid.T) discordsim.Rule, window Player, ch
 			f.There, f.Back = f.There%second, f.Back%second
 		}
 	}
-	// Without all answers a client cannot know what such a log or lagging bucket counts, or how late a bucket is.
+	// Without all answers a client cannot know what a log that names its next place or a lagging bucket counts, or how
+	// late a bucket is.
 	if quota.NamesNext || lateness || quota.Lags {
 		all := draw
 		draw = func(f *Flight) {
@@ -207,7 +209,7 @@ func TestNoScheduleIsSlow(t *testing.T) {
 	})
 }
 
-// burst sends one burst through a window. It may take all windows together, each as long as perWindow.
+// burst sends one burst through a window. It returns how many periods the burst may take, and how long each may be.
 func burst(t *rapid.T, window Player, change ...func(*Stage)) (s *Stage, windows int, perWindow time.Duration) {
 	quota := quotas(t)
 	oneWay := time.Duration(rapid.SampledFrom([]int{1, 10, 50, 150}).Draw(t, "latency")) * ms
@@ -236,8 +238,8 @@ func (s *Stage) endsBy(bound time.Duration) {
 	}
 }
 
-// dropResetAfter makes a server name its resets by its own clock, which differs from the client's, perhaps in whole
-// seconds.
+// dropResetAfter makes a server name its resets only as times of its own clock, which differs from the client's. The
+// times are perhaps in whole seconds.
 func dropResetAfter(t *rapid.T) func(*Stage) {
 	skew := time.Duration(rapid.IntRange(0, 999).Draw(t, "skew")) * ms
 	whole := rapid.SampledFrom([]time.Duration{0, 0, 1, time.Second}).Draw(t, "whole seconds")

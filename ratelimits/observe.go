@@ -16,7 +16,7 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		w.limit, w.origin = limit, learnt
 		if r.Class == ClassOK || r.Class == ClassUser {
 			w.longest = 0
-		} else { // its times are not the bucket's; they apply until a response has named the bucket's
+		} else { // these times are not the bucket's; they apply until a response names the bucket's own
 			w.origin, w.longest = recalled, cmp.Or(w.longest, s.after)
 		}
 		w.ledger.clear()
@@ -48,7 +48,7 @@ func (w *Window) observe(now time.Duration, p Permit, r *Response) {
 		if since == 0 { // earlier requests that this response does not count will never be counted
 			w.evidence.fixed.count = min(w.evidence.fixed.count, s.spent+w.inflight)
 		}
-	} else if r.Class == ClassUser && w.longest == 0 { // a 429 may ask for more than a known period
+	} else if r.Class == ClassUser && w.longest == 0 { // a known period stays: a 429 may ask for more
 		w.longest = s.after
 	}
 	switch {
@@ -134,7 +134,7 @@ func (w *Window) chargeCounted(p Permit, s *sample, c *charge, since int32, anew
 }
 
 // dropUnsure removes requests that were charged only because the server might count them, if this response shows that
-// it does not. A response counts all requests that were answered before its own request was sent.
+// it does not count them. A response counts all requests that were answered before its own request was sent.
 func (w *Window) dropUnsure(s *sample, since int32) {
 	if since == 0 {
 		w.ledger.dropUnsure(w.outcome, s.spent)
@@ -151,8 +151,8 @@ func (w *Window) dropOthers() {
 }
 
 // resize records a new limit. A lower limit applies at once. A higher limit, like a higher Remaining, proves nothing
-// yet: it applies a period later if two responses in a row have named it, and at most doubles the limit. If the higher
-// limit is a mistake of the server, each request above the real limit costs a 429.
+// yet: it applies a period later if two responses in a row have named it, and at most doubles the limit. Without this
+// care, a mistake of the server would cost a 429 for each request above the real limit.
 func (w *Window) resize(now, sent time.Duration, limit int32) {
 	rare := w.writeRare()
 	switch {

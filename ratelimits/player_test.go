@@ -125,7 +125,7 @@ func (s *Stage) SendUntil(end time.Duration) {
 	}
 }
 
-// SendEvery sends n requests at the given distance, or later if the window does not allow that.
+// SendEvery sends n requests at the given interval, or later if the window does not allow that.
 func (s *Stage) SendEvery(distance time.Duration, n int) {
 	for range n {
 		s.Send(1)

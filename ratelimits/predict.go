@@ -22,11 +22,12 @@ func (w *Window) Predict(now time.Duration, ahead int) time.Duration {
 // mostAhead bounds the number of requests ahead, so that predictions do not overflow.
 const mostAhead = 1_000_000_000
 
-// predict returns when a request leaves according to the ledger. First n requests have to expire. Requests that leave
-// before that expire with the last of the n, or a period after the request whose place they take.
+// predict returns when a request leaves according to the ledger. n requests have to expire first. If fewer than n are
+// charged now, the rest of the n are requests ahead of this one: each window that they fill takes a further period.
 func (w *Window) predict(now time.Duration, ahead int) time.Duration {
 	limit, total, inflight := int(w.limit), int(w.ledger.total), int(w.inflight)
-	// Requests in flight count at most up to the limit: more are in flight only because they may belong to this bucket.
+	// Requests in flight count at most up to the limit: if more are in flight, some of them may belong to another
+	// bucket.
 	n := ahead + 1 + min(int(w.charged(now)), max(limit, total)) - limit
 	if limit == 0 || w.origin == unlimited || n <= 0 {
 		return now
@@ -117,8 +118,8 @@ func (w *Window) AwaitsProbe(now time.Duration) bool {
 	return w.probing != notProbing || !ok
 }
 
-// WaitClass returns HoldClass. It returns ClassOK if the next request can leave now, or waits for something that takes
-// longer than the hold.
+// WaitClass returns HoldClass, except that it returns ClassOK if the next request can leave now, or waits for something
+// that takes longer than the hold.
 func (w *Window) WaitClass(now time.Duration) Class {
 	if at, ok := w.Next(now); ok && at <= now {
 		return ClassOK

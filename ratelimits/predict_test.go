@@ -80,7 +80,7 @@ func TestPredictionCountsRequestsInFlight(t *testing.T) {
 	}
 }
 
-// If the server behaves as before, the last request of a queue waits as long as predicted.
+// If the server behaves as before, the last request of a queue must wait as long as predicted.
 func TestPredictionComesTrue(t *testing.T) {
 	t.Parallel()
 	const queued = 40
@@ -97,7 +97,7 @@ func TestPredictionComesTrue(t *testing.T) {
 	}
 }
 
-// A prediction must not be shorter than the time that Next names, also if a response has just said that the window is
+// A prediction must not be shorter than the time that Next names, even if a response has just said that the window is
 // full.
 func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 	t.Parallel()
@@ -118,7 +118,7 @@ func TestPredictionIsNeverShorterThanNext(t *testing.T) {
 	}
 }
 
-// The responses of a leaky bucket need not have named a whole period.
+// The responses of a leaky bucket have not named a whole period. The prediction must follow from the bucket's pace.
 func TestPredictionKnowsThePaceOfALeakyBucket(t *testing.T) {
 	t.Parallel()
 	b := leaky(t) // three of five are used; one place becomes free every 200 ms

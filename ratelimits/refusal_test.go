@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// Three responses that no kind can have given show a change if they come soon after each other. Hours apart they are
-// mistakes of the server.
+// Three responses that no kind can have given show a change if they come soon after each other. If they come hours
+// apart, they are mistakes of the server and must not change the period.
 func TestMistakesFarApartAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -23,8 +23,8 @@ func TestMistakesFarApartAreNotBelieved(t *testing.T) {
 	}
 }
 
-// A server error that names limits shows how full the bucket is. The next request need not wait until the bucket is
-// empty.
+// A server error that names limits shows how full the bucket is. So the next request must not have to wait until the
+// bucket is empty.
 func TestAfterAServerErrorWithLimitsNobodyHasToGoAlone(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -54,7 +54,7 @@ func TestUnexpectedRefusalLetsOneRequestGoFirst(t *testing.T) {
 	b.burst(at, 4)
 }
 
-// Another client empties the bucket again and again. Each window that it empties costs at most one 429, and our
+// Another client uses up the bucket again and again. Each window that it uses up costs at most one 429, and our
 // requests still get through.
 func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestBucketThatSomebodyElseDrainsCostsOneRefusalForEachWindow(t *testing.T) 
 	assert.GreaterOrEqual(t, after, 65, "of 75 possible requests after the other client has left")
 }
 
-// A 429 fills the window. If a request is returned afterwards, its place must be free when the wait of that 429 is
+// A 429 fills the window. If a permit is given back afterwards, its place must be free when the wait of that 429 is
 // over, or when the hold has been lifted.
 func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestRequestThatIsTakenBackAfterARefusalLeavesRoomWhenThatIsOver(t *testing.
 }
 
 // A 429 of another limit names the bucket's limit, but not its period. A request that is lost before a response has
-// named the period stays charged for the time that the 429 named.
+// named the period must stay charged for the time that the 429 named.
 func TestRequestIsChargedAfterARefusalThatNamesNoPeriod(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -37,7 +37,7 @@ type Response struct {
 	// Date to its Reset counts as ResetAfter.
 	Limited bool
 	// HasRetryAfter reports whether RetryAfter was present, as a number of seconds, or as a date in a response with a
-	// Date. Discord sends it with a 429, seldom with a 202 or a 503. In other successes it is ignored.
+	// Date. Discord sends it with a 429, seldom with a 202 or a 503. In successes other than 202 it is ignored.
 	HasRetryAfter bool
 	// Code is Discord's error code in a 429's body, 0 if there was none.
 	Code int
@@ -69,7 +69,8 @@ func (r Response) Clip() Response {
 	return r
 }
 
-// clip is Clip in place. It writes only fields that are out of range: almost none ever is, and copies are slow.
+// clip is Clip without a copy, because copies are slow. It writes only fields that are out of range, which is almost
+// never the case.
 func (r *Response) clip() {
 	if r.Class >= NumClasses {
 		r.Class = ClassUser
@@ -143,15 +144,15 @@ func ParseResponse(status int, header http.Header, body []byte) Response {
 }
 
 // secondRounding bounds by how much a number of seconds in Retry-After is too long, because it is rounded up. A bucket
-// that resets before that wait is over cannot have caused the 429.
+// that resets more than that before the wait is over cannot have caused the 429.
 const secondRounding = time.Second
 
 // bodyCounts reports whether the wait of a 429 is the body's retry_after rather than the Retry-After header, which is
-// in r. Discord's header is the body's value rounded up to a second (or two, if it is a date). Or it is the time until
-// the whole bucket resets, while the body says when the next request may be sent. So a shorter body is precise. A body
-// that is longer by less than a second is precise, too, because other servers round down. All other differences are
-// contradictions. Then the longer value is used, unless the body is in milliseconds or the server is not Discord, which
-// always names a scope.
+// in r. Discord's header is the body's value rounded up to a second (or two, if it is a date). Or the header is the
+// time until the whole bucket resets, while the body says when the next request may be sent. So a body that is shorter
+// in one of these ways is precise. A body that is longer by at most a second is precise, too, because other servers
+// round the header down. All other differences are contradictions. Then the longer value is used, unless the body is in
+// milliseconds or the server is not Discord, which always names a scope.
 func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 	header, rounding := r.RetryAfter, f.retryRounding
 	switch {
@@ -165,8 +166,8 @@ func (f *fields) bodyCounts(r *Response, body time.Duration) bool {
 }
 
 // classify returns the class of a 429. The order matters: a scope is Discord's own statement, so the edge is considered
-// only without one. Without a scope a 429 is never ClassSubLimit: servers without scopes may ask for longer waits each
-// time.
+// only without one. Without a scope a 429 is never ClassSubLimit, because servers that send no scope may ask for a
+// longer wait with each 429, which would look like a hidden limit.
 func classify(fields *fields, refusal *refusal, hasRoom bool) Class {
 	scope := strings.TrimSpace(fields.scope)
 	switch {
@@ -204,8 +205,8 @@ type fields struct {
 	retryRounding time.Duration // how much too long retryAfter may be; set by parseRetryAfter
 }
 
-// mayAskToWait reports whether a response with the status may have a Retry-After. Most responses are successes, and
-// looking up an absent header costs as much as looking up a present one.
+// mayAskToWait reports whether a response with the status may have a Retry-After. Most responses are successes: for
+// them the look-up would be wasted, because an absent header costs as much as a present one.
 func mayAskToWait(status int) bool {
 	return status < http.StatusOK || status >= http.StatusMultipleChoices || status == http.StatusAccepted
 }

@@ -177,7 +177,7 @@ func FuzzRefusalClass(f *testing.F) {
 		assertSensible(t, r)
 		if status != http.StatusTooManyRequests {
 			if other := ParseResponse(status, canonical, nil); other != r || r.Class != ClassOK || r.Code != 0 {
-				t.Fatalf("the body of a %d was looked at: %+v", status, r)
+				t.Fatalf("the body of a %d was read: %+v", status, r)
 			}
 			return
 		}
@@ -189,7 +189,7 @@ func assertSensible(t *testing.T, r Response) {
 	t.Helper()
 	switch {
 	case !r.Limited && (r.Limit != 0 || r.Remaining != 0 || r.ResetAfter != 0):
-		t.Fatalf("numbers of a limit that is none: %+v", r)
+		t.Fatalf("numbers without a limit: %+v", r)
 	case r.Limited && (r.Limit < 1 || r.Limit > 1e9 || r.Remaining < 0 || r.Remaining > r.Limit):
 		t.Fatalf("%d of %d requests", r.Remaining, r.Limit)
 	case r.ResetAfter < 0 || r.ResetAfter > 7*24*time.Hour:

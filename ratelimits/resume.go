@@ -3,8 +3,8 @@ package ratelimits
 import "time"
 
 // Resume continues with the window of a process that has ended. Nobody will learn the outcome of its requests in
-// flight, so they count as Lost. Unless exact is set, that process may have sent requests after the window was written.
-// Then all places of the window, and of a hidden limit, count as taken now. All waits of the window end within
+// flight, so they count as Lost. exact says that the process sent no request after the window was written. If exact is
+// false, all places of the window, and of a hidden limit, count as taken now. All waits of the window end within
 // LongestTrust.
 func (w *Window) Resume(now time.Duration, exact bool) {
 	w.trust(now)

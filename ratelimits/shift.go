@@ -6,9 +6,9 @@ import (
 )
 
 // Shift moves the window to another clock. The new clock shows the present one's time plus something between early and
-// late, early <= late. Lower bounds move by early and upper bounds by late. So no request may be sent earlier than by
-// the present clock, and at most late - early later. Move permits in use with their own Shift. Times by the new clock
-// should be positive, because 0 means none: let its origin lie some days in the past.
+// late, early <= late. Lower bounds move by early and upper bounds by late. So no request may be sent earlier than
+// without the move, and each may be sent at most late - early later. Move permits in use with their own Shift. Times by
+// the new clock should be positive, because 0 means none: let its origin lie some days in the past.
 func (w *Window) Shift(early, late time.Duration) { w.visit(&shift{early, late}) }
 
 // Shift moves the permit to another clock, as Window.Shift does.

@@ -62,8 +62,8 @@ func TestStateWithoutLimitOrOfAWindowThatIsOverLetsGo(t *testing.T) {
 	from(t, 0, over).burst(0, 1)
 }
 
-// If a response named no limits, its place may become free later than expected. So the next window, too, must send one
-// request first.
+// If a response named no limits, its place may become free later than expected. So a window that continues from the
+// State, too, must send one request first.
 func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testing.T) {
 	t.Parallel()
 	b := known(t, 3, second)
@@ -72,8 +72,8 @@ func TestStateOfAWindowThatDoesNotKnowWhenAPlaceComesBackLetsOneGoFirst(t *testi
 	assert.True(t, b.State(time.Minute).Probing)
 }
 
-// A response counts some requests. It says nothing about requests that were answered elsewhere, which the server may
-// have counted later.
+// A response counts some requests. It says nothing about requests that were answered elsewhere, because the server may
+// have counted them later. Those stay charged.
 func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	b := from(t, second, ratelimits.State{Limit: 5, Used: 3, Reset: 10 * second, Period: 10 * second})
@@ -88,7 +88,7 @@ func TestAnswerTellsNothingOfRequestsThatWereAnsweredElsewhere(t *testing.T) {
 	b.left(20*ms, 3) // the server may have counted the lost request later
 }
 
-// A recalled limit remains a guess when a State hands it on.
+// A recalled limit must remain a guess when a State hands it on.
 func TestRecalledLimitIsStillAGuessInAState(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -198,7 +198,8 @@ func TestWindowThatKnowsNothingIsResumedAsOneThatKnowsNothing(t *testing.T) {
 	}
 }
 
-// Requests that passed a hidden limit before may have been sent again just before the other process ended.
+// The other process may have sent as many requests as a hidden limit accepts just before it ended. So the limit must
+// count as used up.
 func TestHiddenLimitIsUsedUpForTheNextProcess(t *testing.T) {
 	t.Parallel()
 	before := known(t, 20, second)
@@ -217,7 +218,7 @@ func TestHiddenLimitIsUsedUpForTheNextProcess(t *testing.T) {
 	b.burst(now, 1)
 }
 
-// A reset that fits no kind may still be right.
+// A reset that fits no kind may still be right. So the next process must wait for it.
 func TestResetThatNothingExplainsIsLeftToTheNextProcess(t *testing.T) {
 	t.Parallel()
 	before := known(t, 5, 10*second)

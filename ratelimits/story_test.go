@@ -104,7 +104,7 @@ func (b *bucket) burst(now time.Duration, want int) []ratelimits.Permit {
 	return permits
 }
 
-// many sends n requests. Further requests may be possible.
+// many sends n requests, whether or not more could be sent.
 func (b *bucket) many(now time.Duration, n int) []ratelimits.Permit {
 	b.t.Helper()
 	var permits []ratelimits.Permit
@@ -120,7 +120,7 @@ func (b *bucket) exchange(now time.Duration, r ratelimits.Response) {
 	b.Report(now, b.send(now), r)
 }
 
-// exchangeInFlight answers a request that another window sent before the hold.
+// exchangeInFlight answers a request that was sent at 0, before the hold, with a permit of another window.
 func (b *bucket) exchangeInFlight(now time.Duration, r ratelimits.Response) {
 	b.Report(now, b.Adopt(now, 0), r)
 }
@@ -150,7 +150,7 @@ func (b *bucket) waitsForAnOutcome(now time.Duration) {
 	require.False(b.t, certain, "the window waits for a time instead of an outcome")
 }
 
-// left asserts how many requests may be sent now.
+// left asserts how many requests are certain to be accepted now.
 func (b *bucket) left(now time.Duration, want int) {
 	b.t.Helper()
 	assert.Equal(b.t, want, b.Remaining(now), "requests left at %v", now)

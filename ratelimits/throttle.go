@@ -3,7 +3,8 @@ package ratelimits
 import "time"
 
 // Throttle is a hold: a time before which nothing may be sent. It can only be extended: a shorter hold never shortens a
-// longer one. The zero value holds nothing. It is hikari's manual rate limiter without its queue.
+// longer one. The zero value holds nothing. It corresponds to the manual rate limiter of hikari (a Discord library for
+// Python), without the queue.
 type Throttle struct {
 	until time.Duration
 }

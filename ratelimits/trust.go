@@ -23,7 +23,7 @@ func (w *Window) trust(now time.Duration) {
 	}
 }
 
-// trust makes all charges expire at a time at the latest.
+// trust makes every charge expire at latest or earlier.
 func (l *ledger) trust(latest time.Duration) {
 	if l.total > 0 && l.last() > latest {
 		l.change(func(c charge) interval { return interval{min(c.reset.low, latest), min(c.reset.high, latest)} })

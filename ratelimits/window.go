@@ -9,9 +9,9 @@ const LongestTrust = 24 * time.Hour
 // Window computes for one bucket how many requests may be sent now, or when the next request may be sent.
 //
 // Each request takes a [Permit]. Report (for any response), Lost (sent, but no response) or Return (never sent) ends
-// it. The request occupies one of the limit's places while it is in flight, and then until the reset in its own
-// response has certainly passed; the ledger keeps those charges. Requests may be sent as long as there are free places,
-// however many are in flight.
+// it. The request occupies one of the limit's places while it is in flight. Once it has been answered, it is charged:
+// it keeps its place until the reset in its own response has certainly passed. The ledger lists these charges. Requests
+// may be sent as long as there are free places, however many are in flight.
 //
 // Every Kind that no response has ruled out counts as possible, and the ledger is safe for all of them. Once the kind
 // is known, places become free earlier. If every kind has been ruled out, the bucket has changed, and all kinds are
@@ -24,10 +24,10 @@ const LongestTrust = 24 * time.Hour
 //	declared  Declare has set the limit, not the server: responses only say when a request ended
 //	held      nothing is sent until a given time, after a 429 or by Hold
 //	probing   after a hold, an unknown outcome, a recalled limit, or at an opening that may be late: one
-//	          request is sent first; the others are sent when it has succeeded
+//	          request is sent first; the others wait until it has succeeded, but at an opening only for a short time
 //	late      a 429 has shown that the bucket opens later than its responses say
-//	hidden    a 429 has shown a limit that headers do not name: at a time, as many requests are sent as that limit
-//	          accepted before its latest 429
+//	hidden    a 429 has shown a limit that no header names. In the time for which that limit counts a request, only
+//	          as many requests are sent as it accepted before its latest 429; now and then one more is tried
 //
 // Take, Next and all queries take the present time, which must not decrease from call to call. Report, Lost and Return
 // take the time of the outcome: the present time or an earlier one, because outcomes may be reported late and out of
@@ -38,28 +38,30 @@ type Window struct {
 	limit     int32 // requests per period; 0: not known
 	inflight  int32
 	uncounted int32  // answered requests that no response has certainly counted
-	passed    int32  // requests accepted recently, at most since the last 429 of a hidden limit
-	answered  uint32 // outcomes so far, wrapping: tells which outcomes came after a request was sent
+	passed    int32  // recently accepted requests; a 429 of a hidden limit sets it to 0
+	answered  uint32 // outcomes so far, may wrap; minus a permit's value: those since its request was sent
 	countedAt uint32 // value of answered when windowCount was last the server's own count
-	expired   uint32 // certainly counted requests whose charges have expired, wrapping: tells which expired since a send
+	expired   uint32 // certainly counted requests whose charges have expired; may wrap, and is compared like answered
 
 	origin      limitOrigin // where limit comes from
 	probing     probing
 	probeOut    bool // the request that is sent first is in flight
 	recentWhole bool // a recent request was the first in the bucket, so its response named the whole period
-	punctual    bool // the bucket is known to open when announced
+	punctual    bool // the bucket is known to open at the announced reset
 	opening     openingState
 
 	openedWithin uint16 // how many milliseconds before opened the announced reset may have been
 	returned     int32  // places that became free recently: at opened or shortly before
 
-	// The longest recent reset-after: the period is probably not longer. A value that does not recur for two periods is
-	// dropped.
+	// longest is the longest reset-after that responses have named recently: the period is probably not longer. recent
+	// is the longest one since recentSince; with it, a value that does not recur for two periods is dropped from
+	// longest.
 	longest, recent, recentSince time.Duration
 
 	outcome time.Duration // when the latest outcome came
 	opened  time.Duration // the latest announced reset of an expired charge
-	// When the latest uncounted request was answered. If any response counts it, the responses to later requests do.
+	// When the latest uncounted request was answered. If the server has counted that request, the responses to requests
+	// that were sent after its answer include it.
 	uncountedAt time.Duration
 	ledger      ledger
 	evidence    evidence
@@ -71,7 +73,7 @@ type limitOrigin uint8
 
 const (
 	learnt    limitOrigin = iota // learnt from responses, if there were any
-	recalled                     // known from older responses, by Recall, or by Relearn
+	recalled                     // known only from older responses (Recall, Relearn), or from the 429 of another limit
 	unlimited                    // responses carry no limits
 	declared                     // set by Declare: responses do not name it
 )
@@ -83,7 +85,7 @@ const (
 	notProbing    probing = iota
 	probesOpening         // one request is sent first, until the bucket is certainly open
 	probes                // one request is sent first
-	probesAlone           // one request is sent first, when nothing else is charged
+	probesAlone           // one request is sent first, but only when nothing is charged
 )
 
 // mostCounted bounds limits and counts, so that sums do not overflow. A higher limit has the same effect as none.
@@ -112,7 +114,7 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	p := Permit{sent: now, answered: w.answered, expired: w.expired, probe: w.probing != notProbing}
 	if p.opened = w.reliesOn(now); p.opened > 0 && !p.probe && w.tests(now) {
 		w.probing, p.probe = probesOpening, true
-		w.writeRare().openBy = w.surelyOpen() // later openings do not postpone this
+		w.writeRare().openBy = w.surelyOpen() // later openings do not postpone openBy
 	}
 	w.probeOut = p.probe
 	w.inflight++
@@ -120,8 +122,8 @@ func (w *Window) Take(now time.Duration) (Permit, bool) {
 	return p, true
 }
 
-// Next returns when to call Take again: now if Take would succeed, otherwise a time before which Take certainly fails.
-// ok is false if the next permit depends on the outcome of a request in flight.
+// Next returns when to call Take again: now if Take would succeed, otherwise a time before which Take fails unless an
+// outcome is reported earlier. ok is false if the next permit depends on such an outcome.
 func (w *Window) Next(now time.Duration) (at time.Duration, ok bool) {
 	w.advance(now)
 	if w.rare != nil {
@@ -174,7 +176,8 @@ func (w *Window) charged(now time.Duration) int32 {
 	return max(w.ledger.total+w.inflight, w.windowCount(now))
 }
 
-// windowCount returns how many requests the server certainly counts if none expires before the latest announced reset.
+// windowCount returns how many requests the server certainly counts if none of them expires before the latest announced
+// reset.
 func (w *Window) windowCount(now time.Duration) int32 {
 	f := &w.evidence.fixed
 	if w.announced(now) < f.until && (w.evidence.refuted&fixed == 0 || w.evidence.kind() == KindNext) {
@@ -189,7 +192,9 @@ func (w *Window) advance(now time.Duration) {
 		n, sure, last, worst := w.ledger.expire(w.announced(now))
 		w.reopen(n, last)
 		w.expired += uint32(sure)
-		if worst > withLimits { // the period may be longer than assumed; a leaky bucket fills up with the requests in flight
+		// If no response has named the reset of a charge, the period may be longer than assumed, and requests in flight
+		// may have filled up a leaky bucket.
+		if worst > withLimits {
 			w.probing = probes
 			if worst == noAnswer && w.evidence.refuted&leaky == 0 {
 				w.probing = probesAlone
@@ -204,8 +209,8 @@ func (w *Window) advance(now time.Duration) {
 	}
 }
 
-// Return gives back a permit whose request was never sent. If a 429 has shown a full bucket since the permit was taken,
-// its place stays charged: another client's request may have used it.
+// Return gives back a permit whose request was never sent. If a 429 has shown since the permit was taken that the
+// bucket is full, the permit's place stays charged, because another client's request may have taken it.
 func (w *Window) Return(now time.Duration, p Permit) {
 	w.advance(now)
 	w.land(p)
@@ -213,13 +218,13 @@ func (w *Window) Return(now time.Duration, p Permit) {
 	if w.rare != nil {
 		w.rare.returned(w, now, p)
 	}
-	if w.origin == learnt && w.evidence.leftOut == 0 { // otherwise a response that was left out makes charges unsure
+	if w.origin == learnt && w.evidence.leftOut == 0 { // else a recent response contradicted the charges
 		w.dropOthers()
 	}
 }
 
 // Lost records that the outcome of a request will never be known: it was sent, and the connection broke or the caller
-// gave up. The request stays charged as long as the server may count it, assuming that it has arrived by now.
+// gave up. The request stays charged as long as the server may count it. Lost assumes that it has arrived by now.
 func (w *Window) Lost(now time.Duration, p Permit) { w.Report(now, p, Response{}) }
 
 // Adopt charges a request that turns out to belong to this bucket. It was sent at the given time with a permit from
@@ -232,8 +237,8 @@ func (w *Window) Adopt(now, sent time.Duration) Permit {
 	return Permit{sent: sent, answered: w.answered - uint32(w.ledger.total), expired: w.expired, adopted: true}
 }
 
-// AdoptFrom is Adopt for a request that was sent with a permit of another window. Requests of that window that were
-// answered since may belong to this bucket, too, and may have been processed after this one.
+// AdoptFrom is Adopt for a request that was sent with a permit of another window. Requests of that window that have
+// been answered since this one was sent may belong to this bucket, too, and may have been processed after this one.
 func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit {
 	p := w.Adopt(now, sent.sent)
 	elsewhere := from.answered - sent.answered
@@ -247,8 +252,8 @@ func (w *Window) AdoptFrom(now time.Duration, from *Window, sent Permit) Permit 
 // Report records the response to a request. A response without limits does not change the known limits.
 func (w *Window) Report(now time.Duration, p Permit, r Response) { w.ReportReceived(now, now, p, r) }
 
-// ReportReceived is Report for a response that was not received now: it was received by another clock, or a while ago.
-// received is the latest possible time.
+// ReportReceived is Report for a response that was received a while ago, or by a process with another clock. received
+// is the latest time at which that can have happened.
 func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Response) {
 	r.clip()
 	w.advance(now)
@@ -292,7 +297,7 @@ func (w *Window) ReportReceived(now, received time.Duration, p Permit, r Respons
 			w.accept(received, p)
 		}
 	case ClassUser:
-		if p.opened == 0 && p.sent < w.surelyOpen() { // a later request may have taken its place
+		if p.opened == 0 && p.sent < w.surelyOpen() { // a request sent later may have taken its place
 			p.opened = w.reliesOn(received)
 		}
 		if m, ok := w.refusedLate(received, p, &r); ok {
@@ -344,7 +349,7 @@ func (w *Window) chargeWithoutLimits(now time.Duration, p Permit, lost, outdated
 		c.travelled(p.sent)
 	}
 	switch {
-	case w.evidence.refuted&^next == log|leaky && now < closes.low: // a fixed window counts it until it closes
+	case w.evidence.refuted&^next == log|leaky && now < closes.low: // a fixed window counts the request until it closes
 		c.reset, c.answer = closes, withLimits
 	case w.evidence.kind() == KindLeaky:
 		c.reset.high = w.evidence.leaky.fills(now, w.ledger.last(), w.inflight+1, w.limit) + tick

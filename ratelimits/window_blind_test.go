@@ -107,7 +107,8 @@ func TestOutcomeAfterAgesIsHarmless(t *testing.T) {
 	}
 }
 
-// A broken server may count requests that it does not answer. They stay charged until a response names a lower count.
+// A broken server may count requests to which it answers with an error. They stay charged until a response names a
+// lower count.
 func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -119,7 +120,7 @@ func TestAnswerThatCountsLessEndsTheChargeOfWhatWasNotAnswered(t *testing.T) {
 	b.left(200*ms, 3)
 }
 
-// A count that the server has named stays charged, even if a later response names a lower count.
+// A count that the server has named must stay charged, even if a later response names a lower count.
 func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, 10*second)
@@ -128,8 +129,8 @@ func TestAnswerThatCountsLessThanAnEarlierOneTakesNothingBack(t *testing.T) {
 	b.left(200*ms, 1)
 }
 
-// A leaky bucket may have counted a request that was answered without limits. That request stays charged for longest,
-// even if every reset-after so far was shorter.
+// A leaky bucket may have counted a request that was answered without limits. That request stays charged as long as
+// such a bucket may count it, even if every reset-after so far was shorter.
 func TestRequestWithoutLimitsComesBackLastOfALeakyBucket(t *testing.T) {
 	t.Parallel()
 	b := leaky(t) // three requests, whose places become free at 200, 400 and 600 ms
@@ -219,9 +220,9 @@ func TestSomebodyElsesRequestIsNoMoreThanAGuessBesideOneThatNobodyAnswered(t *te
 	b.left(4550*ms, 3)
 }
 
-// A leaky bucket is fuller by every request that it has counted, also by one that was answered with an error without
-// limits. After such errors the next request is sent when nothing else is charged. A success without limits was counted
-// at most once, and is charged: after it one request is sent first, while others may be charged.
+// A leaky bucket may have counted a request although it answered with an error without limits. After such errors, the
+// next request is sent only when no other request is charged. A success without limits is charged as one request. After
+// it, one request is sent ahead of the rest, even while other requests are charged.
 func TestAfterAnErrorWithoutLimitsOneGoesAloneAndAfterASuccessFirst(t *testing.T) {
 	t.Parallel()
 	b := known(t, 2, 125*ms)

@@ -69,7 +69,7 @@ func TestUseByOthersIsAdopted(t *testing.T) {
 	}
 }
 
-// It is unknown whether the server processed the requests in flight before or after the answered one.
+// The server may have processed the requests in flight before or after the answered one. They must still find room.
 func TestUseByOthersLeavesRoomForWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	b := known(t, 10, 10*second)
@@ -78,7 +78,8 @@ func TestUseByOthersLeavesRoomForWhatIsInFlight(t *testing.T) {
 	b.left(second+10*ms, 2)
 }
 
-// One answer says that the window is a day long. The following answers contradict it.
+// One answer says that the window is a day long. Once the following answers have contradicted that, it must no longer
+// be believed.
 func TestResetThatTwoLaterAnswersDenyIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	b := known(t, 5, second)

@@ -148,7 +148,7 @@ func TestRecalledWindowIsReplacedByWhatTheFirstResponseSays(t *testing.T) {
 
 // Two routes share a bucket, and both have a request in flight when the first response names it and has counted both.
 // The second request is charged here because it may belong here. When it turns out to belong here, it is adopted again
-// before the first charge is returned.
+// before the first permit is given back. It must not be taken for another client's request.
 func TestRequestInFlightAtTheFirstResponseIsNotTakenForSomebodyElses(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -111,8 +111,8 @@ func TestFixedWindowAfterAStrangersRefusalOpensWhenItCloses(t *testing.T) {
 	assert.Less(t, waits, second)
 }
 
-// The ledger of a log with many places joins charges, which expire at the end of the latest of them. A client that
-// sends at an even pace below the limit must not wait for that.
+// The ledger of a log with many places joins charges, which then expire together with the latest of them. A client that
+// sends at an even pace below the limit must not wait because of that.
 func TestLogOfManyPlacesDoesNotMakeASmoothUserWait(t *testing.T) {
 	t.Parallel()
 	const limit, period = 1000, 10 * second

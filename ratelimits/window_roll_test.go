@@ -13,7 +13,8 @@ import (
 // has certainly closed at firstEnd.
 const firstEnd = second + rounding
 
-// rolled is such a bucket at the end of its first window, with some requests in flight that were sent at 950 ms.
+// rolled is a bucket with proven fixed windows at the end of its first window. Some requests that were sent at 950 ms
+// are in flight.
 func rolled(t *testing.T, inFlight int) (b *bucket, carried []ratelimits.Permit) {
 	t.Helper()
 	b = fixed(t, 5, second)
@@ -80,7 +81,7 @@ func TestFirstAnswerOfABucketMayBeThatOfAMovedRequest(t *testing.T) {
 	b.left(120*ms, 3) // both answers have named their counts
 }
 
-// Reports may come in another order than the answers.
+// Reports may come in another order than the answers. A late report must not undo what newer answers have shown.
 func TestLateReportTurnsNothingBack(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Discord limits DELETE message by the message's age, as observed by client authors: one template has three bucket
-// hashes. DeleteMessage is the Route for messages between 10 seconds and 14 days old.
+// Discord limits DELETE message by the message's age: client authors have observed three bucket hashes for this
+// template. DeleteMessage is the Route for messages between 10 seconds and 14 days old.
 var (
 	// DeleteYoungMessage is DELETE message for a message younger than 10 seconds.
 	DeleteYoungMessage = DeleteMessage.definition().as(variantYoung)
-	// DeleteOldMessage is DELETE message for a message older than 14 days, the strictest of the three.
+	// DeleteOldMessage is DELETE message for a message older than 14 days, which has the strictest of the three limits.
 	DeleteOldMessage = DeleteMessage.definition().as(variantOld)
 )
 

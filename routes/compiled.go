@@ -68,8 +68,8 @@ func (c CompiledRoute) Major() Major {
 }
 
 // String returns method and path, such as "POST /channels/1/messages", with "…" in place of a token. The part after a
-// token is printed as in the template. So is the path of an undocumented endpoint, except its major id, because its
-// segments might be secrets.
+// token is printed as in the template. So is the path of an undocumented endpoint, except for its major id, because
+// other segments might be secrets.
 func (c CompiledRoute) String() string {
 	if c.IsZero() {
 		return ""

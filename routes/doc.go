@@ -1,7 +1,7 @@
-// Package routes identifies the endpoints of Discord's REST API as its rate limits do.
+// Package routes identifies the endpoints of Discord's REST API in the way in which its rate limits distinguish them.
 //
 // Discord counts requests by route, which is a method and a path template, and, within a route, by its major parameter:
-// a channel, a guild, a webhook. A [Route] is a method with a template; a [CompiledRoute] also has the parameters'
+// a channel, a guild or a webhook. A [Route] is a method with a template; a [CompiledRoute] also has the parameters'
 // values. Both are small comparable values that can be map keys.
 //
 // Each path has exactly one Route. [Match] turns any URL or path into a CompiledRoute, and [Route.Compile] fills in a

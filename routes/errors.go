@@ -19,7 +19,7 @@ var (
 	ErrControlCharacter = errors.New("the path contains a control character, which is not allowed even percent-encoded")
 	// ErrDotSegment reports a segment "." or "..". Servers resolve these differently, so the route would be uncertain.
 	ErrDotSegment = errors.New("the path has a segment . or .., expected a path without them")
-	// ErrTooLong reports that the path is longer than any that Discord accepts.
+	// ErrTooLong reports that the path is longer than 8 KiB.
 	ErrTooLong = errors.New("the path is too long, expected at most " + strconv.Itoa(maxPath) + " bytes")
 	// ErrNotAPI reports the URL of a file on Discord's CDN or media proxy. The API's limits do not apply to it: send
 	// the request without a limiter.

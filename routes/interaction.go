@@ -6,8 +6,8 @@ import "strings"
 // does not promise that.
 const interactionPrefix = "aW50ZXJhY3Rpb246"
 
-// followUps maps the catalogue's webhook routes to their interaction variants. The variants of other routes are created
-// on demand. Follow-ups are frequent, and a look-up is faster.
+// followUps maps the catalogue's webhook routes to their interaction variants, because follow-ups are frequent and a
+// look-up is faster than creating a variant. The variants of other routes are created on demand.
 var followUps = findFollowUps()
 
 func findFollowUps() map[Route]Route {
@@ -21,7 +21,7 @@ func findFollowUps() map[Route]Route {
 }
 
 // forToken returns the variant of a webhook route for a token. Discord limits follow-ups to an interaction separately
-// from requests with a webhook's own token, on the same template.
+// from requests with a webhook's own token, although both have the same template.
 func (r Route) forToken(token string) Route {
 	if !strings.HasPrefix(token, interactionPrefix) {
 		if d := r.definition(); d.variant == variantInteraction {

@@ -116,7 +116,7 @@ func majorOf(template string) (MajorKind, Flag) {
 	return MajorNone, 0
 }
 
-// cutSegment splits "/a/b/c" into "a" and "/b/c". The rest of the last segment is "".
+// cutSegment splits "/a/b/c" into "a" and "/b/c". After the last segment, rest is "".
 func cutSegment(path string) (segment, rest string) {
 	if path == "" {
 		return "", ""

@@ -21,8 +21,8 @@ import "time"
 // Match does not allocate for a path of the catalogue in the spelling of [CompiledRoute.Path], with or without a host,
 // prefix or query. For another spelling it allocates once.
 //
-// The error is a [*PathError] around one of the sentinels of this package. Use errors.Is(err, ErrNotAPI) for URLs that
-// need no limiter. The error never contains the path.
+// The error is a [*PathError] that wraps one of the sentinels of this package. Use errors.Is(err, ErrNotAPI) for URLs
+// that need no limiter. The error never contains the path.
 func Match(method, path string) (CompiledRoute, error) {
 	c, err := match(method, path)
 	if c.route == DeleteMessage {

@@ -5,7 +5,7 @@ import "strings"
 // Parse returns the Route whose String is text, such as "POST /channels/{channel_id}/messages". Use it to pass Routes
 // between processes. Flags given to [New] that do not follow from the template are not part of String and are lost.
 //
-// The error is a [*PathError] around [ErrMethod] or [ErrTemplate].
+// The error is a [*PathError] that wraps [ErrMethod], [ErrTemplate] or [ErrTooLong].
 func Parse(text string) (Route, error) {
 	method, template, _ := strings.Cut(text, " ")
 	variant := variantNone

@@ -75,7 +75,7 @@ const (
 //
 // [Match] does not return the new Route: it knows only the catalogue, and gives other paths a Route with placeholders.
 //
-// The error is a [*PathError] around [ErrMethod] or [ErrTemplate].
+// The error is a [*PathError] that wraps [ErrMethod], [ErrTemplate] or [ErrTooLong].
 func New(method, template string, flags ...Flag) (Route, error) {
 	v, ok := parseVerb(method)
 	if !ok {

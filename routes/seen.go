@@ -1,8 +1,8 @@
 package routes
 
 // seen are endpoints that the published API description lacks, collected from Discord's prose documentation, from its
-// change log and by client authors. They have no names, and later versions may lack them. [Match] gives them templates
-// of their own instead of templates with placeholders.
+// change log and from observations of client authors. They have no names, and later versions may lack them. [Match]
+// gives them templates of their own instead of templates with placeholders.
 var seen = [...]Route{
 	other("POST", "/guilds"),
 	other("DELETE", "/guilds/{guild_id}"),

@@ -100,8 +100,8 @@ func trimPrefix(path string) string {
 	}
 }
 
-// afterMount returns the rest of a clean path after the first /api/v10 or similar inside it, and whether there is one:
-// a proxy can be mounted below a path of its own.
+// afterMount returns the rest of a clean path after the first /api/v10 or similar inside it, and whether there is one,
+// because a proxy can be mounted below a path of its own.
 func afterMount(path string) (rest string, found bool) {
 	const api = "/api/v"
 	for from := 0; ; {

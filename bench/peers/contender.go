@@ -125,7 +125,8 @@ func plainDisgo() func(http.RoundTripper, scenario) caller {
 		rest.WithCleanupInterval(24*time.Hour), // a cleanup would compare virtual times with real time
 	)
 	return func(base http.RoundTripper, _ scenario) caller {
-		// Not disgo's client, which has a timeout: disgo closes no body, so for each a goroutine would wait for it.
+		// Do not use disgo's own client, which has a timeout: because disgo closes no body, a goroutine for each body
+		// would wait for that timeout.
 		return newDisgo(rest.WithHTTPClient(&http.Client{Transport: base}), rest.WithRateLimiter(limiter))
 	}
 }

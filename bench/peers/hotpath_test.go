@@ -24,23 +24,23 @@ import (
 // What a limiter's own part of a request costs: to ask, to learn from the answer's headers, to give back, in a bucket
 // that is known and has room. Nothing is sent.
 //
-// The machine may be shared, and then ns/op of two runs cannot be compared. So every benchmark goes on in short slices,
-// in turn with slices of two things that are always the same, and reports how many times as long its slices take, in
-// the median, which leaves out those that the machine has interrupted:
+// The machine may be shared, and then ns/op of two runs cannot be compared. So every benchmark runs in short slices, in
+// turn with slices of two references that are always the same. It reports how many times as long its slices take, in
+// the median, so that slices that the machine has interrupted do not count:
 //
 //	x/rate   golang.org/x/time/rate: Limiter.Wait, with many routes behind a map of limiters
 //	x/floor  what hardly any limiter does without: a mutex that nobody else wants, one look at the clock, two maps
 //
-// ns/op is the median of the slices under test. Neither of the two allocates, so B/op and allocs/op are theirs as well;
-// what collecting that garbage costs later is left out.
+// ns/op is the median of the slices under test. B/op and allocs/op are theirs, too, because neither reference
+// allocates; what collecting that garbage costs later is left out.
 //
 //	go test -run '^$' -bench Hotpath .
 
 const (
 	manyRoutes  = 100_000
 	manyWorkers = 64
-	// slice is how many operations go in turn, a fraction of a millisecond; sliceOfMany is the share of each of many
-	// workers.
+	// slice is how many operations run in one turn, a fraction of a millisecond; sliceOfMany is the share of each of
+	// many workers.
 	slice       = 256
 	sliceOfMany = 64
 	// stride is a prime, so that workers do not follow each other through the routes.
@@ -81,7 +81,7 @@ func limitersUnderTest() []limiterUnderTest {
 
 func channelNumber(n int) uint64 { return firstChannel + uint64(n) }
 
-// ratelightCycle has no global limit, as no benchmark sends as slowly as that.
+// ratelightCycle has no global limit, because that would slow the benchmark down.
 func ratelightCycle(tb testing.TB, n int) cycle {
 	manager, known := openRatelight(tb, n)
 	return func(route int) error {
@@ -188,7 +188,7 @@ func newFloor(n int) floor {
 	return f
 }
 
-// cycle returns the earliest time that it has met, so that nothing of it can be left out.
+// cycle returns the earliest time that it has met, so that the compiler cannot remove any part of it.
 func (f floor) cycle(mu *sync.Mutex, route int) time.Time {
 	mu.Lock()
 	defer mu.Unlock()

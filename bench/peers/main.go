@@ -105,7 +105,7 @@ func parse(arguments []string, help io.Writer) (o options, err error) {
 	scenarioNames := set.String("scenario", "all", "`names`, separated by commas: "+listed(scenarios(false)))
 	contenderNames := set.String("contender", "limiters", "`names`, separated by commas, or all: "+listed(contenders())+
 		"\nlimiters: different limiters; hooks: the libraries with and without Ratelight under them")
-	set.BoolVar(&o.quick, "quick", false, "a third of the requests, in less than a minute")
+	set.BoolVar(&o.quick, "quick", false, "two fifths of the requests, in less than a minute")
 	set.Uint64Var(&o.seed, "seed", 1, "seed of the random numbers")
 	set.BoolVar(&o.json, "json", false, "print JSON and nothing else to standard output")
 	set.Usage = func() {}

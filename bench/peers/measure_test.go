@@ -28,7 +28,7 @@ func small(ends ...end) scenario {
 	return s
 }
 
-// measured is what becomes of the scenario in virtual time.
+// measured runs the scenario in virtual time.
 func measured(t *testing.T, s scenario, with caller) (r result) {
 	synctest.Test(t, func(t *testing.T) {
 		var err error
@@ -89,7 +89,7 @@ func TestWhatNeverEndsEndsTheRunAllTheSame(t *testing.T) {
 func TestAnEndOfTheRunIsNoFailureOfTheCalls(t *testing.T) {
 	t.Parallel()
 	r := measured(t, small(), func(ctx context.Context, c call) error {
-		<-ctx.Done() // which only the end of the run brings
+		<-ctx.Done() // only the end of the run ends the context
 		return ctx.Err()
 	})
 	assert.Equal(t, 4, r.NeverEnded)

@@ -118,7 +118,8 @@ func TestTheSameCallsGiveTheSameResults(t *testing.T) {
 	})
 }
 
-// Another client has used up the channel, which the contender could not know.
+// Another client has used up the channel, which the contender could not know. The upload must be repeated with its
+// whole body.
 func TestAnUploadSurvivesARefusal(t *testing.T) {
 	t.Parallel()
 	s := scenario{limits: usual}

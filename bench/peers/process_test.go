@@ -51,7 +51,7 @@ func TestAProcessThatHangsIsKilled(t *testing.T) {
 	assert.Equal(t, "interrupted", act(t, ctx, "hang", time.Minute).Note)
 }
 
-// What it has not counted is not 0.
+// A contender that crashed has counted nothing. The tables must not show 0 for that.
 func TestAContenderThatCrashedHasFailed(t *testing.T) {
 	t.Setenv(actVariable, "crash")
 	o, err := parse([]string{"-quick", "-scenario", "one-limit", "-contender", "ratelight"}, nil)

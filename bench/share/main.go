@@ -49,7 +49,7 @@ type shareCommand struct {
 // mostCalls has the maximum calls to the server per request, by scenario.
 var mostCalls = map[string]float64{"one-bucket": 4, "own-buckets": 0.1, "foreign-traffic": 0.4}
 
-// Check returns an error if there is no scenario of a name.
+// Check returns an error if a name is not that of a scenario.
 func (c *shareCommand) Check(map[string]bool) error {
 	for _, name := range c.Names {
 		if mostCalls[name] == 0 {

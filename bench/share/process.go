@@ -24,8 +24,8 @@ import (
 )
 
 // childVariable is the environment variable that makes this program a child: a proxy with a transport of its own. Its
-// value is an assignment in JSON. A child writes its address, and forwards requests until its input ends, so that none
-// outlives its parent. Then it writes the number of its calls to the engine.
+// value is an assignment in JSON. A child writes its address, and forwards requests until its input ends, so that no
+// child outlives its parent. Then it writes the number of its calls to the engine.
 const childVariable = "RATELIGHT_BENCH_CHILD"
 
 // assignment is the configuration of a child.
@@ -34,7 +34,7 @@ type assignment struct {
 	Engine  string // URL of the Redis or Valkey server
 }
 
-// child runs the program in a child.
+// child is the program of a child.
 func child(stdin io.Reader, stdout io.Writer) error {
 	var a assignment
 	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &a); err != nil {
@@ -71,7 +71,7 @@ func child(stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 	_, _ = io.Copy(io.Discard, stdin)
-	var calls int64 // before Close returns leases, because no request causes those calls
+	var calls int64 // read before Close gives leases back, because no request causes those calls
 	for _, c := range transport.Manager().Stats().Shared.Calls {
 		calls += int64(c.Calls)
 	}

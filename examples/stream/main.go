@@ -19,7 +19,7 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-const longest = 2000 // characters of a message
+const longest = 2000 // bytes, so that a message has at most the 2000 characters that Discord allows
 
 type message struct {
 	ID      string `json:"id,omitempty"`

@@ -7,14 +7,13 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// Several makes several managers look like one: each new request goes to the next manager. NewSeveral returns a
-// Several.
+// Several makes several managers look like one: each new request goes to the next manager.
 type Several struct {
 	managers []*buckets.RESTBucketManager
 
 	mu   sync.Mutex
 	next int
-	of   map[*buckets.Request]int // index of a request's manager: it returns there after a refusal
+	of   map[*buckets.Request]int // index of a request's manager, to which the request returns after a refusal
 }
 
 // NewSeveral returns a Several of these managers. Its Close closes them.

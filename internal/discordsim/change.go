@@ -39,13 +39,13 @@ type version struct {
 	// settled is when the latest change of hash or counters has reached or will reach all servers, as a time since the
 	// world began.
 	settled time.Duration
-	// mixed says that this change has not reached all servers: some use other counters, or announce another hash for
-	// the same counters.
+	// mixed says that a change of hash or counters has not reached all servers. renamed says that such a change keeps
+	// the counters and gives them another hash.
 	mixed, renamed bool
 }
 
-// at returns the version of the rule at a given time. hash is that of the operation; it applies if the rule has none.
-// server returns the position of the server in roll-outs; at calls it at most once.
+// at returns the version of the rule at a given time. hash is the operation's own hash, which applies if the rule has
+// none. server returns the position of the server in roll-outs; at calls it at most once.
 func (r *Rule) at(elapsed time.Duration, hash string, server func() float64) version {
 	v := version{hash: cmp.Or(r.Hash, hash), quota: r.Quota}
 	v.counters = v.hash

@@ -25,11 +25,12 @@ type Config struct {
 	Rules []Rule
 	// Default is the rule of requests that match no other rule; nil: five requests per second for each operation.
 	Default *Rule
-	// Global is counted per authorization, and per address without one. Zero: 50 per second in aligned windows.
+	// Global is counted per authorization, and for requests without one per address. Zero: 50 per second in aligned
+	// windows.
 	Global Quota
 	// Blocks refuse all requests that count against the global limit, for a while.
 	Blocks []GlobalBlock
-	// Edge lists bans of the address by the edge in front of Discord.
+	// Edge lists bans of all addresses by the edge in front of Discord.
 	Edge []EdgeBan
 	// Invalid is the ban for too many invalid requests.
 	Invalid InvalidLimit
@@ -38,7 +39,7 @@ type Config struct {
 	// Faults apply after those of the rule. Their conditions count all requests.
 	Faults []Fault
 
-	// ClockSkew is how far the server's clock is ahead of the client's. It moves Date and Reset, and no wait.
+	// ClockSkew is how far the server's clock is ahead of the client's. It changes Date and Reset, but no wait.
 	ClockSkew time.Duration
 	// Rounding applies to the decimals of Reset, Reset-After and retry_after.
 	Rounding Rounding
@@ -48,7 +49,7 @@ type Config struct {
 	Latency Latency
 
 	// Tolerance is how long an answer may take to reach the client's code, beyond the simulated latency, before the
-	// judge assumes that the client has read it. Listen raises it. In virtual time 0 is right.
+	// judge assumes that the client has read it. Listen raises Tolerance. In virtual time 0 is right.
 	Tolerance time.Duration
 	// FullLog keeps all events instead of only the latest ones.
 	FullLog bool

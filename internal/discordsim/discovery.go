@@ -124,9 +124,9 @@ func (d *discovery) knows(x *exchange, heard time.Time) bool {
 	return !x.unpredictable && !n.read.IsZero() && !n.read.After(heard) && !n.since.Before(x.settled) && !d.elsewhere(x, heard)
 }
 
-// elsewhere reports whether the latest answer for a request's channel had named another bucket by chance. A roll-out
-// may be over, and answers for other channels may show that, but the client has to assume that this channel still
-// differs.
+// elsewhere reports whether the latest answer for a request's channel had named another bucket while chance decided
+// between buckets. Even if the roll-out is over, and answers for other channels show that, the client has to assume
+// that this channel still uses the other bucket.
 func (d *discovery) elsewhere(x *exchange, heard time.Time) bool {
 	var newest answer
 	for _, a := range d.answers {
@@ -145,8 +145,8 @@ func (d *discovery) refused(by *gate, heard time.Time) bool {
 	})
 }
 
-// foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted. The
-// client had read what was delivered by the time heard.
+// foreseen reports whether the client, when it sent a request, could know in which bucket it would be counted. By then
+// it had read what was delivered by the time heard.
 //
 // A client that could not know is still blamed for a request that no bucket allows. That is a second request before the
 // first of all has been answered, or one more than the limit that other answers have named. If all answers were errors

@@ -1,7 +1,7 @@
 // Package discordsim is a fake Discord REST server that judges clients of its rate limits.
 //
-// Its central idea: a limit is enforced at the moment when the server processes a request, between the client's sending
-// of the request and its receiving of the answer. Only the server knows all three moments. So afterwards it can say
+// Its central idea: a limit is enforced at the moment when the server processes a request, after the client has sent
+// the request and before it receives the answer. Only the server knows all three moments. So afterwards it can say
 // which refusals a careful client could have avoided, and how fast an ideal client would have been. The package knows
 // nothing of how a client works and imports nothing of this module.
 //
@@ -29,14 +29,14 @@
 // A request is judged by the answers that had been delivered to the client when it was sent. The first rule that
 // applies decides:
 //
-//  1. Avoidable: an answer had said that no place is free until a time that was not reached. One such answer is a 429
-//     of the same limit; its wait counts from its delivery. If its header and body differ, the shorter time counts,
-//     because the client cannot know which is true. Without any time the wait is a second, or until the reset that it
-//     names. A 429 of a hidden limit concerns only requests like the refused one. Another such answer has limit headers
-//     with r remaining, if the client has sent r other requests into the same bucket since; the time is then the
-//     window's end. Where places become free one by one, headers do not say when the next place becomes free, and only
-//     rule 3 applies. Of several answers the one that the server made last counts. Of answers about the same moment the
-//     one that was read first counts.
+//  1. Avoidable: an answer had said that no place is free until a time that had not been reached. One such answer is a
+//     429 of the same limit; its wait counts from its delivery. If its header and body differ, the shorter time counts,
+//     because the client cannot know which is true. If the 429 names no wait, the wait is a second, or until the reset
+//     that the 429 names if that is sooner. A 429 of a hidden limit concerns only requests like the refused one.
+//     Another such answer has limit headers with r remaining, if the client has sent r other requests into the same
+//     bucket since; the time is then the window's end. Where places become free one by one, headers do not say when the
+//     next place becomes free, and only rule 3 applies. Of several answers the one that the server made last counts. Of
+//     answers about the same moment the one that was read first counts.
 //  2. Excused: the client could not know better. The limit had changed, and no answer made and delivered since had
 //     shown that. Or headers had been falsified within the last period, or with no true answer since (a 429 is
 //     falsified if its header or body names too short a time). Or headers had been withheld from the beginning, or the
@@ -58,7 +58,8 @@
 // within the longest time to a window's end that an answer has named.
 //
 // A leaky bucket whose Remaining is one too high ([Lagging]) has a true Reset-After. One request too many is excused
-// until the client has read such an answer after another answer: then it knows by how much a request moves the reset.
+// until the client has read such an answer and, before it, another answer with a reset: then the client knows by how
+// much a request moves the reset.
 //
 // A refusal by a limit of errors ([ErrorLimit]) is avoidable if an answer to the same operation had named that limit
 // before, and the time in the latest refusal by that limit is not over. Otherwise it is unavoidable.
@@ -82,11 +83,11 @@
 //
 // # A limit that opens later than announced
 //
-// Headers announce the earliest time at which a bucket with a [Lateness] opens. Nothing announces a lateness of the
-// global limit; its announced opening is a period after the client's own requests. Lateness is the cause of a refusal
-// if three conditions hold. The client's own requests fill the limit. The request was sent after the announced opening,
-// or another own request was counted after it while the limit was still late. And a punctual limit would have had room
-// for the request and for all others that were refused at the same opening.
+// Headers announce the earliest time at which a bucket with a [Lateness] opens. Nothing announces when the global limit
+// opens: a period after one of the client's own requests counts as its announced opening. Lateness is the cause of a
+// refusal if three conditions hold. The client's own requests fill the limit. The request was sent after the announced
+// opening, or another own request was counted after it while the limit was still late. And a punctual limit would have
+// had room for the request and for all others that were refused at the same opening.
 //
 // If no answer has announced a time longer than the lateness, another client may have taken the place, so the refusal
 // is unavoidable. Otherwise it is excused in two cases:
@@ -112,9 +113,10 @@
 // limit of a window. The excuse ends when the client has read accepted answers that rule out a fixed window, a log that
 // names its last place, and a leaky bucket. If the network is too slow to show that, several batches may be excused.
 //
-// From then on refusals are judged as in any other log, with one exception. Where other clients use the log, no answer
-// may name the whole period. So a request of the client that is older than the longest reset-after that it has read
-// does not count against it. A request that is sent before the named time is never excused, because no kind allows it.
+// From then on refusals are judged as in any other log, with one exception. Where other clients use the log, perhaps no
+// answer names the whole period. So a request of the client that is older than the longest reset-after that the client
+// has read does not count against the client. A request that is sent before the named time is never excused, because no
+// kind allows it.
 //
 // # What is not known about Discord
 //

@@ -16,7 +16,7 @@ const (
 )
 
 // GlobalBlock refuses every request that counts against the global limit, from From until Until, whatever the limit's
-// counter says: with a global 429 that names a long wait.
+// counter says. It answers with a global 429 that names the time until Until.
 type GlobalBlock struct {
 	From, Until time.Duration // since the world began
 }
@@ -28,7 +28,7 @@ func (b GlobalBlock) validate() error {
 	return nil
 }
 
-// EdgeBan blocks the address from From until Until, for all authorizations and for interactions.
+// EdgeBan blocks the client, whatever its address, from From until Until, for all authorizations and for interactions.
 type EdgeBan struct {
 	From, Until time.Duration // since the world began
 	Page        Page

@@ -30,7 +30,7 @@ func (w *World) countError(x *exchange, response *Response) {
 }
 
 // judgeErrors judges a refusal because of errors. Once an operation was refused, the client knows that it is refused
-// until the time in the latest refusal by that limit is over. Nothing shows beforehand which routes the limit has, nor
+// until the time in the latest refusal by that limit is over. Nothing shows beforehand which routes have the limit, nor
 // how many errors it allows.
 func (w *World) judgeErrors(x *exchange, q question) (Verdict, string) {
 	g := x.refusal.gate

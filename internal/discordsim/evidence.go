@@ -28,7 +28,8 @@ type reading struct {
 func (r reading) earliest() time.Time { return r.sent.Add(r.after - time.Millisecond) }
 func (r reading) latest() time.Time   { return r.read.Add(r.after + time.Millisecond) }
 
-// denies reports whether no leaky bucket can have given both answers: with more requests counted, it is empty later.
+// denies reports whether no leaky bucket can have given both answers: a leaky bucket that has counted more requests is
+// empty later.
 func (r reading) denies(other reading) bool {
 	return r.spent > other.spent && r.after < other.after-rounding || r.spent > other.spent+1 && r.after <= other.after
 }
@@ -87,7 +88,8 @@ func (e *evidence) told(sent time.Time) bool {
 	return true
 }
 
-// over returns when the latest window ended before sent, if the client believes in fixed windows; zero: none did.
+// over returns, for a client that believes in fixed windows, the end of the latest window that ended before sent; zero:
+// none did.
 func (e *evidence) over(sent time.Time) (over time.Time) {
 	for _, r := range e.readings {
 		if end := r.read.Add(r.after); !r.read.After(sent) && !end.After(sent) {

@@ -34,19 +34,21 @@ const (
 	StallHalfway
 )
 
-// Fault makes some requests fail, or changes their answers. It applies if all conditions that are set hold.
+// Fault makes some requests fail, or changes their answers. It applies to a request if all conditions that are set hold
+// for that request.
 type Fault struct {
 	// Also lets later faults apply to the same request, too. If two faults contradict each other, the earlier one
 	// decides.
 	Also bool
 
-	Every       int             // each n-th request
+	Every       int             // every n-th request
 	Nth         []int           // these requests, counted from 1
 	Probability float64         // by chance, from the seed of the Config
 	When        func(Call) bool // any other condition
 	From, Until time.Duration   // since the world began; Until 0: for ever
 
-	// Status replaces the status of a request that the limits accept. From 500 on the answer has no limit headers.
+	// Status replaces the status of the answer to a request that the limits accept. An answer with a status of 500 or
+	// more has no limit headers.
 	Status int
 	// Body replaces that answer's body.
 	Body string
@@ -90,7 +92,7 @@ func Garbage(text string) Fault {
 	}}
 }
 
-// StaleFirst makes the first answer of a fixed window describe the window before, with nothing remaining and a reset
+// StaleFirst makes the first answer of a fixed window describe the previous window, with nothing remaining and a reset
 // after 0 seconds. Later answers show the true state. Other faults can apply to the same request, too.
 func StaleFirst() Fault {
 	return Fault{Also: true, Edit: func(call Call, response *Response) {
@@ -109,7 +111,8 @@ func StaleFirst() Fault {
 // faults can apply to the same request, too.
 func ResetAlone() Fault { return Fault{Also: true, Drop: []string{headerResetAfter}} }
 
-// WholeReset is ResetAlone with Reset in whole seconds: rounded up, or rounded down, which is too early.
+// WholeReset is ResetAlone with Reset in whole seconds. If raised is true, Reset is rounded up, otherwise down, which
+// is too early.
 func WholeReset(raised bool) Fault {
 	f := ResetAlone()
 	f.Edit = func(_ Call, response *Response) {

@@ -4,9 +4,9 @@ import "time"
 
 // fixedWindow counts the requests of one window and forgets them together at its end.
 //
-// A window is closed (end is zero, nothing is counted; never if the quota is aligned) or open, until end and its
-// lateness. The first request opens the window. The first access at or after its close closes it. A window contains its
-// beginning but not its close. A refusal may extend a window beyond its period.
+// A window is closed (end is zero and nothing is counted; an aligned quota never is in this state), or it is open until
+// end plus its lateness. The first request opens the window. The first access at or after the close closes the window.
+// A window contains its beginning but not its close. A refusal may extend a window beyond its period.
 type fixedWindow struct {
 	quota     Quota
 	draws     draws

@@ -8,7 +8,8 @@ import (
 )
 
 // ForeignUse is another client of the same limits: another process with the same token, or another application that
-// meets the same shared limit. Its requests are not judged. They come from another address if they name none.
+// meets the same shared limit. Its requests are not judged. Requests without an Address come from an address of their
+// own, "elsewhere".
 type ForeignUse struct {
 	Request Request
 	// Count is how many requests there are at each moment; 0: one.

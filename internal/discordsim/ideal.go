@@ -59,13 +59,13 @@ func Omniscient(conditions Conditions, work ...Work) (Plan, error) {
 // later. So each use of a place costs its time and one smallest round trip: a saturated fixed window takes period +
 // RoundTrip, and so does each place of a sliding log. A leaky bucket loses the round trip only when it has been empty.
 // A route that has to be discovered costs the round trip of one probe. The global limit costs no round trip: its
-// windows cannot be seen, so requests are paced by the times of sending, safe for every phase.
+// windows cannot be seen, so requests are paced by the times of sending, which is safe for every phase of the windows.
 func Certain(conditions Conditions, work ...Work) (Plan, error) {
 	return plan(conditions, work, true)
 }
 
-// plan gives each request to the lane that can send it first. Its cost grows with the number of requests times that of
-// works.
+// plan makes the requests one after the other: each time, the lane that can send first sends its next request. Its cost
+// grows with the number of requests times that of works.
 func plan(conditions Conditions, work []Work, certain bool) (Plan, error) {
 	if conditions.RoundTrip < 0 {
 		return Plan{}, fmt.Errorf("%w: negative round trip", ErrConfig)
@@ -175,8 +175,9 @@ func (l *lane) need() time.Duration {
 	return time.Duration(float64(l.left()) / float64(l.work.Quota.Limit) * float64(l.work.Quota.Period))
 }
 
-// places models a quota at the client, in times of sending. Each request occupies one of limit places. Places become
-// free in the order in which they were taken, so request k may be sent when the place of request k-limit is free.
+// places models a quota at the client, in times of sending. Each request occupies one of quota.Limit places. Places
+// become free in the order in which they were taken, so request k may be sent when the place of request k-quota.Limit
+// is free.
 type places struct {
 	quota Quota
 	draws draws
@@ -184,7 +185,7 @@ type places struct {
 	lag   time.Duration // how long after the server has freed a place the client is certain of it
 
 	last    time.Duration
-	returns []time.Duration // ring of the times at which the places of the latest limit requests become free
+	returns []time.Duration // ring: when the places of the latest quota.Limit requests become free
 	taken   int
 	window  time.Duration // when the open window of a fixed quota closes, as a time of sending
 	empty   time.Duration // when a leaky bucket is announced to be empty

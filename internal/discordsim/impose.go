@@ -6,9 +6,9 @@ import (
 )
 
 // Refusal is a 429 that no counter has caused, see [Fault]. Until its time is over it concerns the same requests as
-// Discord's 429 of that class: those of the bucket (ClassUser), those of the operation with the same fields in the same
-// place (ClassSubLimit), of the operation in the same place (ClassShared), of the authorization (ClassGlobal), or of
-// the address (ClassEdge).
+// Discord's 429 of that class: those of the bucket (ClassUser), those of the operation with the same major parameter
+// and body fields (ClassSubLimit), of the operation with the same major parameter (ClassShared), of the authorization
+// (ClassGlobal), or of the address (ClassEdge).
 type Refusal struct {
 	Class Class
 	Wait  time.Duration

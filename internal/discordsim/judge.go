@@ -61,14 +61,14 @@ const (
 	becauseTold          = "the client had been told to wait"
 	becauseOwn           = "its own requests fill the limit"
 	becauseOwnPace       = "its own requests exceed the global limit in some phase"
-	becauseOthers        = "nothing the client knew spoke against it"
+	becauseOthers        = "nothing that the client knew spoke against the request"
 	becauseChanged       = "the limit had changed and no answer had said so"
 	becauseFalsified     = "what the server said was false, or contradicted itself"
 	becauseQuiet         = "headers were withheld, or never read"
-	becauseStray         = "nothing had told that others of its requests are counted here"
+	becauseStray         = "no answer had shown that others of its requests are counted here"
 	becauseUnpredictable = "the bucket could not be foreseen"
-	becauseKind          = "nothing had told that the reset is the next place's"
-	becauseLag           = "Remaining had named a place too many, and nothing had told so"
+	becauseKind          = "no answer had shown that the reset is that of the next place"
+	becauseLag           = "Remaining had been one too high, and no answer had shown that"
 	becausePeriod        = "no answer had named the whole period"
 	becauseLate          = "the limit opened later than announced, and no refusal had shown so much"
 	becauseTried         = "the limit was tried earlier than it had been seen to open, after long enough"
@@ -160,11 +160,12 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	}
 	if g.forbade(q) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) && !x.discovery.refused(g, q.heard) {
-			return Excused, becauseUnpredictable // the answer said to wait, but not that this request is concerned
+			return Excused, becauseUnpredictable // the answer said to wait, but not that it applies to this request
 		}
 		return Avoidable, becauseTold
 	}
-	// In the client's favour: it may have read an answer without any delay.
+	// In the client's favour, excuses count up to sent and not up to heard: it may have read an answer without any
+	// delay.
 	var period time.Duration
 	if g.counter != nil {
 		period = g.counter.Quota().longest()
@@ -221,15 +222,15 @@ func (w *World) foreseen(x *exchange) bool {
 	if x.unpredictable {
 		foreseen = w.warned
 	}
-	// It is not known whether the client had read the answers that were delivered within the tolerance. It is blamed
-	// only if it would be in both cases.
+	// It is not known whether the client had read the answers that were delivered within the tolerance. So the client
+	// is blamed only if it would be blamed in both cases.
 	sent := x.call.Request.SentAt
 	return foreseen(x, sent) && foreseen(x, sent.Add(-w.config.Tolerance))
 }
 
 // shape returns the key of the requests that a client knows to be refused after one refusal. For a shared limit these
-// are requests of the same operation in the same place. For a sub-limit they also have the same fields, because no
-// answer shows what else the sub-limit counts. "" stands for all requests that the limit counts.
+// are requests of the same operation with the same major parameter. For a sub-limit they also have the same body
+// fields, because no answer shows what else the sub-limit counts. "" stands for all requests that the limit counts.
 func (x *exchange) shape() string {
 	switch x.refusal.class {
 	case ClassShared:

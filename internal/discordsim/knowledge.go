@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// forgetAfter bounds the judge's memory: a request that travelled longer is judged without the answers that were
-	// delivered before.
+	// forgetAfter bounds the judge's memory: a request that travelled longer than that may be judged without some of
+	// the answers that had been delivered when it was sent.
 	forgetAfter = time.Minute
 	// silentHold is how long, in the judge's view, a client has to wait after a refusal without a time, in order not to
 	// spin.
@@ -86,7 +86,7 @@ type knowledge struct {
 	timed     time.Time     // first answer to an accepted request that named the end of its window; zero: none
 	longest   time.Duration // the longest time to the end of a window that such an answer has named
 	lagging   time.Time     // first answer whose Remaining was one too high; zero: none
-	lagTold   time.Time     // first such answer that was read after an answer of that kind; zero: none
+	lagTold   time.Time     // first such answer that was read after another answer with a reset; zero: none
 	lies      []lie
 	strays    []*stray
 	evidence  *evidence // only for a SlidingNext log
@@ -105,8 +105,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// learn records a lesson that the client can use from at on. The answer was received by received. Lessons come in any
-// order.
+// learn records a lesson that the client can use from at on. received is when the client received the answer; waits
+// count from then. Lessons come in any order.
 func (k *knowledge) learn(l lesson, received, at time.Time) {
 	switch l.honesty {
 	case silent:
@@ -207,8 +207,9 @@ func (k *knowledge) note(sent, now, reset time.Time) {
 	k.taken++
 }
 
-// overtaken returns the latest time of sending of a given request and of those that have taken a place here. A request
-// that was sent later and arrived earlier may be the one that filled the limit, and have an excuse of its own.
+// overtaken returns the latest of the given sending time and the sending times of all requests that have taken a place
+// in this limit. If a request that was sent later arrived earlier and filled the limit, what excuses that request
+// excuses this refusal, too.
 func (k *knowledge) overtaken(sent time.Time) time.Time {
 	for _, s := range k.sends {
 		sent = latest(sent, s.at)
@@ -334,7 +335,7 @@ func compareRefusal(response *Response, truth time.Duration) (honesty, time.Dura
 	if !ok {
 		wait := min(truth, silentHold)
 		if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && reset < wait.Seconds() {
-			wait = time.Duration(reset * float64(time.Second)) // the bucket's reset: the client may take the bucket for the reason
+			wait = time.Duration(reset * float64(time.Second)) // perhaps the bucket refused the request
 		}
 		return silent, wait
 	}

@@ -20,7 +20,7 @@ type Latency struct {
 // RoundTrip returns a fixed latency, half of it each way.
 func RoundTrip(d time.Duration) Latency { return Latency{RoundTrip: d} }
 
-// Smallest returns the smallest round trip that can occur, for [Conditions]. ok is false if Draw is set.
+// Smallest returns the smallest round trip that can occur without Draw, for [Conditions].
 func (l Latency) Smallest() time.Duration { return max(l.RoundTrip-l.Jitter, 0) }
 
 func (l Latency) draw(rng *rand.Rand) (in, out time.Duration) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Lateness is how much later than announced a place becomes free, or a window closes. Discord's buckets are late: a
-// bucket of one request refused a request that was sent 5.001 s after a Reset-After of 5, and asked for 0.3 s more.
-// Headers do not show lateness; only the Retry-After of a refusal does.
+// Lateness is how much later than announced a place becomes free, or a window closes. Some of Discord's buckets are
+// late: a bucket of one request refused a request that was sent 5.001 s after a Reset-After of 5, and asked for 0.3 s
+// more. Headers do not show lateness; only the Retry-After of a refusal does.
 type Lateness struct {
 	By time.Duration // the constant part
 	// Random is the upper bound of a random part, which is drawn for each taken place, and for each window.

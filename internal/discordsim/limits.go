@@ -85,8 +85,8 @@ func globalKey(x *exchange) (key gateKey, counts bool) {
 	return key, key.authorization != "" || !x.call.op.interaction
 }
 
-// routeRefuses counts a request in its bucket, then in its sub-limits and in the shared limit. In the latter it is
-// counted only if all of them accept it.
+// routeRefuses counts a request in its bucket. Then it counts the request in its sub-limits and in the shared limit,
+// but only if all of them accept it.
 func (w *World) routeRefuses(x *exchange) bool {
 	if w.errorsRefuse(x) {
 		return true

@@ -13,7 +13,7 @@ var ErrConfig = errors.New("discordsim: invalid configuration")
 type Kind int
 
 const (
-	// KindNone is the zero kind. In a Rule it means "no limit and no headers", elsewhere "as before".
+	// KindNone is the zero kind. In a Rule it means "no limit and no headers", in a Change or a Variant "as before".
 	KindNone Kind = iota
 	// KindUnlimited is an explicit "no limit and no headers".
 	KindUnlimited
@@ -48,20 +48,21 @@ type Quota struct {
 	Limit  int // requests
 	Period time.Duration
 	// Aligned windows (KindFixed only) begin at multiples of Period since the Unix epoch, moved by Phase. Other windows
-	// are opened by the first request after the last one has closed.
+	// are opened by the first request after the previous one has closed.
 	Aligned bool
 	Phase   time.Duration
 	// NamesNext makes headers say when the next place becomes free, not when the last one does (KindSliding only).
 	NamesNext bool
 	// Extend is by how much each refusal moves the end of a window (KindFixed only, and not aligned).
 	Extend time.Duration
-	// Lags makes Remaining name one place too many as long as any is taken, while Reset-After is true (KindLeaky only).
+	// Lags makes Remaining one too high, but at most Limit-1, while any place is taken. Reset-After is true (KindLeaky
+	// only).
 	Lags bool
 	// Lateness is how much later than announced places become free.
 	Lateness Lateness
 }
 
-// Fixed returns a fixed window that is opened by the first request after the last window has closed.
+// Fixed returns a fixed window that is opened by the first request after the previous window has closed.
 func Fixed(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindFixed, Limit: limit, Period: period}
 }
@@ -93,8 +94,8 @@ func Leaky(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindLeaky, Limit: limit, Period: period}
 }
 
-// Lagging returns a leaky bucket whose Remaining lags behind its level: a request does not change it and makes
-// Reset-After longer by the time of a place (measured on Discord).
+// Lagging returns a leaky bucket whose Remaining lags behind its level by one request, except that it is at most
+// limit-1 while any place is taken. Each request makes Reset-After longer by the time of a place (measured on Discord).
 func Lagging(limit int, period time.Duration) Quota {
 	return Quota{Kind: KindLeaky, Limit: limit, Period: period, Lags: true}
 }

@@ -11,9 +11,9 @@ type revealed struct {
 	shown     []showing // no entry is both smaller and later than another one
 	opening   lateOpening
 	tries     int       // refused tries since the largest lateness was shown
-	kept      int       // periods since the latest refused try in which an own request was accepted
+	kept      int       // periods since the latest refusal by lateness in which an own request was accepted
 	periodEnd time.Time // end of the latest such period
-	early     time.Time // when the client read that a request was accepted earlier since then; zero: it has not
+	early     time.Time // when the client read that a request was accepted earlier since that refusal; zero: it has not
 }
 
 // showing is a lateness, and when the client read of it.
@@ -27,7 +27,7 @@ type lateOpening struct {
 	at      time.Time // when the limit really opened
 	refused int       // refused requests
 	since   time.Time // when the first of them was processed
-	believe bool      // a request had been accepted after less lateness before
+	believe bool      // before it, a request had been accepted after less lateness
 	try     bool      // the refusal showed no larger lateness, and the client tried after it had waited long enough
 }
 
@@ -56,7 +56,8 @@ func (r *revealed) accept(now time.Time, period time.Duration) {
 	}
 }
 
-// refuse judges the refusal of a request by a limit that opens late: at opens, which is late after the announced time.
+// refuse judges the refusal of a request by a limit that opens late: opens is when it opens, and late is how much later
+// than announced that is.
 func (r *revealed) refuse(now, heard, opens time.Time, late time.Duration) (Verdict, string) {
 	more := late > r.largest(heard)
 	if o := &r.opening; o.at.Equal(opens) {

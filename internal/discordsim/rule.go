@@ -36,7 +36,7 @@ type Call struct {
 	Request   Request
 	Now       time.Time     // the moment of processing
 	Clock     time.Time     // what the server's clock shows then: Now and the skew
-	Elapsed   time.Duration // Now, since the world began
+	Elapsed   time.Duration // from the beginning of the world until Now
 	Operation string        // such as "POST /channels/{id}/messages"
 	Major     string        // channel, guild or webhook; "" if the operation has none
 	N         int           // number of requests of this rule so far, this one included
@@ -53,8 +53,8 @@ type Rule struct {
 	Path string
 	// Hash names the counters; rules with one hash share them. "" gives every operation a hash of its own.
 	Hash string
-	// Announce is sent in X-RateLimit-Bucket instead of Hash: two routes that announce the same bucket have different
-	// ones, as happened on Discord until 2026. Refusals in such a bucket are excused.
+	// Announce is sent in X-RateLimit-Bucket instead of Hash. With it, two routes can announce the same bucket although
+	// they have different ones, as happened on Discord until 2026. Refusals in such a bucket are excused.
 	Announce string
 	// Quota is the limit of each (hash, major parameter, authorization), or of each (hash, token) for routes with a
 	// webhook's token. Without one, answers carry no limit headers.
@@ -71,7 +71,7 @@ type Rule struct {
 	SubLimits []SubLimit
 	// Shared is a limit of the resource, hidden from headers and shared by all clients.
 	Shared *SharedLimit
-	// Errors is a limit on the errors of an address. Only the 429s of rules with such a limit name it.
+	// Errors is a limit on the errors of an address. Only the 429s that it causes name it.
 	Errors *ErrorLimit
 	// Edge refuses requests of this rule in front of Discord, with a page instead of an API answer.
 	Edge *EdgeLimit
@@ -83,10 +83,10 @@ type Rule struct {
 }
 
 // SubLimit counts some requests of a rule a second time, for each hash, major parameter and authorization. Its refusal
-// has the scope "user" and headers that show places left. The refused request keeps its place in the bucket (Discord's
-// staff). If that place was the last one, the headers look like those of an ordinary refusal.
+// has the scope "user" and headers that show places left. The refused request keeps its place in the bucket (according
+// to Discord's staff). If that place was the last one, the headers look like those of an ordinary refusal.
 type SubLimit struct {
-	Fields []string        // body fields any of which makes the request count; none: every request counts
+	Fields []string        // a request with any of these body fields counts; empty: every request counts
 	When   func(Call) bool // further condition for a request to count; nil: none
 	Quota  Quota
 	Code   int // `code` of the 429's body; 0: none

@@ -17,9 +17,9 @@ type stray struct {
 // maxStrays is how many strays a bucket remembers.
 const maxStrays = 64
 
-// stray returns the stray that a counted request is. It returns nil if the client knew where the request would be
-// counted, or had no reason to expect any bucket: until an answer to an operation names a bucket, its requests may
-// belong to any.
+// stray returns a stray for a request that was counted, or nil if the request is none. It is none if the client knew
+// where it would be counted, or had no reason to expect any bucket: until an answer to an operation names a bucket,
+// requests of that operation may belong to any bucket.
 func (w *World) stray(x *exchange) *stray {
 	d, sent := x.discovery, x.call.Request.SentAt
 	if d.knows(x, sent) || !x.unpredictable && (d.heard.IsZero() || d.heard.After(sent)) {
@@ -28,8 +28,9 @@ func (w *World) stray(x *exchange) *stray {
 	return &stray{discovery: d, chance: x.unpredictable, changed: x.settled.After(w.start), made: x.call.Now}
 }
 
-// unknown reports whether the client could not know of the stray when it sent another request. It expects the requests
-// of one operation in the same bucket, unless chance decides, or it knows that the operation's counters have changed.
+// unknown reports whether the client could not know of the stray when it sent another request. The client expects the
+// requests of one operation in the same bucket, unless chance decides, or it knows that the operation's counters have
+// changed.
 func (s *stray) unknown(q question) bool {
 	return s != nil && (s.chance || s.discovery != q.discovery || s.changed && q.knows) &&
 		(s.read.IsZero() || s.read.After(q.sent)) && (s.told.IsZero() || s.told.After(q.sent))

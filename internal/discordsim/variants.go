@@ -20,7 +20,7 @@ func SnowflakeTime(id uint64) time.Time {
 	return discordEpoch.Add(time.Duration(id>>22) * time.Millisecond)
 }
 
-// Alternate changes between two hashes with each request.
+// Alternate gives the requests of a rule one of two hashes in turn.
 func Alternate(first, second string) func(Call) Variant {
 	return func(call Call) Variant {
 		if call.N%2 == 1 {
@@ -72,7 +72,8 @@ func ErrorBucket(hash string, quota Quota, status func(Call) int) func(Call) Var
 // older than 14 days (observed by client authors).
 type Ages struct {
 	Young, Normal, Old Variant
-	// Missing names messages that do not exist: they are answered with 404 in the young bucket. May be nil.
+	// Missing names messages that do not exist: requests to delete them are answered with 404 in the young bucket.
+	// Missing may be nil.
 	Missing func(id uint64) bool
 }
 

@@ -19,9 +19,9 @@ import (
 type Engine interface {
 	shared.Engine
 	shared.Subscriber
-	// Set stores any text under a key without an expiry, also a text that is no value of the protocol.
+	// Set stores any text under a key without an expiry, even a text that is not a value of the protocol.
 	Set(key, text string)
-	// SetForeign stores something else than a text under a key.
+	// SetForeign stores something other than a text under a key.
 	SetForeign(key string)
 }
 
@@ -275,7 +275,8 @@ func clock(t *testing.T, e Engine) {
 	assert.InDelta(t, time.Since(start), took, float64(slack))
 }
 
-// oneMoment tests that only one of many concurrent calls replaces a value.
+// oneMoment tests that each of many concurrent calls is carried out in one moment, so that only one of them is the
+// first.
 func oneMoment(t *testing.T, e Engine) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -291,7 +292,7 @@ func oneMoment(t *testing.T, e Engine) {
 			}
 			if reply.Values[0].Replaced {
 				wins++
-				assert.Zero(t, reply.Values[1].Life, "the first call is the first one with both keys")
+				assert.Zero(t, reply.Values[1].Life, "the call that is first with one key is first with both")
 			}
 			seen += reply.Values[0].Value
 		})

@@ -70,7 +70,7 @@ func Runs(t *testing.T, r Runner) {
 	t.Logf("back after %v", time.Since(start))
 }
 
-// Listen subscribes to a channel until the test ends. The result sends messages, and waits until they are received.
+// Listen subscribes to a channel until the test ends. hears sends a message, and waits until it is received.
 func Listen(t *testing.T, r Runner) (hears func(message string)) {
 	t.Helper()
 	received := make(chan string, 1000)
@@ -160,7 +160,7 @@ func lostReply(t *testing.T, connect func(*testing.T, string) Runner) {
 	LosesReply(t, connect(t, p.Address()), func() { lose.Store(true) })
 }
 
-// Calls end with their contexts although the engine does not reply.
+// Calls must end with their contexts even if the engine does not reply.
 func pausedEngine(t *testing.T, connect func(*testing.T, string) Runner) {
 	e := redistest.NewEngine(t)
 	r := connect(t, e.Address())

@@ -62,7 +62,7 @@ func (q *Queue[T]) Before(arrived time.Duration) int {
 }
 
 // After returns the first element that arrived later than the given time, and how many elements are before it. e is nil
-// if no element did.
+// if no element arrived later.
 func (q *Queue[T]) After(arrived time.Duration) (e *Element[T], before int) {
 	if e, before = q.search(arrived); e != nil {
 		return e.next, before

@@ -10,7 +10,8 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// Each process uses another route of the same bucket.
+// Each process uses another route of the same bucket. Once the processes know the bucket's hash, they must get no 429,
+// and together use up the bucket.
 func TestRoutesOfOneBucketInDifferentProcesses(t *testing.T) {
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)

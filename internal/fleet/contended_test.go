@@ -17,8 +17,8 @@ import (
 // unlimited is a manager's options without a global limit.
 var unlimited = []buckets.Option{buckets.WithGlobalLimit(0)}
 
-// contended makes ten callers of each process send requests to one bucket. It returns the time of the ideal client
-// divided by the time that this took.
+// contended makes ten callers of each process send requests to one bucket. It returns the time that the ideal client
+// takes, divided by the time that the fleet took.
 func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (efficiency float64) {
 	t.Helper()
 	for _, p := range f.Processes {
@@ -39,7 +39,7 @@ func contended(t *testing.T, f *fleet.Fleet, quota discordsim.Quota, each int) (
 	return efficiency
 }
 
-// Processes that send as many requests as they can use up their bucket, and get no 429.
+// When processes send requests as fast as they can, they must use up their bucket and get no 429.
 func TestBucketOfAllProcessesIsUsedUpAndNotOverrun(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -93,7 +93,7 @@ func sometimes(e *memoryengine.Engine, fate memoryengine.Fate) {
 	})
 }
 
-// Ordered requests of a process arrive one after the other, although other processes use the bucket, too.
+// Ordered requests of a process must arrive one after the other even if other processes use the bucket, too.
 func TestOrderedRequestsOfManyProcesses(t *testing.T) {
 	t.Parallel()
 	quota := discordsim.Fixed(5, time.Second)

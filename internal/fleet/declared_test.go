@@ -23,7 +23,7 @@ type declares struct {
 	groups             int // number of groups; a channel's number determines its group
 	perGroup, perMajor int
 	inGroup, inMajor   time.Duration
-	memory             time.Duration // how long before a period a loss of state may cost permits in it
+	memory             time.Duration // a loss of state this long before a period, or later, allows more requests in it
 }
 
 // declare draws the declared limits.
@@ -77,9 +77,9 @@ func (d *declares) String() string {
 		d.perGroup, d.inGroup, d.groups, d.perMajor, d.inMajor)
 }
 
-// judge looks for a period in which more requests were processed than a limit allows. Each loss of state meanwhile
-// allows the limit once more. It returns a path of the limit, the end of the period, and a description; "" if there is
-// none.
+// judge looks for a period in which more requests were processed than a limit allows. Each loss of state in the period,
+// or up to memory before it, allows the limit once more. It returns a path of the limit, the end of the period, and a
+// description; "" if there is none.
 func (d *declares) judge(f *fleet.Fleet, lost []time.Duration) (path string, until time.Duration, problem string) {
 	groups, channels, someOf := map[string][]time.Duration{}, map[string][]time.Duration{}, map[string]string{}
 	for path, at := range f.Processed {

@@ -9,7 +9,7 @@ import (
 	"github.com/ratelight/ratelight/internal/fleet"
 )
 
-// The functions in this file change how Discord behaves in a play. The tolerance allows other processes the time to
+// The functions in this file change how Discord behaves in a play. The tolerance gives other processes the time to
 // learn of a response.
 
 func rule(c *discordsim.Config) *discordsim.Rule { return &c.Rules[0] }

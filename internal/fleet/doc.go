@@ -15,8 +15,8 @@
 //
 // It is for bubbles of testing/synctest: everything is made in the bubble and runs in its time. A process can die at
 // any point ([Process.Kill]), lose its connection to the server of shared limits ([Process.Cut]), or stand still
-// together with its clock ([Process.Suspend]). [Fleet.Story] lists the outcomes of a bucket's requests, and other
-// events of the fleet.
+// together with its clock ([Process.Suspend]). [Fleet.Story] lists Discord's answers to the requests for a path, and
+// other events of the fleet.
 //
 // The tests of this package test everything that processes share. TestWorlds simulates what can happen to a fleet, and
 // counts every avoidable 429. It also requires that buckets are served at 80 % of their rate at least while requests

@@ -116,8 +116,8 @@ func (f *Fleet) Join(own ...buckets.Option) (*Process, error) {
 // Go runs a part of the load in a separate goroutine.
 func (f *Fleet) Go(work func()) { f.all.Go(work) }
 
-// Wait waits until all of the load has ended, and returns how long that took since the fleet was made. After the time
-// within, it cancels the requests that have not ended; the error says how many there are.
+// Wait waits until all of the load has ended, and returns the time since the fleet was made. After the duration within,
+// Wait cancels the requests that have not ended; the error says how many there are.
 func (f *Fleet) Wait(within time.Duration) (time.Duration, error) {
 	over := make(chan struct{})
 	go func() {

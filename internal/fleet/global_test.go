@@ -22,7 +22,7 @@ func everything(phase time.Duration) discordsim.Config {
 	}
 }
 
-// All processes together send as many requests as the global limit allows, and no more.
+// All processes together must send as many requests as the global limit allows, and no more.
 func TestGlobalLimitIsDividedAndUsedUp(t *testing.T) {
 	t.Parallel()
 	const count = 1200
@@ -65,7 +65,8 @@ func needs(f *fleet.Fleet) (all []int) {
 	return all
 }
 
-// A process's need is the number of its requests that are sent or wait. A request counts once, however often it asks.
+// A process's need is the number of its requests that are in flight or wait. Each request must count once, however
+// often it asks.
 func TestNeedCountsEachRequestOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{Processes: 2, Discord: everything(0)}, func(t *testing.T, f *fleet.Fleet) {

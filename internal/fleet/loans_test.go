@@ -51,7 +51,7 @@ func users(t *testing.T, f *fleet.Fleet, foreign int) {
 	assert.Zero(t, report.Refused.Total(), "%+v", f.Discord.Refusals())
 }
 
-// A bucket that one process uses is lent to it, and costs few calls.
+// A bucket that only one process uses must be lent to that process, and cost few calls.
 func TestOwnBucketsCostFewCalls(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -66,15 +66,16 @@ func TestOwnBucketsCostFewCalls(t *testing.T) {
 	}
 }
 
-// A process uses a loan for longer than the server stores a bucket without calls. The bucket is not lent to a second
-// process.
+// A process uses a loan for longer than the server stores a bucket without calls. The bucket must not be lent to a
+// second process.
 func TestLoanOutlastsItsKey(t *testing.T) {
 	long(t)
 	t.Parallel()
 	lentTwice(t, 700, 0, func(*fleet.Fleet) {})
 }
 
-// The server has lost a bucket's key and lends the bucket to a second process. That ends within one window.
+// The server has lost a bucket's key and lends the bucket to a second process. The first process must notice that, and
+// the double use must end within one window.
 func TestProcessNoticesThatItsLoanWasLentAgain(t *testing.T) {
 	t.Parallel()
 	lentTwice(t, 3, 5, func(f *fleet.Fleet) {
@@ -109,8 +110,8 @@ func lentTwice(t *testing.T, seconds, refused int, event func(f *fleet.Fleet)) {
 	})
 }
 
-// A bucket that one process uses stays lent to it, although each burst shows a longer period than the single requests
-// before. The other processes know that period already.
+// A bucket that only one process uses must stay lent to that process even if each burst shows a longer period than the
+// single requests before. The other processes know that period already.
 func TestBucketWhosePeriodSeemsToChangeStaysLent(t *testing.T) {
 	t.Parallel()
 	for name, quota := range map[string]discordsim.Quota{

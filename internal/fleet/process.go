@@ -111,8 +111,8 @@ func (p *Process) do(ctx context.Context, r Request, sequence int64) (int, error
 	return response.StatusCode, err
 }
 
-// Kill ends the process wherever it is: from now on it sends nothing to the other processes. Its requests that have
-// left are still processed, and their answers are lost.
+// Kill ends the process at whatever point it is: from now on it sends nothing, neither to Discord nor to the other
+// processes. Its requests that have left are still processed, and their answers are lost.
 func (p *Process) Kill() {
 	p.Resume()
 	p.mu.Lock()

@@ -344,8 +344,8 @@ func (s *stage) verdict(w *world) (tally, error) {
 		return c, s.slow(w)
 	}
 	c.excess = len(excess)
-	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d more than one for each of %d lost states, "+
-		"and of the first requests that Close has cut off, in their buckets\n%s",
+	return c, fmt.Errorf("%v\n%d avoidable 429s in all, %d of them too many: a bucket may have one for each of "+
+		"%d lost states, and for each of its first requests that Close has cut off\n%s",
 		s.scene, c.avoidable, len(excess), c.lost, s.story(excess[0].Path, excess[0].At+s.latency))
 }
 

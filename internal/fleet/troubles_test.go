@@ -11,7 +11,7 @@ import (
 // The methods in this file are the troubles of a play. Each is called before the play begins, draws the times of its
 // events, and returns at once.
 
-// at calls a function after a part of the play, unless the play is over.
+// at calls a function when the play has lasted the given time, unless the play is over by then.
 func (s *stage) at(after time.Duration, do func()) { s.during(after, 0, do) }
 
 // during does the same for a function that begins a trouble of the given length.
@@ -113,7 +113,7 @@ func (s *stage) goesBack(to, from, down time.Duration) {
 // evictions makes the engine lose single keys.
 func (s *stage) evictions() {
 	if s.declares != nil {
-		s.declares.memory = 65 * time.Second // a process notices it when it returns the loan
+		s.declares.memory = 65 * time.Second // a process notices the loss when it returns the loan
 	}
 	s.times(6, func(at time.Duration) {
 		n := s.trouble.Int()
@@ -233,7 +233,7 @@ func (s *stage) deaths() {
 	})
 }
 
-// deathsAfterBursts does the same right after a process has used up the rest of a window.
+// deathsAfterBursts kills and replaces processes right after they have used up the rest of a window.
 func (s *stage) deathsAfterBursts() {
 	left := 1 + s.trouble.IntN(4)
 	var moments, absences []time.Duration

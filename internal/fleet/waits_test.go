@@ -15,7 +15,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// queued makes requests of three processes wait for a bucket of one a second. The fourth process has none.
+// queued makes requests of three processes wait for a bucket of one request per second. The fourth process has no
+// requests.
 func queued(t *testing.T, each int, test func(t *testing.T, f *fleet.Fleet, last *fleet.Process, leave func())) {
 	t.Helper()
 	rule := discordsim.Rule{Quota: discordsim.Fixed(1, time.Second), Hash: "messages"}
@@ -74,7 +75,8 @@ func TestRequestsOfOtherProcessesLeaveTheQueue(t *testing.T) {
 	})
 }
 
-// A hold that one process learns makes the waits of another process too long.
+// A hold that one process learns makes the waits of another process too long. Requests of that process must be rejected
+// when the hold begins.
 func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{
@@ -107,8 +109,8 @@ func TestHoldOfAnotherProcessMakesWaitsTooLong(t *testing.T) {
 	})
 }
 
-// A waiting request is not rejected when its window opens. The engine grants permits before the requests are sent;
-// earlier requests with a permit are not counted twice.
+// A waiting request must not be rejected when its window opens. The engine grants permits before the requests are sent;
+// earlier requests with a permit must not be counted twice.
 func TestWaitingRequestIsNotRejectedWhenItsWindowOpens(t *testing.T) {
 	t.Parallel()
 	for _, each := range []int{6, 7, 9, 15} {
@@ -146,8 +148,8 @@ func servedOrRejected(t *testing.T, outcomes chan fleet.Outcome, within time.Dur
 	return served
 }
 
-// A request whose predicted wait is exactly its max wait is not rejected later because calls and responses take a
-// little time in each window.
+// A request whose predicted wait is exactly its max wait must not be rejected later, although calls and responses take
+// a little time in each window.
 func TestRequestThatWaitsForExactlyItsMaxWaitIsServed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, fleet.Config{
@@ -170,7 +172,7 @@ func TestRequestThatWaitsForExactlyItsMaxWaitIsServed(t *testing.T) {
 }
 
 // The first requests of a route wait for a declared limit, for longer than one permission to discover the bucket lasts.
-// Still only one process discovers it.
+// Still only one process may discover the bucket.
 func TestOneProcessDiscoversABucketBelowADeclaredLimit(t *testing.T) {
 	for _, period := range []time.Duration{8 * time.Second, 30 * time.Second} {
 		t.Run(period.String(), func(t *testing.T) { oneDiscovers(t, period) })

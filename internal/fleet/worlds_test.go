@@ -33,7 +33,7 @@ type world struct {
 	request  func(r *fleet.Request, n int)        // changes the n-th request
 	apart    bool                                 // processes share nothing
 	declares bool                                 // limits are declared
-	costs    string                               // why avoidable 429s are only counted, "" if they are not
+	costs    string                               // why avoidable 429s are only counted; "" if they are errors
 }
 
 // In each of the worlds, a bucket has at most one avoidable 429 for each earlier loss of state, and for each of its

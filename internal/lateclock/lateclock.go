@@ -1,5 +1,5 @@
-// Package lateclock is the clock of a busy machine: its time is right, but its timers fire late. It works in real time
-// and in the time of a testing/synctest bubble.
+// Package lateclock has a clock like that of a busy machine: its time is right, but its timers fire late. It works in
+// real time and in the time of a testing/synctest bubble.
 package lateclock
 
 import (

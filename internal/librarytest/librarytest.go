@@ -158,7 +158,7 @@ func (f *fixture) warm(t *testing.T, left int) {
 }
 
 // Thirty messages go to one channel. The first window begins when the first message arrives, so the third window is
-// more than ten seconds away.
+// more than ten seconds away. The messages that would have to wait for it must be refused at once.
 func refusedAtOnce(t *testing.T, f *fixture) {
 	const messages, sent = 30, 2 * limit
 	for range messages {
@@ -185,7 +185,7 @@ func returnsBeforeTheDeadline(t *testing.T, f *fixture) {
 	f.warm(t, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	for range limit { // earlier requests that wait do not delay the error
+	for range limit { // waiting requests must not delay the error
 		f.send(t.Context(), "hello")
 	}
 	synctest.Wait()
@@ -231,7 +231,7 @@ func goesFirst(t *testing.T, f *fixture) {
 			assert.Less(t, o.at, 2*period, "in the next window")
 		}
 	}
-	assert.Equal(t, "has time", over[limit].content, "who has to wait for the one after that")
+	assert.Equal(t, "has time", over[limit].content, "the only one that waits for the window after that")
 }
 
 func severalAtOnce(t *testing.T, f *fixture) {

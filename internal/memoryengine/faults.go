@@ -13,10 +13,10 @@ var ErrDown = errors.New("memoryengine: connection refused")
 
 // Fate says how long one call takes, and whether the call or its reply is lost.
 type Fate struct {
-	// Before is how long the call takes to the server. The server carries it out even if its caller has stopped
+	// Before is how long the call takes to reach the server. The server carries it out even if its caller has stopped
 	// waiting.
 	Before time.Duration
-	// After is how long the reply takes.
+	// After is how long the reply takes to reach the caller.
 	After time.Duration
 	// If Lost is set, the call never reaches the server. If LostReply is set, the reply is lost. In both cases the
 	// caller waits until its context ends.

@@ -28,10 +28,10 @@ func (e *Engine) Value(key string) string {
 	return e.value(key).text
 }
 
-// Set stores any text under a key without an expiry, also a text that is no value of the protocol.
+// Set stores any text under a key without an expiry, even a text that is not a value of the protocol.
 func (e *Engine) Set(key, text string) { e.set(key, value{text: text}) }
 
-// SetForeign stores something else than a text under a key, without an expiry.
+// SetForeign stores something other than a text under a key, without an expiry.
 func (e *Engine) SetForeign(key string) { e.set(key, value{foreign: true}) }
 
 func (e *Engine) set(key string, v value) {
@@ -66,9 +66,9 @@ func (e *Engine) Save() Snapshot {
 	return Snapshot{maps.Clone(e.contents())}
 }
 
-// Restore returns the engine to a snapshot, like a server that starts again from an old file, or a replica that was
-// behind and takes over. Keys that have expired since the snapshot are gone. The clock and subscriptions go on. Restore
-// returns a description of how the keys have changed, for messages of tests.
+// Restore brings the values of a snapshot back, like a server that starts again from an old file, or a replica that was
+// behind and takes over. Keys that have expired since the snapshot are gone. The clock and the subscriptions are not
+// changed. Restore returns a description of how the keys have changed, for messages of tests.
 func (e *Engine) Restore(s Snapshot) (changes []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -92,8 +92,8 @@ func start(server *exec.Cmd) (stop func(), err error) {
 	server.Stdout, server.Stderr = log, log
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
-		// The system sends the signal of a parent's death already when the thread ends that started the process. So
-		// keep this thread until the process has ended.
+		// The system sends the parent-death signal when the thread that started the process ends. So keep this thread
+		// until the process has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := server.Start()

@@ -25,7 +25,7 @@ func (s *Server) Set(key, text string) {
 	_ = s.Redis.Set(key, text) // fails only for a key of another type
 }
 
-// SetForeign stores something else than a text under a key, without an expiry.
+// SetForeign stores something other than a text under a key, without an expiry.
 func (s *Server) SetForeign(key string) {
 	s.connection.Lock()
 	defer s.connection.Unlock()

@@ -80,7 +80,7 @@ func (s *Server) run(script *shared.Script, keys, arguments []string) ([]int64, 
 	numbers := make([]int64, len(list))
 	for i, element := range list {
 		if numbers[i], ok = element.(int64); !ok {
-			return nil, errors.New("redissim: the reply contains what is not a number")
+			return nil, errors.New("redissim: the reply contains something other than a number")
 		}
 	}
 	return numbers, nil

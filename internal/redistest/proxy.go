@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Proxy passes connections on to an engine. A test can inspect and cut them.
+// Proxy passes connections on to an engine. A test can inspect the replies and cut the connections.
 type Proxy struct {
 	listener net.Listener
 	to       string
@@ -47,7 +47,8 @@ func NewProxy(t testing.TB, e *Engine, listener net.Listener) *Proxy {
 // Address returns the host and the port of the proxy.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// OnReply calls a function with each part of the replies. If it returns false, the part is lost and the connection ends.
+// OnReply sets a function that is called with each part of the replies. If it returns false, the part is lost and the
+// connection ends.
 func (p *Proxy) OnReply(f func(part []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

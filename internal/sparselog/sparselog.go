@@ -1,6 +1,6 @@
-// Package sparselog limits a log that may get thousands of lines in a second: it writes one line of each class in 30 s,
-// which says how many lines it stands for. It has no goroutine; a goroutine of the caller calls Flush from time to
-// time.
+// Package sparselog limits a log that may get thousands of lines in a second: it writes at most one line of each class
+// in 30 s, which says how many lines of the class were left out. It has no goroutine; a goroutine of the caller has to
+// call Flush from time to time.
 package sparselog
 
 import (
@@ -13,7 +13,8 @@ import (
 const (
 	// Interval is the shortest time between two lines of a class.
 	Interval = 30 * time.Second
-	// maxClasses is how many classes are distinguished.
+	// maxClasses is how many classes are distinguished. Lines of further classes are distinguished only by their
+	// messages.
 	maxClasses = 256
 	// repeated is the attribute for the number of lines of the class that were left out since the previous line. It is
 	// missing if there were none.
@@ -95,14 +96,14 @@ func (l *Log) take(ctx context.Context, now time.Duration, line Line) (left int,
 	return left, true
 }
 
-// due reports whether the next line may be written. If the clock has gone backwards, it may.
+// due reports whether the next line may be written. It also may if the clock has gone backwards.
 func (h *history) due(now time.Duration) bool {
 	since := now - h.written
 	return since < 0 || since >= Interval
 }
 
 // Flush writes the latest omitted line of each class that has had no line written for an Interval, and forgets classes
-// without any line for that long. If all is set, which is for the end, Flush does not wait for the Interval.
+// without any line for that long. At the end, set all: then Flush does not wait for the Interval.
 func (l *Log) Flush(now time.Duration, all bool) {
 	if l == nil {
 		return

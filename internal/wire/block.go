@@ -44,7 +44,7 @@ func ReadBlock(r io.Reader, kind, version byte) ([]byte, error) {
 	}
 	switch head := b.Bytes(); {
 	case head[0] != kind:
-		return nil, fmt.Errorf("%w: it begins otherwise", ErrState)
+		return nil, fmt.Errorf("%w: it is of another kind", ErrState)
 	case head[1] != version:
 		return nil, fmt.Errorf("%w: it has version %d, expected %d", ErrState, head[1], version)
 	}

@@ -14,8 +14,8 @@ type Key struct {
 	key  [sha256.Size]byte
 }
 
-// Secret returns a text that only the owner of a key knows. A nil Secret is an empty one. It is a function because fmt
-// shows only the address of a function, whatever the verb, and whatever contains it.
+// Secret returns a text that only the owner of a key knows. A nil Secret is an empty one. Secret is a function because
+// fmt shows only the address of a function, whatever the verb and whatever value contains the function.
 type Secret func() []byte
 
 // NewSecret returns a secret that does not change.

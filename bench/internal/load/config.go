@@ -22,7 +22,8 @@ type Config struct {
 	Buckets int `group:"Simulated Discord" range:"1..100000" default:"10" help:"Channels to which the requests are sent in turn, each with its own bucket."`
 	Bucket  `embed:"" set:"window=1s"`
 	Network `embed:"" set:"jitter=10ms"`
-	// Preset reports whether the fake Discord has the limits that were measured at Discord. Bucket then has no effect.
+	// Preset reports whether the simulated Discord has the limits that were measured at Discord. If so, Bucket has no
+	// effect.
 	Preset bool `kong:"-"`
 }
 

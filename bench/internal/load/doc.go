@@ -8,11 +8,13 @@
 //
 // # The ideal
 //
-// The ideal client sends only when it is certain that it may. It learns of a reset one way late, and its next request
-// arrives one way later: a cycle takes the window and a round trip, which is always the smallest one of the latency. It
-// also has to discover routes that it does not know. Efficiency is the time of the ideal client divided by ours.
+// The ideal client sends only when it is certain that the server accepts the request. It learns of a reset half a round
+// trip late, and its next request arrives half a round trip later: a cycle takes the window and a round trip, which is
+// always the smallest one of the latency. It also has to discover routes that it does not know. Efficiency is the time
+// of the ideal client divided by ours.
 //
 // # A machine that stalls
 //
-// Every run measures how late timers and the simulator came ([WatchStalls]), and says so if it missed anything.
+// Every run measures how late timers and the simulator came ([WatchStalls]), and the verdict names a stall if the run
+// missed a target.
 package load

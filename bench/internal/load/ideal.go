@@ -64,10 +64,10 @@ func slower(roundTrips int) func(*Scenario, discordsim.Report) (Ideal, error) {
 	}
 }
 
-// blocked returns the ideal when the server accepts nothing during a block. Requests that an undisturbed client would
-// have had processed before the block are done. The rest is work that starts when the block ends, with all windows
-// empty, because the block is longer than they are. The client knows the end from a response during the block, and sends
-// when it is sure: one way later.
+// blocked returns the ideal when the server accepts nothing during a block. Requests of an undisturbed client that the
+// server would have processed before the block count as done. The rest is work that starts when the block ends, with
+// all windows empty, because the block is longer than the windows. The client knows the end from a response during the
+// block, and sends when it is sure: half a round trip later.
 func (s *Scenario) blocked(discordsim.Report) (Ideal, error) {
 	conditions, block := s.conditions(), s.server.Blocks[0]
 	oneWay := conditions.RoundTrip / 2

@@ -38,7 +38,7 @@ func virtual(t *testing.T, s Scenario, settings Settings, within time.Duration) 
 	return result
 }
 
-// This is the regression test of the whole library: every scenario, in virtual time, reaches its targets.
+// This is the regression test of the whole library: every scenario must reach its targets in virtual time.
 func TestScenariosReachTheirTargets(t *testing.T) {
 	t.Parallel()
 	for _, s := range Scenarios() {
@@ -138,7 +138,7 @@ func TestScenarioWithoutAnswersFails(t *testing.T) {
 	require.ErrorIs(t, err, discordsim.ErrConfig)
 }
 
-// Nothing is left behind, and the client forgets the channels that it does not use any more.
+// A long load must leave nothing behind, and the client must forget the channels that it no longer uses.
 func TestLongLoadLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	const length = 30 * time.Minute

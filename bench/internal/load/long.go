@@ -17,16 +17,17 @@ import (
 const (
 	// channelLife is the number of requests after which a long load uses other channels and guilds.
 	channelLife = 2000
-	// burstShare is the part of a long load's requests that come in bursts of burstSize.
+	// A long load draws moments. burstShare/burstSize is the probability that a moment has burstSize requests instead
+	// of one.
 	burstShare, burstSize = 0.2, 100
 	// cancelledShare is the part of the requests of a disturbed load that are cancelled within cancelledWithin.
 	cancelledShare, cancelledWithin = 0.05, 3 * time.Second
-	// heapTolerated is how many bytes the heap may grow in the second half of a long load: the measurements of its
-	// requests, and what the garbage collector has not seen yet.
+	// heapTolerated is how many bytes the heap may grow in the second half of a long load: by the measurements of its
+	// requests, and by what the garbage collector has not freed yet.
 	heapTolerated = 8 << 20
 )
 
-// spread makes the requests at random times, a fifth of them in bursts above the global limit.
+// spread makes the requests at random times, about a sixth of them in bursts above the global limit.
 func (s *Scenario) spread(length time.Duration, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 5))
 	times := make([]time.Duration, 0, len(s.offers))

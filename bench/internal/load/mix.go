@@ -31,8 +31,9 @@ var mix = [...]string{
 	"PUT /channels/$/messages/900000000000000001/reactions/a/@me",
 }
 
-// mixed makes a load of the mix to the preset. Each round is for the next channel or guild. After life requests, a
-// load uses other channels and guilds, so that a long one shows whether the client forgets the old ones; 0: never.
+// mixed makes a load of the mix to the preset. Each round is for the next channel or guild. Each time life requests
+// have been made, the load changes to other channels and guilds, so that a long load shows whether the client forgets
+// the old ones. If life is 0, it never changes.
 func (s *Scenario) mixed(requests, channels, life int) {
 	s.server.Rules = Preset()
 	s.offers, s.work = make([]offer, requests), nil

@@ -102,11 +102,12 @@ func disturbed() []Scenario {
 			but(faulty(noHeaders, garbage,
 				discordsim.Fault{Every: 9, State: func(s discordsim.State) discordsim.State { s.Remaining = s.Limit; return s }},
 				discordsim.Fault{Every: 11, State: func(s discordsim.State) discordsim.State { s.ResetAfter = 100 * time.Millisecond; return s }})),
-		// Discord answered channel messages like this in February 2026, with more phantoms.
-		burst("phantom-limit", "as fixed-small; every 25th answer says 999 of 1000 remain where 5 are all there are", small, 60).
+		// Discord answered channel messages like this in February 2026, with more such answers.
+		burst("phantom-limit", "as fixed-small; every 25th answer says 999 of 1000 remain; the limit is 5", small, 60).
 			but(faulty(discordsim.Fault{Every: 25, State: func(s discordsim.State) discordsim.State { s.Limit, s.Remaining = 1000, 999; return s }})).
 			but(func(s *Scenario) {
-				s.IdealBy = "none: whoever believes that a limit can change is refused, and cannot tell the end of it from another change"
+				s.IdealBy = "none: a client that believes that a limit can change is refused, " +
+					"and cannot tell the end of the phantom from another change"
 				s.ideal, s.Targets = nil, Targets{}
 			}),
 	}
@@ -116,6 +117,6 @@ func disturbed() []Scenario {
 func faulty(faults ...discordsim.Fault) func(*Scenario) {
 	return func(s *Scenario) {
 		s.server.Rules[0].Faults = faults
-		s.IdealBy = "as in fixed-small: enough answers are true to know the bucket by"
+		s.IdealBy = "as in fixed-small, because enough answers are true to know the bucket"
 	}
 }

@@ -36,8 +36,8 @@ func Shared(processes int, length time.Duration, seed uint64) []Scenario {
 	}
 }
 
-// own makes requests at random times in buckets that belong to one process each. One request in foreign comes from
-// another process; 0: none. There is no target for the efficiency: requests come when they come.
+// own makes requests at random times in buckets that belong to one process each. One of every `foreign` requests comes
+// from another process; 0: none. There is no target for the efficiency: requests come when they come.
 func (s *Scenario) own(processes, foreign int, length time.Duration, seed uint64) {
 	s.offers, s.work, s.Targets.Efficiency = nil, nil, 0
 	random := rand.New(rand.NewPCG(seed, 3))

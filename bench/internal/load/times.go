@@ -28,7 +28,8 @@ const (
 	stallTolerated = 20 * time.Millisecond
 )
 
-// WatchStalls measures how late timers fire. result ends that and returns the longest delay; call it exactly once.
+// WatchStalls measures how late timers fire. result ends the measurement and returns the longest delay; call it exactly
+// once.
 func WatchStalls() (result func() time.Duration) {
 	var longest time.Duration
 	stop, stopped := make(chan struct{}), make(chan struct{})

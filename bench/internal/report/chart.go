@@ -51,7 +51,7 @@ type Group struct {
 // Caption returns the title and the summary.
 func (b Bars) Caption() (title, summary string) { return b.Title, b.Summary }
 
-// SVG draws the groups below each other. A bar's count stands behind it.
+// SVG draws the groups below each other. A bar's count stands to its right.
 func (b Bars) SVG() template.HTML {
 	const left, width, height, gap = 120, 760, 14, 12
 	s, y, most := &svg{}, 24.0, 1

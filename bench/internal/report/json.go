@@ -64,7 +64,7 @@ func (r *Report) object() object {
 	return o
 }
 
-// object returns the verdict for JSON. If it is not passed and has no reasons, its line is the reason.
+// object returns the verdict for JSON. If the verdict is not passed and has no reasons, its line is the reason.
 func (v Verdict) object() object {
 	if len(v.Reasons) == 0 && v.Status != Passed && v.Line != "" {
 		v.Reasons = []string{v.Line}

@@ -60,7 +60,7 @@ func (t *Timeline) Observe(config *discordsim.Config) {
 	}
 }
 
-// use records the window of a limit, and the requests that count against a limit above the buckets.
+// use records the window of a limit, and the requests that count against a limit other than a bucket.
 func (t *Timeline) use(u discordsim.LimitUse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +130,8 @@ const (
 
 // Caption returns the title, and what a mark is.
 func (t *Timeline) Caption() (title, summary string) {
-	return "Requests", fmt.Sprintf("Each mark is one request or more, when the server counted it. Shaded areas are the server's windows. "+
+	return "Requests", fmt.Sprintf("Each mark is one request or more, at the time at which the server counted it. "+
+		"Shaded areas are the server's windows. "+
 		"Of a route's limits, the %d with the most requests are drawn.", mostAlike)
 }
 
@@ -194,7 +195,7 @@ func (l *lane) draw(s *svg, y float64, x func(time.Duration) float64) {
 	}
 }
 
-// mark draws requests of the same time: a dot, or a cross for 429s. It is larger for more of them.
+// mark draws requests of the same time: a dot, or a cross for 429s. The more requests, the larger is the mark.
 func (s *svg) mark(kind string, x, y float64, n int, about string) {
 	r := 2.5 + math.Log2(float64(n))
 	title := template.HTMLEscapeString(fmt.Sprintf("%d × %s", n, about))

@@ -28,7 +28,8 @@ type event struct {
 	call  func()
 }
 
-// next advances to the next event and calls it. It does nothing and returns false if no event is left but a tick.
+// next advances to the next event and calls it. If no event is left except perhaps a tick, it does nothing and returns
+// false.
 func (c *clock) next() bool {
 	last := len(c.due) - 1
 	if last < 0 || last == 0 && c.ticks != nil && c.due[0] == &c.ticks.event {
@@ -109,7 +110,7 @@ func (t *ticker) Chan() <-chan time.Time {
 	return t.ticks
 }
 
-// tick delivers a tick and returns when the goroutine has done its work, so that nothing runs beside it.
+// tick delivers a tick and returns when the goroutine has done its work, so that nothing else runs at the same time.
 func (t *ticker) tick() {
 	t.timer.Reset(t.every)
 	<-t.waits

@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Load    *Load
 	Discord Discord
-	// Useful is how long a request may wait and its answer still be of use.
+	// Useful is the longest wait after which an answer is still of use.
 	Useful time.Duration
 	// MaxRateLimits are values to compare with; none: some smaller and larger ones than the recommended value.
 	MaxRateLimits []time.Duration
@@ -57,8 +57,8 @@ type Result struct {
 // tally counts the requests for which one limit opened last.
 type tally struct {
 	requests, refused int
-	// waited is how long these requests waited in all, longest how long one of them did. Refused requests count with
-	// their predicted wait.
+	// waited is the sum of the waits of these requests, longest the longest of them. Refused requests count with their
+	// predicted wait.
 	waited, longest time.Duration
 }
 

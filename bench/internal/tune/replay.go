@@ -105,8 +105,8 @@ func (r *replay) arrive() {
 }
 
 // settle hands out the manager's answers, after which every request has an answer or waits in a queue. The replay calls
-// it after each event. Answers come from goroutines, for which settle waits, so that none runs beside the replay. It
-// hands them out in the order in which their requests arrived.
+// it after each event. Answers come from goroutines, for which settle waits, so that none runs at the same time as the
+// replay. It hands them out in the order in which their requests arrived.
 func (r *replay) settle() {
 	if r.asking == 0 {
 		return
@@ -142,12 +142,12 @@ type exchange struct {
 	lease    buckets.Lease
 	err      error
 	opened   buckets.WaitsFor
-	sent     bool // and not yet processed by the server
+	sent     bool // the request was sent, and the server has not processed it yet
 	response ratelimits.Response
 }
 
-// acquire asks the manager for a lease in a goroutine, which adds the answer to the answers. It returns when the request
-// waits or has an answer, so that the manager sets no timer beside the replay.
+// acquire asks the manager for a lease in a goroutine, which adds the answer to the answers. It returns when the
+// request waits or has an answer, so that the manager sets no timer while the replay goes on.
 func (x *exchange) acquire() {
 	x.asked, x.opened, x.entered = x.clock.now, buckets.WaitsForNothing, make(chan struct{})
 	x.asking++

@@ -60,7 +60,7 @@ func (r *Report) verdict() report.Verdict {
 		report.Setting(best.MaxRateLimit), useful)
 	switch i := slices.IndexFunc(r.Results, func(v Result) bool { return v.MaxRateLimit == r.Useful }); {
 	case best.MaxRateLimit > r.Useful:
-		line += "; it is longer, because predictions are, until the client knows how a bucket refills"
+		line += "; it is longer, because predictions are too long until the client knows how a bucket refills"
 	case best.MaxRateLimit < r.Useful && r.Results[i].Refused == best.Refused:
 		line += fmt.Sprintf("; values up to %s do the same", useful)
 	}
@@ -109,8 +109,8 @@ func (r *Report) doubts() (reasons []string) {
 	return reasons
 }
 
-// bottleneck returns the index of the limit for which requests waited most in all, of the limits that opened last for
-// them. -1: no request waited for a limit.
+// bottleneck returns the index of the limit with the largest sum of waits. Each request counts for the limit that
+// opened last for it. -1: no request waited for a limit.
 func (r *Report) bottleneck() int {
 	worst, most := -1, time.Duration(0)
 	for i, t := range r.Results[r.Smallest].tallies {
@@ -186,7 +186,8 @@ func (r *Report) table(judged bool) report.Table {
 		{Name: "max rate\nlimit", Key: "max_rate_limit_seconds"},
 		{Name: "refused", Key: "refused", Note: "requests that the client refused at once, because their predicted wait exceeded the max rate limit"},
 		{Name: "refused\nin vain", Key: "refused_in_vain",
-			Note: fmt.Sprintf("those that could have left within %s: so it was predicted, or they do if nothing is refused", useful)},
+			Note: fmt.Sprintf("those that could have left within %s, by their prediction or in a replay that refuses nothing",
+				useful)},
 		{Name: "too\nlate", Key: "late", Note: fmt.Sprintf("requests that waited longer than %s; a smaller value would refuse them at once", useful)},
 		{Name: "queued\np50", Key: "queued_seconds.median", Note: "how long requests were held back, round trips not counted: median, 99th percentile, longest"},
 		{Name: "\np99", Key: "queued_seconds.p99"},
@@ -205,7 +206,7 @@ func (r *Report) table(judged bool) report.Table {
 	return t
 }
 
-// chart shows both sides over the values.
+// chart shows for each value how many requests are refused in vain, and how many leave too late.
 func (r *Report) chart(judged bool) report.Chart {
 	c := report.Bars{
 		Title:   "Too small, too large",

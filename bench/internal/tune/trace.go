@@ -17,18 +17,19 @@ import (
 const (
 	// longestTrace bounds the length of a trace, and with it the time of a replay.
 	longestTrace = 366 * 24 * time.Hour
-	// latestSecond is in the year 5138. A larger number is in milliseconds.
+	// latestSecond is in the year 5138. A larger number is probably in milliseconds, and is rejected.
 	latestSecond = 1e11
 
 	expectedColumns = "expected the columns time, method, path"
-	expectedTime    = "expected RFC 3339, such as 2026-01-02T15:04:05.5Z, or seconds (no milliseconds) since any beginning, such as 12.5"
+	expectedTime    = "expected RFC 3339, such as 2026-01-02T15:04:05.5Z, or seconds (not milliseconds) since any origin, " +
+		"such as 12.5"
 )
 
 // ReadTrace reads a load from CSV. The requests may be in any order. Errors repeat nothing of the content, because a
 // path may contain the token of a webhook.
 //
 // The columns are time, method and path; further ones are ignored, and so is a header. Times are in RFC 3339, or in
-// seconds since any beginning, the same throughout the trace.
+// seconds since any origin, which is the same throughout the trace.
 //
 // Invalid lines are left out and counted, see Load.Skipped. It is an error if no line is left.
 func ReadTrace(name string, content io.Reader) (*Load, error) {
@@ -109,7 +110,7 @@ func (t *trace) end() error {
 	return nil
 }
 
-// parseTime parses RFC 3339, or seconds since any beginning.
+// parseTime parses RFC 3339, or seconds since any origin.
 func parseTime(text string) (at time.Time, dated bool, err error) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at, true, nil

@@ -2,5 +2,5 @@
 // [Rules].
 //
 // routes.txt was measured: which routes have a limit, how their buckets refill, and which routes share a bucket. Most
-// numbers were not: numbers.go names the source of each.
+// numbers were not measured: numbers.go names the source of each.
 package measured

@@ -40,8 +40,8 @@ func (o *Options) hide(name string, rule *discordsim.Rule) {
 	}
 }
 
-// webhookMessages returns the limit of a channel for all its webhooks together: 30 a minute, as many have reported.
-// That 30 messages may come at once was measured.
+// webhookMessages returns the limit of a channel for all its webhooks together: 30 a minute, as many have reported. It
+// was measured that 30 messages at once are accepted.
 func (o *Options) webhookMessages() *discordsim.SharedLimit {
 	channelOf := func(call discordsim.Call) string {
 		id, _, _ := strings.Cut(call.Major, ":")

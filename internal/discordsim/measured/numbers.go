@@ -25,13 +25,15 @@ var typical = map[string]discordsim.Quota{
 	"none":      discordsim.Unlimited(),
 }
 
-// numbers has the limits of which more is known, by the name of the route or family.
+// numbers has the limits whose numbers are known, at least in part, by the name of the route or family.
 var numbers = map[string]discordsim.Quota{
-	// Measured: 1 in 250 ms for each channel, and late. The lateness was not published; 0.2 s is assumed.
+	// Measured: one request in 250 ms for each channel, and that the bucket opens late. How late was not published; 0.2
+	// s is assumed.
 	reactions: discordsim.Fixed(1, 250*time.Millisecond).Late(200*time.Millisecond, 0),
 	// Measured: Reset-After grows by 1.67 s with each request.
 	"POST /invites/{code}/target-users/bulk-add": discordsim.Leaky(3, 5*time.Second),
-	// Discord's staff said so in 2017 about posts. Measured: they share a bucket with the other routes of the token.
+	// Discord's staff named this limit in 2017 for posts. Measured: posts share a bucket with the other routes of the
+	// token.
 	webhookToken: discordsim.Leaky(5, 2*time.Second),
 	// Reported by client authors.
 	"POST /channels/{channel_id}/messages/{message_id}/crosspost": discordsim.Fixed(10, time.Hour),

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// example is a path of a template.
+// example returns a path that fits a template.
 func example(template string) string {
 	segments := strings.Split(template, "/")
 	for i, segment := range segments {
