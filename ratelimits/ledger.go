@@ -152,15 +152,14 @@ func (m *manyCharges) insert(i int, c *charge) {
 	m.all = slices.Insert(m.all, m.gone+i, *c)
 }
 
-// beside returns the charge next to the i-th position if it and c expire within the duration about of each other,
-// otherwise nil.
+// beside returns a charge next to the i-th position that expires within the duration about of c, nil if there is none.
+// It prefers the one that expires after c, because joining the other one makes that one expire later.
 func beside(list []charge, i int, c *charge, about time.Duration) *charge {
-	if i < len(list) {
-		if o := &list[i]; o.reset.high-c.reset.high <= about {
-			return o
-		}
-	} else if o := &list[i-1]; c.reset.low-o.reset.low <= about { // a join keeps low, so a series of joins ends
-		return o
+	if i < len(list) && list[i].reset.high-c.reset.high <= about {
+		return &list[i]
+	}
+	if i > 0 && c.reset.low-list[i-1].reset.low <= about { // a join keeps low, so a series of joins ends
+		return &list[i-1]
 	}
 	return nil
 }

@@ -76,3 +76,16 @@ func TestLedgerStaysSmallWhateverResponsesSay(t *testing.T) {
 		require.Less(t, longest, 4*finest)
 	}
 }
+
+// A single charge that expires far later than the others must not keep them from being joined.
+func TestLedgerStaysSmallBesideAFarReset(t *testing.T) {
+	t.Parallel()
+	var l ledger
+	l.add(&charge{n: 1, reset: interval{time.Hour, time.Hour}})
+	for i := range time.Duration(5_000) {
+		reset := 10*time.Minute + i*time.Millisecond
+		l.add(&charge{n: 1, reset: interval{reset, reset}})
+	}
+	require.Equal(t, int32(5_001), l.total)
+	require.LessOrEqual(t, len(l.list()), 2*finest)
+}
