@@ -62,7 +62,8 @@ const (
 //	Snooze   *ratelimits.TooLongError, *ratelimits.QueueFullError, *ratelimits.BudgetError, *ratelimits.EdgeError,
 //	         *httpclient.CredentialError of an Authorization (until it is used again), buckets.ErrClosed, and status 429
 //	Cancel   *httpclient.CredentialError of a webhook or interaction, *routes.PathError, rest.ErrPath, rest.ErrHeader,
-//	         *ratelimits.SupersededError (a newer request took its place); statuses 404, 403 except with code 40003 (direct messages opened too fast), and 400 with code 50035 (invalid form)
+//	         *ratelimits.SupersededError (a newer request took its place); statuses 404, 403 except with code 40003
+//	         (direct messages opened too fast), and 400 with code 50035 (invalid form)
 //	Retry    everything else: statuses 401 and 5xx, connection errors, errors that have nothing to do with Discord
 //
 // A 401 may be a mistake of Discord, and a token may be replaced. A job survives both, because a 401 leads to another

@@ -27,9 +27,9 @@
 // bucket with 5 requests per second are spread over the next 2,000 seconds. For each limit, the policy remembers only
 // when the last of its snoozed jobs comes back. It never asks the job queue.
 //
-// A snoozed job comes back earlier than that by half of the max wait, because job queues look for due jobs only every
-// second or so. When a window opens, the next jobs then already wait in the process, and no window stays unused. A
-// random delay is added, so that the jobs of several processes do not come back at the same moments.
+// A snoozed job comes back earlier than predicted, by half of the max wait, because job queues look for due jobs only
+// every second or so. When a window opens, the next jobs then already wait in the process, and no window stays unused.
+// A random delay is added, so that the jobs of several processes do not come back at the same moments.
 //
 // New jobs do not queue behind snoozed jobs. A new job that arrives when the wait is short is sent before them. If a
 // snoozed job then comes back and would have to wait too long, it is snoozed again, behind all other snoozed jobs. With
