@@ -28,7 +28,8 @@ type Request struct {
 	// Avoidable reports whether a correct client would have avoided this 429.
 	Avoidable bool
 	// Repeated reports whether the request repeats a message: its author created a message with the same nonce and
-	// enforce_nonce in the five minutes before. No message was created; the request got the answer to the first one.
+	// enforce_nonce in the five minutes before. No message was created, and the request got the answer to the first
+	// message.
 	Repeated bool
 	// Because says briefly why the 429 was avoidable or not.
 	Because string
@@ -52,7 +53,7 @@ type record struct {
 	Request
 	server   *Server
 	original *http.Request
-	wanted   []bool   // by index of the rule: whether it applies to this request, and its When, if any, returned true
+	wanted   []bool   // by index of the rule: whether it is an answer or fault for this request, and its When agrees
 	used     []kind   // kinds of answers and faults that have been applied
 	message  *message // the message with the request's enforced nonce; nil if there is none
 }
