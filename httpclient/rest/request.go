@@ -78,7 +78,7 @@ type call struct {
 	method    string
 	route     routes.CompiledRoute
 	target    *url.URL
-	host string // for the Host header; if empty, the host of target
+	host      string // for the Host header; if empty, the host of target
 	header    http.Header
 	anonymous bool
 	content   content
