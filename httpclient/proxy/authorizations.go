@@ -71,7 +71,8 @@ func (a *authorizations) lift() {
 	a.order.Init()
 }
 
-// verified records that a request with this Authorization has succeeded.
+// verified records that a request with this Authorization has succeeded, so that it no longer counts against
+// maxUnverified.
 func (a *authorizations) verified(authorization string) {
 	hash := maphash.String(a.seed, authorization)
 	a.mu.Lock()

@@ -68,7 +68,7 @@
 //	501     no-path, upgrade     the path is missing, or the request asks for another protocol
 //	400     origin               a web page in a browser has sent the request
 //	421     host                 RequireHost does not allow the name in the URL
-//	400     bad-request          a malformed path, header or body, or a request for an HTTP proxy
+//	400     bad-request          a malformed path, header or body, or the form for a forward proxy (a full URL)
 //	405     method               CONNECT
 //
 // # Credentials
@@ -76,7 +76,7 @@
 // Every Authorization has limits of its own. An Authorization with which no request has succeeded within a week may be
 // invalid. In ten minutes, at most a thousand such Authorizations can be tried, which bounds the memory that a flood of
 // invented Authorizations takes. Together they leave at least as much of the budget of invalid requests unused as they
-// use. Together, requests without an Authorization do so, too. These bounds do not apply to Authorizations and webhooks
-// that have worked within a week. If the state is kept, the handler still knows them after a restart. It keeps only
-// keyed hashes of them.
+// use. The same applies to all requests without an Authorization together. These bounds do not apply to Authorizations
+// and webhooks that have worked within a week. If the state is kept, the handler still knows them after a restart. It
+// keeps only keyed hashes of them.
 package proxy

@@ -15,8 +15,8 @@ import (
 const (
 	// DefaultUpstream is the upstream unless WithUpstream sets another upstream.
 	DefaultUpstream = "https://discord.com"
-	// DefaultMaxWait is the longest accepted wait unless WithMaxWait sets another wait. Libraries give up after 15 s or
-	// more.
+	// DefaultMaxWait is the longest accepted wait unless WithMaxWait sets another wait. It is shorter than the timeouts
+	// of libraries, which are 15 s or more.
 	DefaultMaxWait = 10 * time.Second
 	// LongestWait bounds the header X-Ratelight-Max-Wait.
 	LongestWait = 5 * time.Minute

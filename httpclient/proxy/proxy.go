@@ -21,7 +21,7 @@ import (
 // Handler is an http.Handler that forwards each request to Discord when Discord is certain to accept it. Get one from
 // New. It is safe for concurrent use. It may be mounted below a path with http.StripPrefix, but not in an http.ServeMux
 // that cleans paths. The handler sets write deadlines, so that a client that reads nothing for 30 s loses its
-// connection. They replace the WriteTimeout of its http.Server.
+// connection. These deadlines replace the WriteTimeout of its http.Server.
 type Handler struct {
 	settings
 	transport      *httpclient.Transport
@@ -77,7 +77,7 @@ func (h *Handler) transportOptions() []httpclient.Option {
 	return append(options, s.transport...)
 }
 
-// newBase returns a transport for a single server that does not change requests and responses.
+// newBase returns a transport that does not change requests and responses. It is for a single server.
 func newBase() *http.Transport {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DisableCompression = true // the client's Accept-Encoding stays, and bodies keep their length
@@ -111,8 +111,8 @@ func (h *Handler) LiftHolds() {
 
 // Shutdown rejects new requests with a 503, waits until waiting requests and those in flight have been answered, and
 // closes the handler. If the context ends before that, Shutdown closes the handler at once, and returns the context's
-// error, see httpclient.Transport.Shutdown. Call http.Server.Shutdown before this Shutdown, because it also waits until
-// response bodies have been copied.
+// error, see httpclient.Transport.Shutdown. Call http.Server.Shutdown before that, because only http.Server.Shutdown
+// also waits for the bodies of responses.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	defer h.transport.CloseIdleConnections()
 	return h.transport.Shutdown(ctx)

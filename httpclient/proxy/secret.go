@@ -17,8 +17,8 @@ const minSecret = 16
 // http://proxy:8080/SECRET/api/v10. The handler removes that segment. All other requests get a 400, because a 401 or
 // 403 would look like Discord's. The secret is compared in constant time.
 //
-// The secret must have at least 16 bytes. All of them must be letters, digits or one of - . _ ~, which no URL escapes.
-// For any other secret, RequireSecret returns an error that wraps ErrOptions.
+// The secret must have at least 16 bytes. All of them must be letters, digits or one of - . _ ~, because URLs never
+// escape these. For any other secret, RequireSecret returns an error that wraps ErrOptions.
 func RequireSecret(secret string, next http.Handler) (http.Handler, error) {
 	plain := func(r rune) bool {
 		return 'a' <= r|0x20 && r|0x20 <= 'z' && r < 0x80 || '0' <= r && r <= '9' || strings.ContainsRune("-._~", r)

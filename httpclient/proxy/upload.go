@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// drainTime and maxDrained bound for how long, and how many bytes of, the rest of a body are read after the answer.
+	// drainTime and maxDrained bound how long the rest of a body is read after the answer, and how many bytes of it.
 	// maxDrained is enough for most uploads, because Discord accepts at most 25 MB in most requests.
 	drainTime  = 5 * time.Second
 	maxDrained = 32 << 20
@@ -84,8 +84,8 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// setDeadline sets the read deadline, if the server supports deadlines. After Close or fails has set the final
-// deadline, setDeadline changes nothing and returns false.
+// setDeadline sets the read deadline, if the server supports deadlines. It changes nothing and returns false after the
+// final deadline, which Close or fails has set.
 func (u *upload) setDeadline(t time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -140,8 +140,8 @@ func (h *Handler) isLarge(r *http.Request) bool {
 }
 
 // drain reads the rest of a large body after an early answer, until the deadline of Close. Over HTTP/1 a client that is
-// still sending would otherwise see a broken connection instead of the answer. A client that waits for 100 Continue
-// (Expect) already has the answer.
+// still sending would otherwise see a broken connection instead of the answer. Nothing is read if the client waits for
+// 100 Continue (Expect), because such a client already has the answer.
 func (u *upload) drain(r *http.Request) {
 	if !u.http1 || u.ended.Load() || u.broken.Load() || !u.begun.Load() && r.Header.Get("Expect") != "" {
 		return
