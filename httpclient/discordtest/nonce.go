@@ -15,7 +15,7 @@ const nonceTime = 5 * time.Minute
 // message is a message with a nonce and enforce_nonce. The server's mu guards all fields.
 type message struct {
 	created time.Time
-	body    []byte // of the answer
+	body    []byte // body of the answer to the message
 }
 
 // enforceNonces returns a fault for messages whose author has used the same nonce within nonceTime. Such a message gets

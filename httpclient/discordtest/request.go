@@ -18,12 +18,12 @@ type Request struct {
 	Operation string
 	Header    http.Header
 	Body      []byte // at most the first mebibyte
-	// Time is when the request arrived and was counted.
+	// Time is the time at which the request arrived and was counted.
 	Time time.Time
 	// Status is the status of the answer. It is 0 if the connection was cut before the answer, or while a function
 	// given to Handle runs.
 	Status int
-	// Refused is the class of the limit that refused the request, "" if no limit did.
+	// Refused is the class of the limit that refused the request, or "" if no limit refused it.
 	Refused Class
 	// Avoidable reports whether a correct client would have avoided this 429.
 	Avoidable bool

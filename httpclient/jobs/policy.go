@@ -107,7 +107,7 @@ type slot struct {
 	key  string        // the limit that the job waits for
 	wait time.Duration // predicted wait without other snoozed jobs
 	pace time.Duration // time between two jobs with the same key; 0 if not known
-	lead time.Duration // by how much the job comes back early
+	lead time.Duration // by how much the job comes back earlier than predicted
 }
 
 // afterTooLong returns how long to snooze a job whose request would have waited too long.

@@ -21,7 +21,7 @@ import (
 // Handler is an http.Handler that forwards each request to Discord when Discord is certain to accept it. Get one from
 // New. It is safe for concurrent use. It may be mounted below a path with http.StripPrefix, but not in an http.ServeMux
 // that cleans paths. The handler sets write deadlines, so that a client that reads nothing for 30 s loses its
-// connection. These deadlines replace the WriteTimeout of its http.Server.
+// connection (over HTTP/2, only the stream). These deadlines replace the WriteTimeout of its http.Server.
 type Handler struct {
 	settings
 	transport      *httpclient.Transport

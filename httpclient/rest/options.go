@@ -78,8 +78,8 @@ func WithTransport(options ...httpclient.Option) Option {
 }
 
 // WithBaseURL sets the base URL of the API, for example for another version of it, a proxy or a test. The default, also
-// for the empty string, is DefaultBaseURL. It must be an http or https URL with a host, without user, query and
-// fragment; otherwise every Do returns ErrBaseURL. Its host is limited like those of httpclient.WithHosts, as a
+// for the empty string, is DefaultBaseURL. The base URL must be an http or https URL with a host, without user, query
+// and fragment; otherwise every Do returns ErrBaseURL. Its host is limited like those of httpclient.WithHosts, as a
 // separate server. If the host is a proxy that forwards to Discord, say so with httpclient.WithAPI(base, "") in
 // WithTransport.
 func WithBaseURL(base string) Option {

@@ -24,7 +24,7 @@ type Lifter interface {
 	RestingCredentials() []httpclient.RestingCredential
 	// LiftCredential ends the rest of all credentials that have this hash, and returns their number.
 	LiftCredential(hash string) int
-	// LiftHolds ends all effects of earlier refusals.
+	// LiftHolds ends all rests of credentials and all holds after earlier refusals.
 	LiftHolds()
 }
 
@@ -75,7 +75,7 @@ type handler struct {
 	sampler sampler
 	policy  string
 	methods string
-	lifter  Lifter // nil without WithLift: POST gets a 405
+	lifter  Lifter // nil without WithLift; then a POST gets a 405
 	origins http.CrossOriginProtection
 }
 

@@ -28,7 +28,7 @@ type sampler struct {
 	mu      sync.Mutex
 	taken   time.Time // when the latest sample was taken
 	history []sample  // oldest first
-	text    []byte    // the latest status and the history as JSON; nil: take a new sample
+	text    []byte    // the latest status and the history as JSON; nil if the next request must take a new sample
 }
 
 // sample has the numbers of one moment that the curves show.
