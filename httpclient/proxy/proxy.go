@@ -172,7 +172,7 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 		route, err := routes.Match(r.Method, target.RawPath)
 		isSent := err == nil && !(route.Route().TokenInPath() && isToken(authorization))
 		if isSent && !h.transport.HasSucceeded(authorization) && !h.authorizations.admit(authorization) {
-			a := &answer{message: "too many new values of Authorization have been tried recently without success: no others are tried for now"}
+			a := &answer{message: "too many new Authorizations recently without a success: no others are tried for now"}
 			a.refuse("unverified", "user", unverifiedRetry)
 			return nil, a
 		}
