@@ -83,7 +83,8 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 	}()
 	parser, err := kong.New(c, kong.Name("ratelight-proxy"),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { panic(exited{}) }),
-		kong.Description("A proxy between bots and Discord's REST API. Requests wait in it until Discord is certain to accept them."),
+		kong.Description("A proxy between bots and Discord's REST API. "+
+			"Requests wait in it until Discord is certain to accept them."),
 		kong.DefaultEnvars("RATELIGHT"), kong.Vars{"version": version(), "known": knownNames()})
 	if err != nil {
 		panic("ratelight-proxy: " + err.Error()) // the tags above are wrong
