@@ -107,7 +107,8 @@ func (r *record) caught(name string) {
 }
 
 // Refuse answers an operation with a 429 of the given class and retry-after. As at Discord, all requests to which the
-// 429 applies are refused until the retry-after has passed; a request that is sent earlier counts as avoidable.
+// 429 applies are refused until the retry-after has passed. The 429 to a request that is sent earlier counts as
+// avoidable.
 func Refuse(on string, class Class, retryAfter time.Duration) Rule {
 	c, known := classes[class]
 	r := newRule("Refuse", refusing, on).
@@ -132,15 +133,15 @@ func Lose(on string) Rule {
 	return r
 }
 
-// SlowBody sends the body of a response the delay after its headers.
+// SlowBody sends the headers of a response at once, and its body after the delay.
 func SlowBody(on string, delay time.Duration) Rule {
 	r := newRule("SlowBody", slowing, on).check(delay > 0, "want a positive duration, not %v", delay)
 	r.fault.BodyDelay = delay
 	return r
 }
 
-// edit finishes an answer: it removes the body if the rule's body is empty, sets the Content-Type of JSON, and adds the
-// rule's headers.
+// edit finishes an answer: it removes the body if the rule's body is empty, sets the Content-Type if the body is JSON,
+// and adds the rule's headers.
 func (r *Rule) edit(response *discordsim.Response) {
 	if r.fault.Edit != nil {
 		r.fault.Edit(discordsim.Call{}, response)

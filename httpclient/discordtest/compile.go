@@ -176,7 +176,7 @@ func (r Rule) script(number int) discordsim.Fault {
 	return fault
 }
 
-// about reports whether an answer or a fault applies to a request.
+// about reports whether the rule is an answer or a fault, and names the operation of the request.
 func (r *Rule) about(request *http.Request) bool {
 	rule := discordsim.Rule{Method: r.on.method, Path: r.on.path}
 	return r.kind > limiting && rule.Matches(request.Method, request.URL.EscapedPath())

@@ -89,7 +89,7 @@ func (a *attempts) of(method string, status int, err error) prometheus.Observer 
 	return a.durations.WithLabelValues(method, code, failure)
 }
 
-// failureOf returns the error_type of an attempt without a response.
+// failureOf returns the label error_type of an attempt that got no response.
 func failureOf(err error) string {
 	var timeout interface{ Timeout() bool }
 	switch {

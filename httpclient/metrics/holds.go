@@ -26,7 +26,7 @@ var (
 		"Requests per second that this process may send with that credential. 0: no limit, or no requests count.")
 )
 
-// collectBusy collects the metrics of buckets and gates that are held or in which requests wait.
+// collectBusy collects the metrics of the buckets, global limits and edges that are held or for which requests wait.
 func collectBusy(out chan<- prometheus.Metric, s *buckets.Status) {
 	var holds [ratelimits.NumClasses]int
 	var ends [ratelimits.NumClasses]time.Duration

@@ -41,7 +41,8 @@ func badRequest(message string) *answer {
 	return &answer{status: http.StatusBadRequest, reason: "bad-request", message: message}
 }
 
-// answerTo returns the answer for an error of the transport. The error's text must not contain secrets.
+// answerTo returns the answer for an error of the transport. The error's text must not contain secrets, because it
+// becomes the answer's message.
 func answerTo(err error) *answer {
 	a := &answer{status: http.StatusServiceUnavailable, message: err.Error()}
 	var (

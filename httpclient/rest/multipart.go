@@ -148,7 +148,7 @@ type source struct {
 	sent   atomic.Bool // the stream has been opened
 }
 
-// newSource returns a source of the content. If content is nil, it is an empty file.
+// newSource returns a source of the content. If content is nil, the source is an empty file.
 func newSource(content io.Reader) *source {
 	if content == nil {
 		return &source{held: io.NewSectionReader(strings.NewReader(""), 0, 0)}

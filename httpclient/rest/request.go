@@ -213,7 +213,7 @@ func (c *call) conceal(err error) error {
 	return fmt.Errorf("%s: %w", c.name(), err)
 }
 
-// isHost reports whether a text can be a Host header. The empty text can: it means the default host.
+// isHost reports whether a text can be a Host header. The empty text can, because it means the default host.
 func isHost(text string) bool {
 	u, err := url.Parse("//" + text)
 	return err == nil && u.Host == text && !strings.ContainsAny(text, " %")

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// top is how many buckets, global limits, declared limits and edges are shown.
+	// top is the largest number of buckets that is shown, and also that of global limits, declared limits and edges.
 	top = 100
 	// fresh is how long a sample is reused. Each page asks once a second, and several pages share a sample.
 	fresh = 900 * time.Millisecond

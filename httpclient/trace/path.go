@@ -55,7 +55,7 @@ func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
 	return line
 }
 
-// number returns the number that replaces a major parameter or, if token is the hash of its token, the token. The
+// number returns the number that replaces a major parameter or, if token is not 0, the token whose hash it is. The
 // number has 18 digits, like an id.
 func (r *Recorder) number(major string, token uint64) uint64 {
 	h := hmac.New(sha256.New, r.key[:])

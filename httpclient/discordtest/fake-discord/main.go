@@ -25,7 +25,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run serves until the context ends, and returns the exit status: 1 if the server cannot listen, 2 for invalid flags.
+// run serves until the context ends, and returns the exit status: 1 if the server cannot listen, 2 for invalid flags,
+// and 0 otherwise.
 func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("fake-discord", flag.ContinueOnError)
 	flags.SetOutput(stderr)

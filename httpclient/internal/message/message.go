@@ -62,7 +62,7 @@ func IsJSON(contentType string) bool {
 	return err == nil && (kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json"))
 }
 
-// Number parses a number of 0 or more, which may also be in a JSON string. Infinity and NaN are not numbers.
+// Number parses a JSON number of 0 or more, or a JSON string that contains such a number. It rejects infinity and NaN.
 func Number(raw json.RawMessage) (float64, bool) {
 	text := string(raw)
 	if strings.HasPrefix(text, `"`) && json.Unmarshal(raw, &text) != nil {
