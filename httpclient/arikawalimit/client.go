@@ -9,10 +9,10 @@ import (
 )
 
 // Prepare makes a client send through a transport, usually an *httpclient.Transport, and removes arikawa's own limiter.
-// Several clients may share a transport. Call it before the client is used; it is not safe for concurrent use.
+// Several clients may share a transport. Call Prepare before the client is used. It is not safe for concurrent use.
 //
 // It replaces the client's HTTP driver and its hooks. The hooks include arikawa's limiter, so add your own hooks
-// afterwards. It sets Retries to 1, because the transport repeats requests. Clients made from this client with
+// afterwards. It sets Retries to 1, so that only the transport repeats requests. Clients made from this client with
 // WithContext, WithLocale and webhook.FromAPI are prepared, too. Clients made with webhook.New and webhook.NewCustom
 // have their own limiter.
 func Prepare(client *api.Client, transport http.RoundTripper) {

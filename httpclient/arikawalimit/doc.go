@@ -19,9 +19,9 @@
 //
 // # Uploads
 //
-// arikawa writes a body while it is being sent, so it can be sent only once. The transport buffers bodies up to a size
-// (httpclient.WithBufferedBodies) and can repeat them; a request with a larger body fails if it gets a 429. Raise that
-// size for larger uploads.
+// arikawa produces a body while the body is being sent, so arikawa cannot send it again. The transport buffers bodies
+// up to a size (httpclient.WithBufferedBodies) and can repeat them; a request with a larger body fails if it gets a
+// 429. Raise that size for larger uploads.
 //
 // # Errors
 //

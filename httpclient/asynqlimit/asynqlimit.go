@@ -12,11 +12,11 @@ import (
 	"github.com/ratelight/ratelight/httpclient/jobs"
 )
 
-// Limiter makes the tasks of a server wait in Redis if they would wait long for a limit. Make one with New. It is safe
-// for concurrent use.
+// Limiter makes the tasks of an asynq server wait in Redis, instead of in the process, if they have to wait long for a
+// limit. Make a Limiter with New. It is safe for concurrent use.
 type Limiter struct{ policy *jobs.Policy }
 
-// New returns a limiter with options of package jobs. Its error names an option with an invalid value, and the value.
+// New returns a limiter with options of package jobs. Its error names the option whose value is invalid, and the value.
 // Use one limiter for all tasks of a process.
 func New(options ...jobs.Option) (*Limiter, error) {
 	policy, err := jobs.New(options...)
@@ -43,9 +43,10 @@ func (e *SnoozeError) Error() string {
 func (e *SnoozeError) Unwrap() error { return e.Err }
 
 // Middleware runs tasks with a context that bounds the waits of their requests, and tells asynq how to treat their
-// errors. Pass it to asynq.ServeMux.Use. Use Configure, too: without Configure a snooze would count as a failure.
+// errors. Pass it to asynq.ServeMux.Use. Use Configure, too, because without Configure a snooze would count as a
+// failure.
 //
-// asynq archives a task that has no attempts left, whatever the error is. The requests of a task's last attempt
+// asynq archives a task that has no attempts left, whatever its error is. In the last attempt of a task, requests
 // therefore wait in the process, as long as the transport allows.
 func (l *Limiter) Middleware(next asynq.Handler) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
@@ -77,9 +78,10 @@ func lastAttempt(ctx context.Context) bool {
 	return known && retried >= most
 }
 
-// Configure returns a server's configuration with which a snooze does not count as a failure, and lasts as long as it
-// should. The given IsFailure, RetryDelayFunc and ErrorHandler get all other errors. Without a RetryDelayFunc, delays
-// are asynq's defaults, except one second after asynq.ErrLeaseExpired, which means that the task's process has died.
+// Configure returns a server's configuration in which a snooze does not count as a failure, and lasts until
+// SnoozeError.Until. The given IsFailure, RetryDelayFunc and ErrorHandler get all other errors. ErrorHandler also gets
+// a snooze of a last attempt, after which asynq archives the task. Without a RetryDelayFunc, delays are asynq's
+// defaults, except one second after asynq.ErrLeaseExpired, which means that the task's process has died.
 func (l *Limiter) Configure(config asynq.Config) asynq.Config {
 	isFailure, delay, handler := config.IsFailure, config.RetryDelayFunc, config.ErrorHandler
 	if isFailure == nil {
@@ -105,8 +107,8 @@ func (l *Limiter) Configure(config asynq.Config) asynq.Config {
 	return config
 }
 
-// defaultDelay returns asynq's default delay, but a second for tasks whose process has died: such a task has waited a
-// minute already, and Discord remembers its nonce only for a few minutes.
+// defaultDelay returns asynq's default delay, except for a task whose process has died. Such a task waits only a
+// second, because it has already waited a minute, and Discord remembers its nonce only for a few minutes.
 func defaultDelay(n int, err error, task *asynq.Task) time.Duration {
 	if errors.Is(err, asynq.ErrLeaseExpired) {
 		return time.Second
@@ -119,8 +121,8 @@ func snoozed(err error) *SnoozeError {
 	return s
 }
 
-// JSON returns a handler for tasks whose payload is JSON. A task whose payload cannot be decoded is not tried again,
-// but archived with an error that says so.
+// JSON returns a handler for tasks whose payload is JSON. A task whose payload cannot be decoded is archived at once,
+// with an error that says so.
 func JSON[T any](work func(ctx context.Context, payload T) error) asynq.Handler {
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		var payload T

@@ -1,5 +1,5 @@
-// Package asynqlimit makes tasks of asynq (github.com/hibiken/asynq, on Redis) wait in Redis if they would wait long
-// for a limit of Discord. It also tells asynq which errors are worth another attempt.
+// Package asynqlimit makes tasks of asynq (github.com/hibiken/asynq, on Redis) wait in Redis if they have to wait long
+// for a limit of Discord. It also tells asynq after which errors a task should be tried again.
 //
 //	limiter, err := asynqlimit.New()
 //	…
@@ -13,10 +13,10 @@
 //
 // A handler sends with any client whose transport is an *httpclient.Transport, such as a *rest.Client, and passes its
 // own context. That context bounds the wait in the process ([jobs.WithMaxWait], 5 s by default). Only the transport
-// acquires from the bucket manager, once for each request; the limiter does not.
+// acquires permits from the bucket manager, once for each request; the limiter acquires none.
 //
 // A request that would wait longer is not sent. Its task fails with a *[SnoozeError], which does not count as a failure
-// (asynq.Config.IsFailure): the task waits in the retry queue until the request can be sent, and uses up no attempt.
-// Package jobs describes when that is, and how other errors are treated. A task that can never succeed is archived
-// (asynq.SkipRetry). An asynq.SkipRetry or asynq.RevokeTask of the handler is passed on.
+// (asynq.Config.IsFailure). The task waits in the retry queue until the request can be sent, which uses up no attempt.
+// Package jobs describes when a request can be sent, and how other errors are treated. A task that can never succeed is
+// archived (asynq.SkipRetry). An asynq.SkipRetry or asynq.RevokeTask that the handler returns is passed on.
 package asynqlimit

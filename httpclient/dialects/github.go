@@ -9,20 +9,22 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// secondaryWait is how long a refusal of a secondary limit lasts that does not say it (GitHub's documentation).
+// secondaryWait is the wait after a refusal by a secondary limit that names no time (GitHub's documentation).
 const secondaryWait = time.Minute
 
-// GitHub is the dialect of GitHub's REST API. X-RateLimit-Resource names the bucket of a credential. Date is subtracted
-// from X-RateLimit-Reset, so that the clock of this computer matters only if a response has no valid Date.
+// GitHub is the dialect of GitHub's REST API. X-RateLimit-Resource names the bucket of a credential. The time until the
+// reset is X-RateLimit-Reset minus Date, so that the clock of this computer matters only if a response has no valid
+// Date.
 //
-// A 403 or a 429 refuses in three cases. With nothing in X-RateLimit-Remaining it holds its bucket until the reset,
-// unless its message is about something else. With a Retry-After it comes from a secondary limit, which holds all
-// requests of the credential. So does a 429 without either, and a 403 whose message names a secondary limit: they hold
-// for a minute, and longer if there are several in a row. Any other 403 is a response like all others.
+// A 429, and a 403 in some cases, is a refusal. If it has a Retry-After, it comes from a secondary limit, and holds all
+// requests of the credential for that time. Otherwise, if its X-RateLimit-Remaining is 0, it holds its bucket until the
+// reset, except a 403 whose message is about something else. In all other cases, a 429, or a 403 whose message names a
+// rate limit, comes from a secondary limit that names no time. It holds all requests of the credential for a minute,
+// and for longer if there are several in a row. Any other 403 is a response like all others.
 //
-// Secondary limits are not announced, so that the first refusal of one cannot be avoided. GraphQL refuses with status
-// 200, and that is not recognized. A 304 to a conditional request counts here like any response, although GitHub does
-// not count it: a client that sends thousands of them an hour waits for the reset.
+// Secondary limits are not announced, so the first refusal of each cannot be avoided. GraphQL refuses with status 200,
+// which is not recognized. A 304 to a conditional request counts like any other response, although GitHub does not
+// count it. So a client that sends thousands of such requests in an hour waits for the reset.
 func GitHub(status int, header http.Header, body []byte) ratelimits.Response {
 	if _, err := http.ParseTime(header.Get("Date")); err != nil && len(header) > 0 {
 		header = header.Clone()
@@ -34,7 +36,7 @@ func GitHub(status int, header http.Header, body []byte) ratelimits.Response {
 		return r
 	}
 	var object struct{ Message string }
-	_ = json.Unmarshal(body, &object) // what is malformed has no message
+	_ = json.Unmarshal(body, &object) // a malformed body has no message
 	message := strings.ToLower(object.Message)
 	isAboutLimits := strings.Contains(message, "rate limit") || strings.Contains(message, "abuse detection")
 	switch {

@@ -9,18 +9,19 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// IETF is the dialect of draft-ietf-httpapi-ratelimit-headers-11, the fields RateLimit and RateLimit-Policy, and of its
-// older versions: RateLimit-Limit, -Remaining and -Reset, or RateLimit with limit, remaining and reset. A 429 refuses.
-// Its wait is the Retry-After, or the time until the limit resets.
+// IETF is the dialect of draft-ietf-httpapi-ratelimit-headers-11, with the fields RateLimit and RateLimit-Policy, and
+// of its older versions, with RateLimit-Limit, -Remaining and -Reset, or a RateLimit with limit, remaining and reset. A
+// 429 is a refusal. The wait after it is its Retry-After or, without one, the time until the limit resets.
 //
 // The names and partition keys of all policies together name the bucket. Policies that do not count requests ("qu"), or
-// have no quota or no time, are ignored. Times may be rounded up or down. If the first response of a window names a
-// shorter time than its policy, that window is taken to last a second longer.
+// have no quota or no time, are ignored. Servers may round times up or down. So the reset is expected up to a second
+// later than a response says, unless the response names the whole time of the policy.
 //
-// Several policies are followed as one limit: the one with the fewest requests left. When it resets, as many requests
-// follow as the others allow then. That is simple and not exact. A longer window that is nearly used up makes requests
-// slower than necessary: random policies reached three quarters of the possible speed in simulations, the worst a
-// third. One request in 200 was refused there, and was sent again. With one policy none was, at 95 % of that speed.
+// Several policies are treated as one limit: the limit of the policy with the fewest requests left. When it resets, as
+// many requests are sent as the other policies allow at that time. That is simple, but not exact. If a longer window is
+// nearly used up, requests are slower than necessary. In simulations, random policies reached three quarters of the
+// possible speed, and the worst of them a third. One request in 200 was refused and sent again. With a single policy no
+// request was refused, at 95 % of the possible speed.
 func IETF(status int, header http.Header, _ []byte) ratelimits.Response {
 	r := ratelimits.ParseResponse(status, http.Header{"Retry-After": header["Retry-After"], "Date": header["Date"]}, nil)
 	if bucket, limits := limitsOf(header); len(limits) > 0 {
@@ -42,8 +43,9 @@ type limit struct {
 	reset, window    time.Duration // window is 0 if it is not known
 }
 
-// together returns the limits as one. Its reset is that of the limit with the fewest requests left. Its quota is how
-// many requests are possible then: of limits that reset later, only what remains now.
+// together returns the limits as one limit. It resets with the limit that has the fewest requests left. Its quota is
+// the number of requests that are possible after that reset. Limits that reset later allow only what remains of them
+// now.
 func together(limits []limit) (quota, remaining int, reset, rounding time.Duration) {
 	urgent := limits[0]
 	for _, l := range limits {
@@ -63,7 +65,7 @@ func together(limits []limit) (quota, remaining int, reset, rounding time.Durati
 	return quota, max(quota-urgent.quota+urgent.remaining, 0), reset, rounding
 }
 
-// bounds returns the longest time until the limit resets, and by how much that may be too long.
+// bounds returns the longest possible time until the limit resets, and by how much the real time may be shorter.
 func (l *limit) bounds() (after, rounding time.Duration) {
 	if after = l.reset; l.window == 0 || after < l.window {
 		after += time.Second
@@ -71,7 +73,8 @@ func (l *limit) bounds() (after, rounding time.Duration) {
 	return after, after - max(l.reset-time.Second, 0)
 }
 
-// limitsOf returns the limits that a response names completely, and the names of all policies.
+// limitsOf returns the limits that a response describes completely, and the name of their bucket: the names of all
+// policies.
 func limitsOf(header http.Header) (bucket string, limits []limit) {
 	services, policies := list(header["Ratelimit"]), list(header["Ratelimit-Policy"])
 	named := policies
@@ -89,7 +92,7 @@ func limitsOf(header http.Header) (bucket string, limits []limit) {
 		l.quota, _ = integer(s.value) // in older versions
 		for _, p := range policies {
 			if key := s.parameter("pk"); p.value != s.value || key != "" && p.parameter("pk") != key {
-				continue // a RateLimit needs no pk
+				continue // a RateLimit without pk is about all policies of that name
 			}
 			if quota, ok := integer(p.parameter("q")); ok {
 				l.quota = quota
@@ -103,14 +106,14 @@ func limitsOf(header http.Header) (bucket string, limits []limit) {
 		}
 		remaining, ok := integer(s.parameter("r"))
 		reset, timed := integer(s.parameter("t"))
-		if timed && reset > longestReset { // it is a time since 1970
+		if timed && reset > longestReset { // it counts from 1970
 			date, err := http.ParseTime(header.Get("Date"))
 			reset -= int(date.Unix())
 			timed = err == nil && 0 <= reset && reset <= longestReset
 		}
 		l.remaining, l.reset = min(remaining, l.quota), time.Duration(reset)*time.Second
 		if !timed {
-			l.reset = l.window // it resets within that
+			l.reset = l.window // it resets within its window
 		}
 		if ok && l.quota > 0 && (timed || l.window > 0) {
 			limits = append(limits, l)
@@ -119,7 +122,8 @@ func limitsOf(header http.Header) (bucket string, limits []limit) {
 	return bucket, limits
 }
 
-// olderService returns what a response in an older version says, as an item of the present one. Its value is the quota.
+// olderService returns what a response in an older version says, as an item in the form of the current version. Its
+// value is the quota.
 func olderService(header http.Header, services []item) (item, bool) {
 	fields := map[string]string{
 		"limit": header.Get("RateLimit-Limit"), "remaining": header.Get("RateLimit-Remaining"),
@@ -134,7 +138,7 @@ func olderService(header http.Header, services []item) (item, bool) {
 	return item{quota, []string{"r=" + fields["remaining"], "t=" + fields["reset"]}}, quota != ""
 }
 
-// item is a member of a structured list (RFC 9651). Its value and parameters are spelled as in the list.
+// item is a member of a structured list (RFC 9651). Its value and parameters keep the spelling of the list.
 type item struct {
 	value      string
 	parameters []string // such as "q=10"
@@ -143,7 +147,7 @@ type item struct {
 // mostItems bounds how many items of a field are read.
 const mostItems = 100
 
-// list parses a field. Inner lists are not used in these fields, and are not understood.
+// list parses a field. Inner lists do not occur in these fields, and are not parsed.
 func list(values []string) (items []item) {
 	for _, text := range split(strings.Join(values, ","), ',') {
 		if len(items) == mostItems {
@@ -156,7 +160,7 @@ func list(values []string) (items []item) {
 	return items
 }
 
-// parameter returns the value of a parameter, "" if it is absent.
+// parameter returns the value of a parameter, or "" if it is absent.
 func (i *item) parameter(name string) string {
 	for _, p := range i.parameters {
 		if key, value, _ := strings.Cut(p, "="); key == name {
@@ -166,7 +170,7 @@ func (i *item) parameter(name string) string {
 	return ""
 }
 
-// integer parses a non-negative number. Larger ones than a limit or a time can be are not numbers.
+// integer parses a number from 0 to 2³¹-1. Limits and times are not larger.
 func integer(text string) (int, bool) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	return int(n), err == nil

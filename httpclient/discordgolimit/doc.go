@@ -8,14 +8,14 @@
 //
 // # Why each call needs a Call
 //
-// discordgo locks a mutex for each channel and route from before a request until after its response, and no setting of
+// For each channel and route, discordgo holds a mutex from before a request until after its response, and no setting of
 // a session turns that off. Requests wait for that mutex before the transport sees them, so only one of them is in
-// flight at a time. Contexts do not end that wait, priority does not change its order, and predictions and statistics
-// do not include it. The mutex belongs to the session's Ratelimiter. Call returns a session with its own Ratelimiter,
-// which shares everything else with the original. A Call takes one to two microseconds.
+// flight at a time. Contexts do not end that wait, priorities do not change its order, and predictions and statistics
+// do not include it. The mutex belongs to the session's Ratelimiter. Call returns a session that has a Ratelimiter of
+// its own and shares everything else with the original. Call takes one to two microseconds.
 //
-// The transport also limits a call that is made with the session itself. Such a call only waits for discordgo's mutex
-// first. The README says which options then have no effect.
+// The transport also limits a call that is made with the session itself. Before the transport sees such a call, the
+// call also has to wait for discordgo's mutex. The README says which options have no effect then.
 //
 // # Errors
 //

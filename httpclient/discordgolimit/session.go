@@ -10,17 +10,18 @@ import (
 // Prepare makes a session send its REST requests through a transport, usually an *httpclient.Transport. Several
 // sessions (shards) may share a transport. Call it before the session is used; it is not safe for concurrent use.
 //
-// It replaces session.Client by one without a timeout, because a timeout would include the time in the queue; use
-// discordgo.WithContext. It sets session.MaxRestRetries to 0, because discordgo would send messages a second time after
-// a 502; the transport repeats requests where that is safe. It also removes the rate limit headers from responses,
-// because discordgo would wait for them as well.
+// It replaces session.Client by a client without a timeout, because a timeout would include the time in the queue. Use
+// discordgo.WithContext for deadlines. It sets session.MaxRestRetries to 0, because discordgo would send messages a
+// second time after a 502. The transport repeats requests where that is safe. Prepare also makes discordgo get
+// responses without rate limit headers, because discordgo itself would wait as these headers say.
 func Prepare(session *discordgo.Session, transport http.RoundTripper) {
 	session.Client = &http.Client{Transport: withoutLimits{transport}}
 	session.MaxRestRetries = 0
 }
 
-// Call returns a session for one REST call, or for several consecutive ones. It is a copy of the given session with its
-// own limiter, so that it does not wait for other calls. Call does not block and is safe for concurrent use.
+// Call returns a session for one REST call, or for several consecutive ones. The returned session is a copy of the
+// given session with a limiter of its own, so that its calls do not wait for other calls. Call does not block and is
+// safe for concurrent use.
 //
 // The returned session has no gateway connection and no handlers. Use the original session for opening, closing, voice,
 // presence and events. Handlers get the original session as their argument.

@@ -15,7 +15,7 @@ import (
 // 500 or more has no limit headers. Without any Answer or Handle, the answer is 200 and {}.
 //
 // If the answer to a webhook's request has Discord's code for an unknown webhook, the webhook counts as deleted. The
-// body that nil means has no such code:
+// body that nil means has no such code, so name it:
 //
 //	discordtest.Answer("execute_webhook", 404, map[string]any{"message": "Unknown Webhook", "code": 10015})
 func Answer(on string, status int, body any) Rule {
@@ -43,9 +43,9 @@ func Answer(on string, status int, body any) Rule {
 
 // Handle answers an operation with a function, if no limit refuses the request. The function runs without locks: it may
 // block, and may call the server's methods except Close, which waits for it. It may panic with [http.ErrAbortHandler]
-// to cut the connection; any other panic fails the test. Its response is sent when it returns. The server sets the
-// headers that describe a bucket; use Answer and Header to replace these headers. The function sees at most a mebibyte
-// of the request's body.
+// to cut the connection; any other panic fails the test. Its response is sent when it returns. The server itself sets
+// the headers that describe a bucket, and ignores those of the function; use Answer and Header to replace them. The
+// function sees at most a mebibyte of the request's body.
 func Handle(on string, handler http.HandlerFunc) Rule {
 	r := newRule("Handle", answering, on).check(handler != nil, "want a function, not nil")
 	r.fault.Handle = func(value any, response *discordsim.Response) { value.(*record).serve(handler, response) }
@@ -80,7 +80,7 @@ func (r *record) serve(handler http.HandlerFunc, response *discordsim.Response) 
 	r.answered(recorder.Code, response.Body)
 }
 
-// answered records the answer. If the answer is an error, a message of the request counts as not created.
+// answered records the answer. If the answer is an error, the message in the request counts as not created.
 func (r *record) answered(status int, body []byte) {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -88,13 +88,13 @@ func (r *record) answered(status int, body []byte) {
 	if m := r.message; m != nil && status != 0 {
 		m.body = body
 		if status >= http.StatusMultipleChoices {
-			m.created = time.Time{} // enforceNonces ignores such a message
+			m.created = time.Time{} // so that its nonce can be used again
 		}
 	}
 }
 
-// caught recovers from a panic of a function of the test, cuts the connection, and fails the test, except after
-// http.ErrAbortHandler. It must be deferred.
+// caught handles a panic of a function of the test: it cuts the connection and, unless the panic is
+// http.ErrAbortHandler, fails the test. It must be deferred.
 func (r *record) caught(name string) {
 	p := recover()
 	if p == nil {
@@ -107,7 +107,8 @@ func (r *record) caught(name string) {
 }
 
 // Refuse answers an operation with a 429 of the given class and retry-after. As at Discord, all requests to which the
-// 429 applies are refused until the retry-after has passed; a request that is sent earlier counts as avoidable.
+// 429 applies are refused until the retry-after has passed. The 429 to a request that is sent earlier counts as
+// avoidable.
 func Refuse(on string, class Class, retryAfter time.Duration) Rule {
 	c, known := classes[class]
 	r := newRule("Refuse", refusing, on).
@@ -132,15 +133,15 @@ func Lose(on string) Rule {
 	return r
 }
 
-// SlowBody delays the body of a response after its headers.
+// SlowBody sends the headers of a response at once, and its body after the delay.
 func SlowBody(on string, delay time.Duration) Rule {
 	r := newRule("SlowBody", slowing, on).check(delay > 0, "want a positive duration, not %v", delay)
 	r.fault.BodyDelay = delay
 	return r
 }
 
-// edit finishes an answer: it removes the body if the rule's body is empty, sets the Content-Type of JSON, and adds the
-// rule's headers.
+// edit finishes an answer: it removes the body if the rule's body is empty, sets the Content-Type if the body is JSON,
+// and adds the rule's headers.
 func (r *Rule) edit(response *discordsim.Response) {
 	if r.fault.Edit != nil {
 		r.fault.Edit(discordsim.Call{}, response)

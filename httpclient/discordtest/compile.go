@@ -64,7 +64,7 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 	}
 	config.Latency.Draw = distinct(config.Latency.RoundTrip)
 	if all, ok := limits[everything]; ok {
-		// Append it last: it is for all operations without a rule of their own.
+		// Append it last, because it is for the operations without a rule of their own.
 		config.Rules = append(slices.Delete(slices.Clone(config.Rules), all, all+1), config.Rules[all])
 	}
 	config.Rules = complete(config.Rules, others)
@@ -72,7 +72,7 @@ func (s *Server) compile(rules []Rule) (discordsim.Config, error) {
 }
 
 // distinct returns latencies that differ by nanoseconds. In virtual time, many answers would otherwise arrive at the
-// same moment, and it would not be known which of them a client had read before its next request.
+// same moment, and it would be unknown which of them a client had read before its next request.
 func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) {
 	n := time.Duration(0)
 	return func(*rand.Rand) (in, out time.Duration) {
@@ -81,7 +81,7 @@ func distinct(roundTrip time.Duration) func(*rand.Rand) (in, out time.Duration) 
 	}
 }
 
-// complete returns rules, followed by others for the operations that rules do not limit.
+// complete returns rules, followed by others, which limit the operations that rules do not limit.
 func complete(rules, others []discordsim.Rule) []discordsim.Rule {
 	all := others
 	for _, rule := range slices.Backward(rules) {
@@ -115,7 +115,7 @@ func onTop(top discordsim.Rule, others []discordsim.Rule) (rules []discordsim.Ru
 // covers reports whether rule applies to all requests to which other applies.
 func covers(rule, other *discordsim.Rule) bool { return rule.Matches(other.Method, other.Path) }
 
-// limit adds the limit to its operation, which may have an ordinary, a hidden and a shared limit.
+// limit adds the limit to its operation, which may have one ordinary, one hidden and one shared limit.
 func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error {
 	i, ok := limits[r.on]
 	if !ok {
@@ -126,7 +126,7 @@ func (r *Rule) limit(config *discordsim.Config, limits map[operation]int) error 
 			before := &config.Rules[j]
 			if covers(before, &added) && (operation{before.Method, before.Path}) != everything {
 				return fmt.Errorf("discordtest.%s: %s is limited by the rule about %s before it: "+
-					"put the wider one behind it", r.name, r.on, before)
+					"put the wider rule after it", r.name, r.on, before)
 			}
 		}
 		config.Rules = append(config.Rules, added)
@@ -176,7 +176,7 @@ func (r Rule) script(number int) discordsim.Fault {
 	return fault
 }
 
-// about reports whether an answer or a fault applies to a request.
+// about reports whether the rule is an answer or a fault, and names the operation of the request.
 func (r *Rule) about(request *http.Request) bool {
 	rule := discordsim.Rule{Method: r.on.method, Path: r.on.path}
 	return r.kind > limiting && rule.Matches(request.Method, request.URL.EscapedPath())

@@ -9,18 +9,18 @@ import (
 	"github.com/ratelight/ratelight/internal/discordsim"
 )
 
-// nonceTime is how long a nonce counts. Discord says "a few minutes" (its documentation).
+// nonceTime is how long a nonce is remembered. Discord's documentation says "a few minutes".
 const nonceTime = 5 * time.Minute
 
-// message is a message with a nonce and enforce_nonce. The server's mu guards body.
+// message is a message with a nonce and enforce_nonce. The server's mu guards all fields.
 type message struct {
 	created time.Time
-	body    []byte // of the answer
+	body    []byte // body of the answer to the message
 }
 
-// enforceNonces returns a fault for messages whose nonce their author has used shortly before: they get the answer to
-// the first message with the nonce. The engine calls it in the order of processing, under its lock, after all other
-// rules.
+// enforceNonces returns a fault for messages whose author has used the same nonce within nonceTime. Such a message gets
+// the answer to the first message with the nonce. The engine calls the fault's functions in the order of processing,
+// under its lock, after those of all other rules.
 func (s *Server) enforceNonces() discordsim.Fault {
 	created := make(map[string]*message)
 	create := discordsim.Rule{Method: http.MethodPost, Path: "/channels/{id}/messages"}
@@ -50,7 +50,8 @@ func (s *Server) enforceNonces() discordsim.Fault {
 	}
 }
 
-// enforcedNonce returns the author and the nonce, whose combination may be used only once; "" if no nonce is enforced.
+// enforcedNonce returns a key made of the author and the nonce, which may be used only once, or "" if no nonce is
+// enforced.
 func (r *record) enforcedNonce() string {
 	var fields struct {
 		Nonce   json.RawMessage `json:"nonce"`
@@ -67,8 +68,8 @@ func (r *record) enforcedNonce() string {
 	}
 }
 
-// answerRepeated reports whether the request repeats a message. If so, it sets the first answer, and Handle must not
-// run.
+// answerRepeated reports whether the request repeats a message. If so, answerRepeated sets the answer to the first
+// message, and the function of Handle must not run.
 func (r *record) answerRepeated(response *discordsim.Response) bool {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()

@@ -18,17 +18,18 @@ type Request struct {
 	Operation string
 	Header    http.Header
 	Body      []byte // at most the first mebibyte
-	// Time is when the request arrived and was counted.
+	// Time is the time at which the request arrived and was counted.
 	Time time.Time
 	// Status is the status of the answer. It is 0 if the connection was cut before the answer, or while a function
 	// given to Handle runs.
 	Status int
-	// Refused is the class of the limit that refused the request, "" if no limit did.
+	// Refused is the class of the limit that refused the request, or "" if no limit refused it.
 	Refused Class
 	// Avoidable reports whether a correct client would have avoided this 429.
 	Avoidable bool
 	// Repeated reports whether the request repeats a message: its author created a message with the same nonce and
-	// enforce_nonce in the five minutes before. No message was created; the request got the answer to the first one.
+	// enforce_nonce in the five minutes before. No message was created, and the request got the answer to the first
+	// message.
 	Repeated bool
 	// Because says briefly why the 429 was avoidable or not.
 	Because string
@@ -52,7 +53,7 @@ type record struct {
 	Request
 	server   *Server
 	original *http.Request
-	wanted   []bool   // by index of the rule: whether it applies to this request, and its When, if any, returned true
+	wanted   []bool   // by index of the rule: whether it is an answer or fault for this request, and its When agrees
 	used     []kind   // kinds of answers and faults that have been applied
 	message  *message // the message with the request's enforced nonce; nil if there is none
 }

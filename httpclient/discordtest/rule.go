@@ -53,7 +53,8 @@ const (
 	// "user").
 	User Class = "user"
 	// SubLimit is a hidden limit, often on a field of the body, such as a channel's name: scope "user" with requests
-	// remaining. A client only learns that the limit applies to requests whose bodies have the same fields.
+	// remaining. A client learns from its 429s only that the limit applies to requests whose bodies have the same
+	// fields.
 	SubLimit Class = "sub-limit"
 	// Shared is the limit of a resource, shared by all its users (scope "shared"). Its 429s do not count as invalid
 	// requests.
@@ -88,8 +89,8 @@ func (r Rule) check(ok bool, format string, arguments ...any) Rule {
 	return r
 }
 
-// Nth restricts an answer or a fault to some of its operation's requests, by their numbers from 1 in the order in which
-// they arrive. If the rule has a When, only the requests that When selects are counted.
+// Nth restricts an answer or a fault to some of its operation's requests. The requests are numbered from 1 in the order
+// in which they arrive. If the rule has a When, only the requests that When selects are counted.
 func (r Rule) Nth(n ...int) Rule {
 	r.nth = append(slices.Clone(r.nth), n...)
 	return r.scripted("Nth").check(len(n) > 0 && slices.Min(n) > 0, "Nth counts from 1, not %v", n)
@@ -115,8 +116,8 @@ func (r Rule) Header(name, value string) Rule {
 	return r.check(name != "", "Header needs a name")
 }
 
-// Hidden hides a limit: no header shows it; only its 429s, of class SubLimit, reveal it. It applies in addition to the
-// operation's ordinary limit. If the operation is Unlimited, no response has limit headers.
+// Hidden hides a limit: no header shows it, and only its 429s, of class SubLimit, reveal it. It applies in addition to
+// the operation's ordinary limit. If the operation is Unlimited, no response has limit headers.
 func (r Rule) Hidden() Rule {
 	r.hidden = true
 	return r.check(r.isQuota(), "Hidden is for limits")
@@ -136,7 +137,7 @@ func (r Rule) Bucket(name string) Rule {
 }
 
 // Late makes a limit open later than its headers say, by a random time between least and most. Only the Retry-After of
-// a 429 shows the real time. Buckets of the real Discord do that: see [Discord].
+// a 429 shows the real time. Some buckets of the real Discord open late, see [Discord].
 func (r Rule) Late(least, most time.Duration) Rule {
 	r.quota = r.quota.Late(least, most-least)
 	return r.check(r.isQuota(), "Late is for limits").
@@ -156,14 +157,14 @@ func Window(on string, limit int, period time.Duration) Rule {
 	return newLimit("Window", on, discordsim.Fixed(limit, period))
 }
 
-// Sliding limits an operation to limit requests in any period: each request occupies a place for one period. Most of
-// Discord's buckets are of this kind, as observed by authors of libraries.
+// Sliding limits an operation to limit requests within any interval of one period: each request occupies a place for a
+// period. Most of Discord's buckets are of this kind, as observed by authors of libraries.
 func Sliding(on string, limit int, period time.Duration) Rule {
 	return newLimit("Sliding", on, discordsim.Sliding(limit, period))
 }
 
-// Leaky limits an operation to a bucket of limit requests. The bucket refills one place at a time, and completely in a
-// period.
+// Leaky limits an operation by a leaky bucket with places for limit requests. Its places become free one at a time, all
+// of them within a period.
 func Leaky(on string, limit int, period time.Duration) Rule {
 	return newLimit("Leaky", on, discordsim.Leaky(limit, period))
 }
@@ -201,9 +202,9 @@ func InvalidLimit(limit int, period, ban time.Duration) Rule {
 		check(period > 0 && ban > 0, "want positive durations, not %v and %v", period, ban)
 }
 
-// Latency sets the round-trip time between client and server; the default is none. It is added to that of the real
-// network. Each answer takes up to a microsecond longer, with and without this rule, so that no two answers arrive at
-// the same moment in virtual time.
+// Latency sets the round-trip time between client and server; the default is none. It is added to the round-trip time
+// of the real network. With and without this rule, each answer takes up to a microsecond longer, so that no two answers
+// arrive at the same moment in virtual time.
 func Latency(roundTrip time.Duration) Rule {
 	r := Rule{name: "Latency", world: func(c *discordsim.Config) { c.Latency = discordsim.RoundTrip(roundTrip) }}
 	return r.check(roundTrip >= 0, "want a duration of zero or more, not %v", roundTrip)

@@ -78,14 +78,14 @@ func (s *Server) start(config discordsim.Config) (err error) {
 }
 
 // newTransport returns a transport that connects to Discord's hosts with dial. It uses no TLS, even for https URLs.
-// Each request has its own connection: net/http would otherwise repeat some requests whose connection a fault cuts, and
-// the client would not learn of it.
+// Each request has its own connection. Otherwise net/http itself would repeat some requests whose connection a fault
+// cuts, without the client's knowledge.
 func (s *Server) newTransport(
 	dial func(ctx context.Context, network, address string) (net.Conn, error),
 ) *http.Transport {
 	own, _ := url.Parse(s.URL) // the URL is the server's own, and valid
 	dialDiscord := func(ctx context.Context, network, address string) (net.Conn, error) {
-		host, _, _ := net.SplitHostPort(address) // net/http handles the port
+		host, _, _ := net.SplitHostPort(address) // never fails: net/http always adds a port
 		if host != own.Hostname() && !isDiscord(host) {
 			return nil, fmt.Errorf("discordtest: %s is not a host of Discord's API, "+
 				"and the client of a fake Discord reaches no others", host)
@@ -121,9 +121,9 @@ func inBubble() bool {
 // hosts. Its transport can be used in a library's http.Client, or with httpclient.WithBase.
 func (s *Server) Client() *http.Client { return s.client }
 
-// Close closes the server and all its connections: requests in flight fail, and the contexts of functions given to
-// Handle end. It waits until these functions have returned. The recorded requests stay readable. A second Close does
-// nothing.
+// Close closes the server and all its connections. Requests in flight fail, and the contexts of requests in functions
+// of Handle end. Close waits until these functions have returned. The recorded requests stay readable. A second Close
+// does nothing.
 func (s *Server) Close() {
 	if s.transport != nil {
 		s.transport.CloseIdleConnections()
@@ -160,7 +160,7 @@ func (s *Server) those(want func(Request) bool) []Request {
 	return found
 }
 
-// errorf fails the test, if there is one.
+// errorf reports an error of the test, if there is a test.
 func (s *Server) errorf(format string, arguments ...any) {
 	if s.t != nil {
 		s.t.Errorf(format, arguments...)

@@ -7,7 +7,7 @@
 // Without these options disgo's own limiter remains active above the transport. The limiter holds a lock for each
 // channel and route from before a request until after its response. Requests wait for that lock before the transport
 // sees them, so only one of them is in flight at a time, and predictions, priority and statistics do not include that
-// wait. The limiter also truncates waits to whole seconds, and starts a goroutine that never ends.
+// wait. The limiter also cuts off the fractions of seconds of its waits, and starts a goroutine that never ends.
 //
 // # Contexts
 //

@@ -10,7 +10,8 @@ import (
 // remove disgo's own limiter. Use them with bot.WithRestClientConfigOpts or rest.NewClient. Several clients may share a
 // transport. Later options must not set the HTTP client or the limiter.
 //
-// The HTTP client has no timeout, because a timeout would include the time in the queue; use rest.WithCtx.
+// The HTTP client has no timeout, because a timeout would include the time in the queue. Use rest.WithCtx for
+// deadlines.
 func Options(transport http.RoundTripper) []rest.ClientConfigOpt {
 	return []rest.ClientConfigOpt{
 		rest.WithHTTPClient(&http.Client{Transport: transport}),

@@ -46,8 +46,8 @@ type Decision struct {
 	Action Action
 	// After is the time from now until a snoozed job is tried again; 0 for other actions.
 	After time.Duration
-	// Err is the job's error without the secrets of URLs, so it can be stored with the job. errors.Is and errors.As
-	// find the same errors in Err as in the original. Err is nil if the job is done.
+	// Err is the job's error without the secrets of URLs, so that it can be stored with the job. errors.Is and
+	// errors.As find the same errors in Err as in the original. Err is nil if the job is done.
 	Err error
 }
 
@@ -62,15 +62,15 @@ const (
 //	Snooze   *ratelimits.TooLongError, *ratelimits.QueueFullError, *ratelimits.BudgetError, *ratelimits.EdgeError,
 //	         *httpclient.CredentialError of an Authorization (until it is used again), buckets.ErrClosed, and status 429
 //	Cancel   *httpclient.CredentialError of a webhook or interaction, *routes.PathError, rest.ErrPath, rest.ErrHeader,
-//	         *ratelimits.SupersededError (a newer request took its place); statuses 404, 403 but for code 40003 (direct
-//	         messages opened too fast), and 400 with code 50035 (invalid form)
+//	         *ratelimits.SupersededError (a newer request took its place); statuses 404, 403 except with code 40003
+//	         (direct messages opened too fast), and 400 with code 50035 (invalid form)
 //	Retry    everything else: statuses 401 and 5xx, connection errors, errors that have nothing to do with Discord
 //
-// A 401 may be a mistake of Discord, and a token may be replaced. A job survives both, because a 401 only leads to
-// another attempt. It uses up an attempt for each 401 that one of its own requests gets.
+// A 401 may be a mistake of Discord, and a token may be replaced. A job survives both, because a 401 leads to another
+// attempt. Each 401 to a request of the job itself uses up one of its attempts.
 //
 // The status is that of a *rest.APIError, or the one that [WithStatus] finds. Call Decide once for each error, because
-// each snooze takes the next free time. Decide does not block and is safe for concurrent use.
+// each Snooze takes the next free time of its limit. Decide does not block and is safe for concurrent use.
 func (p *Policy) Decide(err error) Decision {
 	if err == nil {
 		return Decision{}

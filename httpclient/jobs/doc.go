@@ -12,31 +12,32 @@
 //	case jobs.Snooze: // after d.After; uses up no attempt
 //	}
 //
-// # Who acquires
+// # Who waits for limits
 //
-// Only the transport acquires permission to send, once for each request, as it always does. The context bounds the
-// wait: a request that would wait longer, including its time in the queue, is rejected before anything is sent. The
-// *ratelimits.TooLongError contains the predicted wait. So no permit is acquired twice, the job need not announce its
-// requests, and every library that takes an *http.Client can be used.
+// Only the transport waits for permission to send, once for each request, as it does without jobs. The policy's context
+// bounds this wait. If a request would wait longer in the transport's queue, the request is rejected before it is sent,
+// with a *ratelimits.TooLongError that contains the predicted wait. So no permit is acquired twice, a job need not
+// announce its requests, and every library that takes an *http.Client can be used.
 //
 // # When a job comes back
 //
-// A job occupies a worker while it waits, so it should wait for seconds at most; the job queue handles longer waits. A
-// snoozed job comes back at the predicted time, but after all jobs that were snoozed before it for the same limit. The
-// jobs come back at the pace of the limit: 10,000 jobs on a bucket of 5 a second are spread over the next 2,000
-// seconds. For each limit, the policy only remembers when the last snoozed job comes back; it never asks the job queue.
+// A job occupies a worker while it waits in the process, so it should wait there for seconds at most. If it has to wait
+// longer, it is snoozed: it goes back to the job queue. A snoozed job comes back at the predicted time, but after all
+// jobs that were snoozed before it for the same limit. The jobs come back at the pace of the limit: 10,000 jobs on a
+// bucket with 5 requests per second are spread over the next 2,000 seconds. For each limit, the policy remembers only
+// when the last of its snoozed jobs comes back. It never asks the job queue.
 //
-// A snoozed job comes back early by half of the max wait, because job queues look for due jobs only every second or so.
-// The next jobs then already wait in the process when a window opens, and no window stays unused. A random delay is
-// added, so that the jobs of several processes do not come back at the same moments.
+// A snoozed job comes back earlier than predicted, by half of the max wait, because job queues look for due jobs only
+// every second or so. When a window opens, the next jobs then already wait in the process, and no window stays unused.
+// A random delay is added, so that the jobs of several processes do not come back at the same moments.
 //
-// New jobs do not queue behind snoozed ones. A new job that arrives when the wait is short is sent first. A snoozed job
-// that then finds no room is snoozed again, behind all other snoozed jobs: with 10,000 jobs on a slow bucket that can
-// take hours. Jobs that must not wait that long should be inserted at the pace of the limit, or wait in the process
-// ([WithMaxWait]).
+// New jobs do not queue behind snoozed jobs. A new job that arrives when the wait is short is sent before them. If a
+// snoozed job then comes back and would have to wait too long, it is snoozed again, behind all other snoozed jobs. With
+// 10,000 jobs on a slow bucket, that can take hours. Insert jobs that must not wait that long at the pace of the limit,
+// or let them wait in the process ([WithMaxWait]).
 //
 // Each process knows only the jobs that it has snoozed itself. If n processes share a bucket, a job is snoozed about n
-// times; that costs writes to the job queue, but no time. The jobs that a process has snoozed come back even if the
+// times. That costs writes to the job queue, but no time. The jobs that a process has snoozed come back even if the
 // process has ended.
 //
 // # What a job should be

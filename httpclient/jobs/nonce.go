@@ -9,8 +9,8 @@ import (
 	"fmt"
 )
 
-// nonceBytes is the largest number of bytes whose encoding fits into the 25 characters of a nonce (Discord's
-// documentation).
+// nonceBytes is the largest number of bytes whose Base64 encoding fits into the 25 characters that Discord's
+// documentation allows for a nonce.
 const nonceBytes = 18
 
 // Nonce returns a nonce of 24 characters, which is a hash of the parts. Parts are, for example, the name of the job
@@ -28,7 +28,7 @@ func Nonce(parts ...string) string {
 }
 
 // WithNonce returns a message with a nonce that Discord enforces: if the message is sent twice within a few minutes,
-// Discord creates it once, and gives both requests the same response. Only messages to channels have such nonces;
+// Discord creates it only once, and gives both requests the same response. Only messages to channels have such nonces;
 // messages of webhooks and interactions do not. The message may be any value that is encoded as a JSON object.
 //
 //	client.DoJSON(ctx, "POST", "/channels/1/messages", jobs.WithNonce(message, nonce), nil)

@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// DefaultMaxWait bounds how long a request of a job waits in the process.
+	// DefaultMaxWait bounds how long a job's request waits in the process, unless WithMaxWait sets another bound.
 	DefaultMaxWait = 5 * time.Second
-	// DefaultSpread bounds the random delay of a snoozed job.
+	// DefaultSpread bounds the random delay of a snoozed job, unless WithSpread sets another bound.
 	DefaultSpread = time.Second
 
-	// unpredicted is how long a job is snoozed if its wait cannot be predicted.
+	// unpredicted is how long a job is snoozed if its wait cannot be predicted. After a BudgetError or EdgeError a job
+	// is snoozed for at least that long.
 	unpredicted = 5 * time.Second
-	// globalPace is the time between two requests at Discord's global limit, 50 a second (its documentation). Jobs
-	// whose limit is not known come back at this pace.
+	// globalPace is the time between two requests at Discord's global limit, 50 requests per second according to its
+	// documentation. Jobs come back at this pace if the pace of their limit is not known.
 	globalPace = time.Second / 50
 	// longestWait bounds predicted waits, so that sums of times do not overflow. A job that has to wait longer is
 	// snoozed again.
@@ -37,10 +38,12 @@ type settings struct {
 }
 
 // WithMaxWait sets how long a request may wait in the process, 5 s by default. A job that would have to wait longer is
-// snoozed. With zero no job waits in the process: a worker is occupied only while its job sends, but windows stay
-// unused until the job queue looks for due jobs again. Set at least twice the interval at which the job queue looks.
+// snoozed. With zero, no job waits in the process: a worker is occupied only while its job sends, but an open window
+// stays unused until the job queue looks for due jobs again. Any other value should be at least twice the interval at
+// which the job queue looks.
 //
-// With the default, up to 25 jobs wait for a bucket of 5 a second, so have more than 25 workers.
+// With the default, up to 25 jobs wait in the process for a bucket with 5 requests per second, so use more than 25
+// workers.
 func WithMaxWait(d time.Duration) Option { return func(s *settings) { s.maxWait = d } }
 
 // WithSpread bounds the random delay that is added to each snooze, 1 s by default. It should be less than half of the
@@ -63,7 +66,7 @@ type Policy struct {
 	random func() float64       // returns a number in [0, 1)
 }
 
-// New returns a policy. Its error names an option with an invalid value, and the value.
+// New returns a policy. Its error names the option whose value is invalid, and the value.
 func New(options ...Option) (*Policy, error) {
 	s := settings{maxWait: DefaultMaxWait, spread: DefaultSpread}
 	for _, option := range options {
@@ -104,7 +107,7 @@ type slot struct {
 	key  string        // the limit that the job waits for
 	wait time.Duration // predicted wait without other snoozed jobs
 	pace time.Duration // time between two jobs with the same key; 0 if not known
-	lead time.Duration // by how much the job comes back early
+	lead time.Duration // by how much the job comes back earlier than predicted
 }
 
 // afterTooLong returns how long to snooze a job whose request would have waited too long.
@@ -122,7 +125,8 @@ func (p *Policy) afterTooLong(e *ratelimits.TooLongError) time.Duration {
 // firstSweep is the number of remembered limits above which old entries are first evicted.
 const firstSweep = 1024
 
-// after reserves the next free time of the slot's limit, and returns how long it is until that time.
+// after reserves the next free time of the slot's limit. It returns how long to snooze the job: until that time, less
+// the lead, plus a random delay.
 func (p *Policy) after(s slot) time.Duration {
 	now := time.Now()
 	p.mu.Lock()
@@ -146,7 +150,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// forget evicts limits for which all snoozed jobs have come back. p.mu must be held.
+// forget evicts limits if the free times that were reserved for them are all over. p.mu must be held.
 func (p *Policy) forget(now time.Time) {
 	for key, last := range p.last {
 		if last.Before(now) {

@@ -18,7 +18,7 @@ import (
 // other is the label value for unusual methods, statuses and errors. OpenTelemetry's conventions prescribe it.
 const other = "_OTHER"
 
-// Attempts with one of these methods and one of these statuses need no map look-up.
+// Attempts with one of these methods and one of these statuses need no map look-up, except the first ones.
 var (
 	methods  = [...]string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
 	statuses = [...]int{200, 204, 400, 401, 403, 404, 429, 500, 502, 503}
@@ -30,7 +30,7 @@ type attempts struct {
 	usual     [len(methods)][len(statuses)]atomic.Pointer[observer] // saves most map look-ups; nil: not used yet
 }
 
-// observer is a series of the histogram.
+// observer is the series of the histogram for one set of labels.
 type observer struct{ prometheus.Observer }
 
 func newHistogram() *prometheus.HistogramVec {
@@ -64,11 +64,12 @@ func (a *attempts) ofUsual(method, status int) *observer {
 	return series
 }
 
-// inSeconds is a faster Duration.Seconds, whose divisions would take longer than all other work for an attempt.
+// inSeconds is a faster Duration.Seconds. The divisions of Duration.Seconds would take longer than all other work for
+// an attempt.
 func inSeconds(d time.Duration) float64 { return float64(d) / float64(time.Second) }
 
 // of returns the observer of attempts that ended with these values. The number of observers is bounded, whatever
-// clients send and servers respond.
+// clients send and whatever servers respond.
 func (a *attempts) of(method string, status int, err error) prometheus.Observer {
 	if !slices.Contains(methods[:], method) {
 		method = other
@@ -88,7 +89,7 @@ func (a *attempts) of(method string, status int, err error) prometheus.Observer 
 	return a.durations.WithLabelValues(method, code, failure)
 }
 
-// failureOf returns the error_type of an attempt without a response.
+// failureOf returns the label error_type of an attempt that got no response.
 func failureOf(err error) string {
 	var timeout interface{ Timeout() bool }
 	switch {

@@ -1,6 +1,6 @@
 // Package metrics exports metrics of a bucket manager and of the transports above it to Prometheus: how long requests
-// wait and for which limit, how long Discord takes, how long the library itself takes, and how many requests are
-// refused, held and sent again.
+// wait and for which limit, how long Discord takes, how long the library itself takes, how many requests are refused
+// and sent again, and which limits are held.
 //
 //	transport := httpclient.NewTransport()
 //	prometheus.MustRegister(metrics.New(transport.Manager(), transport))
@@ -28,19 +28,20 @@
 //	http_client_request_duration_seconds      attempts until the headers of their response; labels of OpenTelemetry:
 //	                                          http_request_method, http_response_status_code ("" without a response),
 //	                                          error_type (status from 400 on, timeout, canceled, _OTHER; "": no error)
-//	ratelight_queue_wait_seconds              waits in queues, with any outcome, by reason: which limit opened last
+//	ratelight_queue_wait_seconds              waits in queues, with any outcome, by reason: the limit that opened last
 //	                                          (see buckets.Waited); none: requests that did not wait
 //	ratelight_overhead_seconds                time that the transport adds, neither waiting nor in flight
 //	ratelight_declared_limit_waiting          requests that wait for a limit of buckets.WithLimit, by its name
 //	ratelight_holds                           holds that are not over, by the class of the 429 that caused them
 //	ratelight_hold_remaining_seconds          time until the last of them ends, by class
-//	ratelight_longest_predicted_wait_seconds  the longest of all buckets in which requests wait
-//	ratelight_global_in_use, _global_limit    requests that count for the global limit now, and what it allows this
-//	                                          process, of the credential with the most requests
-//	ratelight_responses_total                 responses by class: ok, or the limit that refused, see ratelimits.Class
+//	ratelight_longest_predicted_wait_seconds  the longest predicted wait in any bucket in which requests wait
+//	ratelight_global_in_use, _global_limit    requests that count against the global limit now, and how many of them per
+//	                                          second it allows this process, for the credential with the most of them
+//	ratelight_responses_total                 responses by class: ok, or the limit that refused the request (see
+//	                                          ratelimits.Class)
 //	ratelight_refusals_total                  requests that were not sent, by reason: too_long, queue_full,
 //	                                          invalid_budget, cancelled (while it waited), superseded (by a newer one),
-//	                                          credential (rests), closed
+//	                                          credential (refused by Discord before), closed
 //	ratelight_retries_total                   attempts after the first one, by reason, see httpclient.RetryReason
 //
 // Each field of buckets.Stats with the tag metric is a metric with the prefix ratelight_, for example
@@ -49,5 +50,5 @@
 // purpose as a label.
 //
 // No label contains an id, a token or a path (except names given with buckets.Named), so the number of series is
-// bounded, whatever clients send. New adds its hooks beside existing ones. Without New nothing is measured.
+// bounded, whatever clients send. New adds its hooks and keeps existing ones. Without New nothing is measured.
 package metrics

@@ -9,8 +9,8 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-// mostHeld bounds the number of held buckets, credentials and servers that one scrape visits. If there are more, the
-// gauge of holds is too low.
+// mostHeld bounds the number of buckets, of credentials and of servers that one scrape reports on. If more are held,
+// the gauge of holds is too low.
 const mostHeld = 1024
 
 var (
@@ -19,14 +19,14 @@ var (
 	holdEndDesc = describe("hold_remaining_seconds",
 		"Time until the last hold of the class ends, 0 if there is none.", "class")
 	predictedDesc = describe("longest_predicted_wait_seconds",
-		"Longest wait that a request that came now would have, in any bucket in which requests wait.")
+		"Longest predicted wait of a request that arrives now, among all buckets in which requests wait.")
 	inUseDesc = describe("global_in_use",
-		"Requests that count for the global limit now, of the credential with the most.")
+		"Requests that count against the global limit now, for the credential with the most such requests.")
 	limitDesc = describe("global_limit",
-		"Requests a second that this process may send with that credential, 0 if there is no limit or nothing counts.")
+		"Requests per second that this process may send with that credential. 0: no limit, or no requests count.")
 )
 
-// collectBusy collects the metrics of buckets and gates that are held or in which requests wait.
+// collectBusy collects the metrics of the buckets, global limits and edges that are held or for which requests wait.
 func collectBusy(out chan<- prometheus.Metric, s *buckets.Status) {
 	var holds [ratelimits.NumClasses]int
 	var ends [ratelimits.NumClasses]time.Duration

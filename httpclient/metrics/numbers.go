@@ -40,7 +40,7 @@ func numbersOf(statistics reflect.Type, prefix string) (list []number) {
 	return list
 }
 
-// collect exports numbers of a statistic, times in seconds.
+// collect exports the listed fields of a struct of statistics, durations in seconds.
 func collect(out chan<- prometheus.Metric, list []number, statistics any) {
 	s := reflect.ValueOf(statistics).Elem()
 	for _, n := range list {
@@ -64,17 +64,17 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // These metrics have labels.
 var (
 	responsesDesc = describe("responses_total",
-		"Responses by class: ok, or the limit that refused.", "class")
+		"Responses by class: ok, or the kind of limit that refused the request.", "class")
 	refusalsDesc = describe("refusals_total",
 		"Requests that were not sent, by reason.", "reason")
 	declaredDesc = describe("declared_limit_waiting",
 		"Requests that wait for a limit of buckets.WithLimit, by its name.", "limit")
 	callsDesc = describe("shared_calls_total",
-		"Calls to the server that have ended, by purpose.", "purpose")
+		"Calls to the server of shared limits that have ended, by purpose.", "purpose")
 	callErrorsDesc = describe("shared_call_errors_total",
-		"Calls to the server that have failed, by purpose.", "purpose")
+		"Calls to the server of shared limits that have failed, by purpose.", "purpose")
 	callTimeDesc = describe("shared_call_duration_seconds_total",
-		"Time that calls to the server have taken, by purpose.", "purpose")
+		"Time that calls to the server of shared limits have taken, by purpose.", "purpose")
 )
 
 // purposes names the purposes of the calls that shared.Stats.Calls counts.
@@ -99,8 +99,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It visits only buckets that are held or in which requests wait, at most a
-// few thousand of them; see buckets.RESTBucketManager.Status.
+// Collect implements prometheus.Collector. It visits only buckets that are held or in which requests wait, and at most
+// a few thousand of them: see buckets.RESTBucketManager.Status.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.attempts.durations.Collect(out)
 	c.overhead.Collect(out)

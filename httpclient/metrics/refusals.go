@@ -18,7 +18,7 @@ var refusals = [...]string{
 
 const byTransports = 5 // index of the first reason that managers do not count
 
-// refusalsOf returns the manager's counts, in the order of refusals.
+// refusalsOf returns the manager's counts, in the order of the list refusals.
 func refusalsOf(s *buckets.Stats) [byTransports]uint64 {
 	return [...]uint64{s.TooLong, s.QueueFull, s.OverBudget, s.Cancelled, s.Superseded}
 }

@@ -10,15 +10,16 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// reasons lists what requests wait for.
+// reasons lists everything that requests can wait for.
 var reasons = []buckets.WaitsFor{
 	buckets.WaitsForWindow, buckets.WaitsForSubLimit, buckets.WaitsForShared, buckets.WaitsForDeclared,
 	buckets.WaitsForGlobal, buckets.WaitsForEdge, buckets.WaitsForProbe, buckets.WaitsForOrdered,
 	buckets.WaitsForOutage,
 }
 
-// waits measures how long requests wait in queues, by what they wait for. Requests that do not wait cost nothing:
-// collect computes their number as the difference of two of the manager's counters, and makes a histogram from it.
+// waits measures how long requests wait in queues, by what they wait for. Requests that do not wait are not observed
+// one by one: collect computes their number as the difference of two of the manager's counters, and makes a histogram
+// of it.
 type waits struct {
 	durations *prometheus.HistogramVec
 	none      *prometheus.Desc
@@ -31,7 +32,7 @@ var waitBounds = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 
 
 const (
 	waitName = "ratelight_queue_wait_seconds"
-	waitHelp = "Time that requests have waited in queues, however that ended, by what it was for."
+	waitHelp = "Time that requests have waited in queues, with any outcome, by what they waited for."
 )
 
 func newWaits() *waits {
@@ -51,8 +52,8 @@ func (w *waits) observe(_ context.Context, e buckets.Waited) {
 func (w *waits) collect(out chan<- prometheus.Metric, s *buckets.Stats) {
 	w.durations.Collect(out)
 	w.mu.Lock()
-	// The counters are read one after the other, so s.Waited may include requests that s.Granted lacks. A counter of
-	// Prometheus must not decrease.
+	// The manager's counters are read one after the other, so s.Waited may include requests that s.Granted lacks. The
+	// difference could therefore decrease, which a counter of Prometheus must not do.
 	w.atOnce = max(w.atOnce, s.Granted-min(s.Waited, s.Granted))
 	n := w.atOnce
 	w.mu.Unlock()

@@ -29,19 +29,20 @@ type answer struct {
 	reason     string // for the header X-Ratelight-Proxy
 	message    string
 	code       int
-	retryAfter time.Duration // 0: not known
+	retryAfter time.Duration // 0: no Retry-After
 
 	// The following fields are only for a 429:
 	scope  string // user, shared or global
 	bucket string
-	limit  int // of the bucket; 0 if another limit has refused
+	limit  int // of the bucket; 0 if another limit is the cause
 }
 
 func badRequest(message string) *answer {
 	return &answer{status: http.StatusBadRequest, reason: "bad-request", message: message}
 }
 
-// answerTo returns the answer for an error of the transport. The error's text must not contain secrets.
+// answerTo returns the answer for an error of the transport. The error's text must not contain secrets, because it
+// becomes the answer's message.
 func answerTo(err error) *answer {
 	a := &answer{status: http.StatusServiceUnavailable, message: err.Error()}
 	var (
@@ -102,7 +103,7 @@ func (a *answer) refuseTooLong(e *ratelimits.TooLongError) {
 		scope = "shared"
 	}
 	a.refuse("too-long", scope, e.Wait-e.Waited)
-	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // the bucket's limit has refused
+	if scope == "user" && e.Class != ratelimits.ClassSubLimit && e.Declared == "" { // the bucket's own limit is the cause
 		a.limit = e.Limit
 	}
 	if scope != "global" {
@@ -112,19 +113,19 @@ func (a *answer) refuseTooLong(e *ratelimits.TooLongError) {
 
 func (a *answer) refuseCredential(e *httpclient.CredentialError) {
 	a.reason, a.retryAfter = "credential", e.RetryAfter
-	if e.Status == http.StatusNotFound { // Discord's own answer, which does not count as invalid
+	if e.Status == http.StatusNotFound { // Discord's own answer; Discord does not count a 404 as invalid
 		a.status, a.code, a.message, a.retryAfter = http.StatusNotFound, codeUnknownWebhook, "Unknown Webhook", 0
 	}
 }
 
-// write sends the answer, whose headers are all the proxy's own. net/http reads the rest of the request's body before
-// it reuses the connection, so write gives the client only drainTime to send the rest.
+// write sends the answer. net/http reads the rest of the request's body before it reuses the connection. So that this
+// does not take long, write gives the client only drainTime to send the rest.
 func (a *answer) write(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // not every server can
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) // some servers cannot set deadlines
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set(headerProxy, a.reason)
-	header.Set("Via", "1.1 ratelight") // libraries take a 429 without Via for a response of Cloudflare's
+	header.Set("Via", "1.1 ratelight") // libraries treat a 429 without Via as Cloudflare's
 	body := map[string]any{"message": a.message, "code": a.code}
 	seconds := math.Ceil(a.retryAfter.Seconds()*1000) / 1000
 	if a.retryAfter > 0 {

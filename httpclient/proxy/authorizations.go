@@ -9,15 +9,17 @@ import (
 )
 
 const (
-	// maxUnverified is how many new Authorizations may be tried in unverifiedFor without a success. Each of them takes
-	// some kilobytes for an hour.
+	// maxUnverified is how many Authorizations that have not succeeded may be tried in unverifiedFor. Each of them
+	// takes some kilobytes of memory for an hour.
 	maxUnverified = 1000
 	unverifiedFor = 10 * time.Minute
-	// unverifiedRetry is the Retry-After if there are too many. It is short, because a success makes room at once.
+	// unverifiedRetry is the Retry-After if there are too many. It is short, because the success of any of them makes
+	// room at once.
 	unverifiedRetry = 5 * time.Second
 )
 
-// authorizations has keyed hashes of the Authorizations that were used within unverifiedFor and have not succeeded yet.
+// authorizations has keyed hashes of the Authorizations that were first used within unverifiedFor and have not
+// succeeded yet.
 type authorizations struct {
 	seed maphash.Seed
 
@@ -54,14 +56,14 @@ func (a *authorizations) admit(authorization string) bool {
 	return true
 }
 
-// isToken reports whether the transport removes an Authorization from a request with a token in its path. It keeps only
-// Basic, which is for another proxy.
+// isToken reports whether the transport removes this Authorization if the request's path has a token. The transport
+// keeps only Basic, because that is meant for a proxy in front of Discord.
 func isToken(authorization string) bool {
 	scheme, _, _ := strings.Cut(authorization, " ")
 	return !strings.EqualFold(scheme, "Basic")
 }
 
-// lift removes all Authorizations.
+// lift removes all Authorizations, so that new ones are admitted again.
 func (a *authorizations) lift() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +71,8 @@ func (a *authorizations) lift() {
 	a.order.Init()
 }
 
-// verified records that a request with this Authorization has succeeded.
+// verified records that a request with this Authorization has succeeded, so that it no longer counts against
+// maxUnverified.
 func (a *authorizations) verified(authorization string) {
 	hash := maphash.String(a.seed, authorization)
 	a.mu.Lock()

@@ -14,17 +14,17 @@ const answerPatience = httpclient.DefaultAttemptTimeout
 // clientKey is the context key of a request's client.
 type clientKey struct{}
 
-// client ends the context of a request when its client has disconnected, except while the request is in flight. In that
-// case the proxy waits for the answer, which says whether the request was invalid: a client that never waits for
-// answers could otherwise send any number of invalid requests, and Discord would ban the address.
+// client ends the context of a request when its client has disconnected. If the request is in flight at that time, the
+// proxy first waits for the answer, which says whether the request was invalid. Otherwise a client that never waits for
+// answers could send any number of invalid requests without being counted, and Discord would ban the address.
 type client struct {
 	end  context.CancelFunc
-	stop func() bool // stops waiting for the client's disconnect
+	stop func() bool // ends the watch for the client's disconnect
 
 	mu       sync.Mutex // guards all fields below
 	gone     bool
 	inFlight bool
-	late     *time.Timer // ends the wait for the answer; nil until the client disconnects in flight
+	late     *time.Timer // ends the wait for the answer; nil before that wait
 }
 
 // follow returns the context of a request, and the client that ends it. The context also ends with the deadline of ctx.
@@ -41,7 +41,7 @@ func follow(ctx context.Context) (context.Context, *client) {
 	return own, c
 }
 
-// leave ends the context.
+// leave ends the context and releases its resources.
 func (c *client) leave() {
 	c.stop()
 	c.end()
@@ -89,7 +89,7 @@ var clientHooks = httpclient.Hooks{
 	Response: func(ctx context.Context, _ httpclient.ResponseEvent) { clientOf(ctx).sends(false) },
 }
 
-// clientOf returns the client of a request, nil if the request did not come through a Handler.
+// clientOf returns the client of a request, or nil if the request did not come through a Handler.
 func clientOf(ctx context.Context) *client {
 	c, _ := ctx.Value(clientKey{}).(*client)
 	return c

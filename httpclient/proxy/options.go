@@ -15,8 +15,8 @@ import (
 const (
 	// DefaultUpstream is the upstream unless WithUpstream sets another upstream.
 	DefaultUpstream = "https://discord.com"
-	// DefaultMaxWait is the longest accepted wait unless WithMaxWait sets another wait. Libraries give up after 15 s or
-	// more.
+	// DefaultMaxWait is the longest accepted wait unless WithMaxWait sets another wait. It is shorter than the timeouts
+	// of libraries, which are 15 s or more.
 	DefaultMaxWait = 10 * time.Second
 	// LongestWait bounds the header X-Ratelight-Max-Wait.
 	LongestWait = 5 * time.Minute
@@ -44,7 +44,7 @@ func defaults() settings {
 }
 
 // WithUpstream sets the base URL of the server to which all requests are sent: a compatible or a fake server. The URL
-// has scheme and host, and may have a path before /api. The server's limits are treated like Discord's. The default is
+// has scheme and host, and may have a path before /api. Its limits are treated like Discord's. The default is
 // DefaultUpstream.
 func WithUpstream(base string) Option {
 	return func(s *settings) error {
@@ -73,7 +73,8 @@ func WithUpstream(base string) Option {
 }
 
 // WithMaxWait sets the longest predicted wait that is accepted, from 0 (do not wait at all) to LongestWait. It bounds
-// each wait of a request separately: a wait after a 429 has the whole bound again. The default is DefaultMaxWait.
+// each wait of a request separately: after a 429, the request may wait for that long again. The default is
+// DefaultMaxWait.
 func WithMaxWait(d time.Duration) Option {
 	return func(s *settings) error {
 		if d < 0 || d > LongestWait {
@@ -96,7 +97,7 @@ func WithMaxBufferedBody(bytes int64) Option {
 	}
 }
 
-// WithGlobalLimits sets how many requests per second each authentication may send. ofBots has exceptions, by the bot's
+// WithGlobalLimits sets how many requests per second each Authorization may send. ofBots has exceptions, by the bot's
 // id, for bots whose limit Discord has raised. The default is buckets.DefaultGlobalLimit for all bots.
 func WithGlobalLimits(perSecond int, ofBots map[string]int) Option {
 	return func(s *settings) error {
@@ -114,8 +115,8 @@ func WithGlobalLimits(perSecond int, ofBots map[string]int) Option {
 	}
 }
 
-// WithLogger sets the logger of the handler and its transport. Failures of the upstream are warnings, at most one of
-// each kind in 30 seconds. Nil turns logging off. The default logs warnings to slog.Default().
+// WithLogger sets the logger of the handler and its transport. Failures of the upstream are logged as warnings, at most
+// one of each kind in 30 seconds. Nil turns logging off. The default logs warnings to slog.Default().
 func WithLogger(logger *slog.Logger) Option {
 	return func(s *settings) error {
 		if logger == nil {
@@ -127,8 +128,8 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithTransport passes options to the transport, after the handler's own: WithBuckets for shared limits, WithRetries to
-// repeat failed requests in the proxy, or WithoutRateLimitHeaders for clients that would also wait themselves.
-// WithHosts and WithAPI have no use here.
+// repeat failed requests in the proxy, or WithoutRateLimitHeaders for clients whose own limiters would make requests
+// wait as well. Do not pass WithHosts or WithAPI; use WithUpstream instead.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) error {
 		s.transport = append(s.transport, options...)

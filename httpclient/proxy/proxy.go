@@ -20,8 +20,8 @@ import (
 
 // Handler is an http.Handler that forwards each request to Discord when Discord is certain to accept it. Get one from
 // New. It is safe for concurrent use. It may be mounted below a path with http.StripPrefix, but not in an http.ServeMux
-// that cleans paths. The handler sets write deadlines, which replace the WriteTimeout of its http.Server: it closes the
-// connection of a client that reads nothing for 30 s.
+// that cleans paths. The handler sets write deadlines, so that a client that reads nothing for 30 s loses its
+// connection (over HTTP/2, only the stream). These deadlines replace the WriteTimeout of its http.Server.
 type Handler struct {
 	settings
 	transport      *httpclient.Transport
@@ -33,8 +33,8 @@ type Handler struct {
 	began          time.Time
 }
 
-// New returns a handler. Close it, or shut it down, when you no longer need it. New's errors wrap ErrOptions, and say
-// what was expected.
+// New returns a handler. Close the handler, or shut it down, when you no longer need it. New's errors wrap ErrOptions,
+// and say what was expected.
 func New(options ...Option) (*Handler, error) {
 	s := defaults()
 	for _, option := range options {
@@ -54,7 +54,7 @@ func New(options ...Option) (*Handler, error) {
 	h.transport.AddHooks(clientHooks)
 	h.reverse = httputil.ReverseProxy{
 		Rewrite: rewrite, Transport: h.transport, ModifyResponse: h.answered, ErrorHandler: h.failed,
-		// ErrorLog would only report clients that have disconnected.
+		// An ErrorLog would only contain reports of clients that have disconnected.
 		BufferPool: new(buffers), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 	return h, nil
@@ -78,10 +78,10 @@ func (h *Handler) transportOptions() []httpclient.Option {
 	return append(options, s.transport...)
 }
 
-// newBase returns a transport for a single server that does not change requests and responses.
+// newBase returns a transport that does not change requests and responses. It is for a single server.
 func newBase() *http.Transport {
 	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.DisableCompression = true // the client's Accept-Encoding counts, and bodies keep their length
+	base.DisableCompression = true // the client's Accept-Encoding stays, and bodies keep their length
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 512
 	// Pings detect dead connections, as httpclient.WithBase recommends.
 	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second}
@@ -111,8 +111,9 @@ func (h *Handler) LiftHolds() {
 }
 
 // Shutdown rejects new requests with a 503, waits until waiting requests and those in flight have been answered, and
-// closes the handler. If the context ends first, Shutdown closes the handler at once, and returns the context's error,
-// see httpclient.Transport.Shutdown. Call http.Server.Shutdown first, which also waits for bodies.
+// closes the handler. If the context ends before that, Shutdown closes the handler at once, and returns the context's
+// error, see httpclient.Transport.Shutdown. Call http.Server.Shutdown before that, because only http.Server.Shutdown
+// also waits for the bodies of responses.
 func (h *Handler) Shutdown(ctx context.Context) error {
 	defer h.transport.CloseIdleConnections()
 	return h.transport.Shutdown(ctx)
@@ -172,7 +173,7 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 		route, err := routes.Match(r.Method, target.RawPath)
 		isSent := err == nil && !(route.Route().TokenInPath() && isToken(authorization))
 		if isSent && !h.transport.HasSucceeded(authorization) && !h.authorizations.admit(authorization) {
-			a := &answer{message: "too many unknown values of Authorization of late, so that no others are tried for now"}
+			a := &answer{message: "too many new Authorizations recently without a success: no others are tried for now"}
 			a.refuse("unverified", "user", unverifiedRetry)
 			return nil, a
 		}
@@ -190,7 +191,7 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 	}
 	out := r.WithContext(ctx)
 	out.URL, out.Body = target, body
-	if len(out.Header["Upgrade"]) > 0 { // an upgrade to HTTP/2, which the proxy ignores
+	if len(out.Header["Upgrade"]) > 0 { // asks for HTTP/2 (h2c), which the proxy ignores
 		out.Header = out.Header.Clone()
 		out.Header.Del("Upgrade")
 	}
@@ -200,7 +201,7 @@ func (h *Handler) prepare(w http.ResponseWriter, r *http.Request) (*http.Request
 // rewrite completes the request that httputil.ReverseProxy has made from the client's request.
 func rewrite(r *httputil.ProxyRequest) {
 	out := r.Out
-	out.Host = ""                        // use the host of the URL
+	out.Host = ""                        // the URL's host is used
 	out.URL.RawQuery = r.In.URL.RawQuery // a malformed query stays unchanged
 	out.Trailer = nil
 	if body, ok := r.In.Context().Value(uploadKey{}).(*upload); ok {

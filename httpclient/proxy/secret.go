@@ -13,12 +13,12 @@ import (
 const minSecret = 16
 
 // RequireSecret returns a handler that passes only requests with a secret to next. The secret is in the header
-// X-Ratelight-Secret, or is the first segment of the path, for libraries that can change only their base URL:
+// X-Ratelight-Secret, or is the first segment of the path, for libraries in which only the base URL can be changed:
 // http://proxy:8080/SECRET/api/v10. The handler removes that segment. All other requests get a 400, because a 401 or
 // 403 would look like Discord's. The secret is compared in constant time.
 //
-// The secret must have at least 16 bytes. All of them must be letters, digits or one of - . _ ~, which no URL escapes.
-// For any other secret the error wraps ErrOptions.
+// The secret must have at least 16 bytes. All of them must be letters, digits or one of - . _ ~, because URLs never
+// escape these. For any other secret, RequireSecret returns an error that wraps ErrOptions.
 func RequireSecret(secret string, next http.Handler) (http.Handler, error) {
 	plain := func(r rune) bool {
 		return 'a' <= r|0x20 && r|0x20 <= 'z' && r < 0x80 || '0' <= r && r <= '9' || strings.ContainsRune("-._~", r)

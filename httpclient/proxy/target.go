@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// defaultVersion is added to paths without a version; Discord would use its oldest version.
+// defaultVersion is added to paths without a version, for which Discord would use its oldest version.
 const defaultVersion = "v10"
 
 const (
@@ -22,8 +22,8 @@ const (
 	headerPrefix  = "X-Ratelight-"
 )
 
-// apiPath adds /api and a version to a path if they are missing, and reports whether anything follows the version. The
-// part that follows is not changed, but repeated slashes before it become one, because base URLs may end in a slash.
+// apiPath adds /api and a version to a path if they are missing, and reports whether anything follows the version. What
+// follows is not changed, but several slashes in a row before it become one, because base URLs may end in a slash.
 func apiPath(path string) (string, bool) {
 	rest := oneSlash(path)
 	rest = oneSlash(below(rest, func(segment string) bool { return segment == "api" }))
@@ -36,8 +36,8 @@ func apiPath(path string) (string, bool) {
 
 func oneSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// below returns the path without its first segment if the function segment accepts that segment, otherwise the whole
-// path.
+// below returns the path without its first segment if the function segment returns true for it, and the whole path
+// otherwise.
 func below(path string, segment func(string) bool) string {
 	first, _, _ := strings.Cut(path[min(1, len(path)):], "/")
 	if segment(first) {
@@ -51,7 +51,7 @@ func isVersion(segment string) bool {
 	return found && isSnowflake(digits)
 }
 
-// isSnowflake reports whether a text has the form of an id.
+// isSnowflake reports whether a text has the form of one of Discord's ids.
 func isSnowflake(text string) bool {
 	return text != "" && len(text) <= 20 && strings.Trim(text, "0123456789") == ""
 }
@@ -64,15 +64,15 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 			message: "this is no HTTP proxy: set the base URL of the library to it instead"}
 	case r.URL.Host != "" || r.URL.User != nil || r.URL.Opaque != "" ||
 		!strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "":
-		return nil, badRequest("the request is meant for an HTTP proxy, which this is not: " +
+		return nil, badRequest("the request is in the form for an HTTP proxy, with a full URL, but this is none: " +
 			"set the base URL of the library to it instead")
 	case h.ofAnotherPage(r):
 		return nil, &answer{status: http.StatusBadRequest, reason: "origin",
-			message: "the request is from a web page in a browser, for which this is not"}
+			message: "a web page in a browser has sent the request: this proxy is for bots only"}
 	case upgrades(r.Header):
 		return nil, &answer{status: http.StatusNotImplemented, reason: "upgrade",
 			message: "the proxy is for REST requests: connect to the gateway directly"}
-	case len(r.Header["Authorization"]) > 1: // it would not be known whose limits count
+	case len(r.Header["Authorization"]) > 1: // it would be unclear whose limits apply
 		return nil, badRequest("the request has more than one Authorization")
 	}
 	path, ok := apiPath(r.URL.EscapedPath())
@@ -89,7 +89,7 @@ func (h *Handler) target(r *http.Request) (*url.URL, *answer) {
 		RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}, nil
 }
 
-// leads reports whether an unescaped path has dot segments: a server that resolves them would see another route.
+// leads reports whether an unescaped path has dot segments, which lead a server that resolves them to another route.
 func leads(plain string) bool {
 	for segment := range strings.FieldsFuncSeq(plain, func(r rune) bool { return r == '/' || r == '\\' }) {
 		if segment == "." || segment == ".." {
@@ -120,13 +120,13 @@ func (h *Handler) maxWaitOf(r *http.Request) (time.Duration, error) {
 		return 0, errMaxWait
 	}
 	longest := LongestWait
-	if h.isLarge(r) { // a disconnect of the client is not noticed
+	if h.isLarge(r) { // the client's disconnect is not noticed while the request waits
 		longest = h.maxWait
 	}
 	return time.Duration(min(seconds, longest.Seconds()) * float64(time.Second)), nil
 }
 
-// longestGroup bounds the name of a group, in bytes: an id has 20.
+// longestGroup bounds the name of a group, in bytes. An id has at most 20.
 const longestGroup = 100
 
 var errGroup = fmt.Errorf("the header %s is too long: expected up to %d characters, such as the id of a guild",
@@ -153,7 +153,8 @@ func isLatest(r *http.Request) (bool, error) {
 	return false, errLatest
 }
 
-// These headers are about the way from the client to the proxy. Cloudflare refuses some of them.
+// Headers about the way from the client to the proxy are not forwarded, because Cloudflare refuses requests with some
+// of them.
 var (
 	wayHeaders = map[string]bool{
 		"Via": true, "Forwarded": true, "Cdn-Loop": true, "X-Rewrite-Url": true,

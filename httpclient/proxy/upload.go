@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// drainTime and maxDrained bound the time and the bytes for which the rest of a body is read after the answer.
-	// Discord accepts at most 25 MB in most requests.
+	// drainTime and maxDrained bound how long the rest of a body is read after the answer, and how many bytes of it.
+	// maxDrained is enough for most uploads, because Discord accepts at most 25 MB in most requests.
 	drainTime  = 5 * time.Second
 	maxDrained = 32 << 20
 
@@ -23,24 +23,24 @@ const (
 // uploadKey is the context key of a request's upload.
 type uploadKey struct{}
 
-// upload is the body of a request that is being received. It has read deadlines: without them a slow client would keep
-// its connection, the memory for the announced length, or a place in a bucket.
+// upload is the body of a request that is being received. Its reads have deadlines. Without them a slow client could
+// occupy a connection, the memory for the announced length, or a place in a bucket for ever.
 type upload struct {
 	io.ReadCloser
 	control              *http.ResponseController
 	http1                bool
-	behind               time.Duration // how much longer the client has taken than it would at slowestUpload
+	behind               time.Duration // how much longer reads have taken than they would at slowestUpload
 	begun, ended, broken atomic.Bool
-	reading              chan struct{} // full during a Read
+	reading              chan struct{} // has an element during a Read
 
 	mu     sync.Mutex
-	closed bool // set by Close; the deadline then stays
+	closed bool // set by Close and fails; the deadline is not changed afterwards
 
 	received http.Header // the client's trailer, filled in when the body has been read
 	trailer  http.Header // the part of received that is forwarded; nil if there is none
 }
 
-// declareTrailer records which trailers are forwarded: those whose names would be forwarded as headers.
+// declareTrailer records which trailers are forwarded: those that would be forwarded if they were headers.
 func (u *upload) declareTrailer(received http.Header) {
 	u.received = received
 	for name := range received {
@@ -78,14 +78,14 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.ended.Store(true)
 	case err != nil:
 		u.broken.Store(true)
-		return n, err // keep the deadline: no one reads the rest
+		return n, err // keep the deadline, because the rest is not read
 	}
 	u.setDeadline(time.Time{})
 	return n, err
 }
 
-// setDeadline sets the read deadline, if the server supports deadlines. After Close it changes nothing and returns
-// false.
+// setDeadline sets the read deadline, if the server supports deadlines. It changes nothing and returns false after the
+// final deadline, which Close or fails has set.
 func (u *upload) setDeadline(t time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -96,20 +96,21 @@ func (u *upload) setDeadline(t time.Time) bool {
 	return true
 }
 
-// Close sets the final deadline for the rest of the body. It does not wait for a Read in progress: that would delay the
-// answer. The server closes the body after the handler has returned.
+// Close sets the final deadline for the rest of the body. It does not wait for a Read in progress, because that would
+// delay the answer. The server closes the body itself after the handler has returned.
 func (u *upload) Close() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.closed && !u.ended.Load() { // after its end, reads of the connection belong to the next request
+	if !u.closed && !u.ended.Load() { // after the body's end, the connection's reads belong to the next request
 		_ = u.control.SetReadDeadline(time.Now().Add(drainTime))
 	}
 	u.closed = true
 	return nil
 }
 
-// fails reports whether a request failed because its client does not send the body. If a Read waits for the body, fails
-// ends it: if a Read were still in progress when the handler returns, the server would remove the deadline.
+// fails reports whether a request failed because its client did not send the body. timeout says whether the failure was
+// a timeout. After a timeout, fails ends a Read that still waits for the body. If a Read were in progress when the
+// handler returns, the server would remove the deadline.
 func (u *upload) fails(timeout bool) bool {
 	if timeout && len(u.reading) > 0 {
 		u.broken.Store(true)
@@ -125,8 +126,8 @@ func (u *upload) fails(timeout bool) bool {
 	return u.broken.Load()
 }
 
-// answer prepares the headers of the answer. If the body has not ended, the connection must be closed: the rest of the
-// body would be parsed as a request.
+// answer prepares the headers of the answer. If the body has not ended, the connection must be closed, because the rest
+// of the body would be parsed as a request.
 func (u *upload) answer(header http.Header) {
 	if u != nil && u.http1 && !u.ended.Load() {
 		header.Set("Connection", "close")
@@ -139,13 +140,13 @@ func (h *Handler) isLarge(r *http.Request) bool {
 }
 
 // drain reads the rest of a large body after an early answer, until the deadline of Close. Over HTTP/1 a client that is
-// still sending would otherwise see a broken connection instead of the answer. A client that waits for 100 Continue
-// (Expect) already has the answer.
+// still sending would otherwise see a broken connection instead of the answer. Nothing is read if the client waits for
+// 100 Continue (Expect), because such a client already has the answer.
 func (u *upload) drain(r *http.Request) {
 	if !u.http1 || u.ended.Load() || u.broken.Load() || !u.begun.Load() && r.Header.Get("Expect") != "" {
 		return
 	}
-	if u.control.Flush() != nil { // not every writer can
+	if u.control.Flush() != nil { // some writers cannot flush
 		return
 	}
 	u.reading <- struct{}{}                         // wait for a Read in progress

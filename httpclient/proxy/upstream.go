@@ -7,17 +7,17 @@ import (
 
 // UpstreamState describes the outcome of the latest requests to the upstream.
 type UpstreamState struct {
-	// Answered is when the latest response arrived, and Failed is when a request last failed to get a response. Zero
-	// means never.
+	// Answered is the time at which the latest response arrived. Failed is the time at which a request last failed
+	// without a response. The zero time means never.
 	Answered, Failed time.Time
 	// Failure describes the latest failure, without secrets.
 	Failure string
-	// Hold is how much longer nothing may be sent, because the network in front of the upstream (Cloudflare) has asked
-	// for that.
+	// Hold is how much longer no request may be sent, because the network in front of the upstream (Cloudflare) has
+	// refused one. 0 means no hold.
 	Hold time.Duration
 }
 
-// OK reports whether requests may be sent and the latest request, if there was one, got a response.
+// OK reports whether no Hold is in force and the latest request, if there was one, got a response.
 func (s UpstreamState) OK() bool { return s.Hold <= 0 && !s.Failed.After(s.Answered) }
 
 // Upstream returns the current state of the upstream.

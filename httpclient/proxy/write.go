@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// writePatience bounds a write to a client that does not read. It does not bound connections on which nothing is
-// written.
+// writePatience bounds the time of a write to a client that does not read. While nothing is written, a connection may
+// stay open for longer.
 const writePatience = 30 * time.Second
 
 // responseWriter ends responses to clients that do not read them, if the server supports write deadlines.
@@ -19,13 +19,16 @@ func newResponseWriter(w http.ResponseWriter) *responseWriter {
 	return &responseWriter{w, http.NewResponseController(w)}
 }
 
-// begin sets the deadline for the next write, and for the bytes that the server sends after the handler has returned.
+// begin sets the deadline for the next write. After the handler has returned, it applies to the bytes that the server
+// still sends.
 func (w *responseWriter) begin() { _ = w.control.SetWriteDeadline(time.Now().Add(writePatience)) }
 
-// pause removes the deadline between writes: over HTTP/2 it would end the response even if nothing is written.
+// pause removes the deadline between writes, because over HTTP/2 a deadline ends the response even if nothing is
+// written.
 func (w *responseWriter) pause() { _ = w.control.SetWriteDeadline(time.Time{}) }
 
-// WriteHeader writes a 1xx response at once, and the header of any other response later.
+// WriteHeader writes a 1xx response at once, within a deadline. Any other header is written by a later Write or Flush,
+// or by the server.
 func (w *responseWriter) WriteHeader(status int) {
 	if status < http.StatusOK {
 		w.begin()

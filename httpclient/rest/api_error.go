@@ -18,7 +18,7 @@ import (
 
 // APIError is a response with an error status. Find it with errors.As.
 //
-// Its strings come from the server; each is cut to 512 bytes, and the request's tokens are removed.
+// Its texts from the server are cut to 512 bytes each. The request's tokens are removed from them.
 type APIError struct {
 	// Route is the method and template, without parameters.
 	Route string
@@ -27,7 +27,8 @@ type APIError struct {
 	// Code is Discord's error code, 0 if the response has none.
 	Code int
 	// Message is Discord's message. If the response has none (such as a page of the network in front of Discord),
-	// Message is the text of the status, empty for an unknown status.
+	// Message is the text of the status, empty for an unknown status. For a redirect that was not followed, Message
+	// says so.
 	Message string
 	// Errors are the errors of single fields of the request, ordered by path; at most 100.
 	Errors []FieldError
@@ -37,7 +38,8 @@ type APIError struct {
 
 // FieldError is Discord's error about one field of a request.
 type FieldError struct {
-	// Path is the path of the field, such as "embeds.0.title". It is empty for the request as a whole.
+	// Path is the path of the field, such as "embeds.0.title". It is empty if the error is about the request as a
+	// whole.
 	Path string
 	// Code is Discord's code, such as BASE_TYPE_REQUIRED; it can be empty.
 	Code string
@@ -100,8 +102,8 @@ func (c *call) newAPIError(r *Response) *APIError {
 }
 
 const (
-	// maxErrorBody is the size in bytes of the largest body that is parsed for an error. Discord's have a few thousand
-	// bytes at most.
+	// maxErrorBody is the size in bytes of the largest body that is parsed for an error. Discord's error bodies have a
+	// few thousand bytes at most.
 	maxErrorBody = 1 << 20
 	// maxText bounds each text that is taken from the server, in bytes.
 	maxText = 512
@@ -133,7 +135,7 @@ func (e *APIError) decode(body []byte, clean func(string) string) {
 	}
 }
 
-// textOf returns the JSON string in raw, "" if raw is anything else.
+// textOf returns the JSON string in raw, or "" if raw is anything else.
 func textOf(raw json.RawMessage) (text string) {
 	if json.Unmarshal(raw, &text) != nil {
 		return ""
@@ -238,8 +240,8 @@ func codeOf(code any) string {
 	}
 }
 
-// join appends a name to a path, and clips the result: the names in an error should be field names, but a server could
-// send longer ones.
+// join appends a name to a path. It cleans the result, because the name should be that of a field, but comes from the
+// server.
 func (f *flattener) join(path, name string) string {
 	if path != "" {
 		name = path + "." + name
@@ -247,7 +249,7 @@ func (f *flattener) join(path, name string) string {
 	return f.clean(name)
 }
 
-// compareNames orders indexes by their number, and before names.
+// compareNames orders indexes by their numbers, and puts them before names.
 func compareNames(a, b string) int {
 	i, errA := strconv.ParseUint(a, 10, 64)
 	j, errB := strconv.ParseUint(b, 10, 64)

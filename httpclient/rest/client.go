@@ -35,8 +35,8 @@ type Client struct {
 
 // New returns a client that is ready for use. Close it when you no longer need it.
 //
-// The token is sent as "Bot" unless it begins with "Bot " or "Bearer ", in any case; space around it is ignored.
-// Without a token requests are anonymous.
+// The token is sent with "Bot " before it, unless it already begins with "Bot " or "Bearer " (in upper or lower case).
+// Spaces around it are ignored. Without a token, requests are anonymous.
 //
 // New does not fail. Every Do returns an error for an invalid token, base URL or User-Agent, before anything is sent:
 // see ErrToken, ErrBaseURL and ErrUserAgent.
@@ -88,8 +88,8 @@ func (c *Client) Close() error {
 }
 
 // Shutdown rejects new calls, with an error that matches buckets.ErrClosed. It waits until all earlier calls have
-// returned, calls httpclient.Transport.Shutdown, and closes the client. If the context ends first, Shutdown closes the
-// client at once, as Close does, and returns the context's error.
+// returned, calls httpclient.Transport.Shutdown, and closes the client. If the context ends before that, Shutdown
+// closes the client at once, as Close does, and returns the context's error.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.calls.Wait(ctx, c.life.Done())
 	if err == nil {
@@ -108,16 +108,17 @@ func (c *Client) Shutdown(ctx context.Context) error {
 // complete URL is accepted if it has the scheme and host of the base URL. A path with an empty segment, which an empty
 // parameter causes, is rejected with ErrPath.
 //
-// Discord may respond that it is not ready yet: 202 with retry_after, or with a code of 11xxxx, as the message search
-// of a guild that is not indexed does. Do then waits and sends the request again, up to 30 times in total. It does not
-// repeat a POST or PATCH, because Discord may have carried it out. Each wait is bounded like the waits in queues.
-// Redirects are followed within the host of the base URL, and only if they keep the method.
+// If Discord is not ready for a request yet, it answers 202 with retry_after, or with a code of 11xxxx. For example, it
+// does so for a message search in a guild that is not indexed. Do then waits and sends the request again, up to 30
+// times in total. It does not repeat a POST or PATCH, because Discord may have carried it out, nor a request whose body
+// has a stream. Each wait is bounded like the waits in queues. Redirects are followed within the host of the base URL,
+// and only if they keep the method.
 //
-// The client's credential is not sent on routes with a token in the path: such routes do not need it, and the request
-// would count against the bot's global limit.
+// The client's credential is not sent on routes with a token in the path, because such routes do not need it, and with
+// it the request would count against the bot's global limit.
 //
 // The errors are:
-//   - *APIError for every status from 300 on except 304, and for a 202 as above if the request is not repeated
+//   - *APIError for every status from 300 on except 304, and for a 202 as above if the request is not repeated any more
 //   - *ResponseTooLargeError for a body that exceeds WithMaxResponse
 //   - the errors of httpclient.Transport.RoundTrip, such as *ratelimits.TooLongError, and the context's error
 //   - ErrPath, ErrReason, ErrHeader, ErrBody and *routes.PathError for invalid arguments; see also New
@@ -181,7 +182,7 @@ func (c *Client) DoJSON(ctx context.Context, method, path string, in, out any, o
 	return response.decode(out)
 }
 
-// send passes the request to the Transport once; the Transport may send it several times.
+// send passes the request to the Transport once. The Transport may send it several times.
 func (c *Client) send(ctx context.Context, call *call) (*Response, error) {
 	request, err := call.request(ctx)
 	if err != nil {

@@ -22,23 +22,22 @@ type File struct {
 	// ContentType is the file's media type. If it is empty, the type is application/octet-stream; Discord then detects
 	// the type.
 	ContentType string
-	// Content is read from its current position to its end. If it is nil, the file is empty. See Multipart.
+	// Content is read from its current position to its end, see Multipart. If it is nil, the file is empty.
 	Content io.Reader
 }
 
 // Multipart returns a multipart/form-data body for uploads to Discord. Its part "payload_json" has the payload, which
-// Multipart encodes as JSON at once. The files are in parts "files[0]", "files[1]" and so on. A nil payload has no
-// part.
+// Multipart encodes as JSON at once. The files are in parts "files[0]", "files[1]" and so on. If the payload is nil,
+// the body has no part for it.
 //
-// If a file is an io.Seeker and knows its size, each attempt reads it from its current position. Do not use the file
-// for anything else meanwhile. It is never closed. If it is also an io.ReaderAt, several requests may read it at the
-// same time.
+// If the Content of a file is an io.Seeker and knows its size, each attempt reads it from the position that it had when
+// Multipart was called. Do not use the Content for anything else while the body is in use. It is never closed. If it is
+// also an io.ReaderAt, several requests may read it at the same time.
 //
-// Any other Content is a stream. One Do can send it; another Do with the same body fails with ErrBody. If the stream is
-// an io.Closer, that Do closes it at its end, or earlier if the context ends or the client is closed. A Do that fails
-// before it begins to send, for example because of its path, does not touch the stream. A body with streams is sent
-// with an unknown length and is not repeated, unless httpclient.WithBufferedBodies lets the transport buffer
-// it.
+// Any other Content is a stream. Only one Do can send it; a second Do with the same body fails with ErrBody. If the
+// stream is an io.Closer, that Do closes it at its end, or earlier if the context ends or the client is closed. A Do
+// that fails before it begins to send, for example because of its path, does not touch the stream. A body with streams
+// is sent with an unknown length and is not repeated, unless httpclient.WithBufferedBodies lets the transport buffer it.
 func Multipart(payload any, files ...File) Body {
 	m := &multipartBody{}
 	var head bytes.Buffer
@@ -131,7 +130,8 @@ func writePart(w *multipart.Writer, disposition, contentType string) error {
 	return err
 }
 
-// check rejects characters that would end a line of a part's header. Line breaks in a name are escaped instead.
+// check rejects characters that a part's header cannot contain. It accepts line breaks in a name, because they are
+// escaped.
 func (f *File) check(i int) error {
 	name := strings.NewReplacer("\r", "", "\n", "").Replace(f.Name)
 	if !message.IsHeaderValue(name) || !message.IsHeaderValue(f.ContentType) {
@@ -147,7 +147,7 @@ type source struct {
 	sent   atomic.Bool // the stream has been opened
 }
 
-// newSource returns a source of the content. If content is nil, it is an empty file.
+// newSource returns a source of the content. If content is nil, the source is an empty file.
 func newSource(content io.Reader) *source {
 	if content == nil {
 		return &source{held: io.NewSectionReader(strings.NewReader(""), 0, 0)}
@@ -155,7 +155,7 @@ func newSource(content io.Reader) *source {
 	return &source{held: sectionOf(content), stream: content}
 }
 
-// open returns a reader of the content from its beginning. A stream can be opened once.
+// open returns a reader of the content from its beginning. A stream can be opened only once.
 func (s *source) open() (io.ReadCloser, error) {
 	switch stream, closable := s.stream.(io.ReadCloser); {
 	case s.held != nil:
@@ -168,8 +168,8 @@ func (s *source) open() (io.ReadCloser, error) {
 	return io.NopCloser(s.stream), nil
 }
 
-// sectionOf returns the unread rest of the content if it can be rewound, otherwise nil. Pipes and devices also
-// implement io.Seeker, but report an error or no size.
+// sectionOf returns the unread rest of the content if the content can be rewound, and nil otherwise. Pipes and devices
+// also implement io.Seeker, but report an error or no size.
 func sectionOf(content io.Reader) *io.SectionReader {
 	seeker, ok := content.(io.ReadSeeker)
 	if !ok {

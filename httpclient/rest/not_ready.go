@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// maxAsked is how often one request is sent while Discord is not ready: with usualUnready, for two and a half
-	// minutes.
+	// maxAsked is how often a request is sent in total while Discord is not ready. With waits of usualUnready, that
+	// takes two and a half minutes.
 	maxAsked = 30
-	// usualUnready is the wait if the response names none (observed by client authors).
+	// usualUnready is the wait if the response names none, or 0 (observed by client authors).
 	usualUnready = 5 * time.Second
 	// codeUnreadyMillis is the only code whose retry_after is in milliseconds (observed by client authors).
 	codeUnreadyMillis = 110001
@@ -54,7 +54,7 @@ func (r *Response) unready() (time.Duration, bool) {
 	return time.Duration(after), true
 }
 
-// pause waits before the request is repeated. As for waits in queues, it fails at once if the wait would be too long.
+// pause waits before the request is repeated. Like a wait in a queue, it fails at once if the wait would be too long.
 func (c *Client) pause(ctx context.Context, route routes.CompiledRoute, d time.Duration) error {
 	longest := buckets.DefaultMaxRateLimit
 	if manager := c.transport.Manager(); manager != nil {

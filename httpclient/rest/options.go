@@ -34,7 +34,7 @@ var projectVersion = sync.OnceValue(func() string {
 	return versionIn(build)
 })
 
-// unreleased stands for a development build. Discord requires a number.
+// unreleased is the version of a development build, because Discord requires a number.
 const unreleased = "0.0.0"
 
 func versionIn(build *debug.BuildInfo) string {
@@ -71,15 +71,17 @@ type settings struct {
 	maxResponse            int64
 }
 
-// WithTransport passes options to the client's transport. The client adds httpclient.WithAPI with its base URL.
+// WithTransport passes options to the client's transport. Before them, the client passes httpclient.WithAPI with its
+// base URL.
 func WithTransport(options ...httpclient.Option) Option {
 	return func(s *settings) { s.transport = append(s.transport, options...) }
 }
 
-// WithBaseURL sets the base URL of the API: another version, a proxy, a test. The default, also for the empty string,
-// is DefaultBaseURL. It must be an http or https URL with a host, without user, query and fragment; otherwise every Do
-// returns ErrBaseURL. Its host is limited like those of httpclient.WithHosts, as a separate server. If the host is a
-// proxy that forwards to Discord, say so with httpclient.WithAPI(base, "") in WithTransport.
+// WithBaseURL sets the base URL of the API, for example for another version of it, a proxy or a test. The default, also
+// for the empty string, is DefaultBaseURL. The base URL must be an http or https URL with a host, without user, query
+// and fragment; otherwise every Do returns ErrBaseURL. Its host is limited like those of httpclient.WithHosts, as a
+// separate server. If the host is a proxy that forwards to Discord, say so with httpclient.WithAPI(base, "") in
+// WithTransport.
 func WithBaseURL(base string) Option {
 	return func(s *settings) { s.baseURL = base }
 }

@@ -51,8 +51,8 @@ func Reason(text string) RequestOption {
 // header. If a name is set several times, the last value counts. If the name or value cannot be sent, Do returns
 // ErrHeader.
 //
-// The header Host, a name or an address with or without a port, selects one of the servers behind the base URL. It does
-// not change the address to which the request is sent, or the limits that apply.
+// The header Host has a name or an address, with or without a port. It selects one of the servers behind the base URL,
+// but changes neither the address to which the request is sent nor the limits that apply.
 func Header(name, value string) RequestOption {
 	return func(c *call) {
 		switch {
@@ -78,7 +78,7 @@ type call struct {
 	method    string
 	route     routes.CompiledRoute
 	target    *url.URL
-	host      string // for the Host header; if empty, that of target
+	host      string // for the Host header; if empty, the host of target
 	header    http.Header
 	anonymous bool
 	content   content
@@ -132,8 +132,8 @@ func (c *call) setDefault(name, value string) {
 	}
 }
 
-// resolve returns the address and the route of a path. Its errors do not contain the path, because that may contain a
-// token.
+// resolve returns the address and the route of a path. Its errors do not contain the path, because the path may contain
+// a token.
 func (c *Client) resolve(method, path string) (*url.URL, routes.CompiledRoute, error) {
 	none := routes.CompiledRoute{}
 	if _, err := routes.Match(method, path); err != nil {
@@ -213,7 +213,7 @@ func (c *call) conceal(err error) error {
 	return fmt.Errorf("%s: %w", c.name(), err)
 }
 
-// isHost reports whether a text can be a Host header. The empty text can: it means the default host.
+// isHost reports whether a text can be a Host header. The empty text can, because it means the default host.
 func isHost(text string) bool {
 	u, err := url.Parse("//" + text)
 	return err == nil && u.Host == text && !strings.ContainsAny(text, " %")

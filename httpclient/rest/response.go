@@ -58,7 +58,7 @@ func (e *DecodeError) Error() string {
 		clip(e.Response.Header.Get("Content-Type")), clip(e.reason()))
 }
 
-// reason describes the error without any value of the response, which may be a token.
+// reason describes the error without any value of the response, because a value may be a token.
 func (e *DecodeError) reason() string {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

@@ -1,5 +1,5 @@
-// Package riverlimit makes jobs of River (github.com/riverqueue/river, on PostgreSQL) wait in the database if they
-// would wait long for a limit of Discord. It also tells River which errors are worth another attempt.
+// Package riverlimit makes jobs of River (github.com/riverqueue/river, on PostgreSQL) wait in the database if they have
+// to wait long for a limit of Discord. It also tells River after which errors a job should be tried again.
 //
 //	plugin, err := riverlimit.New()
 //	…
@@ -12,7 +12,7 @@
 //
 // A worker sends with any client whose transport is an *httpclient.Transport, such as a *rest.Client, and passes its
 // own context. That context bounds the wait in the process ([jobs.WithMaxWait], 5 s by default). Only the transport
-// acquires from the bucket manager, once for each request; the plugin does not.
+// acquires permits from the bucket manager, once for each request; the plugin acquires none.
 //
 //	func (w *Sender) Work(ctx context.Context, job *river.Job[Message]) error {
 //		message := jobs.WithNonce(map[string]string{"content": job.Args.Content}, riverlimit.Nonce(job.JobRow))
@@ -20,6 +20,7 @@
 //	}
 //
 // A request that would wait longer is not sent. Its job is snoozed until the request can be sent, which uses up no
-// attempt (river.JobSnooze). Package jobs describes when that is, and how other errors are treated. A job whose
-// arguments cannot be decoded is cancelled. A river.JobSnooze or river.JobCancel of the worker is passed on.
+// attempt (river.JobSnooze). Package jobs describes when a request can be sent, and how other errors are treated. A job
+// whose arguments cannot be decoded is cancelled. A river.JobSnooze or river.JobCancel that the worker returns is
+// passed on.
 package riverlimit

@@ -14,8 +14,8 @@ import (
 	"github.com/ratelight/ratelight/httpclient/jobs"
 )
 
-// Plugin is a River plugin: a middleware around each job, and a hook that records whether the job's arguments could be
-// decoded. Make one with New, and put it into river.Config.Plugins, which uses it as middleware and as hook.
+// Plugin is a River plugin: a middleware around each job, and a hook that records that the job's arguments could be
+// decoded. Make one with New. Put it into river.Config.Plugins, so that River uses it as middleware and as hook.
 type Plugin struct {
 	river.PluginDefaults
 	policy *jobs.Policy
@@ -27,7 +27,7 @@ var (
 	_ rivertype.HookWorkEnd      = (*Plugin)(nil)
 )
 
-// New returns a plugin with options of package jobs. Its error names an option with an invalid value, and the value.
+// New returns a plugin with options of package jobs. Its error names the option whose value is invalid, and the value.
 // Use one plugin for all jobs of a process.
 func New(options ...jobs.Option) (*Plugin, error) {
 	policy, err := jobs.New(options...)
@@ -37,7 +37,7 @@ func New(options ...jobs.Option) (*Plugin, error) {
 	return &Plugin{policy: policy}, nil
 }
 
-// started is the context key of a *bool: whether the job's worker was called.
+// started is the context key of a *bool that says whether the job's worker was called.
 type started struct{}
 
 // Work, called by River, runs a job with a context that bounds the waits of its requests, and returns an error that

@@ -15,7 +15,7 @@ import (
 	"github.com/ratelight/ratelight/internal/sparselog"
 )
 
-// DefaultInterval is the time between two writes of the file, unless WithInterval sets another interval.
+// DefaultInterval is the time between two writes of the file, unless WithInterval sets another one.
 const DefaultInterval = 10 * time.Second
 
 // ErrLocked is wrapped by the error of Open while another process, or another File, uses the file.
@@ -68,17 +68,17 @@ type File struct {
 }
 
 // Open restores the state from the file, if it exists. From then on the File writes the state: at once, every ten
-// seconds, and at Close. Call Open before the first request. Each write atomically replaces the file, so a process that
-// is killed leaves a complete file.
+// seconds (see WithInterval), and at Close. Call Open before the first request. Each write atomically replaces the
+// file, so a process that is killed leaves a complete file.
 //
-// A file that is damaged, or of another version or key, is renamed to path + ".corrupt", which replaces an older file
-// of that name. The program then begins without a state: see SetAside.
+// A file that is damaged, or was written by another version or with another key, is renamed to path + ".corrupt", which
+// replaces an older file of that name. The program then begins without a state, see SetAside.
 //
 // The errors are ErrLocked if another process or File uses the file, and errors.ErrUnsupported on systems without file
 // locks (Windows). Other errors are those of the file system, an error if the file is not a regular one, and those of
-// RestoreState and WriteState. The lock is on path + ".lock" and ends with its process. After an error close the keeper
-// and send nothing with it: the file might still have the state at the end of the previous process, and the next
-// process would continue from that state, as if nothing had been sent since.
+// RestoreState and WriteState. The lock is on path + ".lock" and ends with its process. After an error, close the
+// keeper and send nothing with it, because the file may still contain the state that the previous process had at its
+// end. The next process would continue from that state as if nothing had been sent since.
 func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	f := &File{
 		path: path, keeper: keeper, interval: DefaultInterval, log: sparselog.New(nil), start: time.Now(),
@@ -95,7 +95,7 @@ func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	}
 	tidy(path)
 	if err = f.restore(); err == nil {
-		err = f.write() // if this process is killed, the state that Close wrote must not be restored again
+		err = f.write() // so that, if this process is killed, the next one does not restore what Close wrote
 	}
 	if err != nil {
 		_ = f.lock.Close()
@@ -105,7 +105,7 @@ func Open(path string, keeper Keeper, options ...Option) (*File, error) {
 	return f, nil
 }
 
-// SetAside returns why Open could not use the existing file, an error that wraps buckets.ErrState. It returns nil if
+// SetAside returns the error for which Open renamed the existing file. The error wraps buckets.ErrState. It is nil if
 // Open could use the file, or if there was none.
 func (f *File) SetAside() error { return f.setAside }
 
@@ -157,8 +157,8 @@ func (f *File) write() error {
 	return nil
 }
 
-// Close closes the transport or the manager, unless that is closed already, as after Shutdown. Then it writes the file
-// for the last time, and unlocks it. Closing again returns the same error.
+// Close closes the transport or the manager, unless it is already closed (for example after Shutdown). Then Close
+// writes the file for the last time, and unlocks it. Closing again returns the same error.
 func (f *File) Close() error {
 	f.close.Do(func() {
 		close(f.stop)

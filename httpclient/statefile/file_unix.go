@@ -12,7 +12,8 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// lock creates the file if necessary, and locks it until it is closed or the process ends in any way.
+// lock creates the file if necessary, and locks it. The lock lasts until the result is closed, or the process ends in
+// any way.
 func lock(path string) (io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -28,8 +29,8 @@ func lock(path string) (io.Closer, error) {
 	return unlocker{file}, nil
 }
 
-// unlocker unlocks the file before it closes it: a child process that is just being started may still have the file
-// open, which would keep the lock.
+// unlocker unlocks the file before it closes the file. A child process that is just being started may still have the
+// file open, so that closing alone would not end the lock.
 type unlocker struct{ *os.File }
 
 func (u unlocker) Close() error {
@@ -56,7 +57,7 @@ func save(path string, data []byte) error {
 
 const newSuffix = ".new"
 
-// tidy removes temporary files that a killed process has left. The file lock must be held.
+// tidy removes the temporary files that killed processes have left behind. The file lock must be held.
 func tidy(path string) {
 	left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+newSuffix+"[0-9]*"))
 	for _, name := range left {

@@ -1,7 +1,7 @@
 // Package status serves a page that shows what a bucket manager does at the moment, for operators who want to know why
 // requests are slow. It shows which requests wait, for which limit, and until when. It also shows the global limit of
-// each credential, the declared limits that requests wait for, holds after a 429, the budget of invalid requests, what
-// processes share, and how many requests waited and were refused in the last minutes.
+// each credential, the declared limits that requests wait for, holds after a 429, the budget of invalid requests, the
+// sharing of limits with other processes, and how many requests waited and were refused in the last minutes.
 //
 // [Handler] serves the page at one path of the caller's choice, behind any prefix:
 //
@@ -13,13 +13,13 @@
 //	curl -s 'http://127.0.0.1:9090/ratelight?format=json' |
 //	  jq '.status.buckets[] | {routes, major, waits_for, wait_seconds}'
 //
-// With [WithLift] the page also shows which credentials rest because Discord has refused them, and has buttons that end
-// such rests and holds:
+// With [WithLift] the page also shows which credentials rest (are not used for some time, because Discord has refused
+// them). It then has buttons that end such rests and holds:
 //
 //	mux.Handle("/ratelight", status.Handler(transport.Manager(), status.WithLift(transport)))
 //
-// The page is one file and loads nothing from elsewhere. It shows no credential and no token, but the ids of channels,
-// guilds and webhooks. It has no password of its own: serve it where only operators have access.
+// The page is one file and loads nothing from elsewhere. It shows no credential and no token, but it does show the ids
+// of channels, guilds and webhooks. It asks for no password, so serve it where only operators have access.
 //
-// Nothing runs while nobody views the page. Its curves show the samples that were taken for viewers.
+// No samples are taken while nobody views the page, so its curves have gaps then.
 package status

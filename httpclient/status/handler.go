@@ -24,15 +24,15 @@ type Lifter interface {
 	RestingCredentials() []httpclient.RestingCredential
 	// LiftCredential ends the rest of all credentials that have this hash, and returns their number.
 	LiftCredential(hash string) int
-	// LiftHolds ends all effects of earlier refusals.
+	// LiftHolds ends all rests of credentials and all holds after earlier refusals.
 	LiftHolds()
 }
 
 // Option configures the handler.
 type Option func(*handler)
 
-// WithLift adds the credentials that rest, and buttons that end rests and holds. Without it the page cannot change
-// anything.
+// WithLift adds to the page a list of the credentials that rest, and buttons that end rests and holds. Without
+// WithLift, the page cannot change anything.
 //
 // The buttons send a POST with a form; scripts can do the same. The form has what=all for everything, what=holds for
 // the manager's holds, what=budget for the budget of invalid requests, or credential=HASH for one credential. The
@@ -43,20 +43,21 @@ func WithLift(lifter Lifter) Option {
 }
 
 // Handler returns a handler that serves the page of a manager, and with ?format=json its numbers, to GET and HEAD.
-// Other methods get a 405, except POST with WithLift. The path does not matter. Handler panics if the manager is nil:
-// Transport.Manager returns nil for a transport with httpclient.WithLimiter.
+// Other methods get a 405, except POST with WithLift. It ignores the path. Handler panics if the manager is nil.
+// Transport.Manager returns nil if the limiter of httpclient.WithLimiter is no manager.
 //
 // The response to ?format=json is an object. Its status is a buckets.Status of at most 100 buckets, global limits,
 // declared limits and edges. Its age_seconds is the age of that status, less than a second. Its history has lists of
-// the same length, with an entry for each sample of the last five minutes, oldest first. The lists are time in
-// milliseconds since 1970, waiting, in_flight, granted, and refused by class; granted and refused count since the
-// manager was made. Its credentials, only with WithLift, are a list of at most 100 httpclient.RestingCredential.
+// the same length, with an entry for each sample of the last five minutes, oldest first. The lists are time (in
+// milliseconds since 1970), waiting, in_flight, granted, and in refused a list of 429s for each class. The numbers in
+// granted and refused count from the start of the manager. With WithLift, the object has credentials, a list of at most
+// 100 httpclient.RestingCredential.
 //
 // The handler is safe for concurrent use. Viewers share samples. A sample takes about a millisecond, however many
 // buckets there are.
 func Handler(manager *buckets.RESTBucketManager, options ...Option) http.Handler {
 	if manager == nil {
-		panic("status: the manager is nil: a transport with WithLimiter has none")
+		panic("status: the manager is nil: the limiter of the transport is no manager")
 	}
 	h := &handler{sampler: sampler{manager: manager}, policy: contentPolicy(page), methods: "GET, HEAD"}
 	for _, option := range options {
@@ -74,7 +75,7 @@ type handler struct {
 	sampler sampler
 	policy  string
 	methods string
-	lifter  Lifter // nil without WithLift: POST gets a 405
+	lifter  Lifter // nil without WithLift; then a POST gets a 405
 	origins http.CrossOriginProtection
 }
 
@@ -107,7 +108,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maxForm bounds the size of a form, in bytes.
 const maxForm = 4 << 10
 
-// lift ends the rests and holds that the form names, or resets the budget of invalid requests.
+// lift does what the form says: it ends rests and holds, resets the budget of invalid requests, or both.
 func (h *handler) lift(w http.ResponseWriter, r *http.Request) {
 	if err := h.origins.Check(r); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)

@@ -180,7 +180,7 @@ func TestThePageSaysWhatItCannotSee(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, _ *buckets.RESTBucketManager, h http.Handler) {
 		page := strings.Join(strings.Fields(body(t, get(h, http.MethodGet, "/"))), " ")
-		assert.Contains(t, page, "this page does not show those")
+		assert.Contains(t, page, "This page does not show those")
 		assert.Contains(t, page, "--hide-limits")
 	})
 }
@@ -373,7 +373,7 @@ func TestManyViewersLookWhileRequestsComeAndGo(t *testing.T) {
 
 func TestHandlerWithoutAManagerPanicsAtOnce(t *testing.T) {
 	t.Parallel()
-	assert.PanicsWithValue(t, "status: the manager is nil: a transport with WithLimiter has none",
+	assert.PanicsWithValue(t, "status: the manager is nil: the limiter of the transport is no manager",
 		func() { status.Handler(nil) })
 }
 

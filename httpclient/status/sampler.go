@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// top is how many buckets, global limits, declared limits and edges are shown.
+	// top is the largest number of buckets that is shown, and also that of global limits, declared limits and edges.
 	top = 100
 	// fresh is how long a sample is reused. Each page asks once a second, and several pages share a sample.
 	fresh = 900 * time.Millisecond
-	// span is how long samples are kept for the curves.
+	// span is the time for which samples are kept for the curves.
 	span = 5 * time.Minute
 )
 
-// sampler takes samples of a manager on demand, and keeps the samples of the last minutes.
+// sampler takes a sample of a manager when a page asks for one, and keeps the samples of the last minutes.
 type sampler struct {
 	manager *buckets.RESTBucketManager
 	lifter  Lifter // nil: no credentials are listed
@@ -28,7 +28,7 @@ type sampler struct {
 	mu      sync.Mutex
 	taken   time.Time // when the latest sample was taken
 	history []sample  // oldest first
-	text    []byte    // the latest status and the history as JSON; nil: take a new sample
+	text    []byte    // the latest status and the history as JSON; nil if the next request must take a new sample
 }
 
 // sample has the numbers of one moment that the curves show.
@@ -64,7 +64,7 @@ func (s *sampler) forget() {
 func (s *sampler) take(now time.Time) error {
 	status := s.manager.Status(top)
 	var resting []httpclient.RestingCredential
-	if s.lifter != nil { // keep resting non-nil: nil would leave the field out of the JSON
+	if s.lifter != nil { // never nil: nil would leave the field out of the JSON
 		resting = append([]httpclient.RestingCredential{}, s.lifter.RestingCredentials()...)
 	}
 	text, err := json.Marshal(struct {

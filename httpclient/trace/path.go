@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// interactionToken is the prefix of interaction tokens. A webhook's route with such a token is a route of its own.
+	// interactionToken is the prefix of interaction tokens. Requests with such a token have another route than those
+	// with the token of a webhook.
 	interactionToken = "aW50ZXJhY3Rpb246"
 	interaction      = " (interaction)"
 	young            = " (younger than 10 s)"
 	old              = " (older than 14 days)"
 )
 
-// appendRequest adds the method and a path of the request's route, with other parameters. If the route has a major
-// parameter, it is the first parameter, and a number replaces it. Another number replaces a token.
+// appendRequest adds the method of the request and a path with the same route, but other parameters. If the route has a
+// major parameter, it is the first parameter, and a number replaces it. Another number replaces a token.
 func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
 	method, template, _ := strings.Cut(e.event.Route, " ")
 	template, variant, _ := strings.Cut(template, " (")
@@ -54,7 +55,8 @@ func (r *Recorder) appendRequest(line []byte, e *entry) []byte {
 	return line
 }
 
-// number returns the number that replaces a major parameter, or the token in it. It has 18 digits, as ids have.
+// number returns the number that replaces a major parameter or, if token is not 0, the token whose hash it is. The
+// number has 18 digits, like an id.
 func (r *Recorder) number(major string, token uint64) uint64 {
 	h := hmac.New(sha256.New, r.key[:])
 	_, _ = h.Write([]byte(major))

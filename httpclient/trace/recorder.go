@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// buffered bounds the requests that wait to be written: as many as the fastest client sends in about a second.
+	// buffered bounds the number of requests that wait to be written. The fastest client sends as many in about a
+	// second.
 	buffered = 8192
 	// flushAfter bounds how long a line may stay in memory.
 	flushAfter = time.Second
@@ -42,7 +43,8 @@ type entry struct {
 	event httpclient.DoneEvent
 }
 
-// New returns a recorder that writes to w from its own goroutine, until Close. The output is at most a second behind.
+// New returns a recorder that writes to w from its own goroutine, until Close. It writes a request at most a second
+// after the request has ended, unless w blocks.
 func New(w io.Writer) *Recorder {
 	r := &Recorder{
 		entries: make(chan entry, buffered),
@@ -89,7 +91,7 @@ func (r *Recorder) record(_ context.Context, e httpclient.DoneEvent) {
 	}
 }
 
-// run writes the recorded requests, and flushes them after a second at most.
+// run writes the recorded requests, and flushes each of them after a second at most.
 func (r *Recorder) run() {
 	defer close(r.stopped)
 	r.write([]byte("time,method,path\n"))

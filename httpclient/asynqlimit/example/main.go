@@ -1,6 +1,6 @@
 // Command example sends 60 messages to two channels of a fake Discord with tasks in Redis. Each channel accepts five
-// messages in five seconds. Stop the command at any time and start it again: it continues with the remaining tasks, and
-// adds 60.
+// messages in five seconds. You can stop the command at any time. When it is started again, it adds 60 tasks and
+// continues with the remaining ones.
 //
 //	REDIS=127.0.0.1:6379 go run ./example
 package main
@@ -47,7 +47,7 @@ func main() {
 func run(redis asynq.RedisClientOpt) error {
 	fake := discordtest.NewServer(nil)
 	defer fake.Close()
-	// Without the option the client sends to Discord itself.
+	// Without this option, the client would send to the real Discord.
 	discord := rest.New("token", rest.WithTransport(httpclient.WithBase(fake.Client().Transport)))
 	defer discord.Close()
 

@@ -25,13 +25,14 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run serves until the context ends, and returns the exit status: 1 if the server cannot listen, 2 for invalid flags.
+// run serves until the context ends, and returns the exit status: 1 if the server cannot listen, 2 for invalid flags,
+// and 0 otherwise.
 func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("fake-discord", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	listen := flags.String("listen", "127.0.0.1:8090", "`address`; other machines cannot reach the default")
-	latency := flags.Duration("latency", 100*time.Millisecond, "round trip")
-	punctual := flags.Bool("punctual", false, "no bucket opens later than its headers say")
+	listen := flags.String("listen", "127.0.0.1:8090", "`address` to listen on; other machines cannot reach the default")
+	latency := flags.Duration("latency", 100*time.Millisecond, "round-trip time that is added to each request")
+	punctual := flags.Bool("punctual", false, "let all buckets open at the times that their headers name")
 	switch err := flags.Parse(arguments); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0

@@ -17,7 +17,7 @@ type Drain struct {
 	mu     sync.Mutex
 	inside int
 	shut   bool
-	cut    bool          // requests had entered and not left at Closing
+	cut    bool          // Closing was called while requests were inside
 	empty  chan struct{} // closed once shut is true and inside is 0; both then stay so
 }
 
@@ -45,7 +45,8 @@ func (d *Drain) Leave() {
 	}
 }
 
-// Closing records whether requests are inside. Call it before you cut off these requests: Wait then returns an error.
+// Closing records whether requests are inside. If there are any, Wait returns an error. Call Closing before you cut off
+// these requests.
 func (d *Drain) Closing() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,15 +63,16 @@ func (d *Drain) shutDown() {
 	d.shut = true
 }
 
-// Wait makes Enter return false from now on, and waits until no request is inside. It returns the context's error, or
-// buckets.ErrClosed if closed is closed first, or if Closing was called while requests were inside.
+// Wait makes Enter return false from now on, and waits until no request is inside. If the context ends before that, it
+// returns the context's error. If the channel closed is closed before that, or Closing was called while requests were
+// inside, it returns buckets.ErrClosed.
 func (d *Drain) Wait(ctx context.Context, closed <-chan struct{}) error {
 	if ctx == nil {
 		return buckets.ErrNoContext
 	}
 	d.shutDown()
 	select {
-	case <-d.empty: // returns nil even if the context has ended, too
+	case <-d.empty: // return nil even if the context has ended, too
 		return nil
 	default:
 	}

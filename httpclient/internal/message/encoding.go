@@ -11,8 +11,8 @@ import (
 )
 
 // Encoding is the encoding of a body. net/http decodes gzip only if net/http itself has asked for it. A request that
-// sets Accept-Encoding, as libraries behind a proxy do, gets an encoded body; only the callers of this package see it
-// decoded.
+// sets Accept-Encoding, as libraries behind a proxy do, gets an encoded body, which only the callers of this package
+// decode.
 type Encoding string
 
 const (
@@ -34,8 +34,8 @@ func EncodingOf(header http.Header) (e Encoding, known bool) {
 	return "", false
 }
 
-// Decoded decodes a body, or the beginning of one. It returns at most most bytes of an encoded body, all bytes of an
-// unencoded body, and nil if the encoding is not supported.
+// Decoded decodes a body, or the beginning of one. Of an encoded body it returns up to most bytes after decoding, of an
+// unencoded body all bytes, and nil if the encoding is not supported.
 func Decoded(header http.Header, body []byte, most int64) []byte {
 	e, known := EncodingOf(header)
 	if !known {
@@ -44,7 +44,7 @@ func Decoded(header http.Header, body []byte, most int64) []byte {
 	return e.Decode(body, most)
 }
 
-// Decode decodes a body, or the beginning of one. It returns at most most bytes of an encoded body.
+// Decode decodes a body, or the beginning of one. Of an encoded body it returns up to most bytes after decoding.
 func (e Encoding) Decode(body []byte, most int64) []byte {
 	var reader io.Reader
 	var err error

@@ -35,8 +35,8 @@ func IsHeaderValue(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// HeaderValue returns the first value of a header, also if its name is not in the canonical form: net/http sends such a
-// header, too.
+// HeaderValue returns the first value of a header, even if its name is not in the canonical form, because net/http
+// sends such a header, too.
 func HeaderValue(header http.Header, canonical string) string {
 	values := header[canonical]
 	if len(values) == 0 {
@@ -53,7 +53,7 @@ func HeaderValue(header http.Header, canonical string) string {
 	return values[0]
 }
 
-// IsJSON reports whether a content type is JSON, or may be because it is empty.
+// IsJSON reports whether a content type is JSON, or is empty, so that the content may be JSON.
 func IsJSON(contentType string) bool {
 	if contentType == "" {
 		return true
@@ -62,7 +62,7 @@ func IsJSON(contentType string) bool {
 	return err == nil && (kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json"))
 }
 
-// Number parses a number of 0 or more, which may also be in a JSON string. Infinity and NaN are not numbers.
+// Number parses a JSON number of 0 or more, or a JSON string that contains such a number. It rejects infinity and NaN.
 func Number(raw json.RawMessage) (float64, bool) {
 	text := string(raw)
 	if strings.HasPrefix(text, `"`) && json.Unmarshal(raw, &text) != nil {
@@ -75,8 +75,8 @@ func Number(raw json.RawMessage) (float64, bool) {
 	return n, true
 }
 
-// Path returns the path that net/http sends, see url.URL.RequestURI. If net/http sends the host, too, the result has
-// it.
+// Path returns the path that net/http sends, see url.URL.RequestURI. If net/http also sends the host there, the result
+// contains it.
 func Path(u *url.URL) string {
 	path := u.Opaque
 	if path == "" {

@@ -38,12 +38,12 @@ func Text(text string, secrets ...string) string {
 }
 
 const (
-	// Shorter secrets are not replaced, because they could be parts of ordinary words.
+	// Secrets with fewer bytes are not replaced, because they could be parts of ordinary words.
 	shortestSecret = 8
-	// A segment of a path that is longer is no id and may be a token.
+	// A segment of a path with more bytes is no id and may be a token.
 	longestID = 20
-	// A segment of this length may be a token or the secret of a proxy, unless it is an id or a word of Discord's
-	// paths.
+	// A segment of at least this length may be a token or the secret of a proxy, unless it is an id or a word of
+	// Discord's paths.
 	shortestToken = 16
 
 	// hidden replaces secrets.
@@ -62,7 +62,7 @@ func (r *redactor) know(secrets []string) {
 	for _, secret := range secrets {
 		r.known = append(r.known, known{secret, hidden})
 	}
-	// Replace longer secrets first: a shorter one may be a part of them.
+	// Replace longer secrets first, because a shorter one may be a part of them.
 	slices.SortStableFunc(r.known, func(a, b known) int { return len(b.secret) - len(a.secret) })
 }
 
@@ -146,7 +146,7 @@ func (r *redactor) replace(text string) string {
 }
 
 // redactedError replaces an error whose text contains a secret. It wraps the same errors, without secrets. The original
-// is in a function so that dumps do not show it.
+// is in a function, so that no formatting verb of fmt shows it.
 type redactedError struct {
 	text     string
 	inner    []error
@@ -264,7 +264,7 @@ func plainText(text string) string {
 }
 
 // Secrets returns the texts that no error about a request may contain: credentials, and from the request's URL the
-// user, the query and its long values, and the segments of the path that may be tokens.
+// user, the password, the query and its long values, and the segments of the path that may be tokens.
 func Secrets(u *url.URL, authorizations ...string) []string {
 	var secrets []string
 	for _, authorization := range authorizations {

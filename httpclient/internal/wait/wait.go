@@ -10,8 +10,8 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// Check returns a *ratelimits.TooLongError if the wait exceeds longest or the context's deadline, nil otherwise.
-// buckets.ContextWithMaxWait overrides longest.
+// Check returns a *ratelimits.TooLongError if the wait exceeds longest or would end after the context's deadline, and
+// nil otherwise. buckets.ContextWithMaxWait overrides longest.
 func Check(ctx context.Context, route routes.CompiledRoute, wait, longest time.Duration) error {
 	if o := buckets.OptionsOf(ctx); o.HasMaxWait {
 		longest = o.MaxWait
@@ -26,8 +26,8 @@ func Check(ctx context.Context, route routes.CompiledRoute, wait, longest time.D
 	return nil
 }
 
-// For waits for d, or until early is closed. It returns an error if the request's context or the transport's life ends
-// first.
+// For waits for d, or until early is closed. It returns an error if the request's context, or life, the context of the
+// transport, ends before that.
 func For(ctx, life context.Context, d time.Duration, early <-chan struct{}) error {
 	select {
 	case <-time.After(d):

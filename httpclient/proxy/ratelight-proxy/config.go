@@ -22,51 +22,52 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// config has the settings from flags and environment. The environment variable of a flag is RATELIGHT_ and the flag's
-// name in capitals. Variables of other proxies are accepted if they have the same meaning.
+// config has the settings from flags and environment. The environment variable of a flag is RATELIGHT_ followed by the
+// flag's name in capitals, with underscores. Variables of other proxies are accepted, too, if they have the same
+// meaning.
 type config struct {
-	Listen         string          `placeholder:"HOST:PORT" help:"Where bots connect. Default 127.0.0.1:8080. Other addresses than loopback need a secret, client certificates or --insecure. Also HOST or BIND_IP, and PORT."`
-	Admin          string          `placeholder:"HOST:PORT" help:"Where the live page, /metrics, /live, /ready and /upstream are, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
+	Listen         string          `placeholder:"HOST:PORT" help:"Where bots connect. Default 127.0.0.1:8080. An address that is not loopback needs a secret, client certificates or --insecure. Also HOST or BIND_IP, and PORT."`
+	Admin          string          `placeholder:"HOST:PORT" help:"Where the live page, /metrics, /live, /ready and /upstream are served, or off. Default 127.0.0.1:8081. Also METRICS_PORT."`
 	Upstream       string          `default:"https://discord.com" placeholder:"URL" help:"Where requests are sent: ${default}, or a compatible or fake server."`
-	MaxWait        time.Duration   `default:"10s" placeholder:"TIME" help:"Longest predicted wait; above it, a 429 at once. Default ${default}. Requests set their own in seconds by X-Ratelight-Max-Wait."`
-	MaxQueue       int             `default:"10000" placeholder:"N" help:"How many requests may wait in all; above it, a 503. Default ${default}; 0 is no bound."`
-	MaxConnections int             `default:"10000" placeholder:"N" help:"How many connections bots may have open; above it, the one without a request for longest is closed. Default ${default}; 0 is no bound."`
-	MaxBody        int64           `default:"1048576" placeholder:"BYTES" help:"Bodies up to this size are kept in memory to be repeated after a 429. Default ${default}."`
-	RequestTimeout patience        `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME" help:"For how long Discord may make no progress with a request. A number without a unit is in milliseconds. Default ${default}. Also REQUEST_TIMEOUT."`
-	GlobalLimit    limits          `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…" help:"Requests per second of each bot, and of those, by id, whose limit Discord has raised. Default ${default}. Also BOT_RATELIMIT_OVERRIDES."`
-	Limit          []declaredLimit `placeholder:"ROUTE=N/TIME" help:"A limit that Discord does not tell, such as 'PUT /guilds/{guild_id}/members/{user_id}/roles/{role_id}=10/10s per major' or 'all=100/1m per group'. Can be repeated."`
-	KnownLimit     []knownLimit    `placeholder:"NAME" help:"A limit that is known though Discord does not tell it: all, or ${known}. Can be repeated."`
-	HideLimits     bool            `help:"Remove X-RateLimit-* from responses, so that libraries do not limit themselves as well."`
-	DrainTimeout   time.Duration   `default:"25s" placeholder:"TIME" help:"How long requests may go on after SIGTERM. Default ${default}."`
+	MaxWait        time.Duration   `default:"10s" placeholder:"TIME" help:"Longest predicted wait; above it, a request gets a 429 at once. Default ${default}. A request can set its own in seconds, in the header X-Ratelight-Max-Wait."`
+	MaxQueue       int             `default:"10000" placeholder:"N" help:"How many requests may wait in total; above it, a request gets a 503. Default ${default}; 0 means no bound."`
+	MaxConnections int             `default:"10000" placeholder:"N" help:"How many connections bots may have open; above it, the connection that has been without a request for longest is closed. Default ${default}; 0 means no bound."`
+	MaxBody        int64           `default:"1048576" placeholder:"BYTES" help:"Requests with bodies up to this size are kept in memory, so that they can be repeated after a 429. Default ${default}."`
+	RequestTimeout patience        `default:"15s" env:"RATELIGHT_REQUEST_TIMEOUT,REQUEST_TIMEOUT" placeholder:"TIME" help:"How long an attempt to send a request may go without progress. A number without a unit is in milliseconds. Default ${default}. Also REQUEST_TIMEOUT."`
+	GlobalLimit    limits          `env:"RATELIGHT_GLOBAL_LIMIT,BOT_RATELIMIT_OVERRIDES" default:"50" placeholder:"N,BOT:N,…" help:"Requests per second of each bot. Then exceptions, by id, for bots whose limit Discord has raised. Default ${default}. Also BOT_RATELIMIT_OVERRIDES."`
+	Limit          []declaredLimit `placeholder:"ROUTE=N/TIME" help:"A limit that Discord does not announce, such as 'PUT /guilds/{guild_id}/members/{user_id}/roles/{role_id}=10/10s per major' or 'all=100/1m per group'. Can be repeated."`
+	KnownLimit     []knownLimit    `placeholder:"NAME" help:"A known limit that Discord does not announce: all, or ${known}. Can be repeated."`
+	HideLimits     bool            `help:"Remove X-RateLimit-* from responses, so that the libraries' own limiters do not wait, too."`
+	DrainTimeout   time.Duration   `default:"25s" placeholder:"TIME" help:"How long the proxy waits after SIGTERM for its requests to end. Default ${default}."`
 
-	Secret     string `placeholder:"SECRET" help:"What requests have to show, in the header X-Ratelight-Secret or as the first part of the path. 16 characters or more."`
-	SecretFile string `type:"existingfile" placeholder:"FILE" help:"A file with the secret."`
+	Secret     string `placeholder:"SECRET" help:"The secret that every request must carry, in the header X-Ratelight-Secret or as the first part of the path. 16 characters or more."`
+	SecretFile string `type:"existingfile" placeholder:"FILE" help:"A file that contains the secret."`
 	TLSCert    string `type:"existingfile" placeholder:"FILE" help:"Certificate for TLS, with --tls-key."`
-	TLSKey     string `type:"existingfile" placeholder:"FILE" help:"Its key."`
+	TLSKey     string `type:"existingfile" placeholder:"FILE" help:"The key of that certificate."`
 	ClientCA   string `type:"existingfile" placeholder:"FILE" help:"Accept only clients with a certificate of these authorities."`
 	Insecure   bool   `help:"Listen on any address without a secret."`
 
-	AllowHost []string `placeholder:"NAME" help:"Another name by which requests reach the proxy. Without a secret and TLS it serves addresses, localhost, names without a dot, and these. Can be repeated."`
+	AllowHost []string `placeholder:"NAME" help:"Another name by which requests reach the proxy. Without a secret and without TLS, the proxy serves only addresses, localhost, names without a dot, and these names. Can be repeated."`
 
 	Redis       string `placeholder:"URL" help:"Share limits with other processes through this Redis or Valkey server."`
-	Application string `default:"ratelight-proxy" placeholder:"NAME" help:"Processes with the same name there share. Default ${default}."`
+	Application string `default:"ratelight-proxy" placeholder:"NAME" help:"Processes with the same name share limits on that server. Default ${default}."`
 
-	State    string `placeholder:"FILE" help:"Keep in this file what is known of limits, so that a restart goes on from it."`
-	StateKey string `placeholder:"SECRET" help:"Key of the hashes in it, which the file alone does not have. Needs --state."`
-	Record   string `placeholder:"FILE" help:"Record in this file, anew at each start, which requests come and when, for bench tune. It has no ids and no tokens."`
+	State    string `placeholder:"FILE" help:"Keep in this file what is known of limits, so that the proxy continues from it after a restart."`
+	StateKey string `placeholder:"SECRET" help:"Secret key for the hashes in the state file, in which the key is not stored. Needs --state."`
+	Record   string `placeholder:"FILE" help:"Record in this file the route and time of each request, for bench tune. The file is overwritten at each start. It contains no ids and no tokens."`
 
 	LogLevel  level  `default:"info" env:"RATELIGHT_LOG_LEVEL,LOG_LEVEL" placeholder:"LEVEL" help:"debug, info, warn or error. Default ${default}. Also LOG_LEVEL."`
 	LogFormat string `default:"text" enum:"text,json" placeholder:"FORMAT" help:"text or json. Default ${default}."`
-	AccessLog bool   `help:"Log each request: its route and what became of it, without query, tokens and secrets."`
+	AccessLog bool   `help:"Log each request with its route and its outcome, without path, query, tokens and secrets."`
 
 	Check   bool             `env:"-" help:"Check flags, environment and files, and exit."`
 	Version kong.VersionFlag `env:"-" help:"Print the version, and exit."`
 }
 
-// errDone is returned by parse if the program should end, as after --help.
+// errDone is returned by parse if the program should end with success, for example after --help.
 var errDone = errors.New("done")
 
-// parse returns the configuration, or an error that says what was expected.
+// parse returns the configuration, errDone, or an error that says what was expected.
 func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) {
 	c = new(config)
 	unsetEmpty()
@@ -82,7 +83,8 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 	}()
 	parser, err := kong.New(c, kong.Name("ratelight-proxy"),
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { panic(exited{}) }),
-		kong.Description("A proxy between bots and Discord's REST API: requests wait here until Discord will accept them."),
+		kong.Description("A proxy between bots and Discord's REST API. "+
+			"Requests wait in it until Discord is certain to accept them."),
 		kong.DefaultEnvars("RATELIGHT"), kong.Vars{"version": version(), "known": knownNames()})
 	if err != nil {
 		panic("ratelight-proxy: " + err.Error()) // the tags above are wrong
@@ -93,7 +95,8 @@ func parse(arguments []string, stdout, stderr io.Writer) (c *config, err error) 
 	return c, c.complete()
 }
 
-// joinNegative rewrites "--flag -1" as "--flag=-1". No flag begins with a digit, but kong would parse -1 as one.
+// joinNegative rewrites "--flag -1" as "--flag=-1", because kong would parse -1 as a flag. No flag of ours begins with
+// a digit.
 func joinNegative(arguments []string) []string {
 	var joined []string
 	for _, argument := range arguments {
@@ -108,7 +111,8 @@ func joinNegative(arguments []string) []string {
 	return joined
 }
 
-// unsetEmpty unsets empty variables, because Compose files set missing variables to "".
+// unsetEmpty unsets those of our environment variables that are empty, because Compose files set missing variables to
+// "".
 func unsetEmpty() {
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
@@ -120,7 +124,7 @@ func unsetEmpty() {
 	}
 }
 
-// complete sets defaults that depend on other settings, and rejects settings that exclude each other.
+// complete sets defaults that depend on other settings, and rejects values and combinations that cannot be used.
 func (c *config) complete() (err error) {
 	if c.Listen, err = address("listen", c.Listen, "127.0.0.1", "8080", "PORT", "HOST", "BIND_IP"); err != nil {
 		return err
@@ -148,7 +152,7 @@ func (c *config) complete() (err error) {
 	case c.ClientCA != "" && c.TLSCert == "":
 		return errors.New("--client-ca needs TLS: expected --tls-cert and --tls-key, too")
 	case c.StateKey != "" && c.State == "":
-		return errors.New("--state-key: there is no --state whose hashes it is for: expected both or --state alone")
+		return errors.New("--state-key needs --state: expected both, or --state alone")
 	case c.MaxQueue < 0:
 		return fmt.Errorf("--max-queue is %d: expected 0 or more", c.MaxQueue)
 	case c.MaxConnections < 0:
@@ -179,7 +183,7 @@ func (c *config) complete() (err error) {
 	return nil
 }
 
-// writable returns an error if a file of that name cannot be written, as far as that can be checked without writing.
+// writable returns an error if it is clear without writing that the file cannot be written.
 func writable(flag, name string) error {
 	if name == "" {
 		return nil
@@ -202,8 +206,9 @@ func writable(flag, name string) error {
 	return nil
 }
 
-// address returns the address to listen on: the given address, or one made from other proxies' variables and the
-// defaults. Shells set variables such as HOST to other values, so only addresses and localhost count.
+// address returns the address to listen on: the given address or, if that is empty, one made from the variables of
+// other proxies and the defaults. Shells set variables such as HOST to the machine's name, so only IP addresses and
+// localhost count.
 func address(flag, given, host, port, portName string, hostNames ...string) (string, error) {
 	if given == "" {
 		for _, name := range hostNames {
@@ -229,7 +234,7 @@ func isPort(text string) bool {
 	return err == nil
 }
 
-// isHost reports whether the text is only a name, without scheme, port and path.
+// isHost reports whether the text is the name of a host alone, without scheme, port and path.
 func isHost(name string) bool {
 	u, err := url.Parse("//" + name)
 	return err == nil && name != "" && u.Host == name && u.Hostname() == name
@@ -250,7 +255,7 @@ func isLoopback(address string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
-// tls returns the configuration of both listeners, nil if TLS is off.
+// tls returns the TLS configuration of both listeners, or nil if TLS is off.
 func (c *config) tls() (*tls.Config, error) {
 	if c.TLSCert == "" {
 		return nil, nil
@@ -299,8 +304,8 @@ func (c *config) attributes() []any {
 	}
 }
 
-// publicURL returns a URL without user and query. It replaces the path, which may be a proxy's secret, unless the path
-// is the number of a database.
+// publicURL returns a URL without user and query, for the log. The path may be the secret of a proxy, and is replaced
+// by "…" unless it is the number of a database.
 func publicURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" {
@@ -322,7 +327,7 @@ func (c *config) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// patience is a duration, in milliseconds if it has no unit.
+// patience is a duration. A number without a unit is in milliseconds.
 type patience time.Duration
 
 func (p *patience) UnmarshalText(text []byte) error {
@@ -337,7 +342,8 @@ func (p *patience) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// limits are global limits in the form limit,id:limit,id:limit: one for all bots, and others for some bots, by id.
+// limits are the global limits: one for all bots, and exceptions by a bot's id. The text form is
+// limit,id:limit,id:limit.
 type limits struct {
 	all    int
 	ofBots map[string]int
@@ -376,7 +382,7 @@ func (l *limits) String() string {
 	return text
 }
 
-// level is a log level. It accepts the usual names of several loggers.
+// level is a log level. UnmarshalText accepts the names that several loggers use.
 type level slog.Level
 
 func (l *level) UnmarshalText(text []byte) error {

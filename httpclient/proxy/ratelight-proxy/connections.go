@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// connections bounds the open connections of a server. If there are more, the connection that has been without a
-// request for longest is closed. If all connections have a request, the new connection is closed. So clients that only
-// connect cannot keep other clients out.
+// connections bounds the number of open connections of a server. When a new connection exceeds the bound, the
+// connection that has been without a request for longest is closed, or the new one if all others have a request. So
+// clients that connect without sending requests cannot keep other clients out.
 type connections struct {
 	most int // 0 means no bound
 
 	mu   sync.Mutex // guards all fields below
 	open map[net.Conn]*list.Element
-	idle *list.List // of net.Conn, without a request; the longest idle one is first
+	idle *list.List // of net.Conn: connections without a request, the longest idle one first
 }
 
 func newConnections(most int) *connections {
@@ -39,7 +39,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// move records a connection's state. It returns the connection that has to be closed, nil if there is none.
+// move records a connection's state. It returns the connection that has to be closed, or nil if there is none.
 func (c *connections) move(conn net.Conn, state http.ConnState) net.Conn {
 	if at := c.open[conn]; at != nil {
 		c.idle.Remove(at)

@@ -14,8 +14,9 @@ import (
 	"github.com/ratelight/ratelight/internal/sparselog"
 )
 
-// journal counts the outcomes of the bots' requests and logs them: warnings of refusals, at most one for each reason in
-// 30 seconds, and, if each is set, each request. It logs routes, and never a path, a query or a header.
+// journal counts the outcomes of the bots' requests. It logs a warning when a request is refused, at most one for each
+// reason in 30 seconds. If the field each is true, it logs every request. The log contains routes, but never a path, a
+// query or a header.
 type journal struct {
 	log    *slog.Logger
 	sparse *sparselog.Log
@@ -25,18 +26,18 @@ type journal struct {
 	mu      sync.Mutex // guards all fields below
 	arrived uint64
 	served  uint64            // responses of Discord
-	failed  uint64            // no response of Discord, or a late one
-	refused map[string]uint64 // answers by the proxy, by reason
+	failed  uint64            // Discord could not be reached or did not answer in time
+	refused map[string]uint64 // other answers of the proxy itself, by reason
 }
 
 func newJournal(log *slog.Logger, each bool) *journal {
 	return &journal{log: log, sparse: sparselog.New(log), each: each, began: time.Now(), refused: make(map[string]uint64)}
 }
 
-// visit is a request with the transport's event about it.
+// visit is a request to the proxy, with the transport's event about its outcome.
 type visit struct {
 	began time.Time
-	done  httpclient.DoneEvent // zero if the request did not reach the transport
+	done  httpclient.DoneEvent // zero until that event
 }
 
 type visitKey struct{}
@@ -77,7 +78,7 @@ func (j *journal) write(r *http.Request, v *visit, w *statusRecorder, complete b
 		j.failed++
 	default:
 		j.refused[reason]++
-		warns = reason != "superseded" // the client has asked for that
+		warns = reason != "superseded" // the client has asked for that outcome
 	}
 	j.mu.Unlock()
 	ctx := context.WithoutCancel(r.Context())
@@ -103,7 +104,7 @@ func (j *journal) write(r *http.Request, v *visit, w *statusRecorder, complete b
 	}
 }
 
-// end logs the totals of all requests. Lost requests are those whose clients did not get a complete answer.
+// end logs the totals of all requests. A request is lost if its client did not get a complete answer.
 func (j *journal) end() {
 	j.sparse.Flush(time.Since(j.began), true)
 	j.mu.Lock()
@@ -118,10 +119,10 @@ func (j *journal) end() {
 		"lost", j.arrived-j.served-refused-j.failed, slog.Group("refused_for", reasons...))
 }
 
-// statusRecorder records the status of an answer.
+// statusRecorder records the status of the response that is written to it.
 type statusRecorder struct {
 	http.ResponseWriter
-	status int // 0 before the answer
+	status int // 0 before the response
 }
 
 func (r *statusRecorder) WriteHeader(status int) {
@@ -138,5 +139,5 @@ func (r *statusRecorder) Write(text []byte) (int, error) {
 	return r.ResponseWriter.Write(text)
 }
 
-// Unwrap implements the interface that http.ResponseController looks for.
+// Unwrap lets http.ResponseController reach the methods of the wrapped writer.
 func (r *statusRecorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

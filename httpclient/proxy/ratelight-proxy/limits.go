@@ -11,7 +11,8 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 )
 
-// declaredLimit is a limit that Discord's headers do not show, as "METHOD PATH=N/TIME per major".
+// declaredLimit is a limit that Discord's headers do not show. Its text form is that of the flag --limit, such as
+// "METHOD PATH=N/TIME per major".
 type declaredLimit struct {
 	text   string
 	option buckets.Option
@@ -82,7 +83,7 @@ func (k *knownLimit) UnmarshalText(text []byte) error {
 	return usable(string(text), buckets.WithKnownLimits(buckets.KnownLimit(text)))
 }
 
-// usable returns an error about the flag's value if a manager rejects the options made from it.
+// usable returns an error that names the value of a flag if a manager rejects the options made from the value.
 func usable(value string, options ...buckets.Option) error {
 	m := buckets.NewRESTBucketManager(options...)
 	defer m.Close()

@@ -1,5 +1,5 @@
-// Command ratelight-proxy serves package proxy: bots in any language set their library's base URL to the proxy's, and
-// then observe Discord's limits. Without any flags it listens on 127.0.0.1:8080. See ../README.md.
+// Command ratelight-proxy serves the handler of package proxy. Bots in any language that set the base URL of their
+// library to the proxy observe Discord's limits. Without flags, the proxy listens on 127.0.0.1:8080. See ../README.md.
 package main
 
 import (

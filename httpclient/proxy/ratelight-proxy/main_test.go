@@ -149,7 +149,7 @@ func TestBadConfigurationsSayWhatWasExpected(t *testing.T) {
 		{"RATELIGHT_ALLOW_HOST=a,,b", "", "--allow-host"},
 		{"", "--state /nowhere/state", "--state"},
 		{"", "--state .", "--state"},
-		{"", "--state-key " + secret, "--state-key: there is no --state"},
+		{"", "--state-key " + secret, "--state-key needs --state"},
 		{"", "--record /nowhere/trace.csv", "--record"},
 		{"", "--redis redis://127.0.0.1:1 --application {}", "--redis"},
 	} {

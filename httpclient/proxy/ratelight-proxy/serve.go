@@ -30,11 +30,11 @@ import (
 
 const (
 	readHeaderTimeout = 10 * time.Second
-	// idleTimeout is longer than libraries keep connections (OkHttp: 5 min), so that the proxy never closes a
-	// connection that a library is about to use.
+	// idleTimeout is longer than the time for which libraries keep idle connections (OkHttp: 5 min). Otherwise the
+	// proxy could close a connection that a library is about to use.
 	idleTimeout    = 6 * time.Minute
 	maxHeaderBytes = 64 << 10
-	// adminTimeout bounds a request to the admin listener, with its body and its response.
+	// adminTimeout bounds the time to read a request to the admin listener, and the time to write its response.
 	adminTimeout = 30 * time.Second
 	// closeTime is how long clients of waiting requests have to read the 503 of a closed proxy.
 	closeTime = 2 * time.Second
@@ -47,7 +47,7 @@ type service struct {
 	journal  *journal
 	tlsSetup *tls.Config
 	handler  *proxy.Handler
-	bots     http.Handler // handler, behind RequireSecret or RequireHost, and the journal
+	bots     http.Handler // handler, behind the journal and maybe RequireSecret or RequireHost
 	admin    http.Handler
 	store    *redis.Store    // nil without --redis
 	state    *statefile.File // nil without --state
@@ -56,7 +56,8 @@ type service struct {
 	draining atomic.Bool
 }
 
-// newService prepares everything except the listeners. Its errors are about the configuration.
+// newService prepares everything except the listeners. Its errors are about the configuration; some wrap
+// errUnavailable.
 func newService(c *config, stderr io.Writer) (s *service, err error) {
 	s = &service{config: c, log: c.logger(stderr)}
 	s.journal = newJournal(s.log, c.AccessLog)
@@ -124,7 +125,7 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 		if s.bots, err = proxy.RequireSecret(c.Secret, s.bots); err == nil {
 			pages, err = proxy.RequireSecret(c.Secret, pages)
 		}
-	} else if c.TLSCert == "" { // with TLS the certificate proves the name
+	} else if c.TLSCert == "" { // with TLS, the certificate proves the name
 		s.bots, pages = proxy.RequireHost(s.bots, c.hosts()...), proxy.RequireHost(pages, c.hosts()...)
 	}
 	s.admin = s.health(pages)
@@ -134,10 +135,10 @@ func newService(c *config, stderr io.Writer) (s *service, err error) {
 	return s, err
 }
 
-// errUnavailable is wrapped by errors about files and servers of the configuration that cannot be used now.
+// errUnavailable is wrapped by errors about a file or server that the configuration names and that cannot be used now.
 var errUnavailable = errors.New("unavailable")
 
-// connect opens the store of shared limits. With --check it only checks URL and application name.
+// connect opens the store of shared limits. With --check it only checks the URL and the name of the application.
 func (s *service) connect() (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -154,7 +155,7 @@ func (s *service) connect() (err error) {
 	return fmt.Errorf("%w: %w", errUnavailable, err)
 }
 
-// pages returns the handler of the admin listener's pages, which need the secret.
+// pages returns the handler of those pages of the admin listener that need the secret.
 func (s *service) pages() http.Handler {
 	transport := s.handler.Transport()
 	registry := prometheus.NewRegistry()
@@ -170,7 +171,7 @@ func (s *service) pages() http.Handler {
 	return mux
 }
 
-// lifter lifts the holds of the proxy and those of its transport.
+// lifter is the transport, except that LiftHolds lifts the holds of the proxy, too.
 type lifter struct {
 	*httpclient.Transport
 	handler *proxy.Handler
@@ -178,7 +179,7 @@ type lifter struct {
 
 func (l lifter) LiftHolds() { l.handler.LiftHolds() }
 
-// logged logs requests that have lifted holds or rests. Other requests are not logged, because their forms may contain
+// logged logs the requests that have lifted something. It does not log failed requests, because their forms may contain
 // anything.
 func (s *service) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +191,8 @@ func (s *service) logged(next http.Handler) http.Handler {
 	})
 }
 
-// health adds pages that only show whether the process works. Probes need no secret for these pages.
+// health returns a handler that adds to the pages those for probes, which only show whether the process works and need
+// no secret.
 func (s *service) health(pages http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", pages)
@@ -205,7 +207,7 @@ func (s *service) health(pages http.Handler) http.Handler {
 	return mux
 }
 
-// upstream writes the state of the upstream, with status 503 if the state is not OK.
+// upstream answers with the state of the upstream, with status 503 if the state is not OK.
 func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
 	state := s.handler.Upstream()
 	w.Header().Set("Content-Type", "application/json")
@@ -222,7 +224,7 @@ func (s *service) upstream(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // an error means that the client has disconnected
 }
 
-// serve listens until the context ends, and then drains.
+// serve serves requests until the context ends, and then drains.
 func (s *service) serve(ctx context.Context) error {
 	listeners := []struct {
 		name, flag, address string
@@ -253,7 +255,7 @@ func (s *service) serve(ctx context.Context) error {
 			ErrorLog:  slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 			ConnState: newConnections(s.MaxConnections).changed,
 		}
-		if l.name == "admin" { // no admin request takes long
+		if l.name == "admin" { // no request to it takes long
 			server.ReadTimeout, server.WriteTimeout = adminTimeout, adminTimeout
 		}
 		servers = append(servers, server)
@@ -268,7 +270,8 @@ func (s *service) serve(ctx context.Context) error {
 	return s.drain(servers[0])
 }
 
-// drain accepts no new connections, lets requests finish, and ends requests that take too long with a 503.
+// drain stops accepting connections and lets the bots' requests finish. After DrainTimeout, requests that still wait
+// get a 503.
 func (s *service) drain(bots *http.Server) error {
 	s.draining.Store(true)
 	s.log.Info("draining", "waiting", s.handler.Transport().Manager().Stats().Waiting)

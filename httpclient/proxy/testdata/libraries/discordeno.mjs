@@ -3,7 +3,7 @@ const { createRestManager } = await import(`file://${process.env.NODE_PATH}/@dis
 const base = process.argv[2];
 
 const rest = createRestManager({ token: "MTIzNDU2Nzg5.canary-token.signature", applicationId: 123456789n, proxy: { baseUrl: base } });
-// Through a proxy it repeats nothing, and so asks the proxy to wait for longer.
+// Through a proxy, Discordeno repeats no request after a 429, so this header asks the proxy to wait for longer.
 const headers = { "x-ratelight-max-wait": "60" };
 const me = await rest.get("/users/@me");
 if (me.id !== "123456789") throw new Error("not me: " + JSON.stringify(me));

@@ -3,7 +3,7 @@ const http = require("http");
 const Eris = require("eris");
 const base = new URL(process.argv[2]);
 
-// Eris speaks HTTPS only, to port 443. This agent makes it plain HTTP to the proxy's port.
+// Eris uses only HTTPS, on port 443. This agent makes it use plain HTTP on the proxy's port.
 const agent = new http.Agent({ keepAlive: true });
 agent.protocol = "https:";
 agent.defaultPort = base.port;
