@@ -11,8 +11,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-const second = time.Second
-
 // nothing is a world without latency and without a global limit. far has a round trip of 100 ms.
 var (
 	nothing = Conditions{Global: Unlimited()}

@@ -10,15 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func count(responses []*Response, class Class) (n int) {
-	for _, response := range responses {
-		if response.Class == class {
-			n++
-		}
-	}
-	return n
-}
-
 func TestZeroConfigurationWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
