@@ -212,15 +212,11 @@ func TestLimitsAndHashesChangeAtTheirTime(t *testing.T) {
 
 func TestHashesThatMove(t *testing.T) {
 	t.Parallel()
-	names := func(w *World) (list []string) {
-		for _, response := range send(w, 0, 4, post) {
-			list = append(list, response.Header.Get("X-RateLimit-Bucket"))
-		}
-		return list
+	names := func(vary func(Call) Variant) []string {
+		return hashes(send(messages(t, Rule{Quota: Fixed(2, second), Vary: vary}), 0, 4, post))
 	}
-	quota := Fixed(2, time.Second)
-	assert.Equal(t, []string{"a", "b", "a", "b"}, names(messages(t, Rule{Quota: quota, Vary: Alternate("a", "b")})))
-	assert.Equal(t, []string{"x1", "x2", "x3", "x4"}, names(messages(t, Rule{Quota: quota, Vary: EachTime("x")})))
+	assert.Equal(t, []string{"a", "b", "a", "b"}, names(Alternate("a", "b")))
+	assert.Equal(t, []string{"x1", "x2", "x3", "x4"}, names(EachTime("x")))
 
 	twins := newWorld(t, Config{Rules: []Rule{
 		{Path: "/channels/{id}/pins", Hash: "p", Announce: "same", Quota: Fixed(1, time.Second)},
@@ -323,16 +319,13 @@ func TestBooksAddUp(t *testing.T) {
 func TestOneBucketForAllAuthorizations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{Rules: []Rule{{
-		Path: "/webhooks/{id}/{token}", Hash: "h", Quota: Fixed(2, time.Second),
-		SubLimits: []SubLimit{{Quota: Fixed(1, 10*time.Second)}},
+		Path: "/webhooks/{id}/{token}", Hash: "h", Quota: Fixed(2, second), SubLimits: []SubLimit{{Quota: Fixed(1, 10*second)}},
 	}}})
 	anonymous := Request{Method: "POST", Path: "/webhooks/1/token"}
-	credential := anonymous
-	credential.Authorization = "Bot a"
-	assert.Equal(t, []int{200}, statuses(send(w, 0, 1, credential)))
-	second := send(w, 0, 1, anonymous)
-	assert.Equal(t, ClassSubLimit, second[0].Class, "the first request has used up the sub-limit")
-	assert.Equal(t, "0", second[0].Header.Get("X-RateLimit-Remaining"))
-	third := send(w, 0, 1, anonymous)
-	assert.Equal(t, ClassUser, third[0].Class)
+	for _, want := range []struct {
+		request Request
+		class   Class
+	}{{by("POST", anonymous.Path), ClassNone}, {anonymous, ClassSubLimit}, {anonymous, ClassUser}} {
+		assert.Equal(t, want.class, w.Handle(start, want.request).Class)
+	}
 }
