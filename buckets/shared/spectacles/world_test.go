@@ -11,11 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -35,30 +38,65 @@ const route = "/channels/1/messages"
 
 // world is a simulated Discord and an engine in memory, in virtual time.
 type world struct {
-	t       *testing.T
-	discord *discordsim.Server
-	engine  *redissim.Server
-	work    sync.WaitGroup
-	context context.Context
-	cancel  context.CancelFunc
+	t        *testing.T
+	discord  *discordsim.Server
+	engine   *redissim.Server
+	work     sync.WaitGroup
+	context  context.Context
+	cancel   context.CancelFunc
+	sessions []shared.Session
+	managers []*buckets.RESTBucketManager
 }
 
-func newWorld(t *testing.T, config discordsim.Config) *world {
-	if config.Global == (discordsim.Quota{}) {
+// inWorld runs a test in virtual time with a bucket of five a second.
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Parallel()
+	inWorldOf(t, discordsim.Config{}, test)
+}
+
+// inWorldOf is inWorld with another configuration of Discord. Without a rule there is a bucket of five a second.
+func inWorldOf(t *testing.T, config discordsim.Config, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
 		config.Global = discordsim.Unlimited()
-	}
-	discord, err := discordsim.New(config)
-	require.NoError(t, err)
-	w := &world{t: t, discord: discord, engine: redissim.New()}
-	w.context, w.cancel = context.WithCancel(context.Background())
-	return w
+		if config.Default == nil {
+			config.Default = &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(5, time.Second)}
+		}
+		discord, err := discordsim.New(config)
+		require.NoError(t, err)
+		w := &world{t: t, discord: discord, engine: redissim.New()}
+		w.context, w.cancel = context.WithCancel(context.Background())
+		defer func() {
+			w.end()
+			for _, session := range w.sessions {
+				session.Close()
+			}
+			for _, m := range w.managers {
+				m.Close()
+			}
+			w.engine.Close()
+			w.discord.Close()
+		}()
+		test(w)
+	})
 }
 
-func (w *world) close() {
+// eachWorld runs inWorld as a subtest.
+func eachWorld(t *testing.T, name string, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inWorld(t, func(w *world) { test(t, w) }) })
+}
+
+// end ends all callers. It returns what Discord has seen.
+func (w *world) end() discordsim.Report {
+	report := w.discord.Report()
 	w.cancel()
 	w.work.Wait()
-	w.engine.Close()
-	w.discord.Close()
+	return report
+}
+
+// set sets the value of a key of the route.
+func (w *world) set(name, value string) {
+	require.NoError(w.t, w.engine.Redis.Set(route+":"+name, value))
 }
 
 // send sends one request.
@@ -98,10 +136,16 @@ func (w *world) process(options ...spectacles.Option) *process {
 	return w.processOn(w.engine, options...)
 }
 
+// two returns two processes.
+func (w *world) two(options ...spectacles.Option) (p, other *process) {
+	return w.process(options...), w.process()
+}
+
 func (w *world) processOn(runner shared.Runner, options ...spectacles.Option) *process {
 	p := &process{world: w, origin: time.Now()}
 	p.session = spectacles.New(runner, options...).Join(clockwork.NewRealClock(), p.origin)
 	p.bucket = p.session.Bucket(key, &p.window, p.changed)
+	w.sessions = append(w.sessions, p.session)
 	return p
 }
 
@@ -198,23 +242,90 @@ func (p *process) within(d time.Duration) (shared.Permit, bool) {
 	return p.acquire(ctx)
 }
 
-// call sends one request when it has a permit. It returns false if the context ended before.
-func (p *process) call(ctx context.Context) bool {
-	permit, ok := p.acquire(ctx)
-	if ok {
-		p.report(permit, p.world.send())
+// mustAcquire waits for a permit.
+func (p *process) mustAcquire() shared.Permit {
+	p.world.t.Helper()
+	permit, ok := p.within(20 * time.Second)
+	require.True(p.world.t, ok, "no permit: %v", p.bucket.Err())
+	return permit
+}
+
+// opens expects that no permit is granted for a time, but one within the slack after it.
+func (p *process) opens(after, slack time.Duration, why string) {
+	p.world.t.Helper()
+	_, ok := p.within(after)
+	assert.False(p.world.t, ok, "a permit before %v: %s", after, why)
+	_, ok = p.within(slack)
+	assert.True(p.world.t, ok, "no permit after %v: %s", after+slack, why)
+}
+
+// burst returns the permits that are granted at once, n at most.
+func (p *process) burst(n int) (granted []shared.Permit) {
+	for range n {
+		permit, ok := p.within(time.Microsecond)
+		if !ok {
+			break
+		}
+		granted = append(granted, permit)
 	}
-	return ok
+	return granted
+}
+
+// headers returns a response of a bucket of five.
+func headers(remaining int, after time.Duration, stamp int64) ratelimits.Response {
+	return ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: remaining, ResetAfter: after, Stamp: stamp}
+}
+
+// hold returns a 429.
+func hold(class ratelimits.Class, wait time.Duration) ratelimits.Response {
+	return ratelimits.Response{Status: 429, Class: class, RetryAfter: wait, HasRetryAfter: true}
+}
+
+// stamp returns the end of a window that ends after d, by Discord's clock.
+func stamp(d time.Duration) int64 { return time.Now().Add(d).UnixMilli() }
+
+// answer reports responses to permits, the first one with four of five requests remaining.
+func (p *process) answer(permits []shared.Permit, after time.Duration, stamp int64) {
+	for i, permit := range permits {
+		p.report(permit, headers(4-i, after, stamp))
+	}
+	synctest.Wait()
+}
+
+// learn sends one request, whose response names a window of five a second.
+func (p *process) learn() {
+	p.answer([]shared.Permit{p.mustAcquire()}, time.Second, stamp(time.Second))
+}
+
+// learned is learn, and waits until that window has ended.
+func (p *process) learned() {
+	p.learn()
+	time.Sleep(1100 * time.Millisecond)
 }
 
 // callers starts callers that send one request after the other until the world ends.
 func (p *process) callers(n int) {
 	for range n {
 		p.world.work.Go(func() {
-			for p.call(p.world.context) {
+			for {
+				permit, ok := p.acquire(p.world.context)
+				if !ok {
+					return
+				}
+				p.report(permit, p.world.send())
 			}
 		})
 	}
+}
+
+// processes starts n processes with callers.
+func (w *world) processes(n, callers int) (all []*process) {
+	for range n {
+		p := w.process()
+		p.callers(callers)
+		all = append(all, p)
+	}
+	return all
 }
 
 // seed is a client that follows the Spectacles specification.
@@ -258,9 +369,20 @@ func (s *seed) report(r ratelimits.Response) {
 	}
 	if r.Limited {
 		s.run(seedLimit, route+":limit", int64(r.Limit))
-		s.run(seedExpire, route+":remaining", wait.Milliseconds())
+		s.expire(wait)
 	}
 }
+
+// burst claims until it would have to wait, n times at most. It returns the number of claims.
+func (s *seed) burst(n int) (granted int) {
+	for granted < n && s.tryClaim() == 0 {
+		granted++
+	}
+	return granted
+}
+
+// expire sets the expiry of the counter.
+func (s *seed) expire(d time.Duration) { s.run(seedExpire, route+":remaining", d.Milliseconds()) }
 
 func (s *seed) callers(n int) {
 	for range n {
