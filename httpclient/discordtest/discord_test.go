@@ -104,19 +104,6 @@ func TestRoutesOfAFamilyShareABucketOfDiscord(t *testing.T) {
 	}
 }
 
-func TestDiscordCountsWebhooksByTheirToken(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		for _, want := range []struct{ path, authorization, remaining string }{
-			{"/webhooks/1/secret", "Bot a", "4"}, {"/webhooks/1/secret", "", "3"}, {"/webhooks/1/secret", "Bot b", "2"},
-			{"/webhooks/1/other", "", "4"},
-		} {
-			a := ask(t, server, "GET "+want.path, "Authorization", want.authorization)
-			assert.Equal(t, want.remaining, a.header.Get("X-RateLimit-Remaining"), want)
-		}
-	}, discordtest.Discord())
-}
-
 // Hidden limits have the sizes, codes and scopes that were measured or reported.
 func TestHiddenLimitsOfDiscord(t *testing.T) {
 	t.Parallel()

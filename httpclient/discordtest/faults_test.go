@@ -149,15 +149,6 @@ func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	}
 }
 
-// The 429s of an operation without a limit name no bucket. The first one must still count as a warning for the others.
-func TestRefusalWithoutAnyLimitIsToldOnce(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		assert.Equal(t, []int{429, 429, 429}, post(t, server.Client(), 3))
-		assert.Equal(t, server.Refused()[1:], server.Avoidable())
-	}, discordtest.Unlimited(create), discordtest.Refuse(create, discordtest.User, time.Minute).Nth(1))
-}
-
 // The server's client opens a connection for each request. On a reused connection, net/http would repeat a request that
 // is cut off, and the test would see no error.
 func TestBrokenConnections(t *testing.T) {
@@ -207,18 +198,6 @@ func TestFirstRuleThatAppliesIsUsed(t *testing.T) {
 		discordtest.Window("*", 1, time.Minute),
 		discordtest.Answer("GET /users/@me", 200, "first").Header("X-First", "1"),
 		discordtest.Answer("GET /users/@me", 200, "second").Header("X-Second", "2"))
-}
-
-func TestLaterRefusalDoesNotShortenAnEarlierOne(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		assert.Equal(t, []int{429, 429}, post(t, server.Client(), 2))
-		time.Sleep(9 * time.Second)
-		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
-		time.Sleep(time.Second)
-		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
-	}, discordtest.Refuse(create, discordtest.Shared, 10*time.Second).Nth(1),
-		discordtest.Refuse(create, discordtest.Shared, time.Second).Nth(2))
 }
 
 func TestSlowBody(t *testing.T) {
