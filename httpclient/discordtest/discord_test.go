@@ -197,22 +197,6 @@ func TestBucketsOfDiscordAreLate(t *testing.T) {
 	}
 }
 
-// Rules of the caller replace those of the preset. Apart from that they work as without the preset.
-func TestRulesReplaceThoseOfDiscord(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		n, _ := accepted(t, server, "POST /channels/1/messages")
-		assert.Equal(t, 2, n)
-		assert.Equal(t, 404, ask(t, server, "GET /users/@me").status)
-		n, refused := accepted(t, server, "GET /guilds/1/roles")
-		assert.Equal(t, 3, n)
-		assert.Equal(t, "1000", refused.header.Get("X-RateLimit-Limit"),
-			"the shared limit applies in addition to the preset's")
-	}, discordtest.Window(create, 2, time.Second), discordtest.Discord(),
-		discordtest.Answer("GET /users/@me", 404, nil),
-		discordtest.Window("GET /guilds/{id}/roles", 3, time.Second).Shared())
-}
-
 func BenchmarkNewServerOfDiscord(b *testing.B) {
 	for b.Loop() {
 		discordtest.NewServer(nil, discordtest.Discord()).Close()

@@ -2,6 +2,7 @@ package discordtest_test
 
 import (
 	"cmp"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -27,8 +28,9 @@ type turn struct {
 	on     string        // method and path
 	body   string
 	by     string            // authorization; "": the usual one, nobody: none
-	want   string            // for each request the status, or the class of its refusal, with "!" if it was avoidable
+	want   string            // for each request its outcome, see outcome
 	header map[string]string // in the last answer
+	says   string            // body of the last answer; "": not checked
 }
 
 const nobody = "nobody"
@@ -46,28 +48,43 @@ func play(t *testing.T, server *discordtest.Server, turns ...turn) {
 		var last answer
 		var got []string
 		for range strings.Fields(turn.want) {
-			last = answered(t, server.Client(), method, base+path, turn.body, "Authorization", authorization)
-			requests := server.Requests()
-			word := strconv.Itoa(last.status)
-			if r := requests[len(requests)-1]; r.Refused != "" {
-				word = string(r.Refused)
-				if r.Avoidable {
-					word += "!"
-				}
+			a, err := send(t, server.Client(), method, base+path, turn.body, "Authorization", authorization)
+			if err != nil {
+				assert.ErrorIs(t, err, io.EOF, turn.on)
 			}
-			got = append(got, word)
+			last = a
+			got = append(got, outcome(server, err))
 		}
 		assert.Equal(t, turn.want, strings.Join(got, " "), turn.on)
 		for name, value := range turn.header {
 			assert.Equal(t, value, last.header.Get(name), "%s: %s", turn.on, name)
 		}
+		if turn.says != "" {
+			assert.Equal(t, turn.says, last.body, turn.on)
+		}
 	}
 }
 
-func TestLimits(t *testing.T) {
+// outcome returns the status of the last request, or the class of its refusal, with "!" if it was avoidable. "lost"
+// comes before it if the client got no answer.
+func outcome(server *discordtest.Server, err error) (word string) {
+	requests := server.Requests()
+	last := requests[len(requests)-1]
+	word = cmp.Or(string(last.Refused), strconv.Itoa(last.Status))
+	if last.Avoidable {
+		word += "!"
+	}
+	if err != nil {
+		word = "lost" + word
+	}
+	return word
+}
+
+func TestLimitsAndFaults(t *testing.T) {
 	t.Parallel()
 	const (
 		message, history, guild = "POST /channels/1/messages", "GET /channels/1/messages", "GET /guilds/7"
+		me, gateway             = "GET /users/@me", "GET /gateway"
 		edit, callback          = "PATCH /channels/1", "POST /interactions/1/token/callback"
 		reaction                = "/channels/1/messages/2/reactions/%F0%9F%91%8D/@me"
 		second                  = time.Second
@@ -76,11 +93,12 @@ func TestLimits(t *testing.T) {
 	left := func(n string) map[string]string { return map[string]string{"X-RateLimit-Remaining": n} }
 	forbidden := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
 	banned := []turn{
-		{on: "GET /users/@me", want: "401 401 401"}, {on: message, by: "Bot b", want: "edge"},
+		{on: me, want: "401 401 401"}, {on: message, by: "Bot b", want: "edge"},
 		{after: time.Minute, on: message, want: "200"},
 	}
 	bannedByHandler := slices.Clone(banned)
 	bannedByHandler[0].want = "403 403 403"
+	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	ban := discordtest.InvalidLimit(3, time.Minute, time.Minute)
 	for _, c := range []struct {
 		name  string
@@ -150,8 +168,8 @@ func TestLimits(t *testing.T) {
 			{on: message, want: "200 200 200 global!"}, {on: message, by: "Bot b", want: "200"},
 		}},
 		// Invalid responses count whether the server or a handler gives them.
-		{"of invalid answers", []discordtest.Rule{discordtest.Answer("GET /users/@me", 401, nil), ban}, banned},
-		{"of a handler's invalid answers", []discordtest.Rule{discordtest.Handle("GET /users/@me", forbidden), ban},
+		{"of invalid answers", []discordtest.Rule{discordtest.Answer(me, 401, nil), ban}, banned},
+		{"of a handler's invalid answers", []discordtest.Rule{discordtest.Handle(me, forbidden), ban},
 			bannedByHandler},
 		// The 429s of an operation without a limit name no bucket. The first one must still count as a warning.
 		{"scripted, without any limit", []discordtest.Rule{
@@ -170,6 +188,46 @@ func TestLimits(t *testing.T) {
 			{on: "GET /webhooks/1/secret", by: "Bot b", want: "200", header: left("2")},
 			{on: "GET /webhooks/1/other", by: nobody, want: "200", header: left("4")},
 		}},
+		// Rules of the caller replace those of the preset. Apart from that they work as without the preset: the shared
+		// limit applies in addition to the preset's.
+		{"instead of Discord's", []discordtest.Rule{
+			discordtest.Window(create, 2, second), discordtest.Discord(), discordtest.Answer(me, 404, nil),
+			discordtest.Window("GET /guilds/{id}/roles", 3, second).Shared(),
+		}, []turn{
+			{on: message, want: "200 200 user!"}, {on: me, want: "404"},
+			{on: "GET /guilds/1/roles", want: "200 200 200 shared", header: map[string]string{"X-RateLimit-Limit": "1000"}},
+		}},
+
+		// An answer is counted like any other request. Its headers are not in a 429.
+		{"answers", []discordtest.Rule{
+			discordtest.Answer("get_my_user", 404, map[string]int{"code": 10013}).Nth(1),
+			discordtest.Answer("get_my_user", 200, "plain").Header("content-type", "text/plain"),
+			discordtest.Answer(gateway, 502, nil),
+			discordtest.Answer("GET /gateway/bot", 200, "").Header("X-RateLimit-Remaining", "NaN"),
+		}, []turn{
+			{on: me, want: "404", says: `{"code":10013}`, header: left("4")},
+			{on: me, want: "200", says: "plain", header: map[string]string{"Content-Type": "text/plain"}},
+			{on: gateway, want: "502", header: none},
+			{on: "GET /gateway/bot", want: "200",
+				header: map[string]string{"X-RateLimit-Remaining": "NaN", "Content-Length": "0"}},
+		}},
+		{"the first answer that applies", []discordtest.Rule{
+			discordtest.Window("*", 1, time.Minute),
+			discordtest.Answer(me, 200, "first").Header("X-First", "1"),
+			discordtest.Answer(me, 200, "second").Header("X-Second", "2"),
+		}, []turn{
+			{on: me, want: "200", says: "first", header: map[string]string{"X-First": "1", "X-Second": ""}},
+			{on: me, want: "user!", header: map[string]string{"X-First": ""}},
+		}},
+		// The server's client opens a connection for each request. On a reused connection, net/http would repeat a
+		// request that is cut off, and the test would see no error. One of the two that failed is counted.
+		{"broken connections", []discordtest.Rule{discordtest.Cut(me).Nth(2), discordtest.Lose(me).Nth(3)}, []turn{
+			{on: me, want: "200", header: left("4")}, {on: me, want: "lost0 lost200"}, {on: me, want: "200", header: left("2")},
+		}},
+		// A request whose connection a handler cuts off is counted, but the client does not know that.
+		{"a connection that a handler cuts", []discordtest.Rule{
+			discordtest.Window(create, 1, time.Hour), discordtest.Handle(create, abort),
+		}, []turn{{on: message, want: "lost0 user"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
