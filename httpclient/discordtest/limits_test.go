@@ -146,7 +146,9 @@ func TestLimitsAndFaults(t *testing.T) {
 			{on: guild, want: "200 sub-limit", header: none},
 			{on: guild, want: "sub-limit!", header: map[string]string{"Retry-After": "60"}},
 		}},
-		{"hidden, on top of the ordinary one", []discordtest.Rule{discordtest.Window(create, 2, time.Minute).Hidden()}, []turn{
+		{"hidden, on top of the ordinary one", []discordtest.Rule{
+			discordtest.Window(create, 2, time.Minute).Hidden(),
+		}, []turn{
 			{on: message, want: "200 200 sub-limit"}, {on: history, want: "200", header: left("4")},
 			{after: time.Minute, on: message, want: "200"},
 		}},
