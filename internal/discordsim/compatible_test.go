@@ -93,8 +93,9 @@ func TestErrorsOfAnAddressAreLimitedOnAllRoutes(t *testing.T) {
 	tell(t, w, named, "error@100 guild@1000 user@2000 guild@3000 user@4000", "others others told told", "errors")
 
 	refused := w.Handle(at(5*second), user)
-	assert.Equal(t, map[string]string{headerBucket: "error", headerRemaining: "0", headerLimit: "2", headerResetAfter: "10.000"},
-		headers(refused, headerBucket, headerRemaining, headerLimit, headerResetAfter), "five refusals have prolonged the block")
+	want := map[string]string{headerBucket: "error", headerRemaining: "0", headerLimit: "2", headerResetAfter: "10.000"}
+	got := headers(refused, headerBucket, headerRemaining, headerLimit, headerResetAfter)
+	assert.Equal(t, want, got, "five refusals have prolonged the block")
 	elsewhere := user
 	elsewhere.Address = "other"
 	assert.Equal(t, ClassNone, w.Handle(at(5*second), elsewhere).Class)

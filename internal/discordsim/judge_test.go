@@ -218,7 +218,7 @@ func obey(response *Response) (wait time.Duration) {
 			wait = time.Second
 		}
 	}
-	if reset, ok := readNumber(response.Header.Get("X-RateLimit-Reset-After")); ok && (response.Class != ClassUser || !told) {
+	if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && (response.Class != ClassUser || !told) {
 		wait = max(wait, duration(reset))
 	}
 	return wait

@@ -173,7 +173,7 @@ func TestRandomLatenessIsDrawnForEachOpeningFromTheSeed(t *testing.T) {
 	plan, err := Omniscient(Conditions{Seed: 7, Global: Unlimited()}, Work{Quota: quota, Count: 30, Major: "1"})
 	require.NoError(t, err)
 	for i, sent := range plan.Sent[0] {
-		assert.InDelta(t, float64(list[i]), float64(sent), float64(time.Duration(i)*ms), "the ideal client knows opening %d", i)
+		assert.InDelta(t, list[i], sent, float64(time.Duration(i)*ms), "the ideal client knows opening %d", i)
 	}
 }
 

@@ -30,11 +30,11 @@ func TestCountersAreSplitByHashMajorAndAuthorization(t *testing.T) {
 	}{
 		{"same request", post, true},
 		{"other version, query", with(post, "/v9/channels/1/messages?x=1"), true},
-		{"other route of that hash", Request{Method: "PUT", Path: "/channels/1/pins/5", Authorization: "Bot a"}, true},
+		{"other route of that hash", by("PUT", "/channels/1/pins/5"), true},
 		{"same route, other major", with(post, "/channels/2/messages"), false},
 		{"other authorization", Request{Method: "POST", Path: post.Path, Authorization: "Bot b"}, false},
 		{"no authorization", Request{Method: "POST", Path: post.Path}, false},
-		{"other hash", Request{Method: "GET", Path: "/channels/1/messages", Authorization: "Bot a"}, false},
+		{"other hash", by("GET", "/channels/1/messages"), false},
 	}
 	for _, test := range tests {
 		w := newWorld(t, Config{Rules: []Rule{
@@ -74,14 +74,12 @@ func TestWhoIsExemptFromTheGlobalLimit(t *testing.T) {
 	}{
 		{"callback", Request{Method: "POST", Path: "/interactions/1/t/callback"}, webhook, false},
 		{"follow-up", Request{Method: "POST", Path: "/webhooks/5/" + interactionToken}, webhook, false},
-		{"original response",
-			Request{Method: "PATCH", Path: "/webhooks/5/" + interactionToken + "/messages/@original"}, webhook, false},
+		{"original response", with(Request{Method: "PATCH"}, "/webhooks/5/"+interactionToken+"/messages/@original"),
+			webhook, false},
 		{"webhooks count for the address", webhook, Request{Method: "GET", Path: "/gateway"}, true},
 		{"webhooks do not count for the bot", webhook, post, false},
-		{"webhooks with a credential count for the bot",
-			Request{Method: "POST", Path: "/webhooks/5/token", Authorization: "Bot a"}, post, true},
-		{"callback with a credential",
-			Request{Method: "POST", Path: "/interactions/1/t/callback", Authorization: "Bot a"}, post, true},
+		{"webhooks with a credential count for the bot", by("POST", "/webhooks/5/token"), post, true},
+		{"callback with a credential", by("POST", "/interactions/1/t/callback"), post, true},
 	}
 	for _, test := range tests {
 		w := newWorld(t, Config{Global: Aligned(1, time.Second, 0), Default: &Rule{Path: "**"}})
@@ -119,7 +117,7 @@ func TestInvalidRequestsEndInABan(t *testing.T) {
 		Global:  Unlimited(),
 		Invalid: InvalidLimit{Limit: 6, Period: 10 * time.Minute, Ban: time.Hour},
 	}
-	get := func(path string) Request { return Request{Method: "GET", Path: path, Authorization: "Bot a"} }
+	get := func(path string) Request { return by("GET", path) }
 	w := newWorld(t, config)
 	send(w, 0, 3, get("/shared")) // one is accepted, two are refused by the shared limit
 	send(w, 0, 3, get("/missing"))
@@ -148,8 +146,7 @@ func TestSubLimitTakesTheOrdinaryPlaceToo(t *testing.T) {
 		Method: "PATCH", Path: "/channels/{id}", Quota: Fixed(5, 10*time.Second),
 		SubLimits: []SubLimit{{Fields: []string{"name", "topic"}, Quota: Fixed(2, 10*time.Minute)}},
 	}}})
-	rename := Request{Method: "PATCH", Path: "/channels/1", Fields: []string{"nsfw", "topic"}}
-	plain := Request{Method: "PATCH", Path: "/channels/1", Fields: []string{"nsfw"}}
+	rename, plain := by("PATCH", "/channels/1", "nsfw", "topic"), by("PATCH", "/channels/1", "nsfw")
 	responses := send(w, 0, 3, rename)
 	assert.Equal(t, []int{200, 200, 429}, statuses(responses))
 	assert.Equal(t, ClassSubLimit, responses[2].Class)
@@ -319,7 +316,8 @@ func TestBooksAddUp(t *testing.T) {
 func TestOneBucketForAllAuthorizations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{Rules: []Rule{{
-		Path: "/webhooks/{id}/{token}", Hash: "h", Quota: Fixed(2, second), SubLimits: []SubLimit{{Quota: Fixed(1, 10*second)}},
+		Path: "/webhooks/{id}/{token}", Hash: "h", Quota: Fixed(2, second),
+		SubLimits: []SubLimit{{Quota: Fixed(1, 10*second)}},
 	}}})
 	anonymous := Request{Method: "POST", Path: "/webhooks/1/token"}
 	for _, want := range []struct {

@@ -65,7 +65,7 @@ func TestFaultsThatLetOthersApplyComeTogether(t *testing.T) {
 		Quota: Fixed(2, time.Second),
 		Faults: []Fault{
 			{Also: true, Nth: []int{1}, Set: set("first"), Body: "a", Delay: time.Second},
-			{Also: true, Drop: []string{"x-fault"}, Status: 500, Delay: time.Second, State: func(s State) State { s.Limit++; return s }},
+			{Also: true, Drop: []string{"x-fault"}, Status: 500, Delay: second, State: func(s State) State { s.Limit++; return s }},
 			{Nth: []int{2}, Set: set("last"), Body: "b"},
 			{Set: set("never"), Uncounted: true, Nth: []int{2}},
 		},
