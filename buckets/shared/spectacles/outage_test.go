@@ -23,7 +23,7 @@ func TestDuringAnOutageNothingIsGranted(t *testing.T) {
 			start := time.Now()
 			permit, ok := p.within(20 * time.Second)
 			require.False(t, ok, permit)
-			granted := p.join().granted
+			granted := p.join()
 			time.Sleep(time.Minute - time.Since(start))
 			assert.NoError(t, p.bucket.Err())
 			assert.InDelta(t, time.Minute, p.bucket.Predict(p.now(), 0).Wait, float64(2*time.Second), "requests may give up")

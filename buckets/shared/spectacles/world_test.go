@@ -123,14 +123,11 @@ type process struct {
 
 	mu      sync.Mutex
 	window  ratelimits.Window
-	waiting []*request
+	waiting []waiter
 }
 
-// request is a waiting request.
-type request struct {
-	arrived time.Duration
-	granted chan shared.Permit
-}
+// waiter is the channel on which a waiting request gets its permit.
+type waiter chan shared.Permit
 
 func (w *world) process(options ...spectacles.Option) *process {
 	return w.processOn(w.engine, options...)
@@ -172,7 +169,7 @@ func (p *process) dispatch() {
 		if !ok {
 			break
 		}
-		p.waiting[0].granted <- permit
+		p.waiting[0] <- permit
 		p.waiting = p.waiting[1:]
 	}
 	p.tell()
@@ -180,23 +177,17 @@ func (p *process) dispatch() {
 
 // tell reports the waiting requests. p.mu must be held.
 func (p *process) tell() {
-	p.bucket.Demand(p.now(), len(p.waiting), func(yield func(time.Duration) bool) {
-		for _, r := range p.waiting {
-			if !yield(r.arrived) {
-				return
-			}
-		}
-	})
+	p.bucket.Demand(p.now(), len(p.waiting), slices.Values(make([]time.Duration, len(p.waiting))))
 }
 
 // join adds a waiting request.
-func (p *process) join() *request {
+func (p *process) join() waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := &request{p.now(), make(chan shared.Permit, 1)}
-	p.waiting = append(p.waiting, r)
+	granted := make(waiter, 1)
+	p.waiting = append(p.waiting, granted)
 	p.tell()
-	return r
+	return granted
 }
 
 // giveBack returns the permit of a request that was not sent.
@@ -217,19 +208,19 @@ func (p *process) report(permit shared.Permit, response ratelimits.Response) {
 
 // acquire waits for a permit until the context ends.
 func (p *process) acquire(ctx context.Context) (shared.Permit, bool) {
-	r := p.join()
+	granted := p.join()
 	select {
-	case permit := <-r.granted:
+	case permit := <-granted:
 		return permit, true
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case permit := <-r.granted:
+	case permit := <-granted:
 		p.bucket.Return(p.now(), permit)
 	default:
-		p.waiting = slices.DeleteFunc(p.waiting, func(other *request) bool { return other == r })
+		p.waiting = slices.DeleteFunc(p.waiting, func(other waiter) bool { return other == granted })
 	}
 	p.tell()
 	return nil, false
