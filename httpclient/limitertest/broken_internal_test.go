@@ -29,13 +29,7 @@ var mutants = []mutant{
 		fails:   []string{"order/refused requests come first"},
 	},
 	{
-		name: "lets every second request overtake others",
-		context: func(ctx context.Context, number int) context.Context {
-			if number%2 == 0 {
-				ctx = buckets.ContextWithPriority(ctx)
-			}
-			return ctx
-		},
+		name: "lets every second request overtake others", favours: true,
 		fails: []string{"order/first come", "order/one at", "cancel/everything in flight/last", "change/of the hash while"},
 	},
 	{
@@ -46,19 +40,21 @@ var mutants = []mutant{
 		},
 	},
 	{
-		name: "does not notice the end of a context", context: deaf(without{end: true}),
+		name: "does not notice the end of a context", context: context.WithoutCancel,
 		fails: []string{
 			"cancel/unknown", "cancel/used up", "cancel/everything", "cancel/refused", "cancel/global", "deadline/of a wait",
 			"arguments/context that has ended",
 		},
 	},
 	{
-		name: "forgets the deadline", context: deaf(without{deadline: true}),
-		fails: []string{"deadline/before the predicted wait", "deadline/counting the queue"},
+		name:    "forgets the deadline",
+		context: func(ctx context.Context) context.Context { return noDeadline{ctx} },
+		fails:   []string{"deadline/before the predicted wait", "deadline/counting the queue"},
 	},
 	{
-		name: "does not know what a context allows", context: deaf(without{values: true}),
-		fails: []string{"max wait/zero", "max wait/shorter", "max wait/a hold", "order/one at a time"},
+		name:    "does not know what a context allows",
+		context: func(ctx context.Context) context.Context { return noValues{ctx} },
+		fails:   []string{"max wait/zero", "max wait/shorter", "max wait/a hold", "order/one at a time"},
 	},
 	{
 		name: "refuses too much", with: []buckets.Option{buckets.WithMaxRateLimit(time.Nanosecond)},

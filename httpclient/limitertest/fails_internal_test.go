@@ -197,7 +197,7 @@ func TestSuiteWaitsForNewsInRealTime(t *testing.T) {
 // The options set how late a grant and how low the throughput may be.
 func TestTolerances(t *testing.T) {
 	t.Parallel()
-	late := mutant{context: func(ctx context.Context, _ int) context.Context {
+	late := mutant{context: func(ctx context.Context) context.Context {
 		time.Sleep(20 * time.Millisecond)
 		return ctx
 	}}.limiter

@@ -36,7 +36,8 @@ type mutant struct {
 	with  []buckets.Option // options of the manager
 	suite []Option
 
-	context func(ctx context.Context, number int) context.Context // number counts the calls of AcquireRequest
+	context func(ctx context.Context) context.Context
+	favours bool // every second request has priority
 	request func(r *buckets.Request)
 	acquire func(l *limiter, ctx context.Context, r *buckets.Request) (buckets.Lease, error) // replaces the manager's
 	err     func(err error, r *buckets.Request) error
@@ -76,7 +77,10 @@ func (l *limiter) next() (number int, m *buckets.RESTBucketManager) {
 func (l *limiter) AcquireRequest(ctx context.Context, r *buckets.Request) (buckets.Lease, error) {
 	number, manager := l.next()
 	if l.context != nil && ctx != nil {
-		ctx = l.context(ctx, number)
+		ctx = l.context(ctx)
+	}
+	if l.favours && number%2 == 0 {
+		ctx = buckets.ContextWithPriority(ctx)
 	}
 	if l.request != nil && r != nil {
 		changed := *r
@@ -134,48 +138,15 @@ func (e mutantEnd) End(sent bool, r ratelimits.Response) {
 	end()
 }
 
-// without hides the deadline of a context, its values or its end.
-type without struct {
-	context.Context
-	deadline, values, end bool
-}
+// noDeadline hides the deadline of a context.
+type noDeadline struct{ context.Context }
 
-func (w without) Deadline() (time.Time, bool) {
-	if w.deadline {
-		return time.Time{}, false
-	}
-	return w.Context.Deadline()
-}
+func (noDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-func (w without) Value(key any) any {
-	if w.values {
-		return nil
-	}
-	return w.Context.Value(key)
-}
+// noValues hides the values of a context.
+type noValues struct{ context.Context }
 
-func (w without) Done() <-chan struct{} {
-	if w.end {
-		return nil
-	}
-	return w.Context.Done()
-}
-
-func (w without) Err() error {
-	if w.end {
-		return nil
-	}
-	return w.Context.Err()
-}
-
-// deaf hides a part of every context.
-func deaf(to without) func(ctx context.Context, number int) context.Context {
-	return func(ctx context.Context, _ int) context.Context {
-		to := to
-		to.Context = ctx
-		return to
-	}
-}
+func (noValues) Value(any) any { return nil }
 
 // leak stops a wait at the end of its context, but the request stays in the manager, and its lease is never ended.
 func leak(l *limiter, ctx context.Context, r *buckets.Request) (lease buckets.Lease, err error) {
@@ -186,7 +157,7 @@ func leak(l *limiter, ctx context.Context, r *buckets.Request) (lease buckets.Le
 	var inner buckets.Lease
 	var failed error
 	go func() {
-		inner, failed = l.manager.AcquireRequest(without{Context: ctx, end: true}, r)
+		inner, failed = l.manager.AcquireRequest(context.WithoutCancel(ctx), r)
 		close(granted)
 	}()
 	select {
