@@ -2,6 +2,7 @@ package limitertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -249,6 +250,11 @@ var mutants = []mutant{
 			return fmt.Errorf("%s: %w", r.Authorization, err)
 		},
 		fails: []string{"arguments/no token"},
+	},
+	{
+		name:  "refuses with an error of its own",
+		err:   func(error, *buckets.Request) error { return errors.New("refused") },
+		fails: []string{"deadline/before", "max wait/shorter", "max wait/zero", "arguments/context that has ended"},
 	},
 	{
 		name: "does not look at fields", request: func(r *buckets.Request) { r.Fields = nil },
