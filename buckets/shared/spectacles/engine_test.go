@@ -52,7 +52,8 @@ func TestScriptsWorkOnARealEngine(t *testing.T) {
 	assert.Equal(t, int64(1), number("ZCARD", route+":f"))
 
 	// A client of the specification takes the next permit.
-	reply, err := e.Run(t.Context(), w.seed(false).claim, []string{route + ":remaining", route + ":limit", "global"}, "1000")
+	keys := []string{route + ":remaining", route + ":limit", "global"}
+	reply, err := e.Run(t.Context(), w.seed(false).claim, keys, "1000")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0}, reply)
 	assert.Equal(t, int64(2), number("GET", route+":remaining"))

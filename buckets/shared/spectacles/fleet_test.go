@@ -64,12 +64,14 @@ func TestFleetIsNearTheIdeal(t *testing.T) {
 		share   float64 // of the requests of the ideal client
 		refused bool
 	}{
-		"four of this package":                {fleet{ours: 4, latency: usual}, 0.95, false},
-		"beside corrected clients":            {fleet{ours: 2, seeds: 2, corrected: true, latency: usual}, 0.88, false},
-		"beside clients to the letter":        {fleet{ours: 2, seeds: 2, latency: usual}, 0.85, true},
-		"late responses":                      {fleet{ours: 4, latency: slow(0, late)}, 0.75, false},
-		"late requests":                       {fleet{ours: 4, latency: slow(late, 0)}, 0.75, false},
-		"late responses beside other clients": {fleet{ours: 2, seeds: 2, corrected: true, latency: slow(0, late)}, 0.75, false},
+		"four of this package":         {fleet{ours: 4, latency: usual}, 0.95, false},
+		"beside corrected clients":     {fleet{ours: 2, seeds: 2, corrected: true, latency: usual}, 0.88, false},
+		"beside clients to the letter": {fleet{ours: 2, seeds: 2, latency: usual}, 0.85, true},
+		"late responses":               {fleet{ours: 4, latency: slow(0, late)}, 0.75, false},
+		"late requests":                {fleet{ours: 4, latency: slow(late, 0)}, 0.75, false},
+		"late responses beside other clients": {
+			fleet{ours: 2, seeds: 2, corrected: true, latency: slow(0, late)}, 0.75, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

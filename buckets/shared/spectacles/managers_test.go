@@ -21,7 +21,8 @@ import (
 
 // manager starts a manager, and callers that send requests of the route.
 func (w *world) manager(callers int, options ...spectacles.Option) *buckets.RESTBucketManager {
-	m := buckets.NewRESTBucketManager(buckets.WithShared(spectacles.New(w.engine, options...)), buckets.WithMaxRateLimit(time.Hour))
+	store := spectacles.New(w.engine, options...)
+	m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithMaxRateLimit(time.Hour))
 	require.NoError(w.t, m.Start())
 	w.managers = append(w.managers, m)
 	compiled, err := routes.CreateMessage.Compile("1")

@@ -332,7 +332,8 @@ func (w *world) seed(corrected bool) *seed {
 		source = strings.Replace(source, "if ttl < 0 then", "if ttl <= 0 then", 1)
 		require.NotEqual(w.t, seedClaim, source)
 	}
-	return &seed{world: w, claim: &shared.Script{Name: "seed-claim", Source: "return {(function()\n" + source + "\nend)()}"}}
+	source = "return {(function()\n" + source + "\nend)()}"
+	return &seed{world: w, claim: &shared.Script{Name: "seed-claim", Source: source}}
 }
 
 var (
