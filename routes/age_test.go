@@ -61,9 +61,7 @@ func TestCompiledDeleteStaysInTheLaneItWasCompiledFor(t *testing.T) {
 	t.Parallel()
 	id := snowflake(time.Now())
 	for _, route := range []routes.Route{routes.DeleteMessage, routes.DeleteYoungMessage, routes.DeleteOldMessage} {
-		compiled, err := route.Compile("1", id)
-		require.NoError(t, err)
-		assert.Equal(t, route, compiled.Route())
+		assert.Equal(t, route, compile(t, route, "1", id).Route())
 	}
 	_, err := routes.DeleteMessageAt("1", "", time.Now())
 	assert.ErrorContains(t, err, "message_id")

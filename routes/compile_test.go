@@ -33,8 +33,7 @@ func TestCompileFillsInTheTemplate(t *testing.T) {
 		},
 		{routes.InviteResolve, []string{"50% off?#;, x"}, "/invites/50%25%20off%3F%23%3B%2C%20x", routes.Major{}},
 	} {
-		compiled, err := c.route.Compile(c.parameters...)
-		require.NoError(t, err)
+		compiled := compile(t, c.route, c.parameters...)
 		assert.Equal(t, c.path, compiled.Path())
 		assert.Equal(t, c.major, compiled.Major())
 		assert.Equal(t, c.route, compiled.Route())
@@ -91,8 +90,7 @@ func TestCompileAgreesWithMatchAboutWordsThatStandForThemselves(t *testing.T) {
 		{routes.GetWebhookMessage, []string{"1", "t", "@original"}, routes.GetOriginalWebhookMessage},
 		{routes.GetGuild, []string{"templates"}, routes.GetGuild},
 	} {
-		compiled, err := c.route.Compile(c.parameters...)
-		require.NoError(t, err)
+		compiled := compile(t, c.route, c.parameters...)
 		assert.Equal(t, c.want, compiled.Route(), "got %s", compiled.Route())
 		assert.Equal(t, match(t, c.route.Method(), compiled.Path()), compiled)
 	}
@@ -100,39 +98,25 @@ func TestCompileAgreesWithMatchAboutWordsThatStandForThemselves(t *testing.T) {
 
 func TestCompileChoosesTheInteractionVariantByTheToken(t *testing.T) {
 	t.Parallel()
-	followUp, err := routes.ExecuteWebhook.Compile("1", followUpToken)
-	require.NoError(t, err)
+	followUp := compile(t, routes.ExecuteWebhook, "1", followUpToken)
 	assert.True(t, followUp.Route().GlobalExempt())
 	assert.Equal(t, match(t, "POST", "/webhooks/1/"+followUpToken), followUp)
-
-	back, err := followUp.Route().Compile("1", webhookToken)
-	require.NoError(t, err)
-	assert.Equal(t, routes.ExecuteWebhook, back.Route())
-	again, err := followUp.Route().Compile("1", followUpToken)
-	require.NoError(t, err)
-	assert.Equal(t, followUp, again)
-
-	original, err := routes.GetWebhookMessage.Compile("1", followUpToken, "@original")
-	require.NoError(t, err)
-	assert.Equal(t, match(t, "GET", "/webhooks/1/"+followUpToken+"/messages/@original"), original)
+	assert.Equal(t, routes.ExecuteWebhook, compile(t, followUp.Route(), "1", webhookToken).Route())
+	assert.Equal(t, followUp, compile(t, followUp.Route(), "1", followUpToken))
+	assert.Equal(t, match(t, "GET", "/webhooks/1/"+followUpToken+"/messages/@original"),
+		compile(t, routes.GetWebhookMessage, "1", followUpToken, "@original"))
 }
 
 func TestNewMakesRoutesThatTheCatalogueLacks(t *testing.T) {
 	t.Parallel()
-	route, err := routes.New("post", "/channels/{channel_id}/new-thing/{id}", routes.OneShot)
-	require.NoError(t, err)
+	route := made(t, "post", "/channels/{channel_id}/new-thing/{id}", routes.OneShot)
 	assert.Equal(t, "POST /channels/{channel_id}/new-thing/{id}", route.String())
 	assert.Empty(t, route.Name())
 	assert.Equal(t, routes.MajorChannel, route.MajorKind())
 	assert.True(t, route.OneShot())
 	assert.False(t, route.GlobalExempt() || route.TokenInPath())
-
-	again, err := routes.New("POST", "/channels/{channel_id}/new-thing/{id}", routes.OneShot)
-	require.NoError(t, err)
-	assert.Equal(t, route, again)
-
-	compiled, err := route.Compile("1", "a b")
-	require.NoError(t, err)
+	assert.Equal(t, route, made(t, "POST", "/channels/{channel_id}/new-thing/{id}", routes.OneShot))
+	compiled := compile(t, route, "1", "a b")
 	assert.Equal(t, "/channels/1/new-thing/a%20b", compiled.Path())
 	assert.Equal(t, routes.Major{ID: "1"}, compiled.Major())
 }
@@ -140,37 +124,25 @@ func TestNewMakesRoutesThatTheCatalogueLacks(t *testing.T) {
 func TestNewFindsTheCatalogueByShape(t *testing.T) {
 	t.Parallel()
 	for _, template := range []string{"/channels/{channel_id}/messages", "/channels/{c}/messages"} {
-		route, err := routes.New("POST", template)
-		require.NoError(t, err)
-		assert.Equal(t, routes.CreateMessage, route)
+		assert.Equal(t, routes.CreateMessage, made(t, "POST", template))
 	}
-	marked, err := routes.New("POST", "/channels/{channel_id}/messages", routes.GlobalExempt, routes.TokenInPath)
-	require.NoError(t, err)
+	marked := made(t, "POST", "/channels/{channel_id}/messages", routes.GlobalExempt, routes.TokenInPath)
 	assert.NotEqual(t, routes.CreateMessage, marked)
 	assert.True(t, marked.GlobalExempt() && marked.TokenInPath())
 	assert.Equal(t, "create_message", marked.Name())
 	for _, channel := range []string{"1", "users"} { // "users" is a literal elsewhere, but not here
-		compiled, err := marked.Compile(channel)
-		require.NoError(t, err)
-		assert.Equal(t, marked, compiled.Route(), channel)
+		assert.Equal(t, marked, compile(t, marked, channel).Route(), channel)
 	}
 }
 
 // "@me" has its special meaning also if it is not the last parameter.
 func TestRouteOfNewCompilesToWhatMatchFinds(t *testing.T) {
 	t.Parallel()
-	route, err := routes.New("GET", "/users/{user_id}/guilds/{guild_id}/member")
-	require.NoError(t, err)
-	compiled, err := route.Compile("@me", "1")
-	require.NoError(t, err)
+	route := made(t, "GET", "/users/{user_id}/guilds/{guild_id}/member")
+	compiled := compile(t, route, "@me", "1")
 	assert.Equal(t, routes.GetMyGuildMember, compiled.Route())
-	matched, err := routes.Match("GET", compiled.Path())
-	require.NoError(t, err)
-	assert.Equal(t, matched, compiled)
-
-	compiled, err = route.Compile("2", "1")
-	require.NoError(t, err)
-	assert.Equal(t, route, compiled.Route())
+	assert.Equal(t, match(t, "GET", compiled.Path()), compiled)
+	assert.Equal(t, route, compile(t, route, "2", "1").Route())
 }
 
 func TestNewDerivesTheMajorParameter(t *testing.T) {
@@ -190,8 +162,7 @@ func TestNewDerivesTheMajorParameter(t *testing.T) {
 		{"/applications/{id}/guilds/{guild_id}/x", routes.MajorNone, false, false},
 		{"/x/{channel_id}", routes.MajorNone, false, false},
 	} {
-		route, err := routes.New("GET", c.template)
-		require.NoError(t, err)
+		route := made(t, "GET", c.template)
 		assert.Equal(t, c.major, route.MajorKind(), c.template)
 		assert.Equal(t, c.token, route.TokenInPath(), c.template)
 		assert.Equal(t, c.exempt, route.GlobalExempt(), c.template)

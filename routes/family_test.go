@@ -1,8 +1,6 @@
 package routes_test
 
 import (
-	"bufio"
-	"os"
 	"strings"
 	"testing"
 
@@ -12,37 +10,16 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// measured is a line of testdata/measured.tsv: what was measured for a route with a bot of one application.
-type measured struct{ method, path, family string }
-
-func measurements(t *testing.T) (all []measured) {
-	t.Helper()
-	file, err := os.Open("testdata/measured.tsv")
-	require.NoError(t, err)
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		fields := strings.Split(lines.Text(), "\t")
-		if strings.HasPrefix(lines.Text(), "#") || fields[0] == "method" {
-			continue
-		}
-		require.Len(t, fields, 4, lines.Text())
-		all = append(all, measured{fields[0], fields[1], fields[3]})
-	}
-	require.NoError(t, lines.Err())
-	require.Len(t, all, 196)
-	return all
-}
-
 func TestFamiliesAreThoseThatWereMeasured(t *testing.T) {
 	t.Parallel()
 	families := map[string]int{}
-	for _, m := range measurements(t) {
-		route, err := routes.New(m.method, m.path)
-		require.NoError(t, err, m.path)
-		assert.Equal(t, m.family, route.Family(), "%s %s", m.method, m.path)
-		if m.family != "" {
-			families[m.family]++
+	lines := readTable(t, "testdata/measured.tsv")
+	require.Len(t, lines, 197)
+	for _, line := range lines[1:] { // the first one names the columns
+		family := line[3]
+		assert.Equal(t, family, made(t, line[0], line[1]).Family(), line)
+		if family != "" {
+			families[family]++
 		}
 	}
 	assert.Len(t, families, 18)
@@ -80,8 +57,6 @@ func TestFamilyOfAPathThatIsMatched(t *testing.T) {
 		"POST /applications/1/guilds/2/commands/3/something/quite/unknown": "",
 	} {
 		method, url, _ := strings.Cut(path, " ")
-		route, err := routes.Match(method, url)
-		require.NoError(t, err)
-		assert.Equal(t, want, route.Route().Family(), path)
+		assert.Equal(t, want, match(t, method, url).Route().Family(), path)
 	}
 }

@@ -10,13 +10,6 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-func match(t testing.TB, method, path string) routes.CompiledRoute {
-	t.Helper()
-	compiled, err := routes.Match(method, path)
-	require.NoError(t, err, "%s %s", method, path)
-	return compiled
-}
-
 func TestMatchAcceptsEverySpellingOfAPath(t *testing.T) {
 	t.Parallel()
 	want := match(t, "POST", "/channels/1/messages")
@@ -162,17 +155,12 @@ func TestCallbacksOfTwoInteractionsHaveNothingInCommonButTheRoute(t *testing.T) 
 	assert.True(t, first.Route().OneShot() && first.Route().GlobalExempt() && first.Route().TokenInPath())
 }
 
-func TestEncodedSlashDoesNotSplitASegment(t *testing.T) {
+func TestPathsAreSpelledOneWay(t *testing.T) {
 	t.Parallel()
-	compiled := match(t, "GET", "/invites/a%2fb")
-	assert.Equal(t, routes.InviteResolve, compiled.Route())
-	assert.Equal(t, "/invites/a%2Fb", compiled.Path())
-}
-
-func TestEmojiAreSpelledOneWay(t *testing.T) {
-	t.Parallel()
-	want, err := routes.AddMyMessageReaction.Compile("1", "2", "🔥")
-	require.NoError(t, err)
+	slash := match(t, "GET", "/invites/a%2fb") // an encoded slash does not split a segment
+	assert.Equal(t, routes.InviteResolve, slash.Route())
+	assert.Equal(t, "/invites/a%2Fb", slash.Path())
+	want := compile(t, routes.AddMyMessageReaction, "1", "2", "🔥")
 	assert.Equal(t, "/channels/1/messages/2/reactions/%F0%9F%94%A5/@me", want.Path())
 	for _, emoji := range []string{"🔥", "%F0%9F%94%A5", "%f0%9f%94%a5", "%F0\x9f%94%A5"} {
 		assert.Equal(t, want, match(t, "PUT", "/channels/1/messages/2/reactions/"+emoji+"/@me"), emoji)
@@ -207,18 +195,14 @@ func TestMethodsThatAreNotKnownShareOneRouteForEachPath(t *testing.T) {
 	for _, known := range []string{"GET", "POST", "HEAD"} {
 		assert.NotEqual(t, query.Route(), match(t, known, "/channels/1/messages").Route())
 	}
-	made, err := routes.New("PROPFIND", "/channels/{channel_id}/messages")
-	require.NoError(t, err)
-	assert.Equal(t, query.Route(), made)
+	assert.Equal(t, query.Route(), made(t, "PROPFIND", "/channels/{channel_id}/messages"))
 }
 
 func TestARouteOfAnUnknownMethodCompilesToWhatMatchSays(t *testing.T) {
 	t.Parallel()
-	made, err := routes.New("PROPFIND", "/users/{user_id}")
-	require.NoError(t, err)
+	route := made(t, "PROPFIND", "/users/{user_id}")
 	for _, user := range []string{"1", "@me"} { // with GET, "@me" would mean another route
-		compiled, err := made.Compile(user)
-		require.NoError(t, err)
+		compiled := compile(t, route, user)
 		assert.Equal(t, "{method}", compiled.Method())
 		assert.Equal(t, "/users/"+user, compiled.Path())
 	}
@@ -283,29 +267,27 @@ func TestLongestPathIsMatched(t *testing.T) {
 
 func TestAPIHostsAreDiscordsWithoutThoseOfItsFiles(t *testing.T) {
 	t.Parallel()
-	for _, host := range []string{
-		"discord.com", "DISCORD.com", "discord.com.", "discord.com:443", "discord.com:8443", "discord.com.:443",
-		"canary.discord.com", "ptb.discord.com", "a.b.discord.com", "discordapp.com", "Canary.DiscordApp.com:80",
-		"xcdn.discordapp.com", "cdn.x.discordapp.com",
+	for kind, hosts := range map[struct{ api, media bool }][]string{
+		{api: true}: {
+			"discord.com", "DISCORD.com", "discord.com.", "discord.com:443", "discord.com:8443", "discord.com.:443",
+			"canary.discord.com", "ptb.discord.com", "a.b.discord.com", "discordapp.com", "Canary.DiscordApp.com:80",
+			"xcdn.discordapp.com", "cdn.x.discordapp.com",
+		},
+		{}: {
+			"", ".", ":443", "com", "discord.com.example.org", "notdiscord.com", "-discord.com", ".discord.com",
+			"discord.com..", "discord.gg", "discordapp.net", "discord.co", "discord.com@example.org",
+			"example.org@discord.com", "x@discord.com", "[::1]:443", "[::1]", "::1", "[discord.com]", "127.0.0.1",
+			"localhost:8080", "discord.com/", "discord.com/.discord.com", "api.github.com", "discord.com:443:443",
+		},
+		{media: true}: {
+			"cdn.discordapp.com", "CDN.discordapp.com.:443", "media.discordapp.net", "images-ext-1.discordapp.net",
+			"cdn.discord.com", "media.discord.com", "a.cdn.discordapp.com",
+		},
 	} {
-		assert.True(t, routes.IsAPIHost(host), host)
-		assert.False(t, routes.IsMediaHost(host), host)
-	}
-	for _, host := range []string{
-		"", ".", ":443", "com", "discord.com.example.org", "notdiscord.com", "-discord.com", ".discord.com",
-		"discord.com..", "discord.gg", "discordapp.net", "discord.co", "discord.com@example.org",
-		"example.org@discord.com", "x@discord.com", "[::1]:443", "[::1]", "::1", "[discord.com]", "127.0.0.1",
-		"localhost:8080", "discord.com/", "discord.com/.discord.com", "api.github.com", "discord.com:443:443",
-	} {
-		assert.False(t, routes.IsAPIHost(host), host)
-		assert.False(t, routes.IsMediaHost(host), host)
-	}
-	for _, host := range []string{
-		"cdn.discordapp.com", "CDN.discordapp.com.:443", "media.discordapp.net", "images-ext-1.discordapp.net",
-		"cdn.discord.com", "media.discord.com", "a.cdn.discordapp.com",
-	} {
-		assert.True(t, routes.IsMediaHost(host), host)
-		assert.False(t, routes.IsAPIHost(host), host)
+		for _, host := range hosts {
+			assert.Equal(t, kind.api, routes.IsAPIHost(host), host)
+			assert.Equal(t, kind.media, routes.IsMediaHost(host), host)
+		}
 	}
 }
 

@@ -104,19 +104,6 @@ func TestRoutesOfAFamilyShareABucketOfDiscord(t *testing.T) {
 	}
 }
 
-func TestDiscordCountsWebhooksByTheirToken(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		for _, want := range []struct{ path, authorization, remaining string }{
-			{"/webhooks/1/secret", "Bot a", "4"}, {"/webhooks/1/secret", "", "3"}, {"/webhooks/1/secret", "Bot b", "2"},
-			{"/webhooks/1/other", "", "4"},
-		} {
-			a := ask(t, server, "GET "+want.path, "Authorization", want.authorization)
-			assert.Equal(t, want.remaining, a.header.Get("X-RateLimit-Remaining"), want)
-		}
-	}, discordtest.Discord())
-}
-
 // Hidden limits have the sizes, codes and scopes that were measured or reported.
 func TestHiddenLimitsOfDiscord(t *testing.T) {
 	t.Parallel()
@@ -208,22 +195,6 @@ func TestBucketsOfDiscordAreLate(t *testing.T) {
 			assert.Equal(t, 200, ask(t, server, c.on).status, c.on)
 		}, c.rules...)
 	}
-}
-
-// Rules of the caller replace those of the preset. Apart from that they work as without the preset.
-func TestRulesReplaceThoseOfDiscord(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		n, _ := accepted(t, server, "POST /channels/1/messages")
-		assert.Equal(t, 2, n)
-		assert.Equal(t, 404, ask(t, server, "GET /users/@me").status)
-		n, refused := accepted(t, server, "GET /guilds/1/roles")
-		assert.Equal(t, 3, n)
-		assert.Equal(t, "1000", refused.header.Get("X-RateLimit-Limit"),
-			"the shared limit applies in addition to the preset's")
-	}, discordtest.Window(create, 2, time.Second), discordtest.Discord(),
-		discordtest.Answer("GET /users/@me", 404, nil),
-		discordtest.Window("GET /guilds/{id}/roles", 3, time.Second).Shared())
 }
 
 func BenchmarkNewServerOfDiscord(b *testing.B) {

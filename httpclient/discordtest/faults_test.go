@@ -14,30 +14,6 @@ import (
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
 
-func TestAnswers(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		a := get(t, server.Client(), "/users/@me")
-		assert.Equal(t, 404, a.status)
-		assert.JSONEq(t, `{"code":10013}`, a.body)
-		assert.Equal(t, "4", a.header.Get("X-RateLimit-Remaining"), "the request is counted like any other")
-		a = get(t, server.Client(), "/users/@me")
-		assert.Equal(t, 200, a.status)
-		assert.Equal(t, "plain", a.body)
-		assert.Equal(t, "text/plain", a.header.Get("Content-Type"))
-		a = get(t, server.Client(), "/gateway")
-		assert.Equal(t, 502, a.status)
-		assert.Empty(t, a.header.Get("X-RateLimit-Limit"))
-		a = get(t, server.Client(), "/gateway/bot")
-		assert.Equal(t, []any{200, ""}, []any{a.status, a.body})
-		assert.Equal(t, "NaN", a.header.Get("X-RateLimit-Remaining"))
-	},
-		discordtest.Answer("get_my_user", 404, map[string]int{"code": 10013}).Nth(1),
-		discordtest.Answer("get_my_user", 200, "plain").Header("content-type", "text/plain"),
-		discordtest.Answer("GET /gateway", 502, nil),
-		discordtest.Answer("GET /gateway/bot", 200, "").Header("X-RateLimit-Remaining", "NaN"))
-}
-
 func TestHandlerAnswersWhatTheLimitsLetThrough(t *testing.T) {
 	t.Parallel()
 	var handled []string
@@ -149,78 +125,6 @@ func TestScriptedRefusalHoldsWhatItIsAbout(t *testing.T) {
 	}
 }
 
-// The 429s of an operation without a limit name no bucket. The first one must still count as a warning for the others.
-func TestRefusalWithoutAnyLimitIsToldOnce(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		assert.Equal(t, []int{429, 429, 429}, post(t, server.Client(), 3))
-		assert.Equal(t, server.Refused()[1:], server.Avoidable())
-	}, discordtest.Unlimited(create), discordtest.Refuse(create, discordtest.User, time.Minute).Nth(1))
-}
-
-// The server's client opens a connection for each request. On a reused connection, net/http would repeat a request that
-// is cut off, and the test would see no error.
-func TestBrokenConnections(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		var left []string
-		for n := range 4 {
-			a, err := send(t, server.Client(), http.MethodGet, base+"/users/@me", "")
-			if n == 1 || n == 2 {
-				assert.ErrorIs(t, err, io.EOF)
-				continue
-			}
-			require.NoError(t, err)
-			left = append(left, a.header.Get("X-RateLimit-Remaining"))
-		}
-		assert.Equal(t, []string{"4", "2"}, left, "one of the two that failed was counted")
-		seen := server.Requests()
-		require.Len(t, seen, 4)
-		assert.Equal(t, []int{200, 0, 200, 200}, []int{seen[0].Status, seen[1].Status, seen[2].Status, seen[3].Status})
-	}, discordtest.Cut("GET /users/@me").Nth(2), discordtest.Lose("GET /users/@me").Nth(3))
-}
-
-// A request whose connection a handler cuts off is counted, but the client does not know that. So the 429 of its next
-// request is not avoidable.
-func TestConnectionThatAHandlerCutsTeachesNothing(t *testing.T) {
-	t.Parallel()
-	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		_, err := send(t, server.Client(), http.MethodPost, base+messages, "{}")
-		assert.ErrorIs(t, err, io.EOF)
-		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
-		assert.Empty(t, server.Avoidable())
-		assert.Zero(t, server.Requests()[0].Status, "the request got no response")
-	}, discordtest.Window(create, 1, time.Hour), discordtest.Handle(create, abort))
-}
-
-func TestFirstRuleThatAppliesIsUsed(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		a := get(t, server.Client(), "/users/@me")
-		assert.Equal(t, []any{200, "first", "", "1"},
-			[]any{a.status, a.body, a.header.Get("X-Second"), a.header.Get("X-First")})
-		a = get(t, server.Client(), "/users/@me")
-		assert.Equal(t, []any{429, ""}, []any{a.status, a.header.Get("X-First")},
-			"the headers of Answer are not in a 429")
-	},
-		discordtest.Window("*", 1, time.Minute),
-		discordtest.Answer("GET /users/@me", 200, "first").Header("X-First", "1"),
-		discordtest.Answer("GET /users/@me", 200, "second").Header("X-Second", "2"))
-}
-
-func TestLaterRefusalDoesNotShortenAnEarlierOne(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		assert.Equal(t, []int{429, 429}, post(t, server.Client(), 2))
-		time.Sleep(9 * time.Second)
-		assert.Equal(t, []int{429}, post(t, server.Client(), 1))
-		time.Sleep(time.Second)
-		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
-	}, discordtest.Refuse(create, discordtest.Shared, 10*time.Second).Nth(1),
-		discordtest.Refuse(create, discordtest.Shared, time.Second).Nth(2))
-}
-
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
@@ -246,13 +150,9 @@ func TestFaultsByFunction(t *testing.T) {
 		return len(body) > 10
 	}
 	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		get(t, server.Client(), messages)
-		for _, want := range []struct {
-			body   string
-			status int
-		}{{"long enough", 200}, {"short", 200}, {"long enough", 500}, {"long enough", 200}} {
-			assert.Equal(t, want.status, answered(t, server.Client(), http.MethodPost, base+messages, want.body).status)
-		}
+		const on = "POST " + messages
+		play(t, server, turn{on: "GET " + messages, want: "200"}, turn{on: on, body: "long enough", want: "200"},
+			turn{on: on, body: "short", want: "200"}, turn{on: on, body: "long enough", want: "500 200"})
 		assert.Equal(t, 4, asked)
 	}, discordtest.Answer(create, 500, nil).When(long).Nth(2))
 }

@@ -1,15 +1,17 @@
 package discordtest_test
 
 import (
+	"cmp"
+	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/httpclient/discordtest"
 )
@@ -20,118 +22,220 @@ func inBubble(t *testing.T, f func(t *testing.T, server *discordtest.Server), ru
 	synctest.Test(t, func(t *testing.T) { f(t, discordtest.NewServer(t, rules...)) })
 }
 
-func TestLimitsWithoutAnyRule(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		client := server.Client()
-		assert.Equal(t, []int{200, 200, 200, 200, 200, 429}, post(t, client, 6))
-		for n := range 6 {
-			assert.Equal(t, map[bool]int{true: 200, false: 429}[n < 5], get(t, client, "/guilds/7").status)
-			a := answered(t, client, http.MethodPost, base+"/interactions/1/token/callback", "{}")
-			assert.Equal(t, 200, a.status)
-			assert.Empty(t, a.header.Get("X-RateLimit-Limit"))
-		}
-		reaction := base + messages + "/2/reactions/%F0%9F%91%8D/@me"
-		for _, want := range []struct {
-			method string
-			status int
-		}{{http.MethodPut, 200}, {http.MethodDelete, 429}} {
-			assert.Equal(t, want.status, answered(t, client, want.method, reaction, "").status, "reactions are counted together")
-		}
-		for _, body := range []string{`{"name":"a"}`, `{"topic":"b"}`, `{"nsfw":true}`} {
-			assert.Equal(t, 200, answered(t, client, http.MethodPatch, base+"/channels/1", body).status)
-		}
-		a := answered(t, client, http.MethodPatch, base+"/channels/1", `{"name":"c"}`)
-		assert.Equal(t, 429, a.status)
-		assert.NotEqual(t, "0", a.header.Get("X-RateLimit-Remaining"), "a sub-limit")
-	})
+// turn is a number of equal requests, one after the other.
+type turn struct {
+	after  time.Duration // pause before the first request
+	on     string        // method and path
+	body   string
+	by     string            // authorization; "": the usual one, nobody: none
+	want   string            // for each request its outcome, see outcome
+	header map[string]string // in the last answer
+	says   string            // body of the last answer; "": not checked
 }
 
-// When a limit has room again depends on its kind: for all requests at once, for each one period after it, or at a
-// steady rate.
-func TestKindsOfLimits(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name string
-		rule discordtest.Rule
-		// at has the free places at 1 s and at 1.5 s. The first request is sent at 0, the second at 500 ms.
-		at []int
-	}{
-		{"Window", discordtest.Window(create, 2, time.Second), []int{0, 2}},
-		{"Sliding", discordtest.Sliding(create, 2, time.Second), []int{0, 1}},
-		{"Leaky", discordtest.Leaky(create, 2, 2*time.Second), []int{0, 1}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, server *discordtest.Server) {
-				post(t, server.Client(), 1)
-				time.Sleep(500 * time.Millisecond)
-				post(t, server.Client(), 1)
-				for _, want := range c.at {
-					statuses := post(t, server.Client(), want+1)
-					assert.Equal(t, append(slices.Repeat([]int{200}, want), 429), statuses)
-					time.Sleep(500 * time.Millisecond)
-				}
-			}, c.rule)
-		})
+const nobody = "nobody"
+
+// play sends the requests of some turns.
+func play(t *testing.T, server *discordtest.Server, turns ...turn) {
+	t.Helper()
+	for _, turn := range turns {
+		time.Sleep(turn.after)
+		method, path, _ := strings.Cut(turn.on, " ")
+		authorization := cmp.Or(turn.by, "Bot a")
+		if turn.by == nobody {
+			authorization = ""
+		}
+		var last answer
+		var got []string
+		for range strings.Fields(turn.want) {
+			a, err := send(t, server.Client(), method, base+path, turn.body, "Authorization", authorization)
+			if err != nil {
+				assert.ErrorIs(t, err, io.EOF, turn.on)
+			}
+			last = a
+			got = append(got, outcome(server, err))
+		}
+		assert.Equal(t, turn.want, strings.Join(got, " "), turn.on)
+		for name, value := range turn.header {
+			assert.Equal(t, value, last.header.Get(name), "%s: %s", turn.on, name)
+		}
+		if turn.says != "" {
+			assert.Equal(t, turn.says, last.body, turn.on)
+		}
 	}
 }
 
-func TestLimitsAreCountedByMajorParameterAndAuthorization(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		client := server.Client()
-		assert.Equal(t, []int{200, 429}, post(t, client, 2))
-		assert.Equal(t, []int{200}, post(t, client, 1, "Authorization", "Bot b"))
-		a := answered(t, client, http.MethodPost, base+"/channels/2/messages", "")
-		assert.Equal(t, 200, a.status)
-		for _, want := range []int{200, 200, 200, 429} { // the first rule that matches counts, so this channel allows three
-			assert.Equal(t, want, answered(t, client, http.MethodPost, base+"/channels/9/messages", "").status)
-		}
-	}, discordtest.Window("POST /channels/9/messages", 3, time.Second),
-		discordtest.Window("create_message", 1, time.Second))
+// outcome returns the status of the last request, or the class of its refusal, with "!" if it was avoidable. "lost"
+// comes before it if the client got no answer.
+func outcome(server *discordtest.Server, err error) (word string) {
+	requests := server.Requests()
+	last := requests[len(requests)-1]
+	word = cmp.Or(string(last.Refused), strconv.Itoa(last.Status))
+	if last.Avoidable {
+		word += "!"
+	}
+	if err != nil {
+		word = "lost" + word
+	}
+	return word
 }
 
-// A rule for "*" applies to operations without a rule of their own, whatever the order of the rules.
-func TestLimitOfEverythingIsForTheRest(t *testing.T) {
+func TestLimitsAndFaults(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
-		assert.Equal(t, 200, get(t, server.Client(), "/guilds/1").status)
-		assert.Equal(t, 429, get(t, server.Client(), "/guilds/1").status)
-		assert.Equal(t, 200, get(t, server.Client(), messages).status, "each operation has its own limit")
-	}, discordtest.Window("*", 1, time.Minute), discordtest.Window(create, 2, time.Minute))
-}
+	const (
+		message, history, guild = "POST /channels/1/messages", "GET /channels/1/messages", "GET /guilds/7"
+		me, gateway             = "GET /users/@me", "GET /gateway"
+		edit, callback          = "PATCH /channels/1", "POST /interactions/1/token/callback"
+		reaction                = "/channels/1/messages/2/reactions/%F0%9F%91%8D/@me"
+		second                  = time.Second
+	)
+	none := map[string]string{"X-RateLimit-Limit": "", "X-RateLimit-Bucket": ""}
+	left := func(n string) map[string]string { return map[string]string{"X-RateLimit-Remaining": n} }
+	forbidden := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
+	banned := []turn{
+		{on: me, want: "401 401 401"}, {on: message, by: "Bot b", want: "edge"},
+		{after: time.Minute, on: message, want: "200"},
+	}
+	bannedByHandler := slices.Clone(banned)
+	bannedByHandler[0].want = "403 403 403"
+	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	ban := discordtest.InvalidLimit(3, time.Minute, time.Minute)
+	for _, c := range []struct {
+		name  string
+		rules []discordtest.Rule
+		turns []turn
+	}{
+		{"without any rule", nil, []turn{
+			{on: message, want: "200 200 200 200 200 user!"}, {on: guild, want: "200 200 200 200 200 user!"},
+			{on: callback, body: "{}", want: "200 200 200 200 200 200", header: none},
+			{on: "PUT " + reaction, want: "200"}, {on: "DELETE " + reaction, want: "user"}, // counted together
+			{on: edit, body: `{"name":"a"}`, want: "200"}, {on: edit, body: `{"topic":"b"}`, want: "200"},
+			{on: edit, body: `{"nsfw":true}`, want: "200"},
+			{on: edit, body: `{"name":"c"}`, want: "sub-limit", header: left("1")},
+		}},
 
-func TestHiddenLimitIsInNoHeader(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		first := get(t, server.Client(), "/guilds/1")
-		second := get(t, server.Client(), "/guilds/1")
-		third := get(t, server.Client(), "/guilds/1")
-		assert.Equal(t, []int{200, 429, 429}, []int{first.status, second.status, third.status})
-		for _, a := range []answer{first, second} {
-			assert.Empty(t, a.header.Get("X-RateLimit-Limit"))
-			assert.Empty(t, a.header.Get("X-RateLimit-Bucket"))
-		}
-		assert.Equal(t, "60", second.header.Get("Retry-After"))
-		require.Len(t, server.Refused(), 2)
-		assert.Equal(t, server.Refused()[1:], server.Avoidable(), "nothing could warn of the first refusal")
-	}, discordtest.Unlimited("GET /guilds/{id}"), discordtest.Window("GET /guilds/{id}", 1, time.Minute).Hidden())
-}
+		// When a limit has room again depends on its kind: for all requests at once, for each one period after it, or at
+		// a steady rate.
+		{"window", []discordtest.Rule{discordtest.Window(create, 2, second)}, []turn{
+			{on: message, want: "200"}, {after: second / 2, on: message, want: "200 user!"},
+			{after: second / 2, on: message, want: "200 200 user!"},
+		}},
+		{"sliding", []discordtest.Rule{discordtest.Sliding(create, 2, second)}, []turn{
+			{on: message, want: "200"}, {after: second / 2, on: message, want: "200 user!"},
+			{after: second / 2, on: message, want: "200 user!"},
+		}},
+		{"leaky", []discordtest.Rule{discordtest.Leaky(create, 2, 2*second)}, []turn{
+			{on: message, want: "200"}, {after: second / 2, on: message, want: "200 user!"},
+			{after: second / 2, on: message, want: "200 user!"},
+		}},
 
-// A hidden limit applies in addition to the limit in the headers, so a request may be refused although the headers show
-// room.
-func TestHiddenLimitComesOnTopOfTheOrdinaryOne(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3))
-		assert.Equal(t, discordtest.SubLimit, server.Refused()[0].Refused)
-		a := get(t, server.Client(), messages)
-		assert.Equal(t, "4", a.header.Get("X-RateLimit-Remaining"))
-		time.Sleep(time.Minute)
-		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
-	}, discordtest.Window(create, 2, time.Minute).Hidden())
+		// The first rule that matches counts, so the channel 9 allows three.
+		{"by major parameter and authorization", []discordtest.Rule{
+			discordtest.Window("POST /channels/9/messages", 3, second), discordtest.Window("create_message", 1, second),
+		}, []turn{
+			{on: message, want: "200 user!"}, {on: message, by: "Bot b", want: "200"},
+			{on: "POST /channels/2/messages", want: "200"}, {on: "POST /channels/9/messages", want: "200 200 200 user!"},
+		}},
+		// A rule for "*" applies to operations without a rule of their own, each for itself, whatever the order.
+		{"of everything", []discordtest.Rule{
+			discordtest.Window("*", 1, time.Minute), discordtest.Window(create, 2, time.Minute),
+		}, []turn{{on: message, want: "200 200 user!"}, {on: guild, want: "200 user!"}, {on: history, want: "200"}}},
+		{"hidden, in no header", []discordtest.Rule{ // nothing could warn of the first refusal
+			discordtest.Unlimited("GET /guilds/{id}"), discordtest.Window("GET /guilds/{id}", 1, time.Minute).Hidden(),
+		}, []turn{
+			{on: guild, want: "200 sub-limit", header: none},
+			{on: guild, want: "sub-limit!", header: map[string]string{"Retry-After": "60"}},
+		}},
+		{"hidden, on top of the ordinary one", []discordtest.Rule{
+			discordtest.Window(create, 2, time.Minute).Hidden(),
+		}, []turn{
+			{on: message, want: "200 200 sub-limit"}, {on: history, want: "200", header: left("4")},
+			{after: time.Minute, on: message, want: "200"},
+		}},
+		// A limit on all requests applies in addition to all other limits, hidden ones included. The two edits that were
+		// accepted count here, too.
+		{"on top of all operations", []discordtest.Rule{discordtest.Window("*", 4, time.Minute).Shared()}, []turn{
+			{on: edit, body: `{"name":"a"}`, want: "200 200 sub-limit"}, {on: message, want: "200 200 shared"},
+		}},
+		{"shared by everybody", []discordtest.Rule{
+			discordtest.Window(create, 3, time.Minute).Shared(), discordtest.Window(create, 10, second),
+		}, []turn{{on: message, want: "200 200"}, {on: message, by: "Bot b", want: "200 shared"}}},
+		{"a bucket of two operations", []discordtest.Rule{
+			discordtest.Window(create, 2, second).Bucket("both"), discordtest.Window("list_messages", 2, second).Bucket("both"),
+		}, []turn{
+			{on: message, want: "200", header: map[string]string{"X-RateLimit-Bucket": "both"}},
+			{on: history, want: "200", header: map[string]string{"X-RateLimit-Bucket": "both", "X-RateLimit-Remaining": "0"}},
+		}},
+		{"global, of the authorization", []discordtest.Rule{discordtest.GlobalLimit(3), discordtest.Unlimited("*")}, []turn{
+			{on: message, want: "200 200 200 global!"}, {on: message, by: "Bot b", want: "200"},
+		}},
+		// Invalid responses count whether the server or a handler gives them.
+		{"of invalid answers", []discordtest.Rule{discordtest.Answer(me, 401, nil), ban}, banned},
+		{"of a handler's invalid answers", []discordtest.Rule{discordtest.Handle(me, forbidden), ban},
+			bannedByHandler},
+		// The 429s of an operation without a limit name no bucket. The first one must still count as a warning.
+		{"scripted, without any limit", []discordtest.Rule{
+			discordtest.Unlimited(create), discordtest.Refuse(create, discordtest.User, time.Minute).Nth(1),
+		}, []turn{{on: message, want: "user user! user!"}}},
+		{"scripted, a later refusal does not shorten an earlier one", []discordtest.Rule{
+			discordtest.Refuse(create, discordtest.Shared, 10*second).Nth(1),
+			discordtest.Refuse(create, discordtest.Shared, second).Nth(2),
+		}, []turn{
+			{on: message, want: "shared shared!"}, {after: 9 * second, on: message, want: "shared!"},
+			{after: second, on: message, want: "200"},
+		}},
+		{"of Discord's webhooks, by token", []discordtest.Rule{discordtest.Discord()}, []turn{
+			{on: "GET /webhooks/1/secret", want: "200", header: left("4")},
+			{on: "GET /webhooks/1/secret", by: nobody, want: "200", header: left("3")},
+			{on: "GET /webhooks/1/secret", by: "Bot b", want: "200", header: left("2")},
+			{on: "GET /webhooks/1/other", by: nobody, want: "200", header: left("4")},
+		}},
+		// Rules of the caller replace those of the preset. Apart from that they work as without the preset: the shared
+		// limit applies in addition to the preset's.
+		{"instead of Discord's", []discordtest.Rule{
+			discordtest.Window(create, 2, second), discordtest.Discord(), discordtest.Answer(me, 404, nil),
+			discordtest.Window("GET /guilds/{id}/roles", 3, second).Shared(),
+		}, []turn{
+			{on: message, want: "200 200 user!"}, {on: me, want: "404"},
+			{on: "GET /guilds/1/roles", want: "200 200 200 shared", header: map[string]string{"X-RateLimit-Limit": "1000"}},
+		}},
+
+		// An answer is counted like any other request. Its headers are not in a 429.
+		{"answers", []discordtest.Rule{
+			discordtest.Answer("get_my_user", 404, map[string]int{"code": 10013}).Nth(1),
+			discordtest.Answer("get_my_user", 200, "plain").Header("content-type", "text/plain"),
+			discordtest.Answer(gateway, 502, nil),
+			discordtest.Answer("GET /gateway/bot", 200, "").Header("X-RateLimit-Remaining", "NaN"),
+		}, []turn{
+			{on: me, want: "404", says: `{"code":10013}`, header: left("4")},
+			{on: me, want: "200", says: "plain", header: map[string]string{"Content-Type": "text/plain"}},
+			{on: gateway, want: "502", header: none},
+			{on: "GET /gateway/bot", want: "200",
+				header: map[string]string{"X-RateLimit-Remaining": "NaN", "Content-Length": "0"}},
+		}},
+		{"the first answer that applies", []discordtest.Rule{
+			discordtest.Window("*", 1, time.Minute),
+			discordtest.Answer(me, 200, "first").Header("X-First", "1"),
+			discordtest.Answer(me, 200, "second").Header("X-Second", "2"),
+		}, []turn{
+			{on: me, want: "200", says: "first", header: map[string]string{"X-First": "1", "X-Second": ""}},
+			{on: me, want: "user!", header: map[string]string{"X-First": ""}},
+		}},
+		// The server's client opens a connection for each request. On a reused connection, net/http would repeat a
+		// request that is cut off, and the test would see no error. One of the two that failed is counted.
+		{"broken connections", []discordtest.Rule{discordtest.Cut(me).Nth(2), discordtest.Lose(me).Nth(3)}, []turn{
+			{on: me, want: "200", header: left("4")}, {on: me, want: "lost0 lost200"}, {on: me, want: "200", header: left("2")},
+		}},
+		// A request whose connection a handler cuts off is counted, but the client does not know that.
+		{"a connection that a handler cuts", []discordtest.Rule{
+			discordtest.Window(create, 1, time.Hour), discordtest.Handle(create, abort),
+		}, []turn{{on: message, want: "lost0 user"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, server *discordtest.Server) { play(t, server, c.turns...) }, c.rules...)
+		})
+	}
 }
 
 // Hidden and shared limits leave the ordinary limit of an operation as it is: the next rule that names the operation,
@@ -169,70 +273,5 @@ func TestOrdinaryLimitBelowOthers(t *testing.T) {
 					[]string{a.header.Get("X-RateLimit-Limit"), a.header.Get("X-RateLimit-Reset-After")})
 			}, c.rules...)
 		})
-	}
-}
-
-// A limit on all requests applies in addition to all other limits, hidden ones included.
-func TestLimitsOnTopOfAllOperations(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		for n, want := range []int{200, 200, 429} {
-			assert.Equal(t, want, answered(t, server.Client(), http.MethodPatch, base+"/channels/1", `{"name":"a"}`).status, n)
-		}
-		assert.Equal(t, discordtest.SubLimit, server.Refused()[0].Refused)
-		assert.Equal(t, []int{200, 200, 429}, post(t, server.Client(), 3),
-			"the two accepted requests count here, too")
-		assert.Equal(t, discordtest.Shared, server.Refused()[1].Refused)
-	}, discordtest.Window("*", 4, time.Minute).Shared())
-}
-
-func TestSharedLimitIsEverybodys(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		assert.Equal(t, []int{200, 200}, post(t, server.Client(), 2))
-		assert.Equal(t, []int{200, 429}, post(t, server.Client(), 2, "Authorization", "Bot b"))
-		require.Len(t, server.Refused(), 1)
-		assert.Equal(t, discordtest.Shared, server.Refused()[0].Refused)
-		assert.Empty(t, server.Avoidable())
-	}, discordtest.Window(create, 3, time.Minute).Shared(), discordtest.Window(create, 10, time.Second))
-}
-
-func TestBucketIsSharedByOperations(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		assert.Equal(t, []int{200}, post(t, server.Client(), 1))
-		a := get(t, server.Client(), messages)
-		assert.Equal(t, "both", a.header.Get("X-RateLimit-Bucket"))
-		assert.Equal(t, "0", a.header.Get("X-RateLimit-Remaining"))
-	}, discordtest.Window(create, 2, time.Second).Bucket("both"),
-		discordtest.Window("list_messages", 2, time.Second).Bucket("both"))
-}
-
-func TestGlobalLimitIsOfTheAuthorization(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, server *discordtest.Server) {
-		assert.Equal(t, []int{200, 200, 200, 429}, post(t, server.Client(), 4))
-		assert.Equal(t, []int{200}, post(t, server.Client(), 1, "Authorization", "Bot b"))
-		assert.Equal(t, discordtest.Global, server.Refused()[0].Refused)
-	}, discordtest.GlobalLimit(3), discordtest.Unlimited("*"))
-}
-
-// Invalid responses count whether the server or a handler gives them.
-func TestInvalidRequestsBanTheAddress(t *testing.T) {
-	t.Parallel()
-	for _, rule := range []discordtest.Rule{
-		discordtest.Answer("GET /users/@me", 401, nil),
-		discordtest.Handle("GET /users/@me",
-			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }),
-	} {
-		inBubble(t, func(t *testing.T, server *discordtest.Server) {
-			for range 3 {
-				get(t, server.Client(), "/users/@me")
-			}
-			assert.Equal(t, []int{429}, post(t, server.Client(), 1, "Authorization", "Bot b"))
-			assert.Equal(t, discordtest.Edge, server.Refused()[0].Refused)
-			time.Sleep(time.Minute)
-			assert.Equal(t, []int{200}, post(t, server.Client(), 1))
-		}, rule, discordtest.InvalidLimit(3, time.Minute, time.Minute))
 	}
 }

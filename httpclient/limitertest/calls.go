@@ -89,10 +89,7 @@ func (s *suite) leases() {
 			c.update(t, ok("messages", 2, 2, 2*time.Second))
 			all := t.asks(3, message(1))
 			t.expectGrants(1, all, "a lease was returned twice")
-			for _, c := range all {
-				c.cancel()
-			}
-			t.settle()
+			t.cancelAll(all)
 			all[0].update(t, ok("messages", 2, 0, 2*time.Second))
 			all[0].giveBack(t)
 			all[0].release(t)

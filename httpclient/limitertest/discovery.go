@@ -185,10 +185,7 @@ func (s *suite) troubles() {
 			t.must(message(1), "four of five are left").update(t, plain(http.StatusBadGateway))
 			all := t.asks(5, message(1))
 			t.expectGrants(3, all, "four of five were left and the 502 may have been counted")
-			for _, c := range all {
-				c.cancel()
-			}
-			t.settle()
+			t.cancelAll(all)
 			for i, c := range all[:3] {
 				c.update(t, ok("messages", 5, 2-i, 2*time.Second))
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/httpclient"
+	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // recorder records the failures of a case without failing the test.
@@ -42,13 +43,7 @@ func (r *recorder) Skipf(format string, arguments ...any) {
 	runtime.Goexit()
 }
 
-// failuresOf runs a case and returns its failures.
-func failuresOf(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.Limiter,
-	options ...Option) []string {
-	t.Helper()
-	return record(t, c, newLimiter, options...).failures
-}
-
+// record runs a case without failing the test.
 func record(t *testing.T, c testCase, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) *recorder {
 	t.Helper()
 	s := settingsOf(options)
@@ -78,14 +73,14 @@ func named(t *testing.T, prefix string) []testCase {
 }
 
 // Each limiter with a mistake must fail the cases about that mistake, and the failure must say why it matters.
-func TestBrokenLimitersFail(t *testing.T) {
+func TestMutantsFail(t *testing.T) {
 	t.Parallel()
-	for _, b := range brokenLimiters {
-		for _, prefix := range b.fails {
-			t.Run(b.name+" fails "+prefix, func(t *testing.T) {
+	for _, m := range mutants {
+		for _, prefix := range m.fails {
+			t.Run(m.name+" fails "+prefix, func(t *testing.T) {
 				t.Parallel()
 				for _, c := range named(t, prefix) {
-					failures := failuresOf(t, c, b.make, b.options...)
+					failures := record(t, c, m.limiter, m.suite...).failures
 					if assert.NotEmpty(t, failures, c.name) {
 						assert.Contains(t, failures[0], "expected", c.name)
 						assert.Contains(t, failures[0], "why it matters: "+c.why)
@@ -96,56 +91,71 @@ func TestBrokenLimitersFail(t *testing.T) {
 	}
 }
 
-// The wrapper that the broken limiters use must not break a limiter by itself.
-func TestUnbrokenLimiterPasses(t *testing.T) {
+// Managers must pass with any options for limits. The wrapper of a mutant must not be a mistake by itself.
+func TestManagersPass(t *testing.T) {
 	t.Parallel()
-	Strict(t, func(t *testing.T) httpclient.Limiter { return &altered{inner: manager(t)} })
-}
-
-// A case that no limiter fails tests nothing.
-func TestEveryCaseIsFailedBySomeBrokenLimiter(t *testing.T) {
-	t.Parallel()
-	for _, c := range cases() {
-		assert.True(t, slices.ContainsFunc(brokenLimiters, func(b broken) bool {
-			return slices.ContainsFunc(b.fails, func(prefix string) bool { return strings.HasPrefix(c.name, prefix) })
-		}), "nothing fails %q", c.name)
+	long := []buckets.Option{
+		buckets.WithMaxRateLimit(time.Hour), buckets.WithEviction(time.Second, 0),
+	}
+	for _, c := range []struct {
+		name       string
+		newLimiter func(t *testing.T) httpclient.Limiter
+		suite      []Option
+	}{
+		{"as it is", managed(), []Option{WithMaxWait(buckets.DefaultMaxRateLimit)}},
+		{"mutant without a mistake", mutant{}.limiter, nil},
+		{"longer max rate limit, eager collection", managed(long...), []Option{WithMaxWait(time.Hour)}},
+		{"no global limit", managed(buckets.WithGlobalLimit(0)), []Option{WithGlobalLimit(0)}},
+		{"high global limit", managed(buckets.WithGlobalLimit(500)), []Option{WithGlobalLimit(500)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			Strict(t, c.newLimiter, c.suite...)
+		})
 	}
 }
 
-// Each prefix of Core must name a case, and Core must have fewer cases than Strict.
-func TestCoreIsAPartOfStrict(t *testing.T) {
+func TestOnlyLeavesOutAllOtherCases(t *testing.T) {
+	made := make(chan string, 1000)
+	t.Run("suite", func(t *testing.T) {
+		Core(t, func(t *testing.T) httpclient.Limiter {
+			made <- t.Name()
+			return manager(t)
+		}, Only("arguments/no route", "close/"))
+	})
+	close(made)
+	n := 0
+	for name := range made {
+		assert.Regexp(t, "/suite/(arguments/no_route|close/)", name)
+		n++
+	}
+	assert.Positive(t, n)
+}
+
+// A case that no limiter fails tests nothing.
+func TestEveryCaseIsFailedBySomeMutant(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, c := range cases() {
+		fails := func(m mutant) bool { return c.named(m.fails) }
+		assert.True(t, slices.ContainsFunc(mutants, fails), "nothing fails %q", c.name)
+		assert.False(t, seen[c.name], "two cases are named %q", c.name)
+		assert.NotEmpty(t, c.why, c.name)
+		seen[c.name] = true
+	}
+}
+
+// Each prefix of Core must name a case. A limiter that causes 429s fails Core, whatever its throughput.
+func TestCoreIsAboutSafetyAlone(t *testing.T) {
 	t.Parallel()
 	for _, prefix := range core {
 		named(t, prefix)
 	}
 	assert.Less(t, len(coreCases()), len(cases()))
-}
-
-// A limiter that causes 429s fails Core. A limiter that sends one request at a time passes Core, but not Strict.
-func TestCoreIsAboutSafetyAlone(t *testing.T) {
-	t.Parallel()
-	failed := func(cases []testCase, newLimiter func(t *testing.T) httpclient.Limiter, options ...Option) (n int) {
-		for _, c := range cases {
-			if len(failuresOf(t, c, newLimiter, options...)) > 0 {
-				n++
-			}
-		}
-		return n
-	}
-	slow := around(func(l httpclient.Limiter) serial { return serial{l, make(chan struct{}, 1)} })
-	assert.Zero(t, failed(coreCases(), slow, WithThroughput(0), WithGlobalLimit(0)))
-	assert.NotZero(t, failed(named(t, "hold/interactions"), slow))
-	assert.NotZero(t, failed(coreCases(), newNaive))
-}
-
-func TestNamesAreUnique(t *testing.T) {
-	t.Parallel()
-	seen := make(map[string]bool)
-	for _, c := range cases() {
-		assert.False(t, seen[c.name], c.name)
-		assert.NotEmpty(t, c.why, c.name)
-		seen[c.name] = true
-	}
+	failed := slices.ContainsFunc(coreCases(), func(c testCase) bool {
+		return len(record(t, c, unlimited, WithThroughput(0)).failures) > 0
+	})
+	assert.True(t, failed)
 }
 
 func TestWhatIsNotPromisedIsSkipped(t *testing.T) {
@@ -171,32 +181,40 @@ func TestWhatIsNotPromisedIsSkipped(t *testing.T) {
 func TestSuiteRunsInRealTime(t *testing.T) {
 	t.Parallel()
 	for _, c := range named(t, "lease/Return") {
-		assert.Empty(t, failuresOf(t, c, managed(), WithRealTime()))
-		assert.NotEmpty(t, failuresOf(t, c, unlimited, WithRealTime()))
+		assert.Empty(t, record(t, c, managed(), WithRealTime()).failures)
+		assert.NotEmpty(t, record(t, c, unlimited, WithRealTime()).failures)
 	}
 }
 
 // One part of a limiter may learn from a response later than the pause of the suite.
 func TestSuiteWaitsForNewsInRealTime(t *testing.T) {
 	t.Parallel()
-	tardy := alter(altered{end: func(end func()) { time.AfterFunc(3*realPause, end) }})
+	tardy := mutant{end: func(_ *limiter, _ ratelimits.Response, end func()) { time.AfterFunc(3*realPause, end) }}
 	c := named(t, "close/ends all waits")[0]
-	assert.Empty(t, failuresOf(t, c, tardy, WithRealTime(), WithTolerance(10*time.Second)))
+	assert.Empty(t, record(t, c, tardy.limiter, WithRealTime(), WithTolerance(10*time.Second)).failures)
 }
 
 // The options set how late a grant and how low the throughput may be.
 func TestTolerances(t *testing.T) {
 	t.Parallel()
-	late := alter(altered{context: func(ctx context.Context) context.Context {
+	late := mutant{context: func(ctx context.Context) context.Context {
 		time.Sleep(20 * time.Millisecond)
 		return ctx
-	}})
-	c := named(t, "window/fixed/round trip 2ms")[0]
+	}}.limiter
 	slow := managed(buckets.WithOrdered())
-	assert.Empty(t, failuresOf(t, c, slow))
-	assert.NotEmpty(t, failuresOf(t, c, slow, WithThroughput(1.01)))
-	c = named(t, "refusal/how long/bucket")[0]
-	assert.NotEmpty(t, failuresOf(t, c, late))
-	assert.NotEmpty(t, failuresOf(t, c, managed(), WithTolerance(time.Nanosecond)))
-	assert.Empty(t, failuresOf(t, c, managed(), WithTolerance(time.Second)))
+	for _, c := range []struct {
+		name    string
+		limiter func(t *testing.T) httpclient.Limiter
+		options []Option
+		fails   bool
+	}{
+		{"window/fixed/round trip 2ms", slow, nil, false},
+		{"window/fixed/round trip 2ms", slow, []Option{WithThroughput(1.01)}, true},
+		{"refusal/how long/bucket", late, nil, true},
+		{"refusal/how long/bucket", managed(), []Option{WithTolerance(time.Nanosecond)}, true},
+		{"refusal/how long/bucket", managed(), []Option{WithTolerance(time.Second)}, false},
+	} {
+		failures := record(t, named(t, c.name)[0], c.limiter, c.options...).failures
+		assert.Equal(t, c.fails, len(failures) > 0, "%s: %v", c.name, failures)
+	}
 }

@@ -105,10 +105,7 @@ func (s *suite) refusals() {
 	s.add("refusal/one goes first",
 		"a 429 that nobody expected says that something is not as it was known: one request finds out, at the price of one",
 		func(t *trial) {
-			t.tell(message(1), ok("messages", 5, 4, time.Second))
-			c := t.must(message(1), "four of five are left")
-			t.wait(10 * time.Millisecond)
-			answered := c.update(t, refusedIn(ratelimits.ClassUser, 0, time.Second))
+			answered := t.refuse(refusedIn(ratelimits.ClassUser, 0, time.Second))
 			all := t.asks(4, message(1))
 			t.grantedAfter(all[0], answered, time.Second, "the first in line")
 			t.expectGrants(1, all, "one goes first")
@@ -135,8 +132,7 @@ func (s *suite) refusals() {
 		}, OneMind)
 	s.add("refusal/at the edge without a time",
 		"a limiter that takes a missing time for none sends again and again, until the address is banned", func(t *trial) {
-			t.tell(message(1), ok("messages", 5, 4, time.Second))
-			answered := t.must(message(1), "four of five are left").update(t, refused(ratelimits.ClassEdge, 0))
+			answered := t.refuse(refused(ratelimits.ClassEdge, 0))
 			for _, r := range []*buckets.Request{request(message(1)), request(callback(1)), fromOther(message(1))} {
 				t.expectWait(r, true, r.Route.String())
 			}
@@ -148,8 +144,7 @@ func (s *suite) refusals() {
 		}, Edge)
 	s.add("refusal/for thirty years",
 		"the number is more than fits into an int32 of milliseconds; it must not turn into no wait at all", func(t *trial) {
-			t.tell(message(1), ok("messages", 5, 4, time.Second))
-			t.must(message(1), "four of five are left").update(t, refusedIn(ratelimits.ClassUser, 0, 1e9*time.Second))
+			t.refuse(refusedIn(ratelimits.ClassUser, 0, 1e9*time.Second))
 			t.wait(3 * time.Second)
 			t.expectWait(request(message(1)), true, "the refused bucket")
 			t.must(message(2), "another channel has nothing to do with it").giveBack(t)

@@ -144,10 +144,7 @@ func (t *trial) withMaxWait(d time.Duration) context.Context {
 }
 
 // isTooLong reports whether err is a *ratelimits.TooLongError.
-func isTooLong(err error) bool {
-	var tooLong *ratelimits.TooLongError
-	return errors.As(err, &tooLong)
-}
+func isTooLong(err error) bool { return errors.As(err, new(*ratelimits.TooLongError)) }
 
 // call is a call of AcquireRequest in the background, or a request that world.post sends.
 type call struct {
@@ -230,12 +227,20 @@ func (t *trial) acquire(ctx context.Context, r *buckets.Request) (buckets.Lease,
 	return t.limiter.AcquireRequest(ctx, r)
 }
 
-// call calls AcquireRequest in the background. It returns when AcquireRequest has returned or waits.
-func (t *trial) call(ctx context.Context, r *buckets.Request) *call {
+// start runs f in the background with a context that the call's cancel ends.
+func (t *trial) start(ctx context.Context, r *buckets.Request, f func(ctx context.Context, c *call)) *call {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &call{request: r, cancel: cancel, began: time.Now()}
 	t.background(func() {
 		defer cancel()
+		f(ctx, c)
+	})
+	return c
+}
+
+// call calls AcquireRequest in the background. It returns when AcquireRequest has returned or waits.
+func (t *trial) call(ctx context.Context, r *buckets.Request) *call {
+	c := t.start(ctx, r, func(ctx context.Context, c *call) {
 		lease, err := t.acquire(ctx, r)
 		if err == nil {
 			c.grant(lease)
@@ -291,6 +296,24 @@ func (t *trial) waiter(route routes.CompiledRoute, because string) *call {
 func (t *trial) tell(route routes.CompiledRoute, answer ratelimits.Response) time.Time {
 	t.reporter.Helper()
 	return t.must(route, "nothing stands against it yet").update(t, answer)
+}
+
+// refuse lets the limiter learn that four of five messages are left, and sends one more, which gets this refusal. It
+// returns the time of the refusal.
+func (t *trial) refuse(answer ratelimits.Response) time.Time {
+	t.reporter.Helper()
+	t.tell(message(1), ok("messages", 5, 4, time.Second))
+	c := t.must(message(1), "four of five are left")
+	t.wait(10 * time.Millisecond)
+	return c.update(t, answer)
+}
+
+// cancelAll cancels calls.
+func (t *trial) cancelAll(all []*call) {
+	for _, c := range all {
+		c.cancel()
+	}
+	t.settle()
 }
 
 // waits reports whether a request would have to wait now. It withdraws the request again.

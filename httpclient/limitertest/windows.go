@@ -232,10 +232,7 @@ func (s *suite) memory() {
 		t.expectWait(request(message(1)), true, "the next, as the only one was counted now,")
 	}, virtualTime)
 	s.add("memory/of a hold", why, func(t *trial) {
-		t.tell(message(1), ok("messages", 5, 4, time.Second))
-		c := t.must(message(1), "four of five are left")
-		t.wait(10 * time.Millisecond)
-		answered := c.update(t, refusedIn(ratelimits.ClassShared, 3, 100*time.Second))
+		answered := t.refuse(refusedIn(ratelimits.ClassShared, 3, 100*time.Second))
 		t.wait(90 * time.Second)
 		t.grantedAfter(t.ask(message(1)), answered, 100*time.Second, "the one that comes after 90s")
 	}, virtualTime)

@@ -145,16 +145,13 @@ func (w *world) setTrip(d time.Duration) { w.trip.Store(int64(d)) }
 
 // post sends a request in the background.
 func (w *world) post(r *buckets.Request) *call {
-	ctx, cancel := context.WithCancel(w.ctx)
-	c := &call{request: r, cancel: cancel, began: time.Now()}
 	number := len(w.sent)
-	w.sent = append(w.sent, c)
 	w.all.Add(1)
-	w.background(func() {
+	c := w.start(w.ctx, r, func(ctx context.Context, c *call) {
 		defer w.all.Done()
-		defer cancel()
 		c.end(w.deliver(ctx, c, number))
 	})
+	w.sent = append(w.sent, c)
 	return c
 }
 

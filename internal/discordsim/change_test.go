@@ -1,11 +1,12 @@
 package discordsim
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // rollout returns a change that begins at 10 s and takes 10 s to reach all servers.
@@ -19,18 +20,18 @@ func TestARollOutReachesMoreAndMoreServers(t *testing.T) {
 	rule := Rule{Hash: "old", Quota: Fixed(10_000, time.Hour), Changes: rollout(Change{Hash: "new"})}
 	w := messages(t, rule, func(c *Config) { c.Global, c.Seed = Unlimited(), 3 })
 	share := func(at time.Duration) (share float64) {
-		for _, response := range send(w, at, 1000, post) {
-			if response.Header.Get("X-RateLimit-Bucket") == "new" {
-				share++
+		for _, hash := range hashes(send(w, at, 1000, post)) {
+			if hash == "new" {
+				share += 0.001
 			}
 		}
-		return share / 1000
+		return share
 	}
 	assert.Zero(t, share(9999*ms))
 	assert.Zero(t, share(10*time.Second))
 	assert.InDelta(t, 0.2, share(12*time.Second), 0.07) // five standard deviations
 	assert.InDelta(t, 0.8, share(18*time.Second), 0.07)
-	assert.Equal(t, 1.0, share(20*time.Second))
+	assert.InDelta(t, 1, share(20*time.Second), 1e-9)
 }
 
 // inTurn lets servers that have changed handle every second request, beginning with the second one.
@@ -55,19 +56,16 @@ func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
 	}
 	for _, test := range tests {
 		w := messages(t, Rule{Hash: "old", Quota: Fixed(5, time.Hour), Changes: rollout(test.change), Server: inTurn()})
-		accepted, hashes := []int{0, 0}, map[string]bool{}
+		accepted, named := []int{0, 0}, map[string]bool{}
 		for i := range 20 {
 			response := send(w, 15*time.Second, 1, post)[0]
 			if response.Status == 200 {
 				accepted[i%2]++
 			}
-			hashes[response.Header.Get("X-RateLimit-Bucket")] = true
+			named[response.Header.Get(headerBucket)] = true
 		}
 		assert.Equal(t, []int{test.old, test.new}, accepted, test.name)
-		assert.Len(t, hashes, len(test.hashes), test.name)
-		for _, hash := range test.hashes {
-			assert.True(t, hashes[hash], test.name)
-		}
+		assert.ElementsMatch(t, test.hashes, slices.Collect(maps.Keys(named)), test.name)
 		assert.Equal(t, test.after, 10-count(send(w, 20*time.Second, 10, post), ClassUser),
 			"%s: counted requests stay counted", test.name)
 	}
@@ -76,76 +74,46 @@ func TestOldAndNewServersCountTogetherOrApart(t *testing.T) {
 // These are the verdicts while a change reaches one server after the other.
 func TestVerdictsInARollOut(t *testing.T) {
 	t.Parallel()
-	two := Fixed(2, 30*time.Second)
-	numbered := func(s step, sequence int64) step {
-		s.request = post
-		s.request.Sequence = sequence
-		return s
-	}
-	// Old servers handle requests with odd numbers, new servers those with even numbers.
-	bySequence := func(c Call) float64 { return float64(c.Request.Sequence%2) * 0.99 }
-	at := func(sent time.Duration, sequence int64) step { return numbered(trip(15*time.Second+sent), sequence) }
-	elsewhere := func(s step) step {
-		s.request.Path = "/channels/2/messages"
-		return s
-	}
-	later := func(sent time.Duration, sequence int64) step { return numbered(trip(20*time.Second+sent), sequence) }
-	tests := []struct {
+	toOld, toNew := post, post
+	toOld.Sequence, toNew.Sequence = 1, 2
+	byServer := map[string]Request{"old": toOld, "new": toNew, "elsewhere": with(toNew, "/channels/2/messages")}
+	server := func(c Call) float64 { return float64(c.Request.Sequence%2) * 0.99 }
+	renamed, kept := Change{Hash: "new"}, Change{Hash: "new", Counters: CountersKept}
+	smaller := Change{Quota: Fixed(1, 30*second)}
+	for _, test := range []struct { // the roll-out ends at 20 s
 		name   string
+		limit  int
 		change Change
-		story  []step
-		want   []string
+		story  story
+		want   string
 	}{
-		{"another hash: one bucket is full, the other is not", Change{Hash: "new"},
-			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5)}, []string{becauseUnpredictable}},
-		{"another hash: answers have named both buckets, which are full", Change{Hash: "new"},
-			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 4), at(400*ms, 5), at(500*ms, 6)},
-			[]string{becauseTold, becauseTold}},
-		{"another hash: answers have named one bucket, which is full", Change{Hash: "new"},
-			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 5)}, []string{becauseTold}},
-		{"another hash: full, but the newest answer from elsewhere names the other bucket", Change{Hash: "new"},
-			[]step{at(0, 1), at(100*ms, 3), elsewhere(at(200*ms, 2)), at(300*ms, 5)}, []string{becauseUnpredictable}},
-		{"another hash: again after a 429", Change{Hash: "new"},
-			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5), at(400*ms, 7)},
-			[]string{becauseUnpredictable, becauseTold}},
-		{"another hash: the latest answer named the old one", Change{Hash: "new"},
-			[]step{at(0, 2), at(100*ms, 4), at(200*ms, 1), later(0, 3), later(100*ms, 5)},
-			[]string{becauseUnpredictable, becauseTold}},
-		{"another hash: only answers from elsewhere show that the roll-out is over", Change{Hash: "new"},
-			[]step{at(0, 2), at(100*ms, 4), at(200*ms, 1), elsewhere(later(0, 2)), later(100*ms, 5)},
-			[]string{becauseUnpredictable}},
-		{"another hash: an answer from here shows that the roll-out is over", Change{Hash: "new"},
-			[]step{at(0, 2), at(200*ms, 1), later(0, 4), later(100*ms, 5)}, []string{becauseTold}},
-		{"the same counters under two hashes: no answer shows that", Change{Hash: "new", Counters: CountersKept},
-			[]step{at(0, 1), at(100*ms, 2), at(200*ms, 3), at(201*ms, 4)}, []string{becauseUnpredictable, becauseUnpredictable}},
-		{"the same counters under two hashes: again after a 429", Change{Hash: "new", Counters: CountersKept},
-			[]step{at(0, 1), at(100*ms, 2), at(200*ms, 3), at(300*ms, 5)}, []string{becauseUnpredictable, becauseTold}},
-		{"apart under one hash", Change{Counters: CountersApart},
-			[]step{at(0, 1), at(100*ms, 3), at(200*ms, 2), at(300*ms, 5)}, []string{becauseUnpredictable}},
-		{"another limit: no answer has named the new one", Change{Quota: Fixed(1, 30*time.Second)},
-			[]step{at(0, 1), at(100*ms, 2)}, []string{becauseChanged}},
-		{"another limit: the newest answer named none remaining", Change{Quota: Fixed(1, 30*time.Second)},
-			[]step{at(0, 2), at(100*ms, 4)}, []string{becauseTold}},
+		{"another hash: one bucket is full, the other is not", 2, renamed,
+			"old@15000 old@15100 new@15200 old@15300", "unforeseen"},
+		{"another hash: answers have named both buckets, which are full", 2, renamed,
+			"old@15000 old@15100 new@15200 new@15300 old@15400 new@15500", "told told"},
+		{"another hash: answers have named one bucket, which is full", 2, renamed, "old@15000 old@15100 old@15200", "told"},
+		{"another hash: full, but the newest answer from elsewhere names the other bucket", 2, renamed,
+			"old@15000 old@15100 elsewhere@15200 old@15300", "unforeseen"},
+		{"another hash: again after a 429", 2, renamed,
+			"old@15000 old@15100 new@15200 old@15300 old@15400", "unforeseen told"},
+		{"another hash: the latest answer named the old one", 2, renamed,
+			"new@15000 new@15100 old@15200 new@20000 new@20100", "unforeseen told"},
+		{"another hash: only answers from elsewhere show that the roll-out is over", 2, renamed,
+			"new@15000 new@15100 old@15200 elsewhere@20000 new@20100", "unforeseen"},
+		{"another hash: an answer from here shows that the roll-out is over", 2, renamed,
+			"new@15000 old@15200 new@20000 new@20100", "told"},
+		{"the same counters under two hashes: no answer shows that", 2, kept,
+			"old@15000 new@15100 old@15200 new@15201", "unforeseen unforeseen"},
+		{"the same counters under two hashes: again after a 429", 2, kept,
+			"old@15000 new@15100 old@15200 old@15300", "unforeseen told"},
+		{"apart under one hash", 2, Change{Counters: CountersApart},
+			"old@15000 old@15100 new@15200 old@15300", "unforeseen"},
+		{"another limit: no answer has named the new one", 2, smaller, "old@15000 new@15100", "changed"},
+		{"another limit: the newest answer named none remaining", 2, smaller, "new@15000 new@15100", "told"},
+		{"another limit: the answer that was made last, by an old server, had named a place", 3, smaller,
+			"new@15000 old@15090 new@15200", "changed"},
+	} {
+		rule := Rule{Hash: "old", Quota: Fixed(test.limit, 30*second), Changes: rollout(test.change), Server: server}
+		tell(t, messages(t, rule), byServer, test.story, test.want, test.name)
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			w := messages(t, Rule{Hash: "old", Quota: two, Changes: rollout(test.change), Server: bySequence})
-			_, reasons := tell(w, test.story...)
-			require.Equal(t, test.want, reasons)
-		})
-	}
-}
-
-// If servers have different limits, a client may believe the answer that was made last.
-func TestALimitIsRolledOut(t *testing.T) {
-	t.Parallel()
-	servers := []float64{0, 0.99, 0} // the server that handles each request
-	w := messages(t, Rule{
-		Quota: Fixed(3, 30*time.Second), Changes: rollout(Change{Quota: Fixed(1, 30*time.Second)}),
-		Server: func(c Call) float64 { return servers[c.N-1] },
-	})
-	late := step{sent: 15_090 * ms, processed: 15_140 * ms, answered: 15_190 * ms}
-	_, reasons := tell(w, trip(15*time.Second), late, trip(15_200*ms))
-	assert.Equal(t, []string{becauseChanged}, reasons, "an old server had named one remaining place")
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -23,56 +22,37 @@ func TestRemainingLagsWhileResetAfterIsTrue(t *testing.T) {
 	assert.Equal(t, []string{"1.000", "2.000", "3.000", "3.000"}, reset)
 }
 
-func TestVerdictsOnRemainingThatLags(t *testing.T) {
+func TestVerdictsOnCompatibleServers(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		story []step
-		want  []string
+	lagging, twoStale := rule(Lagging(3, 3*second)), rule(Fixed(2, 5*second), StaleFirst())
+	for _, test := range []struct {
+		name  string
+		rule  Rule
+		story story
+		want  string
 	}{
 		// Two answers have been read: each request moves the reset by a second.
-		"the reset shows it": {[]step{trip(0), trip(100 * ms), trip(200 * ms), trip(200 * ms)}, []string{becauseOwn}},
+		{"Remaining lags, but the reset shows it", lagging, "0 100 200x2", "own"},
 		// Another client has taken the first place. The client has read only Remaining 2 of 3, but one place is left.
-		"no answer shows it": {[]step{others(0, 1), trip(0), trip(100 * ms), trip(100 * ms)},
-			[]string{becauseOthers}},
-		"a burst on an unknown bucket": {[]step{trip(0), trip(0), trip(0), trip(0)}, []string{becauseOwn}},
-		"more than Remaining named": {
-			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(100 * ms), trip(100 * ms)}, []string{becauseOwn, becauseOwn},
-		},
+		{"Remaining lags, and no answer shows it", lagging, "others@0 0 100x2", "others"},
+		{"Remaining lags, a burst on an unknown bucket", lagging, "0x4", "own"},
+		{"Remaining lags, more than it named", lagging, "0 100x4", "own own"},
+		// The first answer, which does not lag, is lost. The second alone does not show how far a request moves the reset.
+		{"Remaining lags, and the first answer is lost",
+			rule(Lagging(3, 30*second), Fault{Nth: []int{1}, Drop: []string{headerLimit}}),
+			"0 100 200x2 300", "lag told"},
+
+		// An answer with nothing remaining and a reset after 0 seconds says nothing about the window: the client must
+		// count the requests that it has sent since the last reset. The windows end at 5.05 s, and at 10.15 s, or, after
+		// two requests too many, at 25.15 s.
+		{"a stale first answer excuses nothing once a window is known", rule(Extending(3, 5*second, 5*second), StaleFirst()),
+			"0 100 200 5100 5200x2 5250x2 12000 25100 25200x2", "own own told"},
+		// The longest time to a reset that an answer has named is 4.8 s; the period is 5 s. A client that counts its
+		// requests over 4.8 s is excused. The last request is too early even with a period of 4.8 s.
+		{"no answer has named the whole period", twoStale, "0 200 5100 9900x2 10200x2 14900", "period told"},
 	} {
-		_, reasons := tell(messages(t, Rule{Quota: Lagging(3, 3*second)}), test.story...)
-		assert.Equal(t, test.want, reasons, name)
+		tell(t, messages(t, test.rule), nil, test.story, test.want, test.name)
 	}
-	// The first answer, which does not lag, is lost. The second alone does not show how far a request moves the reset.
-	w := messages(t, Rule{Quota: Lagging(3, 30*second), Faults: []Fault{{Nth: []int{1}, Drop: []string{headerLimit}}}})
-	verdicts, reasons := tell(w, trip(0), trip(100*ms), trip(200*ms), trip(200*ms), trip(300*ms))
-	assert.Equal(t, []string{becauseLag, becauseTold}, reasons)
-	assert.Equal(t, []Verdict{Excused, Avoidable}, verdicts)
-}
-
-// An answer with nothing remaining and a reset after 0 seconds says nothing about the window: the client must count the
-// requests that it has sent since the last reset.
-func TestAStaleFirstAnswerExcusesNothingOnceAWindowIsKnown(t *testing.T) {
-	t.Parallel()
-	w := messages(t, Rule{Quota: Extending(3, 5*second, 5*second), Faults: []Fault{StaleFirst()}})
-	story := slices.Concat(
-		[]step{trip(0), trip(100 * ms), trip(200 * ms)},                 // the first window, until 5.05 s
-		[]step{trip(5100 * ms), trip(5200 * ms), trip(5200 * ms)},       // the second window, until 10.15 s
-		[]step{trip(5250 * ms), trip(5250 * ms), trip(12 * second)},     // two too many, which extend it to 25.15 s
-		[]step{trip(25_100 * ms), trip(25_200 * ms), trip(25_200 * ms)}, // the next window: none is refused
-	)
-	_, reasons := tell(w, story...)
-	assert.Equal(t, []string{becauseOwn, becauseOwn, becauseTold}, reasons)
-}
-
-// The longest time to a reset that an answer has named is 4.8 s; the period is 5 s. A client that counts its requests
-// over 4.8 s is excused.
-func TestAPeriodThatNoAnswerNamedExcuses(t *testing.T) {
-	t.Parallel()
-	w := messages(t, Rule{Quota: Fixed(2, 5*second), Faults: []Fault{StaleFirst()}})
-	_, reasons := tell(w, trip(0), trip(200*ms), // the first window, until 5.05 s
-		trip(5100*ms), trip(9900*ms), trip(9900*ms), // the second window, until 10.15 s
-		trip(10_200*ms), trip(10_200*ms), trip(14_900*ms)) // the last is too early even with a period of 4.8 s
-	assert.Equal(t, []string{becausePeriod, becauseTold}, reasons)
 }
 
 func TestEveryURLMayHaveAHashOfItsOwn(t *testing.T) {
@@ -102,31 +82,22 @@ func TestErrorsOfAnAddressAreLimitedOnAllRoutes(t *testing.T) {
 		{Method: "GET", Path: "/users/{id}", Errors: limit, Vary: missing},
 		{Method: "GET", Path: "/guilds/{id}", Errors: limit, Quota: Fixed(5, second), Vary: missing},
 	}})
-	get := func(path string, sent time.Duration) step {
-		s := trip(sent)
-		s.request = Request{Method: "GET", Path: path, Authorization: "Bot a"}
-		return s
-	}
-	a := get("/users/404", 0)
-	response := w.Handle(at(0), a.request)
+	user, guild := by("GET", "/users/1"), by("GET", "/guilds/1")
+	response := w.Handle(at(0), by("GET", "/users/404"))
 	assert.Equal(t, http.StatusNotFound, response.Status)
 	assert.Empty(t, response.Header.Get(headerBucket))
-	assert.Equal(t, ClassNone, w.Handle(at(0), get("/users/1", 0).request).Class, "a success is not counted")
+	assert.Equal(t, ClassNone, w.Handle(at(0), user).Class, "a success is not counted")
 
-	verdicts, reasons := tell(w, get("/guilds/404", 100*ms), // the second error
-		get("/guilds/1", second), get("/users/1", 2*second), // the first refusal of each operation
-		get("/guilds/1", 3*second), get("/users/1", 4*second)) // the client knows that this limit applies to both
-	assert.Equal(t, []Verdict{Unavoidable, Unavoidable, Avoidable, Avoidable}, verdicts)
-	assert.Equal(t, []string{becauseOthers, becauseOthers, becauseTold, becauseTold}, reasons)
+	// After the second error, the first refusal of each operation; then the client knows that this limit applies to both.
+	named := map[string]Request{"error": by("GET", "/guilds/404"), "guild": guild, "user": user}
+	tell(t, w, named, "error@100 guild@1000 user@2000 guild@3000 user@4000", "others others told told", "errors")
 
-	refused := w.Handle(at(5*second), get("/users/1", 5*second).request)
-	assert.Equal(t, "error", refused.Header.Get(headerBucket))
-	assert.Equal(t, "0", refused.Header.Get(headerRemaining))
-	assert.Equal(t, "2", refused.Header.Get(headerLimit))
-	assert.Equal(t, "10.000", refused.Header.Get(headerResetAfter), "five refusals have prolonged the block")
-	elsewhere := get("/users/1", 0).request
+	refused := w.Handle(at(5*second), user)
+	want := map[string]string{headerBucket: "error", headerRemaining: "0", headerLimit: "2", headerResetAfter: "10.000"}
+	got := headers(refused, headerBucket, headerRemaining, headerLimit, headerResetAfter)
+	assert.Equal(t, want, got, "five refusals have prolonged the block")
+	elsewhere := user
 	elsewhere.Address = "other"
 	assert.Equal(t, ClassNone, w.Handle(at(5*second), elsewhere).Class)
-	again := get("/users/1", 0).request
-	assert.Equal(t, []int{429, 200}, statuses(slices.Concat(send(w, 15*second-1, 1, again), send(w, 16*second, 1, again))))
+	assert.Equal(t, []int{429, 200}, statuses(slices.Concat(send(w, 15*second-1, 1, user), send(w, 16*second, 1, user))))
 }

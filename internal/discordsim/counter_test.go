@@ -102,45 +102,22 @@ func TestNoCounterAcceptsMoreThanItsLimit(t *testing.T) {
 	})
 }
 
-func TestEveryRefusalWasDue(t *testing.T) {
+// The times of a state are exact, and asking for a state does not change it.
+func TestStatesAreExact(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		quota := drawQuota(t)
 		counter := newCounter(quota)
-		now := start
-		for range 60 {
-			now = now.Add(time.Duration(rapid.IntRange(0, 900).Draw(t, "step")) * ms)
-			state := counter.State(now)
-			require.Equal(t, state, counter.State(now), "State must not change the counter")
-			require.Equal(t, state.Remaining > 0, state.RetryAfter == 0)
-			require.Equal(t, state.Remaining > 0, counter.Take(now, Own), "a request is accepted if and only if places remain")
-		}
-	})
-}
-
-func TestRetryAfterIsExact(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		quota := drawQuota(t)
-		tries := drawSchedule(t, newCounter(quota), false)
+		tries := drawSchedule(t, counter, false)
 		now := tries[len(tries)-1].at
-		state := replay(quota, tries).State(now)
-		if state.Remaining > 0 {
-			return
-		}
+		state := counter.State(now)
+		require.Equal(t, state, counter.State(now))
+		require.Equal(t, state.Remaining > 0, state.RetryAfter == 0)
 		require.True(t, replay(quota, tries).Take(now.Add(state.RetryAfter), Own), "accepted exactly at RetryAfter")
-		require.False(t, replay(quota, tries).Take(now.Add(state.RetryAfter-1), Own), "refused one nanosecond earlier")
-	})
-}
-
-func TestResetAfterAndNextAfterAreExact(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		quota := drawQuota(t)
-		tries := drawSchedule(t, newCounter(quota), false)
-		now := tries[len(tries)-1].at
+		if state.Remaining == 0 {
+			require.False(t, replay(quota, tries).Take(now.Add(state.RetryAfter-1), Own), "refused one nanosecond earlier")
+		}
 		remaining := func(after time.Duration) int { return replay(quota, tries).State(now.Add(after)).Remaining }
-		state := replay(quota, tries).State(now)
 		require.Equal(t, quota.Limit, remaining(state.ResetAfter))
 		if state.Remaining < quota.Limit {
 			require.Less(t, remaining(state.ResetAfter-1), quota.Limit)

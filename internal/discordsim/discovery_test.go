@@ -7,89 +7,57 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// to returns a copy of a step with another request.
-func (s step) to(method, path string) step {
-	s.request = Request{Method: method, Path: path, Authorization: post.Authorization}
-	return s
-}
-
-// twoOperations returns a world in which reading and writing messages share a bucket.
-func twoOperations(t *testing.T, rule Rule) *World {
-	t.Helper()
-	read, write := rule, rule
-	read.Method, write.Method = "GET", "POST"
-	read.Path, write.Path = "/channels/{id}/messages", "/channels/{id}/messages"
-	return newWorld(t, Config{Rules: []Rule{read, write}})
-}
-
-// These are the verdicts when the client may not know which bucket will count a request.
+// These are the verdicts when the client may not know which bucket will count a request. Reading and writing messages
+// share a bucket.
 func TestBucketsThatCouldNotBeForeseen(t *testing.T) {
 	t.Parallel()
-	const one, two = "/channels/1/messages", "/channels/2/messages"
-	three := Fixed(3, 10*time.Second)
-	byChannel := Rule{Quota: three, Vary: HashByMajor("m")}
-	same := Rule{Quota: three, Hash: "m"}
+	const path = "/channels/{id}/messages"
+	three := Fixed(3, 10*second)
+	byChannel, same := Rule{Quota: three, Vary: HashByMajor("m")}, Rule{Quota: three, Hash: "m"}
 	lost := byChannel
 	lost.Faults = []Fault{{
 		When: func(c Call) bool { return c.Request.Method == "GET" && c.Elapsed > 100*ms }, Connection: ConnectionLostAfter,
 	}}
-	lateRead := step{sent: 200 * ms, processed: 250 * ms, answered: 900 * ms}.to("GET", two)
-	write := func(sent time.Duration, path string) step { return trip(sent).to("POST", path) }
-	read := func(sent time.Duration, path string) step { return trip(sent).to("GET", path) }
-	full := []step{ // both operations are known in one channel, and writes have filled the bucket of another
-		write(0, one), read(0, one), write(100*ms, two), write(200*ms, two), write(300*ms, two),
+	failing := rule(three, Fault{Status: 502, When: func(c Call) bool { return c.Request.Method == "GET" && c.N == 1 }})
+	failing.Hash = "m"
+	back := Rule{Quota: three, Hash: "m", Changes: []Change{{At: second, Hash: "n"}, {At: 2 * second, Hash: "m"}}}
+	named := map[string]Request{
+		"read": by("GET", "/channels/1/messages"), "write": by("POST", "/channels/1/messages"),
+		"read2": by("GET", "/channels/2/messages"), "write2": by("POST", "/channels/2/messages"),
 	}
-	tests := []struct {
+	// Both operations are known in one channel, and writes have filled the bucket of another.
+	const full = "write@0 read@0 write2@100 write2@200 write2@300 "
+	for _, test := range []struct {
 		name  string
 		rule  Rule
-		story []step
-		want  []string
+		story story
+		want  string
 	}{
-		{"hashes by channel: no answer shows that reads count there, too", byChannel,
-			append(full, read(400*ms, two)), []string{becauseUnpredictable}},
-		{"hashes by channel: an answer has shown it", byChannel,
-			append(full, read(400*ms, two), read(500*ms, two)), []string{becauseUnpredictable, becauseTold}},
+		{"hashes by channel: no answer shows that reads count there, too", byChannel, full + "read2@400", "unforeseen"},
+		{"hashes by channel: an answer has shown it", byChannel, full + "read2@400 read2@500", "unforeseen told"},
 		{"hashes by channel: two requests at the same moment", byChannel,
-			append(full, read(400*ms, two), read(401*ms, two)), []string{becauseUnpredictable, becauseUnpredictable}},
+			full + "read2@400 read2@401", "unforeseen unforeseen"},
 		{"hashes by channel: more at once than any known channel allows", byChannel,
-			[]step{write(0, one), write(100*ms, two), write(101*ms, two), write(102*ms, two), write(103*ms, two)},
-			[]string{becauseOwn}},
-		{"hashes by channel: answers have named the bucket of the operation", byChannel,
-			append(full, write(400*ms, two)), []string{becauseTold}},
-		{"one hash: an answer in one channel names it for all", same,
-			append(full, read(400*ms, two)), []string{becauseTold}},
-		{"an operation never used", same,
-			[]step{write(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one)}, []string{becauseUnpredictable}},
+			"write@0 write2@100 write2@101 write2@102 write2@103", "own"},
+		{"hashes by channel: answers have named the bucket of the operation", byChannel, full + "write2@400", "told"},
+		{"one hash: an answer in one channel names it for all", same, full + "read2@400", "told"},
+		{"an operation never used", same, "write@0 write@100 write@200 read@300", "unforeseen"},
 		{"an operation never used, and a second request before the first has been answered", same,
-			[]step{write(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one), read(301*ms, one)},
-			[]string{becauseUnpredictable, becauseTold}},
-		{"an operation whose first answer named no bucket",
-			Rule{Quota: three, Hash: "m", Faults: []Fault{{Status: 502, When: func(c Call) bool { return c.Request.Method == "GET" && c.N == 1 }}}},
-			[]step{read(0, one), write(100*ms, one), write(200*ms, one), read(300*ms, one)}, []string{becauseUnpredictable}},
+			"write@0 write@100 write@200 read@300 read@301", "unforeseen told"},
+		{"an operation whose first answer named no bucket", failing, "read@0 write@100 write@200 read@300", "unforeseen"},
 		{"hashes by channel: no answer showed that a read takes a place of the writes", byChannel,
-			[]step{write(0, one), read(0, one), write(100*ms, two), read(200*ms, two), write(201*ms, two), write(202*ms, two)},
-			[]string{becauseStray}},
+			"write@0 read@0 write2@100 read2@200 write2@201 write2@202", "stray"},
 		{"hashes by channel: an answer to a write has counted the read", byChannel,
-			[]step{write(0, one), read(0, one), write(100*ms, two), lateRead, write(201*ms, two), write(302*ms, two)},
-			[]string{becauseTold}},
+			"write@0 read@0 write2@100 read2@200/250/900 write2@201 write2@302", "told"},
 		{"hashes by channel: the answer to the read was lost", lost,
-			[]step{write(0, one), read(0, one), write(100*ms, two), read(200*ms, two), write(201*ms, two), write(202*ms, two)},
-			[]string{becauseStray}},
-		{"an unknown operation may belong to any bucket", same,
-			[]step{write(0, one), read(100*ms, one), write(101*ms, one), write(102*ms, one)}, []string{becauseTold}},
-		{"the hash has changed back: older answers no longer count",
-			Rule{Quota: three, Hash: "m", Changes: []Change{{At: time.Second, Hash: "n"}, {At: 2 * time.Second, Hash: "m"}}},
-			[]step{
-				read(0, one), write(0, one), read(1000*ms, one), write(1000*ms, one),
-				write(2100*ms, one), read(2101*ms, one), read(2300*ms, one),
-			}, []string{becauseUnpredictable, becauseTold}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			_, reasons := tell(twoOperations(t, test.rule), test.story...)
-			assert.Equal(t, test.want, reasons)
-		})
+			"write@0 read@0 write2@100 read2@200 write2@201 write2@202", "stray"},
+		{"an unknown operation may belong to any bucket", same, "write@0 read@100 write@101 write@102", "told"},
+		{"the hash has changed back: older answers no longer count", back,
+			"read@0 write@0 read@1000 write@1000 write@2100 read@2101 read@2300", "unforeseen told"},
+	} {
+		read, write := test.rule, test.rule
+		read.Method, read.Path, write.Method, write.Path = "GET", path, "POST", path
+		tell(t, newWorld(t, Config{Rules: []Rule{read, write}}), named, test.story, test.want, test.name)
 	}
 }
 
@@ -137,32 +105,19 @@ func TestErrorsMayHaveABucketOfTheirOwn(t *testing.T) {
 		assert.Equal(t, 200, w.Handle(start, good).Status, "successes stay unlimited")
 	}
 
-	ask := func(sent time.Duration, request Request) step {
-		s := trip(sent)
-		s.request = request
-		return s
-	}
-	tests := []struct {
+	named := map[string]Request{"good": good, "bad": bad}
+	for _, test := range []struct {
 		name  string
-		story []step
-		want  []string
+		story story
+		want  string
 	}{
-		{"a success had no limit, so the next answer may have none",
-			[]step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad)},
-			[]string{becauseUnpredictable}},
-		{"only errors, which named none remaining", []step{ask(0, bad), ask(100*ms, bad), ask(200*ms, bad)},
-			[]string{becauseTold}},
-		{"after a 429, without a newer answer",
-			[]step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad), ask(400*ms, bad)},
-			[]string{becauseUnpredictable, becauseTold}},
+		{"a success had no limit, so the next answer may have none", "good@0 bad@100 bad@200 bad@300", "unforeseen"},
+		{"only errors, which named none remaining", "bad@0 bad@100 bad@200", "told"},
+		{"after a 429, without a newer answer", "good@0 bad@100 bad@200 bad@300 bad@400", "unforeseen told"},
 		{"after a 429 and a newer success",
-			[]step{ask(0, good), ask(100*ms, bad), ask(200*ms, bad), ask(300*ms, bad), ask(301*ms, good), ask(401*ms, bad)},
-			[]string{becauseUnpredictable, becauseUnpredictable}},
-		{"all at once", []step{ask(0, good), ask(100*ms, bad), ask(100*ms, bad), ask(100*ms, bad)},
-			[]string{becauseUnpredictable}},
-	}
-	for _, test := range tests {
-		_, reasons := tell(newWorld(t, Config{Rules: []Rule{rule}}), test.story...)
-		assert.Equal(t, test.want, reasons, test.name)
+			"good@0 bad@100 bad@200 bad@300 good@301 bad@401", "unforeseen unforeseen"},
+		{"all at once", "good@0 bad@100x3", "unforeseen"},
+	} {
+		tell(t, newWorld(t, Config{Rules: []Rule{rule}}), named, test.story, test.want, test.name)
 	}
 }

@@ -80,7 +80,8 @@ func TestWhoeverBelievesInWindowsUntilToldOtherwiseIsNotToBlame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := windowBeliever{t: t, now: start, limit: rapid.IntRange(1, 6).Draw(t, "limit")}
 		c.period = time.Duration(rapid.IntRange(300, 3000).Draw(t, "period")) * ms
-		world, err := NewWorld(start, Config{Default: &Rule{Path: "**", Quota: SlidingNext(c.limit, c.period)}, Global: Unlimited()})
+		rule := Rule{Path: "**", Quota: SlidingNext(c.limit, c.period)}
+		world, err := NewWorld(start, Config{Default: &rule, Global: Unlimited()})
 		require.NoError(t, err)
 		c.world = world
 		c.send(1)

@@ -1,6 +1,7 @@
 package discordsim
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -39,7 +40,8 @@ func TestFaultsStrikeWhenTheyShould(t *testing.T) {
 func TestChanceIsRepeatable(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64) []int {
-		w := messages(t, Rule{Faults: []Fault{{Status: 500, Probability: 0.3}}}, func(c *Config) { c.Seed, c.Global = seed, Unlimited() })
+		w := messages(t, Rule{Faults: []Fault{{Status: 500, Probability: 0.3}}}, globalOf(Unlimited()),
+			func(c *Config) { c.Seed = seed })
 		return statuses(send(w, 0, 1000, post))
 	}
 	assert.Equal(t, run(1), run(1))
@@ -56,7 +58,7 @@ func TestChanceIsRepeatable(t *testing.T) {
 func TestServerErrorsHaveNoHeadersAndCountUnlessTheyDoNot(t *testing.T) {
 	t.Parallel()
 	for _, uncounted := range []bool{false, true} {
-		w := messages(t, Rule{Quota: Fixed(3, time.Second), Faults: []Fault{{Status: 502, Nth: []int{1, 2}, Uncounted: uncounted}}})
+		w := messages(t, rule(Fixed(3, second), Fault{Status: 502, Nth: []int{1, 2}, Uncounted: uncounted}))
 		responses := send(w, 0, 3, post)
 		require.Equal(t, []int{502, 502, 200}, statuses(responses))
 		assert.Empty(t, headers(responses[0], limitNames...))
@@ -77,50 +79,41 @@ func TestFullBucketRefusesBeforeAFaultCanStrike(t *testing.T) {
 
 func TestSpoiltAnswers(t *testing.T) {
 	t.Parallel()
-	set := func(name, value string) Fault { return Fault{Set: map[string]string{name: value}} }
+	const absent = "absent"
+	blank := map[string]string{"x-ratelimit-remaining": ""}
+	lie := func(s State) State { s.Limit, s.Remaining = 50_000, 49_999; return s }
+	edit := func(_ Call, r *Response) { r.Header = map[string][]string{"Retry-After": {"1e400"}} }
 	tests := []struct {
 		name  string
 		fault Fault
 		n     int // number of the answer that is checked
-		want  map[string]string
+		// The headers of the answer: limit, remaining, reset, reset-after, bucket, retry-after.
+		limit, remaining, reset, after, bucket, retry string
 	}{
-		{"dropped", NoHeaders(), 1, map[string]string{}},
-		{"garbage", Garbage("NaN"), 1, map[string]string{
-			"X-RateLimit-Limit": "NaN", "X-RateLimit-Remaining": "NaN", "X-RateLimit-Reset": "NaN",
-			"X-RateLimit-Reset-After": "NaN", "X-RateLimit-Bucket": "h",
-		}},
-		{"blank", set("x-ratelimit-remaining", ""), 1, map[string]string{
-			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "", "X-RateLimit-Reset": "1893456001.000",
-			"X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
-		}},
-		{"lie", Fault{State: func(s State) State { s.Limit, s.Remaining = 50_000, 49_999; return s }}, 1, map[string]string{
-			"X-RateLimit-Limit": "50000", "X-RateLimit-Remaining": "49999", "X-RateLimit-Reset": "1893456001.000",
-			"X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
-		}},
-		{"stale", StaleFirst(), 1, map[string]string{
-			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456000.000",
-			"X-RateLimit-Reset-After": "0.000", "X-RateLimit-Bucket": "h",
-		}},
-		{"stale, but not a refusal", StaleFirst(), 2, map[string]string{
-			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001.000",
-			"X-RateLimit-Reset-After": "1.000", "X-RateLimit-Bucket": "h",
-			"Retry-After": "1",
-		}},
-		{"without reset-after", ResetAlone(), 1, map[string]string{
-			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001.000",
-			"X-RateLimit-Bucket": "h",
-		}},
-		{"reset in whole seconds", WholeReset(true), 1, map[string]string{
-			"X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1893456001", "X-RateLimit-Bucket": "h",
-		}},
-		{"edited", Fault{Edit: func(_ Call, r *Response) { r.Header = map[string][]string{"Retry-After": {"1e400"}} }}, 2, map[string]string{
-			"Retry-After": "1e400",
-		}},
+		{"none", Fault{}, 1, "1", "0", "1893456001.000", "1.000", "h", absent},
+		{"dropped", NoHeaders(), 1, absent, absent, absent, absent, absent, absent},
+		{"garbage", Garbage("NaN"), 1, "NaN", "NaN", "NaN", "NaN", "h", absent},
+		{"blank", Fault{Set: blank}, 1, "1", "", "1893456001.000", "1.000", "h", absent},
+		{"lie", Fault{State: lie}, 1, "50000", "49999", "1893456001.000", "1.000", "h", absent},
+		{"stale", StaleFirst(), 1, "1", "0", "1893456000.000", "0.000", "h", absent},
+		{"stale, but not a refusal", StaleFirst(), 2, "1", "0", "1893456001.000", "1.000", "h", "1"},
+		{"without reset-after", ResetAlone(), 1, "1", "0", "1893456001.000", absent, "h", absent},
+		{"reset in whole seconds", WholeReset(true), 1, "1", "0", "1893456001", absent, "h", absent},
+		{"edited", Fault{Edit: edit}, 2, absent, absent, absent, absent, absent, "1e400"},
 	}
 	for _, test := range tests {
-		w := messages(t, Rule{Hash: "h", Quota: Fixed(1, time.Second), Faults: []Fault{test.fault}})
-		response := send(w, 0, test.n, post)[test.n-1]
-		assert.Equal(t, test.want, headers(response, append(limitNames, "Retry-After")...), test.name)
+		w := messages(t, Rule{Hash: "h", Quota: Fixed(1, second), Faults: []Fault{test.fault}})
+		header := send(w, 0, test.n, post)[test.n-1].Header
+		var got []string
+		for _, name := range append(limitNames, "Retry-After") {
+			if _, found := header[http.CanonicalHeaderKey(name)]; !found {
+				got = append(got, absent)
+				continue
+			}
+			got = append(got, header.Get(name))
+		}
+		want := []string{test.limit, test.remaining, test.reset, test.after, test.bucket, test.retry}
+		assert.Equal(t, want, got, test.name)
 	}
 }
 
@@ -142,8 +135,5 @@ func TestAnswersOfOtherKinds(t *testing.T) {
 	assert.Equal(t, 2*time.Second, responses[4].BodyDelay)
 	assert.Equal(t, "1", body(t, responses[5])["id"])
 	report := w.Report()
-	assert.Equal(t, 4, report.Accepted)
-	assert.Equal(t, 1, report.Failed)
-	assert.Equal(t, 1, report.Lost)
-	assert.Equal(t, 1, report.Invalid)
+	assert.Equal(t, []int{4, 1, 1, 1}, []int{report.Accepted, report.Failed, report.Lost, report.Invalid})
 }

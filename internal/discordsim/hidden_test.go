@@ -48,39 +48,36 @@ func TestHiddenLimitsOnRoutesWithoutHeaders(t *testing.T) {
 // A refusal by a hidden limit concerns only requests like the refused one.
 func TestWhatARefusalByAHiddenLimitTells(t *testing.T) {
 	t.Parallel()
-	ask := func(sent time.Duration, method, path string, fields ...string) step {
-		s := trip(sent).to(method, path)
-		s.request.Fields = fields
-		return s
-	}
-	const one, two = "/channels/1", "/channels/2"
-	ten := Fixed(1, 10*time.Second)
+	ten := Fixed(1, 10*second)
 	sub := Rule{Quota: Unlimited(), SubLimits: []SubLimit{{Quota: ten}}}
 	shared := Rule{Quota: Unlimited(), Shared: &SharedLimit{Quota: ten, Key: func(Call) string { return "all" }}}
-	behind := Rule{Quota: Fixed(9, 500*time.Millisecond), SubLimits: []SubLimit{{Quota: ten, Silent: true}}}
+	behind := Rule{Quota: Fixed(9, 500*ms), SubLimits: []SubLimit{{Quota: ten, Silent: true}}}
 	silent := Rule{Quota: Unlimited(), SubLimits: []SubLimit{{Quota: ten, Silent: true}}}
-	first := []step{ask(0, "PATCH", one, "name", "topic"), ask(100*ms, "PATCH", one, "name", "topic")}
-	tests := []struct {
+	named := map[string]Request{
+		"edit": by("PATCH", "/channels/1", "name", "topic"), "reordered": by("PATCH", "/channels/1", "topic", "name"),
+		"rename": by("PATCH", "/channels/1", "name"), "bare": by("PATCH", "/channels/1"),
+		"put": by("PUT", "/channels/1", "name", "topic"), "another": by("PATCH", "/channels/2", "name", "topic"),
+	}
+	for _, test := range []struct {
 		name  string
 		rule  Rule
-		again step
+		again story
 		want  string
 	}{
-		{"sub-limit: the same", sub, ask(200*ms, "PATCH", one, "topic", "name"), becauseTold},
-		{"sub-limit: other fields", sub, ask(200*ms, "PATCH", one, "name"), becauseOthers},
-		{"sub-limit: another operation", sub, ask(200*ms, "PUT", one, "name", "topic"), becauseOthers},
-		{"shared: the same", shared, ask(200*ms, "PATCH", one, "name", "topic"), becauseTold},
-		{"shared: whatever the fields", shared, ask(200*ms, "PATCH", one), becauseTold},
-		{"shared: another operation", shared, ask(200*ms, "PUT", one, "name", "topic"), becauseOthers},
-		{"shared: another channel", shared, ask(200*ms, "PATCH", two, "name", "topic"), becauseOthers},
-		{"no time: within a second", silent, ask(1199*ms, "PATCH", one, "name", "topic"), becauseTold},
-		{"no time except the bucket's: before it", behind, ask(599*ms, "PATCH", one, "name", "topic"), becauseTold},
-		{"no time except the bucket's: after it", behind, ask(600*ms, "PATCH", one, "name", "topic"), becauseOthers},
-		{"no time: after a second", silent, ask(1200*ms, "PATCH", one, "name", "topic"), becauseOthers},
-	}
-	for _, test := range tests {
+		{"sub-limit: the same", sub, "reordered@200", "told"},
+		{"sub-limit: other fields", sub, "rename@200", "others"},
+		{"sub-limit: another operation", sub, "put@200", "others"},
+		{"shared: the same", shared, "edit@200", "told"},
+		{"shared: whatever the fields", shared, "bare@200", "told"},
+		{"shared: another operation", shared, "put@200", "others"},
+		{"shared: another channel", shared, "another@200", "others"},
+		{"no time: within a second", silent, "edit@1199", "told"},
+		{"no time except the bucket's: before it", behind, "edit@599", "told"},
+		{"no time except the bucket's: after it", behind, "edit@600", "others"},
+		{"no time: after a second", silent, "edit@1200", "others"},
+	} {
 		test.rule.Path, test.rule.Hash = "/channels/{id}", "h"
-		_, reasons := tell(newWorld(t, Config{Rules: []Rule{test.rule}}), append(first, test.again)...)
-		assert.Equal(t, []string{becauseOthers, test.want}, reasons, test.name)
+		w := newWorld(t, Config{Rules: []Rule{test.rule}})
+		tell(t, w, named, "edit@0 edit@100 "+test.again, "others "+test.want, test.name)
 	}
 }

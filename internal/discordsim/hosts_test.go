@@ -26,8 +26,7 @@ func TestOneClientReachesSeveralHosts(t *testing.T) {
 		host := strings.TrimPrefix(BaseURL, "http://")
 		client := &http.Client{Transport: Hosts{host: discord.RoundTripper(), "cdn.test": foreign.RoundTripper()}}
 
-		status, content, err := get(client, messagesURL)
-		require.NoError(t, err)
+		status, content := get(t, client, messagesURL)
 		assert.Equal(t, 401, status)
 		assert.Equal(t, "file", content, "the answer of the other server")
 		assert.Equal(t, 1, discord.Report().Requests)

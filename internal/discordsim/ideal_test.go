@@ -11,8 +11,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-const second = time.Second
-
 // nothing is a world without latency and without a global limit. far has a round trip of 100 ms.
 var (
 	nothing = Conditions{Global: Unlimited()}
@@ -198,7 +196,7 @@ func TestPlansAreNeverRefused(t *testing.T) {
 			}
 			slices.SortStableFunc(all, func(a, b sending) int { return cmp.Compare(a.at, b.at) })
 			for _, s := range all {
-				response := w.Handle(time.Unix(0, 0).Add(s.at+conditions.RoundTrip/2), Request{Method: "GET", Path: s.path, Authorization: "Bot a"})
+				response := w.Handle(time.Unix(0, 0).Add(s.at+conditions.RoundTrip/2), by("GET", s.path))
 				require.Equal(t, ClassNone, response.Class, "%v %s", s.at, s.path)
 			}
 		}

@@ -5,49 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
-
-// step is a request with the times when it is sent, processed and answered. If answered is 0, the answer is never
-// delivered.
-type step struct {
-	sent, processed, answered time.Duration
-	foreign                   int // number of other clients' requests at processed, instead of a request
-	request                   Request
-}
-
-// instant is a request that is sent, processed and answered at the same time.
-func instant(at time.Duration) step { return step{sent: at, processed: at, answered: at} }
-
-// tell runs the steps and returns verdicts and reasons of the refusals in their order.
-func tell(w *World, steps ...step) (verdicts []Verdict, reasons []string) {
-	for _, s := range steps {
-		request := s.request
-		if request.Path == "" {
-			request = post
-		}
-		if s.foreign > 0 {
-			w.Consume(at(s.processed), request, s.foreign)
-			continue
-		}
-		request.SentAt = at(s.sent)
-		response := w.Handle(at(s.processed), request)
-		if s.answered > 0 || s.sent == s.answered {
-			w.Deliver(response, at(s.answered))
-		}
-		if response.Class != ClassNone {
-			verdicts, reasons = append(verdicts, response.Verdict), append(reasons, response.Because)
-		}
-	}
-	return verdicts, reasons
-}
-
-// trip is a request that travels for 50 ms each way.
-func trip(sent time.Duration) step {
-	return step{sent: sent, processed: sent + 50*ms, answered: sent + 100*ms}
-}
 
 // retryInBody replaces retry_after in the body of all 429s, or of the given ones.
 func retryInBody(d time.Duration, nth ...int) Fault {
@@ -59,272 +19,164 @@ func retryInBody(d time.Duration, nth ...int) Fault {
 	return f
 }
 
-func others(at time.Duration, n int) step { return step{processed: at, foreign: n} }
+// rule returns a rule with this quota and these faults.
+func rule(quota Quota, faults ...Fault) Rule { return Rule{Quota: quota, Faults: faults} }
 
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
-	three := Rule{Quota: Fixed(3, time.Second)}
-	threeSliding := Rule{Quota: Sliding(3, time.Second)}
-	shared := Rule{Quota: Fixed(9, time.Second), Shared: &SharedLimit{Quota: Fixed(1, 10*time.Second)}}
-	globalOf3 := func(c *Config) { c.Global = Aligned(3, time.Second, 0) }
+	three, threeSliding := rule(Fixed(3, second)), rule(Sliding(3, second))
+	shared := Rule{Quota: Fixed(9, second), Shared: &SharedLimit{Quota: Fixed(1, 10*second)}}
+	flipping := Rule{Quota: Fixed(1, second), Vary: Alternate("a", "b")}
 	lie := func(f func(*State)) Rule {
-		return Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1}, State: func(s State) State { f(&s); return s }}}}
+		return rule(Fixed(2, second), Fault{Nth: []int{1}, State: func(s State) State { f(&s); return s }})
 	}
-	plain := func(*Config) {}
-	tests := []struct {
-		name   string
-		rule   Rule
-		config func(*Config)
-		story  []step
-		want   []string
+	for _, test := range []struct {
+		name  string
+		rule  Rule
+		story story
+		want  string
 	}{
-		{"a burst on an unknown bucket", three, plain,
-			[]step{trip(0), trip(0), trip(0), trip(0)}, []string{becauseOwn}},
-		{"one too many in a known window", three, plain,
-			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(100 * ms)}, []string{becauseTold}},
-		{"an answer had named none remaining", three, plain,
-			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(200 * ms)}, []string{becauseTold}},
-		{"sent a moment before the answer came", three, plain,
-			[]step{trip(0), trip(1 * ms), trip(2 * ms), trip(99 * ms)}, []string{becauseOwn}},
-		{"others took the last places, and no answer said so", three, plain,
-			[]step{trip(0), others(60*ms, 2), trip(100 * ms)}, []string{becauseOthers}},
-		{"others took the last places, and an answer said so", three, plain,
-			[]step{others(0, 2), trip(0), trip(100 * ms)}, []string{becauseTold}},
-		{"one place was left and two were taken", three, plain,
-			[]step{others(0, 1), trip(0), trip(100 * ms), trip(101 * ms)}, []string{becauseTold}},
-		{"one place was left, and a request in flight took it", three, plain,
-			[]step{others(0, 1), trip(0), trip(60 * ms), trip(101 * ms)}, []string{becauseOthers}},
-		{"one place was left, and others were quicker", three, plain,
-			[]step{others(0, 1), trip(0), others(120*ms, 1), trip(100 * ms)}, []string{becauseOthers}},
-		{"the window that the answer named is over", three, plain,
-			[]step{others(0, 2), trip(0), others(1001*ms, 3), trip(1060 * ms)}, []string{becauseOthers}},
-		{"sent a little before the window has certainly ended", three, plain,
-			[]step{others(0, 2), trip(0), others(1001*ms, 3), trip(1049 * ms)}, []string{becauseTold}},
-		{"after a 429, its time not over", three, plain,
-			[]step{others(0, 3), trip(0), trip(100 * ms), trip(1049 * ms)}, []string{becauseOthers, becauseTold}},
-		{"the precise time counts, not the whole second of the header", Rule{Quota: Fixed(3, 300*ms)}, plain,
-			[]step{others(0, 3), trip(0), others(360*ms, 3), trip(400 * ms)}, []string{becauseOthers, becauseOthers}},
-		{"a sliding place came back and was taken by others", threeSliding, plain,
-			[]step{trip(0), others(150*ms, 2), trip(200 * ms), others(1050*ms, 1), others(1160*ms, 2), trip(1300 * ms)},
-			[]string{becauseOthers, becauseOthers}},
-		{"a sliding place is not back yet", threeSliding, plain,
-			[]step{trip(0), trip(100 * ms), trip(100 * ms), trip(600 * ms)}, []string{becauseOwn}},
-
+		{"a burst on an unknown bucket", three, "0x4", "own"},
+		{"one too many in a known window", three, "0 100x3", "told"},
+		{"an answer had named none remaining", three, "0 100x2 200", "told"},
+		{"sent a moment before the answer came", three, "0 1 2 99", "own"},
+		{"others took the last places, and no answer said so", three, "0 others@60x2 100", "others"},
+		{"others took the last places, and an answer said so", three, "others@0x2 0 100", "told"},
+		{"one place was left and two were taken", three, "others@0 0 100 101", "told"},
+		{"one place was left, and a request in flight took it", three, "others@0 0 60 101", "others"},
+		{"one place was left, and others were quicker", three, "others@0 0 others@120 100", "others"},
+		{"the window that the answer named is over", three, "others@0x2 0 others@1001x3 1060", "others"},
+		{"sent a little before the window has certainly ended", three, "others@0x2 0 others@1001x3 1049", "told"},
+		{"after a 429, its time not over", three, "others@0x3 0 100 1049", "others told"},
+		{"the precise time counts, not the whole second of the header", rule(Fixed(3, 300*ms)),
+			"others@0x3 0 others@360x3 400", "others others"},
+		{"a sliding place came back and was taken by others", threeSliding,
+			"0 others@150x2 200 others@1050 others@1160x2 1300", "others others"},
+		{"a sliding place is not back yet", threeSliding, "0 100x2 600", "own"},
 		{"a log that names the next place: it looks like a window, which excuses one window",
-			Rule{Quota: SlidingNext(2, time.Second)}, plain,
-			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1101 * ms), trip(1102 * ms)},
-			[]string{becauseKind, becauseOwn}},
-		{"a log that names the next place: too early for any kind", Rule{Quota: SlidingNext(2, time.Second)}, plain,
-			[]step{trip(0), trip(100 * ms), trip(900 * ms)}, []string{becauseOwn}},
-		{"a log that names the next place: answers have shown that it is no window",
-			Rule{Quota: SlidingNext(2, time.Second)}, plain,
-			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1500 * ms), trip(1501 * ms)}, []string{becauseOwn}},
-		{"a log that names the last place: it does not look like a window", Rule{Quota: Sliding(2, time.Second)}, plain,
-			[]step{trip(0), trip(400 * ms), trip(1100 * ms), trip(1101 * ms)}, []string{becauseOwn}},
-		{"a block that each refusal extends: again before its time",
-			Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
-			[]step{others(0, 1), trip(0), trip(2949 * ms), trip(5100 * ms)}, []string{becauseOthers, becauseTold}},
-		{"a block that was extended by a refusal not yet read", Rule{Quota: Extending(1, time.Second, 2*time.Second)}, plain,
-			[]step{trip(0), {sent: 900 * ms, processed: 950 * ms, answered: 1500 * ms}, trip(1100 * ms), trip(1500 * ms)},
-			[]string{becauseTold, becauseOthers, becauseTold}},
-
-		{"shared: the first refusal", shared, plain,
-			[]step{trip(0), trip(0)}, []string{becauseOthers}},
-		{"shared: again before its time", shared, plain,
-			[]step{trip(0), trip(0), trip(100 * ms)}, []string{becauseOthers, becauseTold}},
-		{"shared: again, sent before the refusal was read", shared, plain,
-			[]step{trip(0), trip(0), trip(99 * ms)}, []string{becauseOthers, becauseOthers}},
-		{"shared: again after its time, but others were quicker", shared, plain,
-			[]step{trip(0), trip(0), others(10_060*ms, 1), trip(10_100 * ms)}, []string{becauseOthers, becauseOthers}},
-
-		{"global: too many in one window", Rule{}, globalOf3,
-			[]step{instant(0), instant(1), instant(2), instant(3)}, []string{becauseOwn}},
-		{"global: used up by others", Rule{}, globalOf3,
-			[]step{others(0, 2), instant(1 * ms), instant(2 * ms)}, []string{becauseOthers}},
-		{"global: too fast in another phase, which others reveal", Rule{}, globalOf3,
-			[]step{instant(900 * ms), instant(901 * ms), instant(1001 * ms), others(1002*ms, 2), instant(1003 * ms)},
-			[]string{becauseOwnPace}},
-		{"global: again before its time", Rule{}, globalOf3,
-			[]step{others(0, 3), instant(1 * ms), instant(999 * ms)}, []string{becauseOthers, becauseTold}},
-
-		{"global: a block, and requests during it", Rule{}, func(c *Config) {
-			c.Global, c.Blocks = Aligned(1, time.Second, 0), []GlobalBlock{{From: 500 * ms, Until: 9 * time.Second}}
-		}, []step{trip(0), trip(600 * ms), trip(699 * ms), trip(700 * ms), trip(9 * time.Second)},
-			[]string{becauseOthers, becauseOthers, becauseTold}},
-
-		{"edge: first, and again", Rule{}, func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * time.Second}} },
-			[]step{trip(0), trip(50 * ms), trip(9 * time.Second)}, []string{becauseOthers, becauseOthers, becauseTold}},
-		{"edge without a time: again at once, and later", Rule{},
-			func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * time.Second, Silent: true}} },
-			[]step{trip(0), trip(100 * ms), trip(1200 * ms)}, []string{becauseOthers, becauseTold, becauseOthers}},
-
+			rule(SlidingNext(2, second)),
+			"0 400 1100 1101 1102", "kind own"},
+		{"a log that names the next place: too early for any kind", rule(SlidingNext(2, second)), "0 100 900", "own"},
+		{"a log that names the next place: answers have shown that it is no window", rule(SlidingNext(2, second)),
+			"0 400 1100 1500 1501", "own"},
+		{"a log that names the last place: it does not look like a window", rule(Sliding(2, second)),
+			"0 400 1100 1101", "own"},
+		{"a block that each refusal extends: again before its time", rule(Extending(1, second, 2*second)),
+			"others@0 0 2949 5100", "others told"},
+		{"a block that was extended by a refusal not yet read", rule(Extending(1, second, 2*second)),
+			"0 900/950/1500 1100 1500", "told others told"},
+		{"shared: the first refusal", shared, "0x2", "others"},
+		{"shared: again before its time", shared, "0x2 100", "others told"},
+		{"shared: again, sent before the refusal was read", shared, "0x2 99", "others others"},
+		{"shared: again after its time, but others were quicker", shared, "0x2 others@10060 10100", "others others"},
 		{"the limit was lowered, and then an answer has shown it",
-			Rule{Quota: Fixed(4, time.Second), Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second)}}}, plain,
-			[]step{
-				trip(0), trip(10 * time.Second), trip(10 * time.Second), trip(10 * time.Second),
-				trip(12 * time.Second), trip(12 * time.Second), trip(12 * time.Second),
-			}, []string{becauseChanged, becauseOwn}},
+			Rule{Quota: Fixed(4, second), Changes: []Change{{At: 10 * second, Quota: Fixed(2, second)}}},
+			"0 10000x3 12000x3", "changed own"},
 		{"the hash moved to a smaller bucket",
-			Rule{Hash: "a", Quota: Fixed(4, time.Second),
-				Changes: []Change{{At: 10 * time.Second, Quota: Fixed(2, time.Second), Hash: "b"}}}, plain,
-			[]step{trip(0), trip(10 * time.Second), trip(10 * time.Second), trip(10 * time.Second), trip(10_100 * ms)},
-			[]string{becauseChanged, becauseTold}},
-		{"the hash flips", Rule{Quota: Fixed(1, time.Second), Vary: Alternate("a", "b")}, plain,
-			[]step{trip(0), trip(100 * ms), trip(110 * ms)}, []string{becauseTold}},
-		{"the hash flips, unread", Rule{Quota: Fixed(1, time.Second), Vary: Alternate("a", "b")}, plain,
-			[]step{trip(0), trip(1), trip(2)}, []string{becauseUnpredictable}},
-
-		{"remaining was a lie", lie(func(s *State) { s.Remaining = 5; s.Limit = 6 }), plain,
-			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseFalsified}},
-		{"remaining alone was a lie", lie(func(s *State) { s.Remaining = 2 }), plain,
-			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseFalsified}},
-		{"limit alone was a lie", lie(func(s *State) { s.Limit = 6 }), plain,
-			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseFalsified}},
-		{"reset-after was a lie", lie(func(s *State) { s.ResetAfter = 100 * ms }), plain,
-			[]step{trip(0), trip(200 * ms), trip(201 * ms)}, []string{becauseFalsified}},
-		{"a true answer has come since", lie(func(s *State) { s.Limit = 6 }), plain,
-			[]step{trip(0), trip(100 * ms), trip(200 * ms), trip(2 * time.Second), trip(2 * time.Second), trip(2 * time.Second)},
-			[]string{becauseTold, becauseOwn}},
+			Rule{Hash: "a", Quota: Fixed(4, second), Changes: []Change{{At: 10 * second, Quota: Fixed(2, second), Hash: "b"}}},
+			"0 10000x3 10100", "changed told"},
+		{"the hash flips", flipping, "0 100 110", "told"},
+		{"the hash flips, unread", flipping, "0 1 2", "unforeseen"},
+		{"remaining was a lie", lie(func(s *State) { s.Remaining = 5; s.Limit = 6 }), "0 100x2", "falsified"},
+		{"remaining alone was a lie", lie(func(s *State) { s.Remaining = 2 }), "0 100x2", "falsified"},
+		{"limit alone was a lie", lie(func(s *State) { s.Limit = 6 }), "0 100x2", "falsified"},
+		{"reset-after was a lie", lie(func(s *State) { s.ResetAfter = 100 * ms }), "0 200 201", "falsified"},
+		{"a true answer has come since", lie(func(s *State) { s.Limit = 6 }), "0 100 200 2000x3", "told own"},
 		{"a true answer has come since, a moment after a lie",
-			Rule{Quota: Fixed(4, time.Second), Faults: []Fault{
-				{Nth: []int{2}, State: func(s State) State { s.Limit = 6; return s }},
-			}}, plain,
-			[]step{trip(0), trip(900 * ms), trip(940 * ms), trip(1200 * ms), trip(1200 * ms), trip(1200 * ms), trip(1200 * ms),
-				trip(1200 * ms)}, []string{becauseFalsified}},
-		{"less than the truth is no excuse", lie(func(s *State) { s.Limit = 1; s.Remaining = 0 }), plain,
-			[]step{trip(0), trip(10 * ms), trip(10 * ms)}, []string{becauseOwn}},
-		{"the first answer of a window is stale, and no other was read",
-			Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(110 * ms), trip(120 * ms)}, []string{becauseFalsified}},
-		{"the first answer of a window is stale, and a later one is true",
-			Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(200 * ms), trip(201 * ms), trip(2 * time.Second), trip(2100 * ms),
-				trip(2200 * ms), trip(2201 * ms)},
-			[]string{becauseTold, becauseTold}},
-		{"a request sent after a lie has arrived earlier",
-			Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
-			[]step{trip(0), trip(110 * ms), trip(120 * ms), {sent: 90 * ms, processed: 180 * ms, answered: 200 * ms}},
-			[]string{becauseFalsified}},
-		{"a request sent after a lie has arrived later",
-			Rule{Quota: Fixed(3, time.Second), Faults: []Fault{StaleFirst()}}, plain,
-			[]step{trip(0), trip(10 * ms), trip(20 * ms), {sent: 90 * ms, processed: 100 * ms, answered: 200 * ms},
-				trip(105 * ms)}, []string{becauseOwn, becauseFalsified}},
-		{"reset is compared with Date", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{ResetAlone()}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(200 * ms)}, []string{becauseTold}},
-		{"reset was cut to whole seconds", Rule{Quota: Fixed(2, 1500*ms), Faults: []Fault{WholeReset(false)}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(200 * ms)}, []string{becauseFalsified}},
-		{"headers withheld from the beginning", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{NoHeaders()}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseQuiet}},
-		{"garbage is no headers", Rule{Quota: Fixed(2, time.Second), Faults: []Fault{Garbage("NaN")}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseQuiet}},
+			rule(Fixed(4, second), Fault{Nth: []int{2}, State: func(s State) State { s.Limit = 6; return s }}),
+			"0 900 940 1200x5", "falsified"},
+		{"less than the truth is no excuse", lie(func(s *State) { s.Limit = 1; s.Remaining = 0 }), "0 10x2", "own"},
+		{"the first answer of a window is stale, and no other was read", rule(Fixed(3, second), StaleFirst()),
+			"0 100 110 120", "falsified"},
+		{"the first answer of a window is stale, and a later one is true", rule(Fixed(3, second), StaleFirst()),
+			"0 100 200 201 2000 2100 2200 2201", "told told"},
+		{"a request sent after a lie has arrived earlier", rule(Fixed(3, second), StaleFirst()),
+			"0 110 120 90/180/200", "falsified"},
+		{"a request sent after a lie has arrived later", rule(Fixed(3, second), StaleFirst()),
+			"0 10 20 90/100/200 105", "own falsified"},
+		{"reset is compared with Date", rule(Fixed(2, second), ResetAlone()), "0 100 200", "told"},
+		{"reset was cut to whole seconds", rule(Fixed(2, 1500*ms), WholeReset(false)), "0 100 200", "falsified"},
+		{"headers withheld from the beginning", rule(Fixed(2, second), NoHeaders()), "0 100x2", "quiet"},
+		{"garbage is no headers", rule(Fixed(2, second), Garbage("NaN")), "0 100x2", "quiet"},
 		{"headers withheld once are no excuse later",
-			Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{2}, Drop: limitHeaders}}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(200 * ms)}, []string{becauseTold}},
+			rule(Fixed(2, second), Fault{Nth: []int{2}, Drop: limitHeaders}),
+			"0 100 200", "told"},
 		{"headers withheld once are no excuse in another window",
-			Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{2}, Drop: limitHeaders}}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(2 * time.Second), trip(2 * time.Second), trip(2 * time.Second)},
-			[]string{becauseOwn}},
+			rule(Fixed(2, second), Fault{Nth: []int{2}, Drop: limitHeaders}),
+			"0 100 2000x3", "own"},
 		{"an unread answer, and only the middle of a window has been seen",
-			Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1, 3}, Connection: ConnectionLostAfter}}}, plain,
-			[]step{trip(0), trip(500 * ms), trip(1200 * ms), trip(1900 * ms), trip(1901 * ms)}, []string{becauseQuiet}},
+			rule(Fixed(2, second), Fault{Nth: []int{1, 3}, Connection: ConnectionLostAfter}),
+			"0 500 1200 1900 1901", "quiet"},
 		{"an unread answer, and a whole window has been seen",
-			Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{3}, Connection: ConnectionLostAfter}}}, plain,
-			[]step{trip(0), trip(500 * ms), trip(1200 * ms), trip(1900 * ms), trip(1901 * ms)}, []string{becauseOwn}},
-		{"a server error without headers is no excuse",
-			Rule{Quota: Fixed(2, time.Second), Faults: []Fault{{Nth: []int{1}, Status: 500}}}, plain,
-			[]step{trip(0), trip(100 * ms), trip(100 * ms)}, []string{becauseOwn}},
+			rule(Fixed(2, second), Fault{Nth: []int{3}, Connection: ConnectionLostAfter}),
+			"0 500 1200 1900 1901", "own"},
+		{"a server error without headers is no excuse", rule(Fixed(2, second), Fault{Nth: []int{1}, Status: 500}),
+			"0 100x2", "own"},
 		{"retry-after was a lie, in header and body",
-			Rule{Quota: Fixed(1, 10*time.Second),
-				Faults: []Fault{retryInBody(time.Second), {Set: map[string]string{"Retry-After": "1"}}}}, plain,
-			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)},
-			[]string{becauseOthers, becauseTold, becauseFalsified}},
-		{"header 1, body 9.95: less than 1 is certainly wrong",
-			Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{ShortHeaders()}}, plain,
-			[]step{others(0, 1), trip(0), trip(1050 * ms), trip(2200 * ms)},
-			[]string{becauseOthers, becauseTold, becauseFalsified}},
-		{"header 10, body 0.25: the shorter time may be true",
-			Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{retryInBody(250 * ms)}}, plain,
-			[]step{others(0, 1), trip(0), trip(349 * ms), trip(350 * ms)},
-			[]string{becauseOthers, becauseTold, becauseFalsified}},
-		{"a false time, and then a true one",
-			Rule{Quota: Fixed(1, 3*time.Second), Faults: []Fault{retryInBody(250*ms, 1)}}, plain,
-			[]step{others(0, 1), trip(0), trip(400 * ms), trip(500 * ms)},
-			[]string{becauseOthers, becauseFalsified, becauseTold}},
+			rule(Fixed(1, 10*second), retryInBody(second), Fault{Set: map[string]string{"Retry-After": "1"}}),
+			"others@0 0 1050 2200", "others told falsified"},
+		{"header 1, body 9.95: less than 1 is certainly wrong", rule(Fixed(1, 10*second), ShortHeaders()),
+			"others@0 0 1050 2200", "others told falsified"},
+		{"header 10, body 0.25: the shorter time may be true", rule(Fixed(1, 10*second), retryInBody(250*ms)),
+			"others@0 0 349 350", "others told falsified"},
+		{"a false time, and then a true one", rule(Fixed(1, 3*second), retryInBody(250*ms, 1)),
+			"others@0 0 400 500", "others falsified told"},
 		{"header until the bucket is empty, body until one place is free: the body's time",
-			Rule{Quota: Sliding(2, 10*time.Second), Faults: []Fault{HeadersUntilFull()}}, plain,
-			[]step{others(0, 1), others(4*time.Second, 1), trip(5 * time.Second), others(10*time.Second, 1), trip(10_049 * ms),
-				trip(10_050 * ms)},
-			[]string{becauseOthers, becauseTold, becauseOthers}},
+			rule(Sliding(2, 10*second), HeadersUntilFull()),
+			"others@0 others@4000 5000 others@10000 10049 10050", "others told others"},
 		{"body in milliseconds: the header's time, or the true one",
-			Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(false)}}, plain,
-			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)},
-			[]string{becauseOthers, becauseTold, becauseOthers}},
-		{"body in milliseconds, header with decimals",
-			Rule{Quota: Fixed(1, 900*ms), Faults: []Fault{MillisecondBodies(true)}}, plain,
-			[]step{others(0, 1), trip(0), others(910*ms, 1), trip(949 * ms), trip(950 * ms)},
-			[]string{becauseOthers, becauseTold, becauseOthers}},
+			rule(Fixed(1, 900*ms), MillisecondBodies(false)),
+			"others@0 0 others@910 949 950", "others told others"},
+		{"body in milliseconds, header with decimals", rule(Fixed(1, 900*ms), MillisecondBodies(true)),
+			"others@0 0 others@910 949 950", "others told others"},
 		{"the header comes first: its time is known at once",
-			Rule{Quota: Fixed(1, 9*time.Second), Faults: []Fault{{BodyDelay: 3 * time.Second}}}, plain,
-			[]step{others(0, 1), trip(0), trip(100 * ms)}, []string{becauseOthers, becauseTold}},
+			rule(Fixed(1, 9*second), Fault{BodyDelay: 3 * second}),
+			"others@0 0 100", "others told"},
 		{"only the body names a time, and never comes: not within a second",
-			Rule{Quota: Sliding(1, 9*time.Second), Faults: []Fault{
-				{Stall: StallHalfway, Drop: []string{"Retry-After"}},
-			}}, plain,
-			[]step{others(0, 1), trip(0), trip(1099 * ms), trip(2199 * ms)},
-			[]string{becauseOthers, becauseTold, becauseOthers}},
-		{"without a scope a 429 is still the bucket's",
-			Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutScope()}}, plain,
-			[]step{others(0, 1), trip(0), trip(9 * time.Second)}, []string{becauseOthers, becauseTold}},
-		{"no time in a 429: the limit headers have it",
-			Rule{Quota: Fixed(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,
-			[]step{others(0, 1), trip(0), trip(9 * time.Second)}, []string{becauseOthers, becauseTold}},
-		{"no time and no end of a window: not within a second",
-			Rule{Quota: Sliding(1, 10*time.Second), Faults: []Fault{WithoutRetryAfter()}}, plain,
-			[]step{others(0, 1), trip(0), trip(1099 * ms), trip(2199 * ms)},
-			[]string{becauseOthers, becauseTold, becauseOthers}},
-	}
-	verdictOf := map[string]Verdict{
-		becauseTold: Avoidable, becauseOwn: Avoidable, becauseOwnPace: Avoidable, becauseOthers: Unavoidable,
-		becauseChanged: Excused, becauseFalsified: Excused, becauseQuiet: Excused, becauseUnpredictable: Excused,
-		becauseKind: Excused, becauseLate: Excused, becauseTried: Excused, becauseLateTold: Avoidable,
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			w := messages(t, test.rule, test.config)
-			verdicts, reasons := tell(w, test.story...)
-			require.Equal(t, test.want, reasons)
-			avoidable, excused := 0, 0
-			for i, reason := range test.want {
-				require.Equal(t, verdictOf[reason], verdicts[i])
-				switch verdicts[i] {
-				case Avoidable:
-					avoidable++
-				case Excused:
-					excused++
-				}
-			}
-			report := w.Report()
-			assert.Equal(t, avoidable, report.Avoidable.Total())
-			assert.Equal(t, excused, report.Excused.Total())
-			assert.Equal(t, len(test.want), report.Refused.Total())
-		})
+			rule(Sliding(1, 9*second), Fault{Stall: StallHalfway, Drop: []string{"Retry-After"}}),
+			"others@0 0 1099 2199", "others told others"},
+		{"without a scope a 429 is still the bucket's", rule(Fixed(1, 10*second), WithoutScope()),
+			"others@0 0 9000", "others told"},
+		{"no time in a 429: the limit headers have it", rule(Fixed(1, 10*second), WithoutRetryAfter()),
+			"others@0 0 9000", "others told"},
+		{"no time and no end of a window: not within a second", rule(Sliding(1, 10*second), WithoutRetryAfter()),
+			"others@0 0 1099 2199", "others told others"},
+		{"an answer that never came teaches nothing", three, "others@0x3 1/2 100", "others others"},
+	} {
+		tell(t, messages(t, test.rule), nil, test.story, test.want, test.name)
 	}
 }
 
-func TestAnAnswerThatNeverCameTeachesNothing(t *testing.T) {
+func TestVerdictsOfTheConfiguration(t *testing.T) {
 	t.Parallel()
-	w := messages(t, Rule{Quota: Fixed(3, time.Second)})
-	_, reasons := tell(w, others(0, 3), step{sent: 1, processed: 2}, trip(100*ms))
-	assert.Equal(t, []string{becauseOthers, becauseOthers}, reasons)
-}
-
-func TestToleranceAllowsForTheWayToTheClientsEyes(t *testing.T) {
-	t.Parallel()
-	for tolerance, want := range map[time.Duration]string{0: becauseTold, 19 * ms: becauseTold, 21 * ms: becauseOthers} {
-		w := messages(t, Rule{Quota: Fixed(3, time.Second)}, func(c *Config) { c.Tolerance = tolerance })
-		_, reasons := tell(w, others(0, 2), trip(0), trip(120*ms))
-		assert.Equal(t, []string{want}, reasons, tolerance)
+	tolerance := func(d time.Duration) func(*Config) { return func(c *Config) { c.Tolerance = d } }
+	globalOf3 := globalOf(Aligned(3, second, 0))
+	for _, test := range []struct {
+		name   string
+		config func(*Config)
+		story  story
+		want   string
+	}{
+		{"global: too many in one window", globalOf3, "0! 1! 2! 3!", "own"},
+		{"global: used up by others", globalOf3, "others@0x2 1! 2!", "others"},
+		{"global: too fast in another phase, which others reveal", globalOf3,
+			"900! 901! 1001! others@1002x2 1003!", "pace"},
+		{"global: again before its time", globalOf3, "others@0x3 1! 999!", "others told"},
+		{"global: a block, and requests during it",
+			func(c *Config) {
+				c.Global, c.Blocks = Aligned(1, second, 0), []GlobalBlock{{From: 500 * ms, Until: 9 * second}}
+			},
+			"0 600 699 700 9000", "others others told"},
+		{"edge: first, and again", func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * second}} },
+			"0 50 9000", "others others told"},
+		{"edge without a time: again at once, and later",
+			func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * second, Silent: true}} },
+			"0 100 1200", "others told others"},
+		{"no tolerance", tolerance(0), "others@0x4 0 120", "told"},
+		{"the answer was read before the tolerance was over", tolerance(19 * ms), "others@0x4 0 120", "told"},
+		{"the answer may not have been read yet", tolerance(21 * ms), "others@0x4 0 120", "others"},
+	} {
+		tell(t, messages(t, rule(Fixed(5, second)), test.config), nil, test.story, test.want, test.name)
 	}
 }
 
@@ -366,7 +218,7 @@ func obey(response *Response) (wait time.Duration) {
 			wait = time.Second
 		}
 	}
-	if reset, ok := readNumber(response.Header.Get("X-RateLimit-Reset-After")); ok && (response.Class != ClassUser || !told) {
+	if reset, ok := readNumber(response.Header.Get(headerResetAfter)); ok && (response.Class != ClassUser || !told) {
 		wait = max(wait, duration(reset))
 	}
 	return wait

@@ -51,148 +51,86 @@ func TestPlacesOfALateLogComeBackOneByOne(t *testing.T) {
 
 func TestVerdictsOnLateness(t *testing.T) {
 	t.Parallel()
-	one, five := Fixed(1, 5*second).Late(300*ms, 0), Fixed(5, 5*second).Late(300*ms, 0)
-	batch := func(n int, sent time.Duration) (steps []step) {
-		for range n {
-			steps = append(steps, trip(sent))
-		}
-		return steps
-	}
-	// kept is n requests of a client that sends one per 5.3 s, beginning at from.
-	kept := func(from time.Duration, n int) (steps []step) {
-		for i := range n {
-			steps = append(steps, instant(from+time.Duration(i)*5300*ms))
-		}
-		return steps
-	}
+	five, punctualFive := Fixed(5, 5*second).Late(300*ms, 0), Fixed(5, 5*second)
+	one := rule(Fixed(1, 5*second).Late(300*ms, 0))
 	becoming := func(lateness ...time.Duration) Rule {
-		rule := Rule{Quota: Fixed(1, 5*second)}
+		rule := rule(Fixed(1, 5*second))
 		for i, late := range lateness {
 			rule.Changes = append(rule.Changes, Change{At: time.Duration(i) * time.Minute, Quota: rule.Quota.Late(late, 0)})
 		}
 		return rule
 	}
-	tests := []struct {
+	for _, test := range []struct {
 		name     string
 		rule     Rule
-		story    []step
-		want     []string
+		story    story
+		want     string
 		openings int
 	}{
-		{"the refusal that shows lateness", Rule{Quota: one},
-			[]step{instant(0), instant(5001 * ms), instant(5300 * ms)}, []string{becauseLate}, 1},
-		{"the refusal had named the wait", Rule{Quota: one},
-			[]step{instant(0), instant(5001 * ms), instant(5200 * ms)}, []string{becauseLate, becauseTold}, 1},
-		{"sent before the announced opening", Rule{Quota: one},
-			[]step{instant(0), instant(4999 * ms)}, []string{becauseTold}, 0},
-		{"in flight before the announced opening", Rule{Quota: one}, []step{
-			{sent: 0, processed: 50 * ms, answered: 6 * second}, {sent: ms, processed: 5100 * ms, answered: 7 * second},
-		}, []string{becauseOwn}, 0},
-		{"in flight at the same opening", Rule{Quota: five}, slices.Concat(batch(1, 0), batch(4, 100*ms), batch(5, 5100*ms)),
-			slices.Repeat([]string{becauseLate}, 5), 1},
-		{"more at one opening than the bucket holds", Rule{Quota: five},
-			slices.Concat(batch(1, 0), batch(4, 100*ms), batch(6, 5100*ms)),
-			append(slices.Repeat([]string{becauseLate}, 5), becauseOwn), 1},
-		{"as late as shown", Rule{Quota: one}, slices.Concat(
-			kept(0, 1), kept(5001*ms, 1), kept(5300*ms, 1), kept(10_301*ms, 1), kept(10_600*ms, 1), kept(15_601*ms, 1)),
-			[]string{becauseLate, becauseTried, becauseLateTold}, 2},
+		{"the refusal that shows lateness", one, "0! 5001! 5300!", "late", 1},
+		{"the refusal had named the wait", one, "0! 5001! 5200!", "late told", 1},
+		{"sent before the announced opening", one, "0! 4999!", "told", 0},
+		{"in flight before the announced opening", one, "0/50/6000 1/5100/7000", "own", 0},
+		{"in flight at the same opening", rule(five), "0 100x4 5100x5", "late late late late late", 1},
+		{"more at one opening than the bucket holds", rule(five), "0 100x4 5100x6", "late late late late late own", 1},
+		{"as late as shown", one, "0! 5001! 5300! 10301! 10600! 15601!", "late tried latetold", 2},
 		// Two tries: the first needs one period since the refusal before, the second two periods.
-		{"tried less and less often", Rule{Quota: one}, slices.Concat(
-			kept(0, 1), kept(5001*ms, 1), kept(5300*ms, 1), kept(10_301*ms, 1), kept(10_600*ms, 2), kept(20_901*ms, 1)),
-			[]string{becauseLate, becauseTried, becauseTried}, 3},
-		{"tried with more than one request", Rule{Quota: five}, slices.Concat(
-			batch(1, 0), batch(4, 100*ms), batch(1, 5100*ms), batch(5, 5350*ms), batch(2, 10_450*ms)),
-			[]string{becauseLate, becauseTried, becauseLateTold}, 2},
-		{"later than shown", becoming(300*ms, 600*ms), slices.Concat(
-			kept(0, 1), kept(5001*ms, 1), kept(5300*ms, 11), kept(63_600*ms, 1), kept(68_900*ms, 1)),
-			[]string{becauseLate, becauseLate}, 2},
-		{"a change of lateness is no change of the limit", becoming(0, 300*ms), []step{
-			instant(0), {sent: 60 * second, processed: 60 * second, answered: 66 * second}, instant(65_001 * ms),
-		}, []string{becauseLate}, 1},
-		{"punctual again, and late again", becoming(300*ms, 0, 300*ms), slices.Concat(
-			kept(0, 1), kept(5001*ms, 1), kept(5300*ms, 1), kept(61*second, 1), kept(66*second, 1),
-			// the answer at 66 s shows that the bucket is punctual
-			kept(120*second, 1), kept(125_001*ms, 1)), []string{becauseLate, becauseTried}, 2},
-		{"as late as if another client had taken the place", Rule{Quota: Fixed(1, second).Late(1500*ms, 0)},
-			[]step{instant(0), instant(1001 * ms), instant(2500 * ms), instant(3501 * ms)},
-			[]string{becauseOthers, becauseOthers}, 0},
-		{"perhaps another client has taken the place", Rule{Quota: Fixed(1, second).Late(300*ms, 0)}, []step{
-			{processed: 800 * ms, answered: 800 * ms}, // perhaps the window ended at 1 s, and another client's at 2.1 s
-			instant(1801 * ms), instant(2100 * ms), instant(3101 * ms),
-		}, []string{becauseLate, becauseLate}, 2},
-		{"an answer shows that the window is over", Rule{Quota: Fixed(2, second).Late(300*ms, 0)}, []step{
-			{processed: 0, answered: 100 * ms}, {sent: 1050 * ms, processed: 1050 * ms, answered: 1050 * ms}, instant(1060 * ms),
-		}, []string{becauseLate}, 1},
-		{"the places of other clients", Rule{Quota: one},
-			[]step{others(0, 1), trip(5 * second), trip(5300 * ms)}, []string{becauseOthers}, 0},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			w := messages(t, test.rule)
-			verdicts, reasons := tell(w, test.story...)
-			require.Equal(t, test.want, reasons)
-			late := 0
-			for i, reason := range reasons {
-				excused := reason == becauseLate || reason == becauseTried
-				require.Equal(t, excused, verdicts[i] == Excused)
-				if excused {
-					late++
-				}
-			}
-			report := w.Report()
-			assert.Equal(t, late, report.Late.User)
-			assert.Equal(t, late, report.Excused.Total())
-			assert.Equal(t, test.openings, report.LateOpenings)
-			assert.Equal(t, test.openings, report.Buckets[0].LateOpenings)
-		})
-	}
-}
+		{"tried less and less often", one, "0! 5001! 5300! 10301! 10600! 15900! 20901!", "late tried tried", 3},
+		{"tried with more than one request", rule(five), "0 100x4 5100 5350x5 10450x2", "late tried latetold", 2},
+		{"later than shown", becoming(300*ms, 600*ms), "0! 5001! 5300! 10600! 15900! 21200! 26500! 31800! 37100! 42400! " +
+			"47700! 53000! 58300! 63600! 68900!", "late late", 2},
+		{"a change of lateness is no change of the limit", becoming(0, 300*ms), "0! 60000/60000/66000 65001!", "late", 1},
+		// The answer at 66 s shows that the bucket is punctual.
+		{"punctual again, and late again", becoming(300*ms, 0, 300*ms),
+			"0! 5001! 5300! 61000! 66000! 120000! 125001!", "late tried", 2},
+		{"as late as if another client had taken the place", rule(Fixed(1, second).Late(1500*ms, 0)),
+			"0! 1001! 2500! 3501!", "others others", 0},
+		// Perhaps the window ended at 1 s, and another client's at 2.1 s.
+		{"perhaps another client has taken the place", rule(Fixed(1, second).Late(300*ms, 0)),
+			"0/800/800 1801! 2100! 3101!", "late late", 2},
+		{"an answer shows that the window is over", rule(Fixed(2, second).Late(300*ms, 0)),
+			"0/0/100 1050! 1060!", "late", 1},
+		{"the places of other clients", one, "others@0 5000 5300", "others", 0},
 
-// If a client has seen places become free earlier than refusals had shown, it may send a whole batch at that time.
-func TestABatchIsExcusedAfterAnEarlyOpening(t *testing.T) {
-	t.Parallel()
-	five := Fixed(5, 5*second)
-	w := messages(t, Rule{Quota: five.Late(300*ms, 0), Changes: []Change{
-		{At: 8 * second, Quota: five}, {At: 14 * second, Quota: five.Late(300*ms, 0)},
-	}})
-	burst := func(sent time.Duration) (steps []step) { return slices.Repeat([]step{trip(sent)}, 5) }
-	// Windows open at 0.05, 5.45, 10.8 and 15.95 s. The one of 10.8 s is on time, and an answer shows that.
-	_, reasons := tell(w, slices.Concat(
-		burst(0), burst(5100 * ms)[:1], burst(5400*ms), burst(10_750*ms), burst(15_900*ms), burst(21*second))...)
-	assert.Equal(t, append([]string{becauseLate}, slices.Repeat([]string{becauseTried}, 5)...), reasons)
-}
-
-// A slow request leaves a place of a window that closes late. Another request takes this place after the announced end,
-// which looks as if the bucket had opened.
-func TestABatchIsExcusedAfterWhatLooksLikeAnEarlyOpening(t *testing.T) {
-	t.Parallel()
-	w := messages(t, Rule{Quota: Fixed(3, 5*second).Late(300*ms, 0)})
-	_, reasons := tell(w,
-		trip(0), trip(100*ms), trip(100*ms), trip(5100*ms), // the last one shows how late the bucket opens
-		trip(5400*ms), trip(5500*ms), // a window until 10.45 s, really 10.75 s, with one place left
-		trip(10_450*ms), trip(10_560*ms), trip(10_560*ms))
-	assert.Equal(t, []string{becauseLate, becauseTried, becauseTried}, reasons)
+		// If a client has seen places become free earlier than refusals had shown, it may send a whole batch at that
+		// time. The window of 10.8 s opens on time, and an answer shows that.
+		{"a batch after an early opening", Rule{Quota: five, Changes: []Change{
+			{At: 8 * second, Quota: punctualFive}, {At: 14 * second, Quota: five},
+		}}, "0x5 5100 5400x5 10750x5 15900x5 21000x5", "late tried tried tried tried tried", 2},
+		// A slow request leaves a place of a window until 10.45 s, really 10.75 s. Another request takes this place after
+		// the announced end, which looks as if the bucket had opened.
+		{"a batch after what looks like an early opening", rule(Fixed(3, 5*second).Late(300*ms, 0)),
+			"0 100x2 5100 5400 5500 10450 10560x2", "late tried tried", 2},
+	} {
+		w := messages(t, test.rule)
+		tell(t, w, nil, test.story, test.want, test.name)
+		report := w.Report()
+		assert.Equal(t, report.Excused.Total(), report.Late.User, test.name)
+		assert.Equal(t, test.openings, report.LateOpenings, test.name)
+		assert.Equal(t, test.openings, report.Buckets[0].LateOpenings, test.name)
+	}
 }
 
 func TestTheGlobalLimitMayOpenLate(t *testing.T) {
 	t.Parallel()
-	two := func(quota Quota) func(*Config) { return func(c *Config) { c.Global = quota } }
-	w := messages(t, Rule{Quota: Unlimited()}, two(Fixed(2, second).Late(200*ms, 0)))
-	_, reasons := tell(w, instant(0), instant(0), instant(1001*ms), instant(1100*ms),
-		instant(1200*ms), instant(1200*ms), instant(1300*ms))
-	assert.Equal(t, []string{becauseLate, becauseTold, becauseOwn}, reasons)
-	assert.Equal(t, 1, w.Report().Late.Global)
-
-	// The request takes the place of the first request, not the latest place that a client may use again.
-	w = messages(t, Rule{Quota: Unlimited()}, two(Fixed(2, second).Late(200*ms, 0)))
-	_, reasons = tell(w, instant(0), instant(2*ms), step{sent: 1001 * ms, processed: 1003 * ms, answered: 1010 * ms})
-	assert.Equal(t, []string{becauseLate}, reasons)
-
-	// Aligned windows that are all late by the same time are punctual windows of another phase.
-	w = messages(t, Rule{Quota: Unlimited()}, two(Aligned(2, second, 0).Late(200*ms, 0)))
-	_, reasons = tell(w, instant(200*ms), instant(200*ms), instant(1200*ms), instant(1200*ms), instant(2199*ms))
-	assert.Equal(t, []string{becauseOwn}, reasons)
+	late := Fixed(2, second).Late(200*ms, 0)
+	for _, test := range []struct {
+		name   string
+		global Quota
+		story  story
+		want   string
+		late   int
+	}{
+		{"requests at and after the announced opening", late, "0!x2 1001! 1100! 1200!x2 1300!", "late told own", 1},
+		{"the place of the first request, not the latest place that a client may use again", late,
+			"0! 2! 1001/1003/1010", "late", 1},
+		{"aligned windows that are all late by the same time are punctual windows of another phase",
+			Aligned(2, second, 0).Late(200*ms, 0), "200!x2 1200!x2 2199!", "own", 0},
+	} {
+		w := messages(t, rule(Unlimited()), globalOf(test.global))
+		tell(t, w, nil, test.story, test.want, test.name)
+		assert.Equal(t, test.late, w.Report().Late.Global, test.name)
+	}
 }
 
 func TestLatenessOfSomeBucketsOnly(t *testing.T) {
@@ -235,7 +173,7 @@ func TestRandomLatenessIsDrawnForEachOpeningFromTheSeed(t *testing.T) {
 	plan, err := Omniscient(Conditions{Seed: 7, Global: Unlimited()}, Work{Quota: quota, Count: 30, Major: "1"})
 	require.NoError(t, err)
 	for i, sent := range plan.Sent[0] {
-		assert.InDelta(t, float64(list[i]), float64(sent), float64(time.Duration(i)*ms), "the ideal client knows opening %d", i)
+		assert.InDelta(t, list[i], sent, float64(time.Duration(i)*ms), "the ideal client knows opening %d", i)
 	}
 }
 

@@ -10,15 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func count(responses []*Response, class Class) (n int) {
-	for _, response := range responses {
-		if response.Class == class {
-			n++
-		}
-	}
-	return n
-}
-
 func TestZeroConfigurationWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})
@@ -39,11 +30,11 @@ func TestCountersAreSplitByHashMajorAndAuthorization(t *testing.T) {
 	}{
 		{"same request", post, true},
 		{"other version, query", with(post, "/v9/channels/1/messages?x=1"), true},
-		{"other route of that hash", Request{Method: "PUT", Path: "/channels/1/pins/5", Authorization: "Bot a"}, true},
+		{"other route of that hash", by("PUT", "/channels/1/pins/5"), true},
 		{"same route, other major", with(post, "/channels/2/messages"), false},
 		{"other authorization", Request{Method: "POST", Path: post.Path, Authorization: "Bot b"}, false},
 		{"no authorization", Request{Method: "POST", Path: post.Path}, false},
-		{"other hash", Request{Method: "GET", Path: "/channels/1/messages", Authorization: "Bot a"}, false},
+		{"other hash", by("GET", "/channels/1/messages"), false},
 	}
 	for _, test := range tests {
 		w := newWorld(t, Config{Rules: []Rule{
@@ -83,14 +74,12 @@ func TestWhoIsExemptFromTheGlobalLimit(t *testing.T) {
 	}{
 		{"callback", Request{Method: "POST", Path: "/interactions/1/t/callback"}, webhook, false},
 		{"follow-up", Request{Method: "POST", Path: "/webhooks/5/" + interactionToken}, webhook, false},
-		{"original response",
-			Request{Method: "PATCH", Path: "/webhooks/5/" + interactionToken + "/messages/@original"}, webhook, false},
+		{"original response", with(Request{Method: "PATCH"}, "/webhooks/5/"+interactionToken+"/messages/@original"),
+			webhook, false},
 		{"webhooks count for the address", webhook, Request{Method: "GET", Path: "/gateway"}, true},
 		{"webhooks do not count for the bot", webhook, post, false},
-		{"webhooks with a credential count for the bot",
-			Request{Method: "POST", Path: "/webhooks/5/token", Authorization: "Bot a"}, post, true},
-		{"callback with a credential",
-			Request{Method: "POST", Path: "/interactions/1/t/callback", Authorization: "Bot a"}, post, true},
+		{"webhooks with a credential count for the bot", by("POST", "/webhooks/5/token"), post, true},
+		{"callback with a credential", by("POST", "/interactions/1/t/callback"), post, true},
 	}
 	for _, test := range tests {
 		w := newWorld(t, Config{Global: Aligned(1, time.Second, 0), Default: &Rule{Path: "**"}})
@@ -128,7 +117,7 @@ func TestInvalidRequestsEndInABan(t *testing.T) {
 		Global:  Unlimited(),
 		Invalid: InvalidLimit{Limit: 6, Period: 10 * time.Minute, Ban: time.Hour},
 	}
-	get := func(path string) Request { return Request{Method: "GET", Path: path, Authorization: "Bot a"} }
+	get := func(path string) Request { return by("GET", path) }
 	w := newWorld(t, config)
 	send(w, 0, 3, get("/shared")) // one is accepted, two are refused by the shared limit
 	send(w, 0, 3, get("/missing"))
@@ -157,8 +146,7 @@ func TestSubLimitTakesTheOrdinaryPlaceToo(t *testing.T) {
 		Method: "PATCH", Path: "/channels/{id}", Quota: Fixed(5, 10*time.Second),
 		SubLimits: []SubLimit{{Fields: []string{"name", "topic"}, Quota: Fixed(2, 10*time.Minute)}},
 	}}})
-	rename := Request{Method: "PATCH", Path: "/channels/1", Fields: []string{"nsfw", "topic"}}
-	plain := Request{Method: "PATCH", Path: "/channels/1", Fields: []string{"nsfw"}}
+	rename, plain := by("PATCH", "/channels/1", "nsfw", "topic"), by("PATCH", "/channels/1", "nsfw")
 	responses := send(w, 0, 3, rename)
 	assert.Equal(t, []int{200, 200, 429}, statuses(responses))
 	assert.Equal(t, ClassSubLimit, responses[2].Class)
@@ -221,15 +209,11 @@ func TestLimitsAndHashesChangeAtTheirTime(t *testing.T) {
 
 func TestHashesThatMove(t *testing.T) {
 	t.Parallel()
-	names := func(w *World) (list []string) {
-		for _, response := range send(w, 0, 4, post) {
-			list = append(list, response.Header.Get("X-RateLimit-Bucket"))
-		}
-		return list
+	names := func(vary func(Call) Variant) []string {
+		return hashes(send(messages(t, Rule{Quota: Fixed(2, second), Vary: vary}), 0, 4, post))
 	}
-	quota := Fixed(2, time.Second)
-	assert.Equal(t, []string{"a", "b", "a", "b"}, names(messages(t, Rule{Quota: quota, Vary: Alternate("a", "b")})))
-	assert.Equal(t, []string{"x1", "x2", "x3", "x4"}, names(messages(t, Rule{Quota: quota, Vary: EachTime("x")})))
+	assert.Equal(t, []string{"a", "b", "a", "b"}, names(Alternate("a", "b")))
+	assert.Equal(t, []string{"x1", "x2", "x3", "x4"}, names(EachTime("x")))
 
 	twins := newWorld(t, Config{Rules: []Rule{
 		{Path: "/channels/{id}/pins", Hash: "p", Announce: "same", Quota: Fixed(1, time.Second)},
@@ -332,16 +316,14 @@ func TestBooksAddUp(t *testing.T) {
 func TestOneBucketForAllAuthorizations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{Rules: []Rule{{
-		Path: "/webhooks/{id}/{token}", Hash: "h", Quota: Fixed(2, time.Second),
-		SubLimits: []SubLimit{{Quota: Fixed(1, 10*time.Second)}},
+		Path: "/webhooks/{id}/{token}", Hash: "h", Quota: Fixed(2, second),
+		SubLimits: []SubLimit{{Quota: Fixed(1, 10*second)}},
 	}}})
 	anonymous := Request{Method: "POST", Path: "/webhooks/1/token"}
-	credential := anonymous
-	credential.Authorization = "Bot a"
-	assert.Equal(t, []int{200}, statuses(send(w, 0, 1, credential)))
-	second := send(w, 0, 1, anonymous)
-	assert.Equal(t, ClassSubLimit, second[0].Class, "the first request has used up the sub-limit")
-	assert.Equal(t, "0", second[0].Header.Get("X-RateLimit-Remaining"))
-	third := send(w, 0, 1, anonymous)
-	assert.Equal(t, ClassUser, third[0].Class)
+	for _, want := range []struct {
+		request Request
+		class   Class
+	}{{by("POST", anonymous.Path), ClassNone}, {anonymous, ClassSubLimit}, {anonymous, ClassUser}} {
+		assert.Equal(t, want.class, w.Handle(start, want.request).Class)
+	}
 }

@@ -61,11 +61,12 @@ func TestRefusalsAreWrittenInManyWays(t *testing.T) {
 func TestFaultsThatLetOthersApplyComeTogether(t *testing.T) {
 	t.Parallel()
 	set := func(value string) map[string]string { return map[string]string{"X-Fault": value} }
+	oneMore := func(s State) State { s.Limit++; return s }
 	w := messages(t, Rule{
 		Quota: Fixed(2, time.Second),
 		Faults: []Fault{
 			{Also: true, Nth: []int{1}, Set: set("first"), Body: "a", Delay: time.Second},
-			{Also: true, Drop: []string{"x-fault"}, Status: 500, Delay: time.Second, State: func(s State) State { s.Limit++; return s }},
+			{Also: true, Drop: []string{"x-fault"}, Status: 500, Delay: second, State: oneMore},
 			{Nth: []int{2}, Set: set("last"), Body: "b"},
 			{Set: set("never"), Uncounted: true, Nth: []int{2}},
 		},

@@ -45,15 +45,34 @@ func inVirtualTime(t *testing.T, config Config, test func(t *testing.T, server *
 	}
 }
 
-// get sends a GET request and reads the answer.
-func get(client *http.Client, url string) (status int, body string, err error) {
-	response, err := client.Get(url)
+// ask sends a request and reads the answer. The header fields are names and values in turn.
+func ask(ctx context.Context, client *http.Client, method, url, body string, header ...string) (
+	response *http.Response, content string, err error,
+) {
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
-		return 0, "", err
+		return nil, "", err
+	}
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err = client.Do(request)
+	if err != nil {
+		return nil, "", err
 	}
 	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(content), err
+	text, err := io.ReadAll(response.Body)
+	return response, string(text), err
+}
+
+// get sends a GET request and reads the answer.
+func get(t testing.TB, client *http.Client, url string) (status int, content string) {
+	t.Helper()
+	response, content, err := ask(t.Context(), client, "GET", url, "")
+	if !assert.NoError(t, err) {
+		return 0, ""
+	}
+	return response.StatusCode, content
 }
 
 func TestRoundTripTakesExactlyTheLatency(t *testing.T) {
@@ -64,31 +83,27 @@ func TestRoundTripTakesExactlyTheLatency(t *testing.T) {
 	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
 		for range 3 {
 			began := time.Now()
-			status, content, err := get(client, messagesURL)
-			require.NoError(t, err)
-			assert.Equal(t, 200, status)
-			assert.Equal(t, "{}", content)
+			status, content := get(t, client, messagesURL)
+			assert.Equal(t, []any{200, "{}"}, []any{status, content})
 			assert.Equal(t, 100*ms, time.Since(began))
 			events := server.Events()
-			processed := events[len(events)-1].At
-			assert.Equal(t, 70*ms, processed.Sub(began), "processed one way after sending")
-			assert.True(t, events[len(events)-1].SentAt.Equal(began))
+			event := events[len(events)-1]
+			assert.Equal(t, 70*ms, event.At.Sub(began), "processed one way after sending")
+			assert.True(t, event.SentAt.Equal(began))
 		}
 	})
 }
 
 func TestLimitsAreEnforcedWhenTheRequestArrives(t *testing.T) {
 	t.Parallel()
-	inVirtualTime(t, Config{Latency: RoundTrip(200 * ms)}, func(t *testing.T, server *Server, client *http.Client) {
+	inVirtualTime(t, Config{Latency: RoundTrip(200 * ms)}, func(t *testing.T, _ *Server, client *http.Client) {
 		for i := range 5 {
-			response, err := client.Get(messagesURL)
+			response, _, err := ask(t.Context(), client, "GET", messagesURL, "")
 			require.NoError(t, err)
 			// The window opened at 0.1 s; request i is processed at 0.1 + 0.2 i.
-			assert.Equal(t, seconds(1000-200*int64(i)), response.Header.Get("X-RateLimit-Reset-After"))
-			require.NoError(t, response.Body.Close())
+			assert.Equal(t, seconds(1000-200*int64(i)), response.Header.Get(headerResetAfter))
 		}
-		status, _, err := get(client, messagesURL) // sent at 1 s, processed at 1.1 s: the window has just closed
-		require.NoError(t, err)
+		status, _ := get(t, client, messagesURL) // sent at 1 s, processed at 1.1 s: the window has just closed
 		assert.Equal(t, 200, status)
 	})
 }
@@ -100,27 +115,22 @@ func TestSequenceFieldsAndAuthorizationAreRead(t *testing.T) {
 		SubLimits: []SubLimit{{Fields: []string{"name"}, Quota: Fixed(1, time.Minute)}},
 	}}}
 	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
-		patch := func(body, sequence string) (int, string) {
-			request, err := http.NewRequest("PATCH", BaseURL+"/api/v10/channels/1", strings.NewReader(body))
+		for _, test := range []struct {
+			body, sequence string
+			status         int
+			content        string
+		}{
+			{`{"name":"x","nested":{"topic":1}}`, "2", 200, ""},
+			{` {"name":"y"}`, "3", 429, `"retry_after":60`},
+			{`{"nsfw":true}`, "1", 200, ""},
+			{`["name"]`, "no number", 200, ""},
+		} {
+			response, content, err := ask(t.Context(), client, "PATCH", BaseURL+"/api/v10/channels/1", test.body,
+				"Authorization", "Bot a", SequenceHeader, test.sequence)
 			require.NoError(t, err)
-			request.Header.Set("Authorization", "Bot a")
-			request.Header.Set(SequenceHeader, sequence)
-			response, err := client.Do(request)
-			require.NoError(t, err)
-			content, err := io.ReadAll(response.Body)
-			require.NoError(t, err)
-			require.NoError(t, response.Body.Close())
-			return response.StatusCode, string(content)
+			assert.Equal(t, test.status, response.StatusCode, test.body)
+			assert.Contains(t, content, test.content, test.body)
 		}
-		status, _ := patch(`{"name":"x","nested":{"topic":1}}`, "2")
-		assert.Equal(t, 200, status)
-		status, content := patch(` {"name":"y"}`, "3")
-		assert.Equal(t, 429, status)
-		assert.Contains(t, content, `"retry_after":60`)
-		status, _ = patch(`{"nsfw":true}`, "1")
-		assert.Equal(t, 200, status)
-		status, _ = patch(`["name"]`, "no number")
-		assert.Equal(t, 200, status)
 		report := server.Report()
 		assert.Equal(t, 1, report.Inversions)
 		assert.Equal(t, 1, report.Refused.SubLimit)
@@ -131,21 +141,15 @@ func TestSequenceFieldsAndAuthorizationAreRead(t *testing.T) {
 func TestClientThatLeavesBeforeProcessingIsNeverCounted(t *testing.T) {
 	t.Parallel()
 	inVirtualTime(t, Config{Latency: RoundTrip(200 * ms)}, func(t *testing.T, server *Server, client *http.Client) {
-		for _, patience := range []time.Duration{99 * ms, 101 * ms} {
+		for requests, patience := range []time.Duration{99 * ms, 101 * ms} {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			request, err := http.NewRequestWithContext(ctx, "GET", messagesURL, nil)
-			require.NoError(t, err)
 			began := time.Now()
-			_, err = client.Do(request)
+			_, _, err := ask(ctx, client, "GET", messagesURL, "")
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.Equal(t, patience, time.Since(began), "the client must not wait longer")
 			cancel()
 			time.Sleep(time.Second)
-			want := 0
-			if patience > 100*ms {
-				want = 1
-			}
-			assert.Equal(t, want, server.Report().Requests, patience)
+			assert.Equal(t, requests, server.Report().Requests, patience)
 		}
 	})
 }
@@ -157,29 +161,25 @@ func TestConnectionsBreakBeforeOrAfterProcessing(t *testing.T) {
 	}}
 	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
 		began := time.Now()
-		post := func() (*http.Response, error) {
-			return client.Post(messagesURL, "application/json", strings.NewReader("{}"))
+		for _, took := range []time.Duration{50 * ms, 150 * ms} {
+			_, _, err := ask(t.Context(), client, "POST", messagesURL, "{}")
+			require.Error(t, err)
+			assert.Equal(t, took, time.Since(began))
 		}
-		_, err := post()
-		require.Error(t, err)
-		assert.Equal(t, 50*ms, time.Since(began))
-		_, err = post()
-		require.Error(t, err)
-		assert.Equal(t, 150*ms, time.Since(began))
-		response, err := post()
+		response, _, err := ask(t.Context(), client, "POST", messagesURL, "{}")
 		require.NoError(t, err)
-		assert.Equal(t, "3", response.Header.Get("X-RateLimit-Remaining"), "only the second request was counted")
-		require.NoError(t, response.Body.Close())
+		assert.Equal(t, "3", response.Header.Get(headerRemaining), "only the second request was counted")
 		report := server.Report()
-		assert.Equal(t, 1, report.Lost)
-		assert.Equal(t, 1, report.Failed)
+		assert.Equal(t, []int{1, 1}, []int{report.Lost, report.Failed})
 	})
 }
 
 func TestSlowBodyComesAfterItsHeaders(t *testing.T) {
 	t.Parallel()
-	config := Config{Default: &Rule{Path: "**", Body: "hello"}, Faults: []Fault{{BodyDelay: 5 * time.Second, Delay: time.Second}}}
-	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
+	config := Config{
+		Default: &Rule{Path: "**", Body: "hello"}, Faults: []Fault{{BodyDelay: 5 * time.Second, Delay: time.Second}},
+	}
+	inVirtualTime(t, config, func(t *testing.T, _ *Server, client *http.Client) {
 		began := time.Now()
 		response, err := client.Get(messagesURL)
 		require.NoError(t, err)
@@ -192,13 +192,9 @@ func TestSlowBodyComesAfterItsHeaders(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, "GET", messagesURL, nil)
-		require.NoError(t, err)
-		response, err = client.Do(request)
-		require.NoError(t, err)
-		_, err = io.ReadAll(response.Body)
+		response, _, err = ask(ctx, client, "GET", messagesURL, "")
+		require.NotNil(t, response, "the headers come before the end of the context")
 		require.ErrorIs(t, err, context.DeadlineExceeded, "the end of the context ends the reading")
-		require.NoError(t, response.Body.Close())
 	})
 }
 
@@ -257,10 +253,7 @@ func TestRequestsAreProcessedInTheOrderOfArrival(t *testing.T) {
 	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
 		var group sync.WaitGroup
 		for range n {
-			group.Go(func() {
-				_, _, err := get(client, messagesURL)
-				assert.NoError(t, err)
-			})
+			group.Go(func() { get(t, client, messagesURL) })
 		}
 		group.Wait()
 		events := server.Events()
@@ -290,11 +283,8 @@ func TestEqualArrivalsKeepTheirOrder(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range 100 {
 			group.Go(func() {
-				request, _ := http.NewRequest("GET", messagesURL, nil)
-				request.Header.Set(SequenceHeader, fmt.Sprint(i+1))
-				response, err := client.Do(request)
+				_, _, err := ask(t.Context(), client, "GET", messagesURL, "", SequenceHeader, fmt.Sprint(i+1))
 				assert.NoError(t, err)
-				assert.NoError(t, response.Body.Close())
 			})
 			synctest.Wait() // the request has entered
 		}
@@ -309,19 +299,19 @@ func TestCloseEndsEverything(t *testing.T) {
 	config := Config{Latency: RoundTrip(time.Hour)}
 	inVirtualTime(t, config, func(t *testing.T, server *Server, client *http.Client) {
 		failed := make(chan error)
-		go func() {
-			_, _, err := get(client, messagesURL)
-			failed <- err
-		}()
+		request := func() error {
+			_, _, err := ask(t.Context(), client, "GET", messagesURL, "")
+			return err
+		}
+		go func() { failed <- request() }()
 		time.Sleep(time.Second)
 		began := time.Now()
 		require.NoError(t, server.Close())
 		require.Error(t, <-failed)
-		_, _, err := get(client, messagesURL)
-		require.Error(t, err)
+		require.Error(t, request())
 		assert.Zero(t, time.Since(began))
 		assert.Zero(t, server.Report().Requests)
-		_, err = server.Listen()
+		_, err := server.Listen()
 		require.ErrorIs(t, err, ErrClosed)
 		require.NoError(t, server.Close(), "a second Close")
 	})
@@ -336,8 +326,7 @@ func TestDeliveryIsWhatTheJudgeGoesBy(t *testing.T) {
 		for _, pause := range []time.Duration{0, 199 * ms, 201 * ms} {
 			group.Go(func() {
 				time.Sleep(pause)
-				status, _, err := get(client, messagesURL)
-				assert.NoError(t, err)
+				status, _ := get(t, client, messagesURL)
 				assert.Equal(t, 429, status)
 			})
 		}
@@ -407,10 +396,7 @@ func TestListenServesRealSockets(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 20 {
 		emoji := []string{"%F0%9F%91%8D", "a%2Fb"}[i%2]
-		group.Go(func() {
-			_, _, err := get(client, base+"/api/v10/channels/1/messages/2/reactions/"+emoji+"/@me")
-			assert.NoError(t, err)
-		})
+		group.Go(func() { get(t, client, base+"/api/v10/channels/1/messages/2/reactions/"+emoji+"/@me") })
 	}
 	group.Wait()
 	report := server.Report()
@@ -452,8 +438,6 @@ func BenchmarkRoundTripper(b *testing.B) {
 	client := &http.Client{Transport: server.RoundTripper()}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := get(client, messagesURL); err != nil {
-			b.Fatal(err)
-		}
+		get(b, client, messagesURL)
 	}
 }

@@ -15,6 +15,9 @@ var limitNames = []string{
 	"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Reset-After", "X-RateLimit-Bucket",
 }
 
+// allNames also lists the headers of refusals.
+var allNames = append(limitNames[:5:5], "Via", "Retry-After", "X-RateLimit-Scope", "X-RateLimit-Global")
+
 func headers(response *Response, names ...string) map[string]string {
 	found := make(map[string]string)
 	for _, name := range names {
@@ -40,95 +43,67 @@ func TestSuccessDescribesItsBucket(t *testing.T) {
 	assert.Equal(t, map[string]string{
 		"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "3", "X-RateLimit-Bucket": "abc",
 		"X-RateLimit-Reset": "1893456001.100", "X-RateLimit-Reset-After": "0.741", "Via": "1.1 google",
-	}, headers(response, append(limitNames, "Via", "Retry-After", "X-RateLimit-Scope", "X-RateLimit-Global")...))
+	}, headers(response, allNames...))
 	assert.Equal(t, "application/json", response.Header.Get("Content-Type"))
 	assert.True(t, json.Valid(response.Body))
 }
 
 func TestFormsOfRefusals(t *testing.T) {
 	t.Parallel()
+	type fields = map[string]string
+	bucket := func(limit, remaining, reset, after, retry, scope string) fields {
+		return fields{
+			"X-RateLimit-Limit": limit, "X-RateLimit-Remaining": remaining, "X-RateLimit-Bucket": "h",
+			"X-RateLimit-Reset": reset, "X-RateLimit-Reset-After": after,
+			"Retry-After": retry, "X-RateLimit-Scope": scope, "Via": "1.1 google",
+		}
+	}
+	limited := func(message string, after float64, global bool) map[string]any {
+		return map[string]any{"message": message, "retry_after": after, "global": global}
+	}
+	const own, resource = "You are being rate limited.", "The resource is being rate limited."
+	withCode := limited(own, 599.661, false)
+	withCode["code"] = 20028.0
+	five := Fixed(5, second)
 	tests := []struct {
 		name    string
 		rule    Rule
 		config  func(*Config)
 		before  int // requests accepted at 0
 		class   Class
-		headers map[string]string
+		headers fields
 		body    map[string]any
 	}{
-		{
-			name: "user", rule: Rule{Hash: "h", Quota: Sliding(2, 1500*ms)}, before: 2, class: ClassUser,
-			headers: map[string]string{
-				"X-RateLimit-Limit": "2", "X-RateLimit-Remaining": "0", "X-RateLimit-Bucket": "h", "Retry-After": "2",
-				"X-RateLimit-Reset": "1893456001.500", "X-RateLimit-Reset-After": "1.161",
-				"X-RateLimit-Scope": "user", "Via": "1.1 google",
-			},
-			body: map[string]any{"message": "You are being rate limited.", "retry_after": 1.161, "global": false},
-		},
-		{
-			name: "sub-limit", before: 1, class: ClassSubLimit,
-			rule: Rule{
-				Hash: "h", Quota: Fixed(5, time.Second),
-				SubLimits: []SubLimit{{Quota: Fixed(1, 600*time.Second), Code: 20028}},
-			},
-			headers: map[string]string{
-				"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "3", "X-RateLimit-Bucket": "h", "Retry-After": "600",
-				"X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Reset-After": "0.661",
-				"X-RateLimit-Scope": "user", "Via": "1.1 google",
-			},
-			body: map[string]any{
-				"message": "You are being rate limited.", "retry_after": 599.661, "global": false, "code": 20028.0,
-			},
-		},
-		{
-			name: "shared", before: 1, class: ClassShared,
-			rule: Rule{Hash: "h", Quota: Fixed(5, time.Second), Shared: &SharedLimit{Quota: Fixed(1, 60*time.Second)}},
-			headers: map[string]string{
-				"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "3", "X-RateLimit-Bucket": "h", "Retry-After": "60",
-				"X-RateLimit-Reset": "1893456001.000", "X-RateLimit-Reset-After": "0.661",
-				"X-RateLimit-Scope": "shared", "Via": "1.1 google",
-			},
-			body: map[string]any{"message": "The resource is being rate limited.", "retry_after": 59.661, "global": false},
-		},
-		{
-			name: "global", before: 3, class: ClassGlobal, rule: Rule{Quota: Fixed(5, time.Second)},
-			config: func(c *Config) { c.Global = Aligned(3, time.Second, 0) },
-			headers: map[string]string{
-				"Retry-After": "1", "X-RateLimit-Global": "true", "X-RateLimit-Scope": "global", "Via": "1.1 google",
-			},
-			body: map[string]any{"message": "You are being rate limited.", "retry_after": 0.661, "global": true},
-		},
-		{
-			name: "edge, JSON", class: ClassEdge, rule: Rule{Quota: Fixed(5, time.Second)},
-			config:  func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * time.Second, Page: PageJSON}} },
-			headers: map[string]string{"Retry-After": "10"},
-			body:    map[string]any{"message": "This address has been blocked from the API for a while: too many rate limit violations.", "code": 0.0},
-		},
+		{"user", rule(Sliding(2, 1500*ms)), globalOf(Quota{}), 2, ClassUser,
+			bucket("2", "0", "1893456001.500", "1.161", "2", "user"), limited(own, 1.161, false)},
+		{"sub-limit", Rule{Quota: five, SubLimits: []SubLimit{{Quota: Fixed(1, 600*second), Code: 20028}}},
+			globalOf(Quota{}), 1, ClassSubLimit, bucket("5", "3", "1893456001.000", "0.661", "600", "user"), withCode},
+		{"shared", Rule{Quota: five, Shared: &SharedLimit{Quota: Fixed(1, 60*second)}}, globalOf(Quota{}), 1, ClassShared,
+			bucket("5", "3", "1893456001.000", "0.661", "60", "shared"), limited(resource, 59.661, false)},
+		{"global", rule(five), globalOf(Aligned(3, second, 0)), 3, ClassGlobal,
+			fields{"Retry-After": "1", "X-RateLimit-Global": "true", "X-RateLimit-Scope": "global", "Via": "1.1 google"},
+			limited(own, 0.661, true)},
+		{"edge, JSON", rule(five), func(c *Config) { c.Edge = []EdgeBan{{Until: 10 * second, Page: PageJSON}} }, 0, ClassEdge,
+			fields{"Retry-After": "10"}, map[string]any{"code": 0.0,
+				"message": "This address has been blocked from the API for a while: too many rate limit violations."}},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			config := func(*Config) {}
-			if test.config != nil {
-				config = test.config
-			}
-			w := messages(t, test.rule, config)
-			for _, status := range statuses(send(w, 0, test.before, post)) {
-				require.Equal(t, 200, status)
-			}
-			response := w.Handle(at(339*ms), post)
-			assert.Equal(t, 429, response.Status)
-			assert.Equal(t, test.class, response.Class)
-			assert.Equal(t, test.headers,
-				headers(response, append(limitNames, "Via", "Retry-After", "X-RateLimit-Scope", "X-RateLimit-Global")...))
-			assert.Equal(t, test.body, body(t, response))
-		})
+		test.rule.Hash = "h"
+		w := messages(t, test.rule, test.config)
+		for _, status := range statuses(send(w, 0, test.before, post)) {
+			require.Equal(t, 200, status, test.name)
+		}
+		response := w.Handle(at(339*ms), post)
+		assert.Equal(t, 429, response.Status, test.name)
+		assert.Equal(t, test.class, response.Class, test.name)
+		assert.Equal(t, test.headers, headers(response, allNames...), test.name)
+		assert.Equal(t, test.body, body(t, response), test.name)
 	}
 }
 
 func TestEdgePages(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, Config{Edge: []EdgeBan{{Until: time.Second}, {From: time.Second, Until: 2 * time.Second, Silent: true}}})
+	w := newWorld(t, Config{Edge: []EdgeBan{{Until: second}, {From: second, Until: 2 * second, Silent: true}}})
 	page := w.Handle(start, post)
 	assert.Contains(t, page.Header.Get("Content-Type"), "text/html")
 	assert.Contains(t, string(page.Body), "1015")

@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,25 +17,20 @@ import (
 
 func TestUnusedPermitIsReturned(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p, other := w.process(), w.process()
-		defer p.session.Close()
-		defer other.session.Close()
+		p, other := w.two()
 		// While no limit is known, the counter is deleted.
 		for range 3 {
-			permit, ok := p.within(time.Microsecond)
-			require.True(t, ok)
-			p.giveBack(permit)
+			p.giveBack(p.mustAcquire())
 			synctest.Wait()
 			assert.False(t, w.engine.Redis.Exists(route+":remaining"))
 		}
-		w.engine.Redis.Set(route+":limit", "5")
+		w.set("limit", "5")
 		for _, permit := range p.burst(2) {
 			p.giveBack(permit)
 		}
 		synctest.Wait()
 		assert.False(t, w.engine.Redis.Exists(route+":remaining"), "no request was sent in the window")
-		p.learn()
-		time.Sleep(1100 * time.Millisecond)
+		p.learned()
 		permits := p.burst(9)
 		require.Len(t, permits, 5)
 		p.giveBack(permits[0])
@@ -48,10 +42,8 @@ func TestUnusedPermitIsReturned(t *testing.T) {
 
 func TestCloseReturnsUnusedPermits(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p, other := w.process(), w.process()
-		defer other.session.Close()
-		p.learn()
-		time.Sleep(1100 * time.Millisecond)
+		p, other := w.two()
+		p.learned()
 		p.mu.Lock()
 		p.bucket.Demand(p.now(), 2, slices.Values([]time.Duration{p.now(), p.now()}))
 		go p.session.Close()
@@ -65,36 +57,28 @@ func TestCloseReturnsUnusedPermits(t *testing.T) {
 
 func TestPermitReturnsAfterHalfItsLease(t *testing.T) {
 	inWorld(t, func(w *world) {
-		store := spectacles.New(w.engine, spectacles.WithLease(2*time.Second))
-		p := w.process()
-		defer p.session.Close()
-		session := store.Join(clockwork.NewRealClock(), p.origin)
-		defer session.Close()
-		bucket := session.Bucket(key, &ratelimits.Window{}, func() {})
-		demand := func() { bucket.Demand(p.now(), 1, slices.Values([]time.Duration{p.now()})) }
-		demand()
-		synctest.Wait()
-		_, ok := bucket.Next(p.now())
-		require.True(t, ok)
-		time.Sleep(1100 * time.Millisecond)
-		_, ok = bucket.Next(p.now())
-		assert.False(t, ok)
-		demand()
-		synctest.Wait()
-		_, ok = bucket.Next(p.now())
-		assert.True(t, ok, "the process must ask again")
+		p := w.process(spectacles.WithLease(2 * time.Second))
+		bucket := p.session.Bucket(key, &ratelimits.Window{}, func() {}) // takes no permit by itself
+		granted := func() bool {
+			_, ok := bucket.Next(p.now())
+			return ok
+		}
+		for range 2 { // the process must ask again
+			bucket.Demand(p.now(), 1, slices.Values([]time.Duration{p.now()}))
+			synctest.Wait()
+			require.True(t, granted())
+			time.Sleep(1100 * time.Millisecond)
+			assert.False(t, granted())
+		}
 	})
 }
 
 func TestRequestsWithoutPermitsAreCharged(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p, other := w.process(), w.process()
-		defer p.session.Close()
-		defer other.session.Close()
+		p, other := w.two()
 		adopt := func() shared.Permit { return p.bucket.Adopt(p.now(), p.now()) }
 		// The response of the first request names the limits.
-		p.report(adopt(), headers(4, time.Second, time.Now().Add(time.Second).UnixMilli()))
-		synctest.Wait()
+		p.answer([]shared.Permit{adopt()}, time.Second, stamp(time.Second))
 		assert.Len(t, other.burst(2), 2)
 		adopt()
 		synctest.Wait()
@@ -108,11 +92,9 @@ func TestRequestsWithoutPermitsAreCharged(t *testing.T) {
 func TestFirstResponseOpensAnUnknownWindow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
-		defer p.session.Close()
 		permits := p.burst(9)
 		require.Len(t, permits, 1, "one request at a time while the limit is not known")
-		p.report(permits[0], headers(4, time.Second, 0))
-		synctest.Wait()
+		p.answer(permits, time.Second, 0)
 		assert.Len(t, p.burst(9), 4)
 		assert.InDelta(t, time.Second, p.bucket.Predict(p.now(), 4).Wait, float64(10*time.Millisecond))
 		assert.InDelta(t, 2*time.Second, p.bucket.Predict(p.now(), 5).Wait, float64(20*time.Millisecond))
@@ -122,8 +104,7 @@ func TestFirstResponseOpensAnUnknownWindow(t *testing.T) {
 func TestLowerRemainingCounts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
-		defer p.session.Close()
-		w.engine.Redis.Set(route+":limit", "5")
+		w.set("limit", "5")
 		permits := p.burst(2)
 		require.Len(t, permits, 2)
 		p.report(permits[0], headers(1, time.Second, 0)) // another client sends requests without the counter
@@ -135,10 +116,8 @@ func TestLowerRemainingCounts(t *testing.T) {
 
 func TestHoldsAreOnlyExtended(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p, other := w.process(), w.process()
-		defer p.session.Close()
-		defer other.session.Close()
-		w.engine.Redis.Set(route+":limit", "5")
+		p, other := w.two()
+		w.set("limit", "5")
 		permits := p.burst(2)
 		p.report(permits[0], headers(4, time.Second, 0))
 		p.bucket.Hold(p.now(), 3*time.Second, ratelimits.ClassShared)
@@ -151,18 +130,13 @@ func TestHoldsAreOnlyExtended(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		assert.Zero(t, w.seed(true).burst(9), "other clients must see the hold")
 		assert.Equal(t, ratelimits.ClassShared, p.bucket.Predict(p.now(), 0).Class)
-		_, ok := other.within(1490 * time.Millisecond)
-		assert.False(t, ok)
-		_, ok = other.within(20 * time.Millisecond)
-		assert.True(t, ok)
+		other.opens(1490*time.Millisecond, 20*time.Millisecond, "the longest hold")
 	})
 }
 
 func TestGlobal429HoldsAllProcesses(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p, other := w.process(spectacles.WithProcesses(4)), w.process()
-		defer p.session.Close()
-		defer other.session.Close()
+		p, other := w.two(spectacles.WithProcesses(4))
 		told := make(chan struct{}, 1)
 		mine, others := p.session.Global("", 50, nil), other.session.Global("", 50, func() { told <- struct{}{} })
 		defer mine.Close()
@@ -170,15 +144,11 @@ func TestGlobal429HoldsAllProcesses(t *testing.T) {
 		part, until := mine.Part(p.now())
 		assert.Equal(t, 12, part)
 		assert.Greater(t, until, p.now())
-		permit, ok := p.within(time.Microsecond)
-		require.True(t, ok)
-		p.report(permit, ratelimits.Response{
-			Status: 429, Class: ratelimits.ClassGlobal, RetryAfter: 2 * time.Second, HasRetryAfter: true,
-		})
+		p.report(p.mustAcquire(), hold(ratelimits.ClassGlobal, 2*time.Second))
 		assert.InDelta(t, 2*time.Second, mine.HoldWait(p.now()), float64(10*time.Millisecond))
 		synctest.Wait()
 		assert.NotZero(t, w.seed(false).tryClaim())
-		_, ok = other.within(1990 * time.Millisecond)
+		_, ok := other.within(1990 * time.Millisecond)
 		assert.False(t, ok)
 		<-told
 		assert.Positive(t, others.HoldWait(other.now()))
@@ -193,7 +163,6 @@ func TestGlobal429HoldsAllProcesses(t *testing.T) {
 func TestEachProcessMayDiscover(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
-		defer p.session.Close()
 		told := make(chan struct{})
 		d := p.session.Discovery("", "route", func() { close(told) })
 		assert.False(t, d.May(p.now()))
@@ -209,26 +178,19 @@ func TestEachProcessMayDiscover(t *testing.T) {
 }
 
 func TestErrorNamesAForeignKey(t *testing.T) {
-	for name, spoil := range map[string]func(w *world) string{
-		"type": func(w *world) string { w.engine.Redis.HSet(route+":remaining", "a", "b"); return route + ":remaining" },
-		"value": func(w *world) string {
-			require.NoError(w.t, w.engine.Redis.Set(route+":remaining", "many"))
-			return route + ":remaining"
-		},
-		"limit": func(w *world) string {
-			require.NoError(w.t, w.engine.Redis.Set(route+":limit", "0"))
-			return route + ":limit"
-		},
-		"state": func(w *world) string { w.engine.Redis.HSet(route+":x", "fin", "soon"); return route + ":x" },
-		"flights": func(w *world) string {
-			require.NoError(w.t, w.engine.Redis.Set(route+":f", "1"))
-			return route + ":f"
-		},
+	for name, c := range map[string]struct {
+		key   string
+		spoil func(w *world)
+	}{
+		"type":    {"remaining", func(w *world) { w.engine.Redis.HSet(route+":remaining", "a", "b") }},
+		"value":   {"remaining", func(w *world) { w.set("remaining", "many") }},
+		"limit":   {"limit", func(w *world) { w.set("limit", "0") }},
+		"state":   {"x", func(w *world) { w.engine.Redis.HSet(route+":x", "fin", "soon") }},
+		"flights": {"f", func(w *world) { w.set("f", "1") }},
 	} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
-			spoilt := spoil(w)
-			p := w.process()
-			defer p.session.Close()
+			c.spoil(w)
+			p, spoilt := w.process(), route+":"+c.key
 			_, ok := p.within(time.Second / 2)
 			require.False(t, ok)
 			var problem *shared.KeyError
@@ -250,18 +212,11 @@ func TestOtherKindsOfBucketsCauseNo429s(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: quota}, Latency: usual, Seed: 3})
-				defer w.close()
-				for range 3 {
-					p := w.process()
-					defer p.session.Close()
-					p.callers(5)
-				}
+			config := discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: quota}, Latency: usual, Seed: 3}
+			inWorldOf(t, config, func(w *world) {
+				w.processes(3, 5)
 				time.Sleep(40 * time.Second)
-				report := w.discord.Report()
-				w.cancel()
-				w.work.Wait()
+				report := w.end()
 				t.Log(report.Accepted, "accepted")
 				assert.Zero(t, report.Refused.Total())
 				assert.GreaterOrEqual(t, report.Accepted, 92)

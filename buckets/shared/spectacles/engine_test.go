@@ -45,19 +45,20 @@ func TestScriptsWorkOnARealEngine(t *testing.T) {
 
 	first := p.mustAcquire()
 	assert.Equal(t, int64(-1), number("PTTL", route+":remaining"), "the end of the window is not known")
-	p.report(first, headers(4, time.Minute, time.Now().Add(time.Minute).UnixMilli()))
+	p.report(first, headers(4, time.Minute, stamp(time.Minute)))
 	second := p.mustAcquire()
 	assert.Equal(t, int64(3), number("GET", route+":remaining"))
 	assert.InDelta(t, 60_000, number("PTTL", route+":remaining"), 20_000)
 	assert.Equal(t, int64(1), number("ZCARD", route+":f"))
 
 	// A client of the specification takes the next permit.
-	reply, err := e.Run(t.Context(), w.seed(false).claim, []string{route + ":remaining", route + ":limit", "global"}, "1000")
+	keys := []string{route + ":remaining", route + ":limit", "global"}
+	reply, err := e.Run(t.Context(), w.seed(false).claim, keys, "1000")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0}, reply)
 	assert.Equal(t, int64(2), number("GET", route+":remaining"))
 
-	p.report(second, ratelimits.Response{Status: 429, Class: ratelimits.ClassUser, RetryAfter: time.Hour, HasRetryAfter: true})
+	p.report(second, hold(ratelimits.ClassUser, time.Hour))
 	p.join()
 	eventually := func(condition func() bool) {
 		t.Helper()
@@ -74,12 +75,4 @@ func TestScriptsWorkOnARealEngine(t *testing.T) {
 	other.join()
 	eventually(func() bool { return other.bucket.Err() != nil })
 	assert.ErrorAs(t, other.bucket.Err(), new(*shared.KeyError))
-}
-
-// mustAcquire waits for a permit.
-func (p *process) mustAcquire() shared.Permit {
-	p.world.t.Helper()
-	permit, ok := p.within(20 * time.Second)
-	require.True(p.world.t, ok, "no permit: %v", p.bucket.Err())
-	return permit
 }

@@ -1,7 +1,6 @@
 package spectacles_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -36,34 +35,18 @@ func TestLostAndLateCallsCauseNo429s(t *testing.T) {
 	for n := range uint64(4) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, discordsim.Config{
-					Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(5, time.Second)}, Latency: usual, Seed: n,
-				})
+			inWorldOf(t, discordsim.Config{Latency: usual, Seed: n}, func(w *world) {
 				w.engine.Decide(troubles(rand.New(rand.NewPCG(n, n))))
-				var processes []*process
-				for range 4 {
-					p := w.process()
-					p.callers(5)
-					processes = append(processes, p)
-				}
+				processes := w.processes(4, 5)
 				// Callers give up all the time, with a permit or without.
 				chance := rand.New(rand.NewPCG(n, 1))
 				for time.Since(processes[0].origin) < time.Minute {
-					ctx, cancel := context.WithTimeout(w.context, time.Duration(chance.Int64N(int64(300*time.Millisecond))))
 					p := processes[chance.IntN(4)]
-					if permit, ok := p.acquire(ctx); ok {
+					if permit, ok := p.within(time.Duration(chance.Int64N(int64(300 * time.Millisecond)))); ok {
 						p.giveBack(permit)
 					}
-					cancel()
 				}
-				report := w.discord.Report()
-				w.cancel()
-				w.work.Wait()
-				for _, p := range processes {
-					p.session.Close()
-				}
-				w.close()
+				report := w.end()
 				assert.Zero(t, report.Refused.Total())
 				assert.Greater(t, report.Accepted, 150)
 				t.Log(report.Accepted, "accepted")
@@ -74,9 +57,7 @@ func TestLostAndLateCallsCauseNo429s(t *testing.T) {
 
 func TestLateCallsDoNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p, other := w.process(), w.process()
-		defer p.session.Close()
-		defer other.session.Close()
+		p, other := w.two()
 		p.learn()
 		time.Sleep(2 * time.Second)
 		w.engine.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: 900 * time.Millisecond} })
@@ -93,8 +74,7 @@ func TestWindowOfAnotherClientCountsRequestsInFlight(t *testing.T) {
 	for name, known := range map[string]bool{"after an end that was known": true, "after one that was not": false} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
 			p, s := w.process(), w.seed(true)
-			defer p.session.Close()
-			w.engine.Redis.Set(route+":limit", "5")
+			w.set("limit", "5")
 			permits := p.burst(3)
 			require.Len(t, permits, 3)
 			if known {
@@ -103,7 +83,7 @@ func TestWindowOfAnotherClientCountsRequestsInFlight(t *testing.T) {
 				p.giveBack(permits[0])
 				synctest.Wait()
 				require.Zero(t, s.tryClaim())
-				s.run(seedExpire, route+":remaining", 1000)
+				s.expire(time.Second)
 			}
 			time.Sleep(1010 * time.Millisecond)
 			claims := 1
@@ -118,11 +98,9 @@ func TestWindowOfAnotherClientCountsRequestsInFlight(t *testing.T) {
 
 func TestLateExpiryOfAnotherClientIsCorrected(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p, other := w.process(), w.process()
-		defer p.session.Close()
-		defer other.session.Close()
+		p, other := w.two()
 		p.learn()
-		w.seed(true).run(seedExpire, route+":remaining", 1999) // Date may be wrong by almost a second
+		w.seed(true).expire(1999 * time.Millisecond) // Date may be wrong by almost a second
 		require.NotEmpty(t, other.burst(1))
 		assert.LessOrEqual(t, w.engine.Redis.TTL(route+":remaining"), time.Second+time.Millisecond)
 	})
@@ -131,13 +109,10 @@ func TestLateExpiryOfAnotherClientIsCorrected(t *testing.T) {
 func TestResponseOfAnEndedWindowOpensNoWindow(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
-		defer p.session.Close()
-		w.engine.Redis.Set(route+":limit", "5")
-		permits, stamp := p.burst(9), time.Now().Add(time.Second).UnixMilli()
+		w.set("limit", "5")
+		permits, stamp := p.burst(9), stamp(time.Second)
 		require.Len(t, permits, 5)
-		for i, permit := range permits[:4] {
-			p.report(permit, headers(4-i, time.Second, stamp))
-		}
+		p.answer(permits[:4], time.Second, stamp)
 		time.Sleep(1100 * time.Millisecond)
 		p.report(permits[4], headers(0, time.Second, stamp)) // the response was late
 		synctest.Wait()
@@ -148,14 +123,11 @@ func TestResponseOfAnEndedWindowOpensNoWindow(t *testing.T) {
 func TestRequestOfTheNextWindowIsChargedThere(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
-		defer p.session.Close()
-		w.engine.Redis.Set(route+":limit", "5")
-		permits, stamp := p.burst(9), time.Now().Add(900*time.Millisecond).UnixMilli()
+		w.set("limit", "5")
+		permits, stamp := p.burst(9), stamp(900*time.Millisecond)
 		require.Len(t, permits, 5)
 		time.Sleep(100 * time.Millisecond) // the round trip: the window may end that much earlier
-		for i, permit := range permits[:4] {
-			p.report(permit, headers(4-i, 900*time.Millisecond, stamp))
-		}
+		p.answer(permits[:4], 900*time.Millisecond, stamp)
 		time.Sleep(870 * time.Millisecond)
 		p.report(permits[4], headers(4, 980*time.Millisecond, stamp+1000))
 		time.Sleep(50 * time.Millisecond)

@@ -13,89 +13,45 @@ import (
 
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
-	"github.com/ratelight/ratelight/internal/discordsim"
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // The tests of this file show the flaws of the script of the Spectacles specification, and that this package does not
 // have them.
 
-// inWorld runs a test in virtual time with a bucket of five a second.
-func inWorld(t *testing.T, test func(w *world)) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, discordsim.Config{Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(5, time.Second)}})
-		defer w.close()
-		test(w)
-	})
-}
-
-// eachWorld runs inWorld as a subtest.
-func eachWorld(t *testing.T, name string, test func(t *testing.T, w *world)) {
+// eachSeed runs eachWorld with a client that follows the specification.
+func eachSeed(t *testing.T, name string, test func(t *testing.T, w *world, s *seed)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { inWorld(t, func(w *world) { test(t, w) }) })
+	eachWorld(t, name, func(t *testing.T, w *world) { test(t, w, w.seed(false)) })
 }
 
-// headers returns a response of a bucket of five.
-func headers(remaining int, after time.Duration, stamp int64) ratelimits.Response {
-	return ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: remaining, ResetAfter: after, Stamp: stamp}
-}
-
-// burst returns the permits that are granted at once, n at most.
-func (p *process) burst(n int) (granted []shared.Permit) {
-	for range n {
-		permit, ok := p.within(time.Microsecond)
-		if !ok {
-			break
-		}
-		granted = append(granted, permit)
+// neverClaims expects that no claim succeeds in a thousand seconds.
+func (s *seed) neverClaims() {
+	for range 1000 {
+		time.Sleep(time.Second)
+		require.Equal(s.world.t, time.Second, s.tryClaim())
 	}
-	return granted
-}
-
-// burst claims until it would have to wait, n times at most. It returns the number of claims.
-func (s *seed) burst(n int) (granted int) {
-	for granted < n && s.tryClaim() == 0 {
-		granted++
-	}
-	return granted
-}
-
-// learn sends one request, whose response names a window of five.
-func (p *process) learn() {
-	permit, ok := p.within(time.Minute)
-	require.True(p.world.t, ok)
-	p.report(permit, headers(4, time.Second, time.Now().Add(time.Second).UnixMilli()))
-	synctest.Wait()
 }
 
 // 1: a client that claims an unknown bucket and dies leaves a used-up counter without an expiry.
 func TestDeadClientsStopNoOtherClient(t *testing.T) {
-	eachWorld(t, "seed", func(t *testing.T, w *world) {
-		s := w.seed(false)
+	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
 		require.Zero(t, s.tryClaim())
-		for range 1000 {
-			time.Sleep(time.Second)
-			require.Equal(t, time.Second, s.tryClaim())
-		}
+		s.neverClaims()
 		assert.Zero(t, w.engine.Redis.TTL(route+":remaining"))
 	})
+	lease := spectacles.WithLease(3 * time.Second)
 	for name, die := range map[string]func(w *world){
-		"ours":        func(w *world) { w.process(spectacles.WithLease(3 * time.Second)).burst(1) },
+		"ours":        func(w *world) { w.process(lease).burst(1) },
 		"beside seed": func(w *world) { require.Zero(w.t, w.seed(false).tryClaim()) },
 		"five": func(w *world) { // lost responses, in a window of five
-			w.engine.Redis.Set(route+":limit", "5")
-			require.Len(w.t, w.process(spectacles.WithLease(3*time.Second)).burst(9), 5)
+			w.set("limit", "5")
+			require.Len(w.t, w.process(lease).burst(9), 5)
 		},
 	} {
-		eachWorld(t, name, func(t *testing.T, w *world) {
+		eachWorld(t, name, func(_ *testing.T, w *world) {
 			die(w)
-			p := w.process(spectacles.WithLease(3 * time.Second))
-			defer p.session.Close()
-			_, ok := p.within(2900 * time.Millisecond)
-			assert.False(t, ok, "the lease has not ended")
-			_, ok = p.within(1500 * time.Millisecond)
-			assert.True(t, ok)
+			w.process(lease).opens(2900*time.Millisecond, 1500*time.Millisecond, "the end of the lease")
 		})
 	}
 }
@@ -103,45 +59,32 @@ func TestDeadClientsStopNoOtherClient(t *testing.T) {
 func TestLongestLeaseIsWaitedFor(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p, other := w.process(), w.process(spectacles.WithLease(2*time.Second))
-		defer p.session.Close()
-		defer other.session.Close()
-		w.engine.Redis.Set(route+":limit", "5")
+		w.set("limit", "5")
 		require.Len(t, p.burst(3), 3)
 		require.Equal(t, 2, w.seed(false).burst(9))
-		_, ok := other.within(20 * time.Second)
-		assert.False(t, ok, "an earlier client has a longer lease")
-		_, ok = other.within(11 * time.Second)
-		assert.True(t, ok)
+		other.opens(20*time.Second, 11*time.Second, "an earlier client has a longer lease")
 	})
 }
 
 // 2: a response without headers sets no expiry, so the next request waits forever.
 func TestResponsesWithoutHeadersStopNoClient(t *testing.T) {
-	eachWorld(t, "seed", func(t *testing.T, w *world) {
-		s := w.seed(false)
+	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
 		require.Zero(t, s.tryClaim())
 		s.report(ratelimits.Response{Status: 204})
-		for range 1000 {
-			time.Sleep(time.Second)
-			require.NotZero(t, s.tryClaim())
-		}
+		s.neverClaims()
 	})
 	for name, response := range map[string]ratelimits.Response{
 		"no content": {Status: 204}, "server error": {Status: 502}, "no answer": {},
 	} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
 			p := w.process()
-			defer p.session.Close()
 			start := time.Now()
 			for range 10 {
-				permit, ok := p.within(time.Second)
-				require.True(t, ok)
-				p.report(permit, response)
+				p.report(p.mustAcquire(), response)
 			}
 			assert.Less(t, time.Since(start), time.Second)
 			// The same holds in a window with a known limit, at the latest at its end.
-			p.learn()
-			time.Sleep(1100 * time.Millisecond)
+			p.learned()
 			for _, permit := range p.burst(5) {
 				p.report(permit, response)
 			}
@@ -153,73 +96,54 @@ func TestResponsesWithoutHeadersStopNoClient(t *testing.T) {
 
 // 3: a counter that is lost during a window starts again with the whole limit.
 func TestLostCountersDoNotRestart(t *testing.T) {
-	eachWorld(t, "seed", func(t *testing.T, w *world) {
-		s := w.seed(false)
-		w.engine.Redis.Set(route+":limit", "5")
+	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
+		w.set("limit", "5")
 		require.Equal(t, 5, s.burst(9))
-		s.run(seedExpire, route+":remaining", 1000)
+		s.expire(time.Second)
 		w.engine.Redis.Del(route + ":remaining")
 		assert.Equal(t, 5, s.burst(9))
 		// The expiry of a later response has no effect without a counter.
 		w.engine.Redis.Del(route + ":remaining")
-		s.run(seedExpire, route+":remaining", 1000)
+		s.expire(time.Second)
 		assert.Equal(t, 5, s.burst(9))
 	})
-	eachWorld(t, "used up", func(t *testing.T, w *world) {
+	eachWorld(t, "used up", func(_ *testing.T, w *world) {
 		p := w.process()
-		defer p.session.Close()
-		p.learn()
-		time.Sleep(1100 * time.Millisecond)
-		for i, permit := range p.burst(5) {
-			p.report(permit, headers(4-i, time.Second, time.Now().Add(time.Second).UnixMilli()))
-		}
-		synctest.Wait()
+		p.learned()
+		p.answer(p.burst(5), time.Second, stamp(time.Second))
 		w.engine.Redis.Del(route + ":remaining")
-		other := w.process() // it does not know that the window is used up
-		defer other.session.Close()
-		_, ok := other.within(990 * time.Millisecond)
-		assert.False(t, ok)
-		_, ok = other.within(20 * time.Millisecond)
-		assert.True(t, ok)
+		w.process().opens(990*time.Millisecond, 20*time.Millisecond, "another process, which does not know the window")
 	})
 	eachWorld(t, "in flight", func(t *testing.T, w *world) {
 		p := w.process()
-		defer p.session.Close()
-		w.engine.Redis.Set(route+":limit", "5")
+		w.set("limit", "5")
 		permits := p.burst(4)
 		w.engine.Redis.Del(route + ":remaining")
-		for i, permit := range permits {
-			p.report(permit, headers(4-i, time.Second, time.Now().Add(time.Second).UnixMilli()))
-		}
-		synctest.Wait()
+		p.answer(permits, time.Second, stamp(time.Second))
 		assert.Len(t, p.burst(9), 1)
 	})
 }
 
 // 4: a late response sets the expiry of a later window.
 func TestLateResponsesChangeNoOtherWindow(t *testing.T) {
-	eachWorld(t, "seed", func(t *testing.T, w *world) {
-		s := w.seed(false)
-		w.engine.Redis.Set(route+":limit", "5")
+	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
+		w.set("limit", "5")
 		require.Equal(t, 5, s.burst(9))
-		s.run(seedExpire, route+":remaining", 1000)
+		s.expire(time.Second)
 		time.Sleep(1010 * time.Millisecond)
 		require.Equal(t, 5, s.burst(9))
-		s.run(seedExpire, route+":remaining", 10) // counted 10 ms before the end of the first window
+		s.expire(10 * time.Millisecond) // counted 10 ms before the end of the first window
 		time.Sleep(20 * time.Millisecond)
 		assert.Equal(t, 5, s.burst(9), "ten in one window")
 	})
 	for name, named := range map[string]int64{"with Reset": 1, "without Reset": 0} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
 			p := w.process()
-			defer p.session.Close()
-			w.engine.Redis.Set(route+":limit", "5")
+			w.set("limit", "5")
 			permits := p.burst(9)
 			require.Len(t, permits, 5)
-			first := time.Now().Add(time.Second).UnixMilli() * named
-			for i, permit := range permits[:4] {
-				p.report(permit, headers(4-i, time.Second, first))
-			}
+			first := stamp(time.Second) * named
+			p.answer(permits[:4], time.Second, first)
 			time.Sleep(1010 * time.Millisecond)
 			assert.Len(t, p.burst(9), 4, "the request in flight may count in the second window")
 			p.report(permits[4], headers(0, 10*time.Millisecond, first))
@@ -234,18 +158,16 @@ func TestLateResponsesChangeNoOtherWindow(t *testing.T) {
 // 5: in the last millisecond of a window the script takes the expiry for none.
 func TestTheLastMillisecondGrantsNothing(t *testing.T) {
 	almost := time.Second - time.Millisecond/2
-	eachWorld(t, "seed", func(t *testing.T, w *world) {
-		s := w.seed(false)
-		w.engine.Redis.Set(route+":remaining", "0")
-		s.run(seedExpire, route+":remaining", 1000)
+	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
+		w.set("remaining", "0")
+		s.expire(time.Second)
 		time.Sleep(almost)
 		assert.Equal(t, 100, s.burst(100))
 		assert.Zero(t, w.seed(true).burst(100), "the corrected script must claim nothing")
 	})
-	eachWorld(t, "seed with permits left", func(t *testing.T, w *world) {
-		s := w.seed(false)
-		w.engine.Redis.Set(route+":remaining", "3")
-		s.run(seedExpire, route+":remaining", 1000)
+	eachSeed(t, "seed with permits left", func(t *testing.T, w *world, s *seed) {
+		w.set("remaining", "3")
+		s.expire(time.Second)
 		time.Sleep(almost)
 		require.Zero(t, s.tryClaim())
 		time.Sleep(time.Hour)
@@ -254,10 +176,9 @@ func TestTheLastMillisecondGrantsNothing(t *testing.T) {
 	for name, remaining := range map[string]string{"ours": "0", "with permits left": "3"} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
 			p := w.process()
-			defer p.session.Close()
-			w.engine.Redis.Set(route+":limit", "5")
-			w.engine.Redis.Set(route+":remaining", remaining)
-			w.seed(false).run(seedExpire, route+":remaining", 1000)
+			w.set("limit", "5")
+			w.set("remaining", remaining)
+			w.seed(false).expire(time.Second)
 			time.Sleep(almost)
 			assert.Empty(t, p.burst(9))
 			time.Sleep(10 * time.Millisecond)
@@ -270,59 +191,46 @@ func TestTheLastMillisecondGrantsNothing(t *testing.T) {
 // 6: a 429 does not lower the counter.
 func TestRefusalsEndAWindow(t *testing.T) {
 	const wait = 3 * time.Second
-	eachWorld(t, "seed", func(t *testing.T, w *world) {
-		s := w.seed(false)
-		w.engine.Redis.Set(route+":limit", "5")
+	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
+		w.set("limit", "5")
 		require.Zero(t, s.tryClaim())
 		s.report(ratelimits.Response{Status: 429, Limited: true, Limit: 5, RetryAfter: wait})
 		assert.Equal(t, 4, s.burst(9))
 	})
 	for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
 		eachWorld(t, class.String(), func(t *testing.T, w *world) {
-			w.engine.Redis.Set(route+":limit", "5")
-			p, other := w.process(), w.process()
-			defer p.session.Close()
-			defer other.session.Close()
+			w.set("limit", "5")
+			p, other := w.two()
 			permits := p.burst(2)
-			p.report(permits[0], ratelimits.Response{Status: 429, Class: class, RetryAfter: wait, HasRetryAfter: true})
-			// An earlier response does not shorten the wait.
-			p.report(permits[1], headers(3, time.Second, 0))
+			p.report(permits[0], hold(class, wait))
+			p.report(permits[1], headers(3, time.Second, 0)) // an earlier response does not shorten the wait
 			synctest.Wait()
-			assert.InDelta(t, wait, p.bucket.Predict(p.now(), 0).Wait, float64(10*time.Millisecond))
-			assert.Equal(t, class, p.bucket.Predict(p.now(), 0).Class)
+			forecast := p.bucket.Predict(p.now(), 0)
+			assert.InDelta(t, wait, forecast.Wait, float64(10*time.Millisecond))
+			assert.Equal(t, class, forecast.Class)
 			assert.Equal(t, 0, w.seed(false).burst(9))
-			_, ok := other.within(2990 * time.Millisecond)
-			assert.False(t, ok)
-			_, ok = other.within(20 * time.Millisecond)
-			assert.True(t, ok)
+			other.opens(2990*time.Millisecond, 20*time.Millisecond, "the wait of the 429")
 		})
 	}
 }
 
 // 7: Date has whole seconds. Reset minus Date may be 0, which deletes the counter, or a fraction, which is an error.
 func TestExpiriesArePositiveIntegers(t *testing.T) {
-	eachWorld(t, "seed", func(t *testing.T, w *world) {
-		s := w.seed(false)
-		w.engine.Redis.Set(route+":limit", "5")
-		granted := 0
+	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
+		w.set("limit", "5")
 		for range 3 {
-			granted += s.burst(9)
-			s.run(seedExpire, route+":remaining", 0)
+			assert.Equal(t, 5, s.burst(9))
+			s.expire(0)
 		}
-		assert.Equal(t, 15, granted)
 		_, err := w.engine.Run(context.Background(), seedExpire, []string{route + ":remaining"}, "1000.9999999999999")
 		assert.Error(t, err)
 	})
 	eachWorld(t, "ours", func(t *testing.T, w *world) {
 		p := w.process()
-		defer p.session.Close()
-		w.engine.Redis.Set(route+":limit", "5")
-		for i, permit := range p.burst(5) {
-			p.report(permit, headers(4-i, 1000999999*time.Nanosecond, 0))
-		}
-		synctest.Wait()
+		w.set("limit", "5")
+		p.answer(p.burst(5), 1000999999*time.Nanosecond, 0)
 		for range 3 { // another client deletes the counter during the window
-			w.seed(false).run(seedExpire, route+":remaining", 0)
+			w.seed(false).expire(0)
 			other := w.process()
 			assert.Empty(t, other.burst(9))
 			other.session.Close()
@@ -330,8 +238,7 @@ func TestExpiriesArePositiveIntegers(t *testing.T) {
 		time.Sleep(1010 * time.Millisecond)
 		permits := p.burst(9)
 		assert.Len(t, permits, 5)
-		p.report(permits[0], headers(4, 0, 0))
-		synctest.Wait()
+		p.answer(permits[:1], 0, 0)
 		assert.Empty(t, p.burst(9))
 	})
 }
@@ -371,15 +278,13 @@ func TestAPrefixKeepsAllKeysInOneSlot(t *testing.T) {
 
 // 9: the keys of limits have no expiry.
 func TestEveryKeyHasAnExpiry(t *testing.T) {
-	eachWorld(t, "seed", func(t *testing.T, w *world) {
-		s := w.seed(false)
+	eachSeed(t, "seed", func(t *testing.T, w *world, s *seed) {
 		require.Zero(t, s.tryClaim())
 		s.report(headers(4, time.Second, 0))
 		w.engine.Redis.FastForward(1000 * time.Hour)
 		assert.Equal(t, []string{route + ":limit"}, w.engine.Redis.Keys())
 	})
-	eachWorld(t, "ours", func(t *testing.T, w *world) {
-		s := w.seed(false)
+	eachSeed(t, "ours", func(t *testing.T, w *world, s *seed) {
 		require.Zero(t, s.tryClaim())
 		s.report(headers(4, time.Second, 0))
 		p := w.process()

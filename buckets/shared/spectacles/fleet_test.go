@@ -3,7 +3,6 @@ package spectacles_test
 import (
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -22,32 +21,18 @@ type fleet struct {
 // run runs the fleet for a minute. It returns the number of accepted requests divided by that of the ideal client,
 // which never risks a 429, and the number of 429s.
 func (f fleet) run(t *testing.T) (share float64, refused int) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, discordsim.Config{
-			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(5, time.Second)}, Latency: f.latency, Seed: 1,
-		})
+	inWorldOf(t, discordsim.Config{Latency: f.latency, Seed: 1}, func(w *world) {
 		chance := rand.New(rand.NewPCG(1, 1))
 		trip := func() time.Duration {
 			return 100*time.Microsecond + time.Duration(chance.Int64N(int64(400*time.Microsecond)))
 		}
 		w.engine.Decide(func(string) memoryengine.Fate { return memoryengine.Fate{Before: trip(), After: trip()} })
-		var processes []*process
-		for range f.ours {
-			p := w.process()
-			p.callers(10)
-			processes = append(processes, p)
-		}
+		w.processes(f.ours, 10)
 		for range f.seeds {
 			w.seed(f.corrected).callers(10)
 		}
 		time.Sleep(time.Minute)
-		report := w.discord.Report()
-		w.cancel()
-		w.work.Wait()
-		for _, p := range processes {
-			p.session.Close()
-		}
-		w.close()
+		report := w.end()
 		share = float64(report.Accepted) / (5 * 60 / (time.Second + 20*time.Millisecond).Seconds())
 		refused = report.Refused.Total()
 	})
@@ -79,12 +64,14 @@ func TestFleetIsNearTheIdeal(t *testing.T) {
 		share   float64 // of the requests of the ideal client
 		refused bool
 	}{
-		"four of this package":                {fleet{ours: 4, latency: usual}, 0.95, false},
-		"beside corrected clients":            {fleet{ours: 2, seeds: 2, corrected: true, latency: usual}, 0.88, false},
-		"beside clients to the letter":        {fleet{ours: 2, seeds: 2, latency: usual}, 0.85, true},
-		"late responses":                      {fleet{ours: 4, latency: slow(0, late)}, 0.75, false},
-		"late requests":                       {fleet{ours: 4, latency: slow(late, 0)}, 0.75, false},
-		"late responses beside other clients": {fleet{ours: 2, seeds: 2, corrected: true, latency: slow(0, late)}, 0.75, false},
+		"four of this package":         {fleet{ours: 4, latency: usual}, 0.95, false},
+		"beside corrected clients":     {fleet{ours: 2, seeds: 2, corrected: true, latency: usual}, 0.88, false},
+		"beside clients to the letter": {fleet{ours: 2, seeds: 2, latency: usual}, 0.85, true},
+		"late responses":               {fleet{ours: 4, latency: slow(0, late)}, 0.75, false},
+		"late requests":                {fleet{ours: 4, latency: slow(late, 0)}, 0.75, false},
+		"late responses beside other clients": {
+			fleet{ours: 2, seeds: 2, corrected: true, latency: slow(0, late)}, 0.75, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

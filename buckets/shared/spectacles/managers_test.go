@@ -21,8 +21,10 @@ import (
 
 // manager starts a manager, and callers that send requests of the route.
 func (w *world) manager(callers int, options ...spectacles.Option) *buckets.RESTBucketManager {
-	m := buckets.NewRESTBucketManager(buckets.WithShared(spectacles.New(w.engine, options...)), buckets.WithMaxRateLimit(time.Hour))
+	store := spectacles.New(w.engine, options...)
+	m := buckets.NewRESTBucketManager(buckets.WithShared(store), buckets.WithMaxRateLimit(time.Hour))
 	require.NoError(w.t, m.Start())
+	w.managers = append(w.managers, m)
 	compiled, err := routes.CreateMessage.Compile("1")
 	require.NoError(w.t, err)
 	for range callers {
@@ -45,29 +47,24 @@ func TestManagersShareWithClientsOfSpectacles(t *testing.T) {
 	for name, seeds := range map[string]int{"alone": 0, "beside others": 2} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, discordsim.Config{
-					Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(5, time.Second)}, Latency: usual, Seed: 7,
-				})
-				defer w.close()
+			inWorldOf(t, discordsim.Config{Latency: usual, Seed: 7}, func(w *world) {
 				start := time.Now()
 				for range 3 {
-					defer w.manager(10).Close()
+					w.manager(10)
 				}
 				for range seeds {
 					w.seed(true).callers(10)
 				}
 				time.Sleep(30 * time.Second)
-				report := w.discord.Report()
-				assert.LessOrEqual(t, report.Refused.Total(), 2, "the first request of a manager is not counted, because its bucket is not known")
+				report := w.end()
+				assert.LessOrEqual(t, report.Refused.Total(), 2,
+					"the first request of a manager is not counted, because its bucket is not known")
 				for _, refused := range w.discord.Refusals() {
 					assert.Less(t, refused.At.Sub(start), time.Second)
 				}
 				assert.Greater(t, report.Accepted, 130)
 				t.Log(report.Accepted, "accepted,", w.engine.Total(), "calls")
 				assert.True(t, w.engine.Redis.Exists(route+":limit"), "the key must have the route's name")
-				w.cancel()
-				w.work.Wait()
 			})
 		})
 	}
@@ -77,7 +74,6 @@ func TestManagersShareWithClientsOfSpectacles(t *testing.T) {
 func TestManagersCountEachRouteApart(t *testing.T) {
 	inWorld(t, func(w *world) {
 		m := w.manager(0, spectacles.WithRoute(spectacles.ByMethodAndPath))
-		defer m.Close()
 		for _, r := range []routes.Route{routes.CreateMessage, routes.ListMessages} {
 			compiled, err := r.Compile("1")
 			require.NoError(t, err)
@@ -103,7 +99,6 @@ func TestManagersCountEachRouteApart(t *testing.T) {
 func TestTryAcquireUsesTheCounterOfTheEngine(t *testing.T) {
 	inWorld(t, func(w *world) {
 		m := w.manager(0)
-		defer m.Close()
 		compiled, err := routes.CreateMessage.Compile("1")
 		require.NoError(t, err)
 		for i := range 7 {

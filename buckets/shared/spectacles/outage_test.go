@@ -2,7 +2,6 @@ package spectacles_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -18,14 +17,13 @@ func TestDuringAnOutageNothingIsGranted(t *testing.T) {
 	} {
 		eachWorld(t, name, func(t *testing.T, w *world) {
 			p := w.process()
-			defer p.session.Close()
 			p.learn()
 			fail(w.engine, true)
 			before := w.engine.Total()
 			start := time.Now()
 			permit, ok := p.within(20 * time.Second)
 			require.False(t, ok, permit)
-			granted := p.join().granted
+			granted := p.join()
 			time.Sleep(time.Minute - time.Since(start))
 			assert.NoError(t, p.bucket.Err())
 			assert.InDelta(t, time.Minute, p.bucket.Predict(p.now(), 0).Wait, float64(2*time.Second), "requests may give up")
@@ -63,18 +61,14 @@ func TestCloseTakesASecondAtMostDuringAnOutage(t *testing.T) {
 
 func TestOutcomesAreReportedAfterAnOutage(t *testing.T) {
 	inWorld(t, func(w *world) {
-		p, other := w.process(), w.process()
-		defer p.session.Close()
-		defer other.session.Close()
-		permit, ok := p.within(time.Microsecond)
-		require.True(t, ok)
+		p, other := w.two()
+		permit := p.mustAcquire()
 		w.engine.SetDown(true)
 		p.report(permit, headers(0, 10*time.Second, 0))
 		time.Sleep(5 * time.Second)
 		w.engine.SetDown(false)
 		start := time.Now()
-		_, ok = other.within(20 * time.Second)
-		require.True(t, ok)
+		other.mustAcquire()
 		assert.InDelta(t, 5*time.Second, time.Since(start), float64(300*time.Millisecond), "the time of the outage counts")
 	})
 }
@@ -82,24 +76,14 @@ func TestOutcomesAreReportedAfterAnOutage(t *testing.T) {
 // A loss of state costs at most one 429 for each request in flight.
 func TestLossOfStateCostsFew429s(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, discordsim.Config{
-			Default: &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(5, time.Second)}, Latency: usual, Seed: 5,
-		})
-		defer w.close()
-		for range 3 {
-			p := w.process()
-			defer p.session.Close()
-			p.callers(5)
-		}
+	inWorldOf(t, discordsim.Config{Latency: usual, Seed: 5}, func(w *world) {
+		w.processes(3, 5)
 		for range 8 {
 			time.Sleep(5300 * time.Millisecond)
 			w.engine.Flush()
 		}
 		time.Sleep(5 * time.Second)
-		report := w.discord.Report()
-		w.cancel()
-		w.work.Wait()
+		report := w.end()
 		t.Log(report.Accepted, report.Refused.Total())
 		assert.LessOrEqual(t, report.Refused.Total(), 5*8)
 		assert.Greater(t, report.Accepted, 180)
@@ -109,13 +93,8 @@ func TestLossOfStateCostsFew429s(t *testing.T) {
 func TestClockThatIsSetBackStopsNoProcess(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
-		defer p.session.Close()
-		p.learn()
-		time.Sleep(1100 * time.Millisecond)
-		for i, permit := range p.burst(5) {
-			p.report(permit, headers(4-i, time.Second, 0))
-		}
-		synctest.Wait()
+		p.learned()
+		p.answer(p.burst(5), time.Second, 0)
 		w.work.Go(func() {
 			for w.context.Err() == nil {
 				w.engine.Redis.SetTime(time.Now().Add(-time.Hour))

@@ -70,8 +70,8 @@ func TestPermissionsOfTheReadmeSuffice(t *testing.T) {
 
 		p := (&world{t: t, context: t.Context()}).processOn(runner, spectacles.WithPrefix(prefixes[i]))
 		for _, outcome := range []ratelimits.Response{
-			headers(4, time.Minute, time.Now().Add(time.Minute).UnixMilli()), {},
-			{Status: 429, Class: ratelimits.ClassGlobal, RetryAfter: time.Millisecond, HasRetryAfter: true},
+			headers(4, time.Minute, stamp(time.Minute)), {},
+			hold(ratelimits.ClassGlobal, time.Millisecond),
 		} {
 			p.report(p.mustAcquire(), outcome)
 		}

@@ -47,7 +47,6 @@ func TestNamesOfRoutes(t *testing.T) {
 func TestNamesOfKeysFollowTheOptions(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process(spectacles.WithPrefix("bot:"), spectacles.WithRoute(func(shared.Key) string { return "r" }))
-		defer p.session.Close()
 		p.learn()
 		assert.ElementsMatch(t, []string{"bot:r:remaining", "bot:r:limit", "bot:r:x"}, w.engine.Redis.Keys())
 	})
@@ -56,7 +55,6 @@ func TestNamesOfKeysFollowTheOptions(t *testing.T) {
 func TestCredentialsAreHidden(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := w.process()
-		defer p.session.Close()
 		secret := p.session.Credential("Bot secret")
 		assert.Len(t, secret, 16)
 		assert.NotContains(t, secret, "secret")

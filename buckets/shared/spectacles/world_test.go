@@ -11,11 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/buckets/shared/spectacles"
 	"github.com/ratelight/ratelight/internal/discordsim"
@@ -35,30 +38,65 @@ const route = "/channels/1/messages"
 
 // world is a simulated Discord and an engine in memory, in virtual time.
 type world struct {
-	t       *testing.T
-	discord *discordsim.Server
-	engine  *redissim.Server
-	work    sync.WaitGroup
-	context context.Context
-	cancel  context.CancelFunc
+	t        *testing.T
+	discord  *discordsim.Server
+	engine   *redissim.Server
+	work     sync.WaitGroup
+	context  context.Context
+	cancel   context.CancelFunc
+	sessions []shared.Session
+	managers []*buckets.RESTBucketManager
 }
 
-func newWorld(t *testing.T, config discordsim.Config) *world {
-	if config.Global == (discordsim.Quota{}) {
+// inWorld runs a test in virtual time with a bucket of five a second.
+func inWorld(t *testing.T, test func(w *world)) {
+	t.Parallel()
+	inWorldOf(t, discordsim.Config{}, test)
+}
+
+// inWorldOf is inWorld with another configuration of Discord. Without a rule there is a bucket of five a second.
+func inWorldOf(t *testing.T, config discordsim.Config, test func(w *world)) {
+	synctest.Test(t, func(t *testing.T) {
 		config.Global = discordsim.Unlimited()
-	}
-	discord, err := discordsim.New(config)
-	require.NoError(t, err)
-	w := &world{t: t, discord: discord, engine: redissim.New()}
-	w.context, w.cancel = context.WithCancel(context.Background())
-	return w
+		if config.Default == nil {
+			config.Default = &discordsim.Rule{Path: "**", Quota: discordsim.Fixed(5, time.Second)}
+		}
+		discord, err := discordsim.New(config)
+		require.NoError(t, err)
+		w := &world{t: t, discord: discord, engine: redissim.New()}
+		w.context, w.cancel = context.WithCancel(context.Background())
+		defer func() {
+			w.end()
+			for _, session := range w.sessions {
+				session.Close()
+			}
+			for _, m := range w.managers {
+				m.Close()
+			}
+			w.engine.Close()
+			w.discord.Close()
+		}()
+		test(w)
+	})
 }
 
-func (w *world) close() {
+// eachWorld runs inWorld as a subtest.
+func eachWorld(t *testing.T, name string, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inWorld(t, func(w *world) { test(t, w) }) })
+}
+
+// end ends all callers. It returns what Discord has seen.
+func (w *world) end() discordsim.Report {
+	report := w.discord.Report()
 	w.cancel()
 	w.work.Wait()
-	w.engine.Close()
-	w.discord.Close()
+	return report
+}
+
+// set sets the value of a key of the route.
+func (w *world) set(name, value string) {
+	require.NoError(w.t, w.engine.Redis.Set(route+":"+name, value))
 }
 
 // send sends one request.
@@ -85,23 +123,26 @@ type process struct {
 
 	mu      sync.Mutex
 	window  ratelimits.Window
-	waiting []*request
+	waiting []waiter
 }
 
-// request is a waiting request.
-type request struct {
-	arrived time.Duration
-	granted chan shared.Permit
-}
+// waiter is the channel on which a waiting request gets its permit.
+type waiter chan shared.Permit
 
 func (w *world) process(options ...spectacles.Option) *process {
 	return w.processOn(w.engine, options...)
+}
+
+// two returns two processes.
+func (w *world) two(options ...spectacles.Option) (p, other *process) {
+	return w.process(options...), w.process()
 }
 
 func (w *world) processOn(runner shared.Runner, options ...spectacles.Option) *process {
 	p := &process{world: w, origin: time.Now()}
 	p.session = spectacles.New(runner, options...).Join(clockwork.NewRealClock(), p.origin)
 	p.bucket = p.session.Bucket(key, &p.window, p.changed)
+	w.sessions = append(w.sessions, p.session)
 	return p
 }
 
@@ -128,7 +169,7 @@ func (p *process) dispatch() {
 		if !ok {
 			break
 		}
-		p.waiting[0].granted <- permit
+		p.waiting[0] <- permit
 		p.waiting = p.waiting[1:]
 	}
 	p.tell()
@@ -136,23 +177,17 @@ func (p *process) dispatch() {
 
 // tell reports the waiting requests. p.mu must be held.
 func (p *process) tell() {
-	p.bucket.Demand(p.now(), len(p.waiting), func(yield func(time.Duration) bool) {
-		for _, r := range p.waiting {
-			if !yield(r.arrived) {
-				return
-			}
-		}
-	})
+	p.bucket.Demand(p.now(), len(p.waiting), slices.Values(make([]time.Duration, len(p.waiting))))
 }
 
 // join adds a waiting request.
-func (p *process) join() *request {
+func (p *process) join() waiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := &request{p.now(), make(chan shared.Permit, 1)}
-	p.waiting = append(p.waiting, r)
+	granted := make(waiter, 1)
+	p.waiting = append(p.waiting, granted)
 	p.tell()
-	return r
+	return granted
 }
 
 // giveBack returns the permit of a request that was not sent.
@@ -173,19 +208,19 @@ func (p *process) report(permit shared.Permit, response ratelimits.Response) {
 
 // acquire waits for a permit until the context ends.
 func (p *process) acquire(ctx context.Context) (shared.Permit, bool) {
-	r := p.join()
+	granted := p.join()
 	select {
-	case permit := <-r.granted:
+	case permit := <-granted:
 		return permit, true
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case permit := <-r.granted:
+	case permit := <-granted:
 		p.bucket.Return(p.now(), permit)
 	default:
-		p.waiting = slices.DeleteFunc(p.waiting, func(other *request) bool { return other == r })
+		p.waiting = slices.DeleteFunc(p.waiting, func(other waiter) bool { return other == granted })
 	}
 	p.tell()
 	return nil, false
@@ -198,23 +233,90 @@ func (p *process) within(d time.Duration) (shared.Permit, bool) {
 	return p.acquire(ctx)
 }
 
-// call sends one request when it has a permit. It returns false if the context ended before.
-func (p *process) call(ctx context.Context) bool {
-	permit, ok := p.acquire(ctx)
-	if ok {
-		p.report(permit, p.world.send())
+// mustAcquire waits for a permit.
+func (p *process) mustAcquire() shared.Permit {
+	p.world.t.Helper()
+	permit, ok := p.within(20 * time.Second)
+	require.True(p.world.t, ok, "no permit: %v", p.bucket.Err())
+	return permit
+}
+
+// opens expects that no permit is granted for a time, but one within the slack after it.
+func (p *process) opens(after, slack time.Duration, why string) {
+	p.world.t.Helper()
+	_, ok := p.within(after)
+	assert.False(p.world.t, ok, "a permit before %v: %s", after, why)
+	_, ok = p.within(slack)
+	assert.True(p.world.t, ok, "no permit after %v: %s", after+slack, why)
+}
+
+// burst returns the permits that are granted at once, n at most.
+func (p *process) burst(n int) (granted []shared.Permit) {
+	for range n {
+		permit, ok := p.within(time.Microsecond)
+		if !ok {
+			break
+		}
+		granted = append(granted, permit)
 	}
-	return ok
+	return granted
+}
+
+// headers returns a response of a bucket of five.
+func headers(remaining int, after time.Duration, stamp int64) ratelimits.Response {
+	return ratelimits.Response{Status: 200, Limited: true, Limit: 5, Remaining: remaining, ResetAfter: after, Stamp: stamp}
+}
+
+// hold returns a 429.
+func hold(class ratelimits.Class, wait time.Duration) ratelimits.Response {
+	return ratelimits.Response{Status: 429, Class: class, RetryAfter: wait, HasRetryAfter: true}
+}
+
+// stamp returns the end of a window that ends after d, by Discord's clock.
+func stamp(d time.Duration) int64 { return time.Now().Add(d).UnixMilli() }
+
+// answer reports responses to permits, the first one with four of five requests remaining.
+func (p *process) answer(permits []shared.Permit, after time.Duration, stamp int64) {
+	for i, permit := range permits {
+		p.report(permit, headers(4-i, after, stamp))
+	}
+	synctest.Wait()
+}
+
+// learn sends one request, whose response names a window of five a second.
+func (p *process) learn() {
+	p.answer([]shared.Permit{p.mustAcquire()}, time.Second, stamp(time.Second))
+}
+
+// learned is learn, and waits until that window has ended.
+func (p *process) learned() {
+	p.learn()
+	time.Sleep(1100 * time.Millisecond)
 }
 
 // callers starts callers that send one request after the other until the world ends.
 func (p *process) callers(n int) {
 	for range n {
 		p.world.work.Go(func() {
-			for p.call(p.world.context) {
+			for {
+				permit, ok := p.acquire(p.world.context)
+				if !ok {
+					return
+				}
+				p.report(permit, p.world.send())
 			}
 		})
 	}
+}
+
+// processes starts n processes with callers.
+func (w *world) processes(n, callers int) (all []*process) {
+	for range n {
+		p := w.process()
+		p.callers(callers)
+		all = append(all, p)
+	}
+	return all
 }
 
 // seed is a client that follows the Spectacles specification.
@@ -230,7 +332,8 @@ func (w *world) seed(corrected bool) *seed {
 		source = strings.Replace(source, "if ttl < 0 then", "if ttl <= 0 then", 1)
 		require.NotEqual(w.t, seedClaim, source)
 	}
-	return &seed{world: w, claim: &shared.Script{Name: "seed-claim", Source: "return {(function()\n" + source + "\nend)()}"}}
+	source = "return {(function()\n" + source + "\nend)()}"
+	return &seed{world: w, claim: &shared.Script{Name: "seed-claim", Source: source}}
 }
 
 var (
@@ -258,9 +361,20 @@ func (s *seed) report(r ratelimits.Response) {
 	}
 	if r.Limited {
 		s.run(seedLimit, route+":limit", int64(r.Limit))
-		s.run(seedExpire, route+":remaining", wait.Milliseconds())
+		s.expire(wait)
 	}
 }
+
+// burst claims until it would have to wait, n times at most. It returns the number of claims.
+func (s *seed) burst(n int) (granted int) {
+	for granted < n && s.tryClaim() == 0 {
+		granted++
+	}
+	return granted
+}
+
+// expire sets the expiry of the counter.
+func (s *seed) expire(d time.Duration) { s.run(seedExpire, route+":remaining", d.Milliseconds()) }
 
 func (s *seed) callers(n int) {
 	for range n {
