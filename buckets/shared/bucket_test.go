@@ -439,6 +439,35 @@ func TestHoldAppliesToARequestWithAPermit(t *testing.T) {
 	})
 }
 
+// Each of several 429s in a row makes the hold longer. A permit from before them is used after them, with success.
+func TestHoldsBecomeShortAgainAfterASuccessWithAnOldPermit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.asleep = true
+		a.join(1)
+		pass(10 * ms)
+		refused := func() {
+			b.adopt()
+			b.answer(refusal(ratelimits.ClassUser, 100*ms))
+			pass(10 * ms)
+		}
+		for range 6 {
+			refused()
+			pass(b.forecast(0).Wait + 10*ms)
+		}
+		a.asleep = false
+		a.changed()
+		pass(50 * ms)
+		require.Equal(t, 2, a.leaves())
+		a.answer(headers(5, 4, 900*ms, 5000))
+		pass(300 * ms)
+		refused()
+		a.join(1)
+		pass(200 * ms)
+		assert.Equal(t, 3, a.leaves())
+	})
+}
+
 // A manager reads the clock once before several calls. The session's clock has gone on since then.
 func TestAGrantedRequestMayLeaveAtTheTimeThatTheManagerHasRead(t *testing.T) {
 	inWorld(t, func(w *world) {
