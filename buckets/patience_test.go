@@ -211,6 +211,21 @@ func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 	})
 }
 
+// Another bucket, for which a request waits, opens much later than patience ends.
+func TestSlowProbeIsNotAwaitedUntilAnotherBucketOpens(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := started(t)
+		discover(t, m, react(1), limited("reactions", 1, 0, time.Minute))
+		later := ask(m, react(1))
+		wait(patience + time.Second) // the timer, set for the discovery, fires and is set to the opening
+		ask(m, message(1))
+		next := ask(m, message(1))
+		wait(patience + time.Millisecond)
+		assert.True(t, next.granted())
+		assert.False(t, later.granted())
+	})
+}
+
 // When patience is over, a second request is sent. When the outcome of the first one arrives late, the third request
 // must still wait for the outcome of the second.
 func TestLateOutcomeDoesNotLetASecondOneGo(t *testing.T) {

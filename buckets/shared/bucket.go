@@ -346,17 +346,19 @@ func (b *bucket) Close() {
 	b.close(now)
 }
 
-// abandon is Close for calls that do not come from the manager: it must not touch the manager's window.
+// abandon is Close when the session ends. It must not touch the manager's window, so a loan ends with the session.
 func (b *bucket) abandon() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.close(b.session.now())
+	if b.loan == nil || b.loan.offered {
+		b.close(b.session.now())
+	}
 }
 
-// close is Close without the manager's window: requests sent with the current loan count as lost. b.mu must be held.
+// close ends the use of a bucket that is not lent. b.mu must be held.
 func (b *bucket) close(now time.Duration) {
 	b.closed = true
-	if b.loan != nil {
+	if b.loan != nil { // still on offer
 		b.giveUp()
 	}
 	left := b.waiting > 0

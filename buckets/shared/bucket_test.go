@@ -155,6 +155,28 @@ func TestForecastCountsRequestsOfOtherProcesses(t *testing.T) {
 	})
 }
 
+// Process a does not hear that the requests of process b have left.
+func TestForecastForgetsRequestsOfOtherProcesses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.join(4)
+		pass(10 * ms)
+		b.join(12)
+		pass(10 * ms)
+		a.join(1)
+		pass(10 * ms)
+		require.Greater(t, a.forecast(0).Wait, 2*time.Second)
+		a.leave(1)
+		for range 4 {
+			a.answer(headers(5, 0, 900*ms, 1000))
+		}
+		pass(300 * ms)
+		b.leave(12)
+		pass(5 * time.Second)
+		assert.Zero(t, a.forecast(0).Wait)
+	})
+}
+
 // The place in the queue depends on the arrival, however long the call takes that reports it.
 func TestSlowCallCostsNoPlaceInTheQueue(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -246,6 +268,8 @@ func TestLostReportIsRepeated(t *testing.T) {
 		assert.Equal(t, 4, b.leaves())
 		pass(1300 * ms)
 		assert.Equal(t, 4, b.leaves())
+		pass(200 * ms)
+		assert.Equal(t, 5, b.leaves(), "the window ends 2 s after the response, not after its report")
 	})
 }
 
@@ -275,6 +299,29 @@ func TestProcessWithoutNewsMakesNoCalls(t *testing.T) {
 		calls = w.server.Total()
 		pass(10 * time.Second)
 		assert.Equal(t, calls, w.server.Total())
+		b.bucket.Hold(w.now(), time.Minute, 0)
+		pass(5 * time.Second)
+		require.Greater(t, w.server.Total(), calls)
+		calls = w.server.Total()
+		pass(50 * time.Second)
+		assert.Equal(t, calls, w.server.Total(), "the server knows the hold")
+	})
+}
+
+// Each of 100,000 waiting requests costs little time, because only the first ones are read when another request arrives.
+func TestManyWaitingRequestsDoNotSlowDownAnArrival(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, _ := w.limited()
+		const waiting = 100_000
+		read := 0
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.bucket.Demand(w.now(), waiting, func(yield func(time.Duration) bool) {
+			for read < waiting && yield(w.now()) {
+				read++
+			}
+		})
+		assert.Less(t, read, 100)
 	})
 }
 
@@ -389,6 +436,35 @@ func TestHoldAppliesToARequestWithAPermit(t *testing.T) {
 		assert.False(t, a.may())
 		pass(100 * ms)
 		assert.True(t, a.mayOrOwns())
+	})
+}
+
+// Each of several 429s in a row makes the hold longer. A permit from before them is used after them, with success.
+func TestHoldsBecomeShortAgainAfterASuccessWithAnOldPermit(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.limited()
+		a.asleep = true
+		a.join(1)
+		pass(10 * ms)
+		refused := func() {
+			b.adopt()
+			b.answer(refusal(ratelimits.ClassUser, 100*ms))
+			pass(10 * ms)
+		}
+		for range 6 {
+			refused()
+			pass(b.forecast(0).Wait + 10*ms)
+		}
+		a.asleep = false
+		a.changed()
+		pass(50 * ms)
+		require.Equal(t, 2, a.leaves())
+		a.answer(headers(5, 4, 900*ms, 5000))
+		pass(300 * ms)
+		refused()
+		a.join(1)
+		pass(time.Second)
+		assert.Equal(t, 3, a.leaves(), "the hold is short")
 	})
 }
 

@@ -155,6 +155,36 @@ func TestClosingSessionDoesNotEndAnotherSessionsLoan(t *testing.T) {
 	})
 }
 
+// Thirty processes wait for a bucket of one request a second. Most of them make no calls, so the others have to ask
+// whether they are alive, once in three seconds.
+func TestManyWaitingProcessesAskSeldomWhetherTheOthersAreAlive(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var all []*user
+		for range 30 {
+			u := w.process().use(someKey)
+			all = append(all, u)
+			u.join(5)
+			pass(3 * ms)
+		}
+		all[0].giveBack(ratelimits.State{Limit: 1, Period: time.Second})
+		for range 60 {
+			pass(500 * ms)
+			for _, u := range all {
+				if u.inFlight() > 0 {
+					u.answer(headers(1, 0, 900*ms, w.now().Milliseconds()/1000*1000))
+				}
+			}
+		}
+		lives := 0
+		for _, u := range all {
+			u.link.mu.Lock()
+			lives += u.link.lives
+			u.link.mu.Unlock()
+		}
+		assert.Less(t, lives, 8000)
+	})
+}
+
 // holder returns users of n buckets that are lent to one process.
 func (w *world) holder(n int) (all []*user) {
 	p := w.process()

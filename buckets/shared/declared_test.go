@@ -88,6 +88,20 @@ func TestLoanOfADeclaredLimitOutlivesA429(t *testing.T) {
 	})
 }
 
+// A process with a loan does not notice that the server has lost the limit, which may be lent to a second process.
+func TestDeclaredLimitThatIsLentTwiceIsOverrunForAMinuteAtMost(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		u := w.process().declares(5, 5*time.Second)
+		u.join(1)
+		pass(50 * ms)
+		require.True(t, u.lent)
+		w.evict("b")
+		pass(time.Minute)
+		assert.LessOrEqual(t, u.until(), w.now())
+	})
+}
+
 // After a loss, the requests that living processes know stay charged. The other permits may be used soon, although the
 // period is a day.
 func TestDeclaredLimitOutlivesALossOfState(t *testing.T) {

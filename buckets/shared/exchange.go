@@ -224,8 +224,7 @@ func (s *state) takeOver(now time.Duration) {
 func (b *bucket) reconcile(s *state, early time.Duration) (news bool) {
 	mine := b.session.id
 	for _, r := range b.sentRequests() {
-		if i := s.flight(mine, r.number); i >= 0 {
-			s.flights[i].permit = s.flights[i].permit.SentAt(b.session.sentTime(r.at))
+		if s.flight(mine, r.number) >= 0 {
 			continue
 		}
 		s.member(mine)

@@ -70,6 +70,22 @@ func TestNewProcessGetsItsFairPartForABurstThatBeginsWithOneRequest(t *testing.T
 	})
 }
 
+// Waiting requests leave without being sent, and their process sends nothing more. Another process needs the limit.
+func TestRequestsThatHaveLeftDoNotKeepTheirPart(t *testing.T) {
+	atOnce(t, func(w *world) {
+		old, young := w.twoSenders(50)
+		old.send(2000)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 50, old.part())
+		old.mu.Lock()
+		old.queue = 0
+		old.mu.Unlock()
+		young.send(2000)
+		time.Sleep(8 * time.Second)
+		assert.Greater(t, young.part(), 40)
+	})
+}
+
 func TestNewProcessKnowsWhenItsPartComes(t *testing.T) {
 	atOnce(t, func(w *world) {
 		old, young := w.twoSenders(50)

@@ -37,6 +37,17 @@ func (s *session) testBucket() *bucket {
 	return s.Bucket(Key{Hash: "h"}, &ratelimits.Window{}, func() {}).(*bucket)
 }
 
+// A process wanted an earlier loan of the bucket. Its want is still on the server when the bucket is lent again.
+func TestWantOfAnEarlierLoanDoesNotEndTheNextOne(t *testing.T) {
+	for lent, wanted := range map[string]bool{"1.1": false, "1.2": true} {
+		s := newTestSession(t, clockwork.NewFakeClock())
+		b := s.testBucket()
+		b.loan = &loan{state: &state{version: version{1, 2}}}
+		b.want(&want{session: newSessionID(), lent: lent})
+		assert.Equal(t, wanted, b.loan.wanted, lent)
+	}
+}
+
 // The requests in flight of a session that the server reported dead stay in flight if it has come back since.
 func TestSessionThatComesBackKeepsItsRequests(t *testing.T) {
 	for name, back := range map[string]bool{"dead": false, "back": true} {

@@ -35,7 +35,6 @@ type returned struct {
 	kept    string  // the returned state, as the server stores it
 	version version // version that was lent
 	wanted  bool    // another session needs the bucket
-	lost    bool    // the state is not known, because the loan may have been used
 	alone   bool    // other processes may have used the bucket at the same time
 	slept   bool    // this process was suspended: responses may be much older than they seem
 }
@@ -145,18 +144,13 @@ func (b *bucket) loanUntil() time.Duration {
 	return min(b.loan.at+longest, b.session.believedUntil(b.loan.at))
 }
 
-// giveUp ends the loan without the manager's window. A loan that is still on offer is returned as it was lent; any
-// other loan counts as lost, because it may have been used. b.mu must be held.
+// giveUp ends a loan that is still on offer, and returns it as it was lent. b.mu must be held.
 func (b *bucket) giveUp() {
 	l := b.loan
 	b.loan = nil
 	b.session.loanEnded(l)
-	switch {
-	case l.state == nil:
-	case l.offered:
+	if l.state != nil {
 		b.returned = &returned{kept: l.state.encode(), version: l.state.version}
-	default:
-		b.returned = &returned{version: l.state.version, lost: true}
 	}
 	b.activate()
 }
@@ -208,9 +202,7 @@ func (b *bucket) restore(s *state, expected version, now time.Duration) {
 	}
 	was, err := decode(r.kept)
 	switch {
-	case r.lost && expected == r.version:
-		s.takeOver(now)
-	case r.lost || err != nil:
+	case err != nil: // cannot happen: kept was encoded here
 	case expected == r.version && !r.alone && !r.slept && was.era == s.era:
 		s.window, s.flights = was.window, was.flights
 	default: // another process used the bucket meanwhile, or the server lost its state

@@ -427,3 +427,27 @@ func TestProcessThatStartsDuringAnOutageConnectsLater(t *testing.T) {
 		require.NoError(t, waits.err)
 	})
 }
+
+// A request joins the queue of all processes in time. Then slow responses delay each window a little.
+func TestWaitingRequestIsRejectedOnlyIfItWouldBeMuchTooLate(t *testing.T) {
+	for trip, served := range map[time.Duration]bool{40 * ms: true, 100 * ms: false} {
+		t.Run(trip.String(), func(t *testing.T) {
+			config := discord(1, discordsim.Unlimited())
+			config.Latency = discordsim.RoundTrip(trip)
+			withManagers(t, 2, config, func(f *managers) {
+				for i := range 6 {
+					f.post(i%2, 1)
+				}
+				for i := range 8 {
+					f.Go(func() { f.post(i%2, 1) })
+					pass(ms)
+				}
+				last := f.start(within(9*time.Second), 0, messages(1))
+				_, err := f.Wait(time.Minute)
+				require.NoError(t, err)
+				assert.Greater(t, last.took, 5*time.Second)
+				assert.Equal(t, served, last.err == nil, "%v", last.err)
+			})
+		})
+	}
+}

@@ -177,6 +177,7 @@ type link struct {
 	blocked chan struct{} // calls wait until it is closed; nil: they do not
 	most    int           // largest call: bytes of its values
 	calls   int
+	lives   int // how often calls have asked whether a session is alive
 }
 
 var errCut = errors.New("connection cut")
@@ -218,11 +219,16 @@ func (l *link) block(blocked bool) {
 
 func (l *link) Exchange(ctx context.Context, call *shared.Call) (*shared.Reply, error) {
 	size := 0
+	lives := 0
 	for _, step := range call.Steps {
 		size += len(step.Value)
+		if strings.Contains(step.Key, "}:p:") && step.Value == "" {
+			lives++
+		}
 	}
 	l.mu.Lock()
 	l.calls++
+	l.lives += lives
 	cut, blocked := l.cut, l.blocked
 	l.most = max(l.most, size)
 	l.mu.Unlock()

@@ -10,6 +10,19 @@ import (
 	"github.com/ratelight/ratelight/buckets/shared"
 )
 
+// Redis 7.0 names only the line of the command that it refuses to a script.
+func TestErrorNamesNoCommandIfTheLineHasSeveral(t *testing.T) {
+	t.Parallel()
+	for line, command := range map[string]string{
+		"redis.call('SET', KEYS[1], 1)":                                        "set",
+		"if redis.call('get', KEYS[1]) then redis.pcall('GET', KEYS[2]) end":   "get",
+		"if redis.call('GET', KEYS[1]) then redis.call('SET', KEYS[1], 1) end": "",
+	} {
+		said := "script: 0123456789012345678901234567890123456789, on @user_script:2."
+		assert.Equal(t, command, refusedCommand("local x\n"+line, said), line)
+	}
+}
+
 func TestEachProblemHasItsOwnClass(t *testing.T) {
 	t.Parallel()
 	all := []error{

@@ -64,6 +64,13 @@ func TestLateConnectSubscribes(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
+func TestLateConnectWaitsForAServerThatLoadsItsData(t *testing.T) {
+	t.Parallel()
+	address := pretend(t, "", func([]string) string { return "-LOADING Redis is loading the dataset in memory\r\n" })
+	require.ErrorIs(t, refused(t, "redis://"+address), redis.ErrLoading)
+	open(t, "redis://"+address, redis.WithLateConnect())
+}
+
 func TestLateConnectReportsALastingProblem(t *testing.T) {
 	t.Parallel()
 	e := redistest.NewEngine(t, "--requirepass", "secret")

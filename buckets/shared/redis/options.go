@@ -147,8 +147,8 @@ func WithLogger(logger *slog.Logger) Option {
 }
 
 // WithClientOption changes the client's options after the URL and the other options have set them: to rotate passwords,
-// to use a dial function, or to set a password for the Sentinels. Afterwards Open sets the options that scripts rely on
-// (no retries, no client-side cache). Nil is ignored.
+// to use a dial function, or to set a password for the Sentinels. Afterwards Open sets the options that scripts rely
+// on. Nil is ignored.
 func WithClientOption(change func(*rueidis.ClientOption)) Option {
 	return func(s *settings) error {
 		if change != nil {

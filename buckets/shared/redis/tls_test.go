@@ -53,5 +53,7 @@ func TestTLS(t *testing.T) {
 	assert.ErrorIs(t, refused(t, "rediss://localhost:"+port), redis.ErrTLS)
 	assert.ErrorIs(t, refused(t, "rediss://localhost:"+port, redis.WithTLS(&tls.Config{RootCAs: others})), redis.ErrTLS)
 	assert.ErrorIs(t, refused(t, "rediss://127.0.0.1:"+port, redis.WithTLS(&tls.Config{RootCAs: trusted})), redis.ErrTLS, "the certificate has another name")
+	assert.ErrorIs(t, refused(t, "rediss://localhost:1?addr=127.0.0.1:"+port, redis.WithTLS(&tls.Config{RootCAs: trusted})), redis.ErrNoCluster,
+		"all servers have a certificate for the first host of the URL")
 	assert.ErrorContains(t, refused(t, "redis://localhost:"+port), "TLS", "a TLS server hangs up, or sends an alert")
 }

@@ -127,7 +127,6 @@ func (s *settings) clientOption(text string) (rueidis.ClientOption, error) {
 	for _, change := range s.change {
 		change(&o)
 	}
-	o.DisableRetry = true     // a script whose reply is lost must not run again
 	o.DisableCache = true     // only scripts on the server grant permits, so there is nothing to cache
 	o.AlwaysPipelining = true // otherwise a call that takes too long closes the connection
 	o.ReplicaOnly, o.SendToReplicas = false, nil
