@@ -158,7 +158,9 @@ func (w *World) judge(x *exchange) (Verdict, string) {
 	if x.refusal.named != "" {
 		return w.judgeErrors(x, q)
 	}
-	if g.forbade(q) {
+	read := q
+	read.heard = sent // blamed only if the answers within the tolerance make no difference, as in foreseen
+	if g.forbade(q) && g.forbade(read) {
 		if x.refusal.class == ClassUser && !w.foreseen(x) && !x.discovery.refused(g, q.heard) {
 			return Excused, becauseUnpredictable // the answer said to wait, but not that it applies to this request
 		}

@@ -175,6 +175,8 @@ func TestVerdictsOfTheConfiguration(t *testing.T) {
 		{"no tolerance", tolerance(0), "others@0x4 0 120", "told"},
 		{"the answer was read before the tolerance was over", tolerance(19 * ms), "others@0x4 0 120", "told"},
 		{"the answer may not have been read yet", tolerance(21 * ms), "others@0x4 0 120", "others"},
+		{"an answer that may have been read named a new window with room", tolerance(21 * ms),
+			"others@0x2 0 960/1005/1010 960/1006/1100 others@1020x3 1015", "others"},
 	} {
 		tell(t, messages(t, rule(Fixed(5, second)), test.config), nil, test.story, test.want, test.name)
 	}
