@@ -16,7 +16,7 @@ import (
 
 // as asks for a lease with the given authorization.
 func as(m *buckets.RESTBucketManager, authorization string, route routes.CompiledRoute) *caller {
-	return call(context.Background(), m, buckets.Request{Route: route, Authorization: authorization})
+	return call(background, m, buckets.Request{Route: route, Authorization: authorization})
 }
 
 func TestThrottleHoldsAllAuthentications(t *testing.T) {

@@ -139,7 +139,7 @@ func call(ctx context.Context, m *buckets.RESTBucketManager, request buckets.Req
 
 // ask is call with a request of bot to the given route.
 func ask(m *buckets.RESTBucketManager, route routes.CompiledRoute) *caller {
-	return call(context.Background(), m, buckets.Request{Route: route, Authorization: bot})
+	return call(background, m, buckets.Request{Route: route, Authorization: bot})
 }
 
 // asks calls ask n times.

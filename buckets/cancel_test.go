@@ -128,7 +128,7 @@ func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
 		m := started(t)
 		probe := ask(m, message(1))
 		request := buckets.Request{Route: message(1), Authorization: bot}
-		head := call(buckets.ContextWithMaxWait(context.Background(), time.Second), m, request)
+		head := call(buckets.ContextWithMaxWait(background, time.Second), m, request)
 		second := ask(m, message(1))
 		probe.update(inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second))
 		var tooLong *ratelimits.TooLongError

@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -102,7 +101,7 @@ func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := buckets.NewRESTBucketManager(buckets.WithLimit(buckets.ForAll(), 0, time.Second))
 		for range 2 {
-			_, err := m.Acquire(context.Background(), message(1), bot)
+			_, err := m.Acquire(background, message(1), bot)
 			require.ErrorIs(t, err, buckets.ErrOptions)
 			assert.ErrorContains(t, err, "a limit of 0")
 			_, err = m.TryAcquire(message(1), bot)
@@ -111,14 +110,14 @@ func TestAcquireTellsWhyTheManagerCouldNotStart(t *testing.T) {
 		}
 		m.UpdateRateLimits(message(1), bot, ratelimits.Response{Status: 200})
 		require.NoError(t, m.Close())
-		_, err := m.Acquire(context.Background(), message(1), bot)
+		_, err := m.Acquire(background, message(1), bot)
 		require.ErrorIs(t, err, buckets.ErrClosed)
 	})
 }
 
 func TestContextsHaveAGroup(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
+	ctx := background
 	assert.Zero(t, buckets.OptionsOf(ctx))
 	ctx = buckets.ContextWithPriority(buckets.ContextWithGroup(ctx, "guild"))
 	assert.Equal(t, buckets.ContextOptions{Group: "guild", Priority: true}, buckets.OptionsOf(ctx))

@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -24,15 +23,15 @@ func TestOnlyThoseWaitToWhomADeclaredLimitApplies(t *testing.T) {
 		ample := limited("channel", 100, 90, time.Second)
 		discover(t, m, compile(routes.UpdateChannel, "1"), ample)
 		for range 2 {
-			c := call(context.Background(), m, change("1", "name"))
+			c := call(background, m, change("1", "name"))
 			answer(t, c, ample)
 		}
-		third, fourth := call(context.Background(), m, change("1", "name")),
-			call(context.Background(), m, change("1", "name"))
+		third, fourth := call(background, m, change("1", "name")),
+			call(background, m, change("1", "name"))
 		require.False(t, third.done())
 		assert.Equal(t, buckets.WaitsForDeclared, snapshot(t, m, "channel").WaitsFor)
 		for _, other := range []buckets.Request{change("1", "nsfw"), change("2", "name")} {
-			c := call(context.Background(), m, other)
+			c := call(background, m, other)
 			require.True(t, c.granted(), "the limit does not apply to %v", other)
 			c.update(ample)
 		}
@@ -54,15 +53,14 @@ func TestWaitForADeclaredLimitIsPredicted(t *testing.T) {
 			discover(t, m, message(1), ample)
 		}
 		for waiting := range 6 {
-			predicted, because, err := m.Predict(request(message(1)))
-			require.NoError(t, err)
+			predicted, because := predict(t, m, request(message(1)))
 			assert.Equal(t, buckets.WaitsForDeclared, because)
 			assert.InDelta(t, time.Duration(1+waiting/2)*20*time.Second, predicted, float64(time.Second),
 				"%d requests wait already", waiting)
-			buckets.AcquireFunc(context.Background(), m, request(message(1)),
+			buckets.AcquireFunc(background, m, request(message(1)),
 				func(lease buckets.Lease, err error) { lease.Update(ample) })
 		}
-		_, err := m.AcquireRequest(context.Background(), request(message(1)))
+		_, err := m.AcquireRequest(background, request(message(1)))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, err, &tooLong)
 		assert.Equal(t, "two", tooLong.Declared)
@@ -148,7 +146,7 @@ func TestGroupsAndKeysAreNotMixedUp(t *testing.T) {
 			group   string
 			channel int
 		}{{"1", 23}, {"12", 3}} {
-			c := call(context.Background(), m,
+			c := call(background, m,
 				buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
 			require.True(t, c.granted(), "%+v", of)
 			c.update(roomy)
@@ -184,7 +182,7 @@ func TestWhoIsSubjectToADeclaredLimitIsCountedInHisBucket(t *testing.T) {
 				if name == "per group" {
 					r.Group = strconv.Itoa(i)
 				}
-				buckets.AcquireFunc(context.Background(), m, r, func(lease buckets.Lease, err error) {
+				buckets.AcquireFunc(background, m, r, func(lease buckets.Lease, err error) {
 					if err != nil {
 						refused++
 						return

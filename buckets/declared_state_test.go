@@ -2,7 +2,6 @@ package buckets_test
 
 import (
 	"bytes"
-	"context"
 	"testing"
 	"time"
 
@@ -23,7 +22,7 @@ func renames() []buckets.Option {
 // use sends a request that is answered without limit headers.
 func use(t *testing.T, m *buckets.RESTBucketManager, r buckets.Request) {
 	t.Helper()
-	c := call(context.Background(), m, r)
+	c := call(background, m, r)
 	answer(t, c, plain(200))
 }
 
@@ -47,9 +46,9 @@ func TestDeclaredLimitGoesOnInTheNextProcess(t *testing.T) {
 			state := stateOf(t, m, test.clean)
 			require.NoError(t, m.Close())
 			m = successor(t, state, renames()...)
-			third := call(context.Background(), m, change("1", "name"))
-			other, elsewhere := call(context.Background(), m, change("2", "name")),
-				call(context.Background(), m, change("3", "name"))
+			third := call(background, m, change("1", "name"))
+			other, elsewhere := call(background, m, change("2", "name")),
+				call(background, m, change("3", "name"))
 			assert.Equal(t, test.clean, other.granted(), "one permit is left")
 			assert.Equal(t, test.clean, elsewhere.granted(), "no request was sent there")
 			require.False(t, third.done())
@@ -71,14 +70,14 @@ func TestRequestInFlightCountsForADeclaredLimitInTheNextProcess(t *testing.T) {
 		m := started(t, renames()...)
 		use(t, m, change("1", "name"))
 		wait(5 * time.Minute)
-		c := call(context.Background(), m, change("1", "name"))
+		c := call(background, m, change("1", "name"))
 		require.True(t, c.granted())
 		wait(time.Minute)
 		m = successor(t, stateOf(t, m, true), renames()...)
-		third := call(context.Background(), m, change("1", "name"))
+		third := call(background, m, change("1", "name"))
 		wait(4*time.Minute + time.Second)
 		require.True(t, third.granted(), "the first request does not count any more")
-		fourth := call(context.Background(), m, change("1", "name"))
+		fourth := call(background, m, change("1", "name"))
 		third.update(plain(200))
 		wait(5*time.Minute + 50*time.Second)
 		require.False(t, fourth.done())
@@ -131,7 +130,7 @@ func TestWindowsOfAllKindsGoOnInTheNextProcess(t *testing.T) {
 			m = successor(t, stateOf(t, m, true), options()...)
 		}
 		for _, r := range sameWindow {
-			_, err := m.AcquireRequest(buckets.ContextWithMaxWait(context.Background(), 0), &r)
+			_, err := m.AcquireRequest(buckets.ContextWithMaxWait(background, 0), &r)
 			assert.ErrorContains(t, err, "declared limit", "%v", r)
 		}
 		for _, r := range others {
@@ -167,7 +166,7 @@ func TestLongDeclaredLimitGoesOnAsItWasWritten(t *testing.T) {
 			for range 50 {
 				use(t, m, create)
 			}
-			assert.False(t, call(context.Background(), m, create).granted())
+			assert.False(t, call(background, m, create).granted())
 		})
 	}
 }
@@ -185,8 +184,7 @@ func TestSomeoneWhoSetsTheClockFreesNoDeclaredLimit(t *testing.T) {
 			clock.jump.Store(int64(step))
 			require.NoError(t, m.RestoreState(bytes.NewReader(state)))
 			third := change("1", "name")
-			predicted, _, err := m.Predict(&third)
-			require.NoError(t, err)
+			predicted, _ := predict(t, m, &third)
 			want := 10 * time.Minute
 			if step > time.Hour { // only time beyond an hour counts as time that has passed
 				want = 0

@@ -2,7 +2,6 @@ package buckets_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -104,7 +103,7 @@ func TestManyFollowUpsThatFailAreConcurrentAndForgotten(t *testing.T) {
 		ask(m, followUp(0)).update(plain(404))
 		leases := make([]buckets.Lease, many)
 		for i := range leases {
-			lease, err := m.Acquire(buckets.ContextWithMaxWait(context.Background(), 0), followUp(1+i), "")
+			lease, err := m.Acquire(buckets.ContextWithMaxWait(background, 0), followUp(1+i), "")
 			require.NoError(t, err, "a follow-up waits")
 			leases[i] = lease
 		}

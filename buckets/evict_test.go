@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -193,7 +192,7 @@ func TestInteractionsLeaveNothingBehind(t *testing.T) {
 		most := 0
 		for n := range 20_000 {
 			for _, route := range []routes.CompiledRoute{callback(n), followUp(n)} {
-				lease, err := m.Acquire(context.Background(), route, "")
+				lease, err := m.Acquire(background, route, "")
 				require.NoError(t, err)
 				if route.Route().OneShot() {
 					lease.Update(plain(204))
@@ -258,7 +257,7 @@ func TestAuthenticationIsKeptAsLongAsItIsHeld(t *testing.T) {
 func TestNumbersOfAForgottenServerAreKept(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
-		c := call(context.Background(), m, buckets.Request{Route: message(1), Server: "example.com"})
+		c := call(background, m, buckets.Request{Route: message(1), Server: "example.com"})
 		c.update(limited("messages", 5, 4, time.Second))
 		require.Len(t, m.Status(5).Edges, 2)
 		before := m.Stats()
@@ -276,7 +275,7 @@ func TestFloodOfUnknownEndpointsIsBounded(t *testing.T) {
 		for n := range 5000 {
 			route, err := routes.Match("GET", fmt.Sprintf("/made-up-%d/%d/more-%d/and-%d", n, n, n, n))
 			require.NoError(t, err)
-			lease, err := m.Acquire(context.Background(), route, bot)
+			lease, err := m.Acquire(background, route, bot)
 			require.NoError(t, err)
 			lease.Update(plain(404))
 		}

@@ -2,7 +2,6 @@ package buckets_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -72,9 +71,9 @@ func TestRoutesOfAFamilyThatAreUsedForTheFirstTimeAtOnceAreNotRefused(t *testing
 			w := newWorld(t, reactionsOf())
 			for channel := range channels {
 				path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
-				w.send(context.Background(), "PUT", path+"/x/@me", nil)
-				w.send(context.Background(), "DELETE", path+"/x/@me", nil)
-				w.send(context.Background(), "DELETE", path, nil)
+				w.send(background, "PUT", path+"/x/@me", nil)
+				w.send(background, "DELETE", path+"/x/@me", nil)
+				w.send(background, "DELETE", path, nil)
 			}
 			assert.Equal(t, 1, w.Report().MaxInFlight, "one request goes first")
 			elapsed := w.finish()
@@ -273,11 +272,10 @@ func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
 		m := started(t)
 		discover(t, m, react(1), limited("reactions", 5, 0, 10*time.Second))
 		wait(time.Second)
-		predicted, because, err := m.Predict(&buckets.Request{Route: unreact(1), Authorization: bot})
-		require.NoError(t, err)
+		predicted, because := predict(t, m, &buckets.Request{Route: unreact(1), Authorization: bot})
 		assert.Equal(t, buckets.WaitsForWindow, because)
 		assert.InDelta(t, 9, predicted.Seconds(), 0.1)
-		_, err = m.TryAcquire(unreact(1), bot)
+		_, err := m.TryAcquire(unreact(1), bot)
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, err, &tooLong)
 		assert.Equal(t, "reactions", tooLong.Bucket)
@@ -290,8 +288,7 @@ func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
 		require.True(t, waiting.granted())
 		ask(m, react(1)).update(limited("reactions", 5, 3, time.Second))
 		more := ask(m, unreact(1))
-		_, because, err = m.Predict(&buckets.Request{Route: unreact(1), Authorization: bot})
-		require.NoError(t, err)
+		_, because = predict(t, m, &buckets.Request{Route: unreact(1), Authorization: bot})
 		assert.Equal(t, buckets.WaitsForProbe, because)
 		waiting.update(limited("reactions", 5, 4, time.Second))
 		require.True(t, more.granted())
@@ -438,9 +435,9 @@ func TestAWrongHintDrawsOneRefusalAtMost(t *testing.T) {
 				for range 2 {
 					for channel := range channels {
 						path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
-						w.send(context.Background(), "PUT", path+"/x/@me", nil)
+						w.send(background, "PUT", path+"/x/@me", nil)
 						for _, of := range []string{"/x/@me", "", "/x", "/x/77", "/x/0/@me"} {
-							w.send(context.Background(), "DELETE", path+of, nil)
+							w.send(background, "DELETE", path+of, nil)
 						}
 					}
 				}
@@ -461,9 +458,9 @@ func TestManagersThatShareProbeAFamilyOnce(t *testing.T) {
 		for _, w := range all {
 			for channel := range 2 {
 				path := "/channels/" + strconv.Itoa(channel+1) + "/messages/5/reactions"
-				w.send(context.Background(), "PUT", path+"/x/@me", nil)
-				w.send(context.Background(), "DELETE", path+"/x/@me", nil)
-				w.send(context.Background(), "DELETE", path, nil)
+				w.send(background, "PUT", path+"/x/@me", nil)
+				w.send(background, "DELETE", path+"/x/@me", nil)
+				w.send(background, "DELETE", path, nil)
 			}
 		}
 		start := time.Now()
@@ -562,7 +559,7 @@ func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
 				}}},
 			}))
 			for i := range 60 {
-				w.send(context.Background(), "DELETE", "/channels/1/messages/"+strconv.Itoa(1+i), nil)
+				w.send(background, "DELETE", "/channels/1/messages/"+strconv.Itoa(1+i), nil)
 			}
 			w.finish()
 			assert.Zero(t, w.Report().Refused.Total(), limit)

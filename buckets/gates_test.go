@@ -229,8 +229,7 @@ func TestWhatIsWaitedForAndUntilWhen(t *testing.T) {
 			require.Equal(t, buckets.WaitsForNothing, b.WaitsFor, "no request waits")
 		}
 		r := g.request()
-		predicted, because, err := m.Predict(&r)
-		require.NoError(t, err)
+		predicted, because := predict(t, m, &r)
 		if !g.ordered { // Predict does not get the ordered option, which is in the context
 			assert.Equal(t, g.reason, because)
 		}

@@ -22,7 +22,7 @@ func TestManagerIsAliveBetweenStartAndClose(t *testing.T) {
 	t.Parallel()
 	m := buckets.NewRESTBucketManager()
 	assert.False(t, m.IsAlive())
-	_, err := m.Acquire(context.Background(), message(1), bot)
+	_, err := m.Acquire(background, message(1), bot)
 	assert.ErrorIs(t, err, buckets.ErrNotStarted)
 
 	require.NoError(t, m.Start())
@@ -32,7 +32,7 @@ func TestManagerIsAliveBetweenStartAndClose(t *testing.T) {
 
 	require.NoError(t, m.Close())
 	assert.False(t, m.IsAlive())
-	_, err = m.Acquire(context.Background(), message(1), bot)
+	_, err = m.Acquire(background, message(1), bot)
 	assert.ErrorIs(t, err, buckets.ErrClosed)
 	assert.NoError(t, m.Close(), "closing again does nothing")
 }
@@ -41,7 +41,7 @@ func TestManagerThatWasNeverStartedCanBeClosed(t *testing.T) {
 	t.Parallel()
 	m := buckets.NewRESTBucketManager()
 	require.NoError(t, m.Close())
-	_, err := m.Acquire(context.Background(), message(1), bot)
+	_, err := m.Acquire(background, message(1), bot)
 	assert.ErrorIs(t, err, buckets.ErrClosed)
 	require.NoError(t, m.Start(), "a closed manager can be started")
 	assert.NoError(t, m.Close())

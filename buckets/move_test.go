@@ -362,7 +362,7 @@ func TestVeryManyAreRejectedAtOnce(t *testing.T) {
 		last := ask(m, message(1))
 		rejected, granted := 0, 0
 		for range 1900 {
-			buckets.AcquireFunc(context.Background(), m, request(message(1)), func(lease buckets.Lease, err error) {
+			buckets.AcquireFunc(background, m, request(message(1)), func(lease buckets.Lease, err error) {
 				if err != nil {
 					rejected++
 					return

@@ -217,8 +217,7 @@ func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
 			require.False(t, ask(m, message(i+1)).done())
 		}
 		discover(t, m, message(1000), limited("messages", 1, 0, time.Second))
-		predicted, _, err := m.Predict(request(message(1000)))
-		require.NoError(t, err)
+		predicted, _ := predict(t, m, request(message(1000)))
 		assert.InDelta(t, time.Second, predicted, float64(roundings))
 		c := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, *request(message(1000)))
 		wait(time.Second + roundings)
@@ -240,8 +239,7 @@ func TestPredictionOfOneThatComesBackCountsThoseAhead(t *testing.T) {
 			c.update(inBucket(refused(ratelimits.ClassUser, 5*time.Second), "messages", 1, 0, 5*time.Second))
 		}
 		first.again(m)
-		predicted, _, err := m.Predict(&second.request)
-		require.NoError(t, err)
+		predicted, _ := predict(t, m, &second.request)
 		assert.InDelta(t, 10, predicted.Seconds(), 0.1)
 
 		second.context = buckets.ContextWithMaxWait(second.context, 6*time.Second)
@@ -462,8 +460,7 @@ func TestReadyTimeOfAChannelThatWasNeverSeen(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(50))
 		expect := func(want time.Duration, reason buckets.WaitsFor) {
 			t.Helper()
-			predicted, because, err := m.Predict(request(message(7)))
-			require.NoError(t, err)
+			predicted, because := predict(t, m, request(message(7)))
 			assert.InDelta(t, want, predicted, float64(time.Second))
 			assert.Equal(t, reason, because)
 		}
@@ -499,8 +496,7 @@ func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
 		assert.InDelta(t, time.Hour, wait, float64(time.Second), "as if the request in flight were answered at once")
 		assert.Equal(t, buckets.WaitsForDeclared, because)
 		c.update(limited("messages", 5, 4, time.Second))
-		wait, because, err = m.Predict(request(message(1)))
-		require.NoError(t, err)
+		wait, because = predict(t, m, request(message(1)))
 		assert.InDelta(t, time.Hour, wait, float64(time.Second))
 		assert.Equal(t, buckets.WaitsForDeclared, because)
 
@@ -508,13 +504,11 @@ func TestReadyTimeCountsDeclaredLimitsOfForgottenBuckets(t *testing.T) {
 		require.Zero(t, m.Stats().Buckets)
 		restored := successor(t, stateOf(t, m, true), options...)
 		for _, route := range []routes.CompiledRoute{message(1), list(1)} {
-			wait, because, err = restored.Predict(request(route))
-			require.NoError(t, err)
+			wait, because = predict(t, restored, request(route))
 			assert.InDelta(t, 50*time.Minute, wait, float64(time.Second))
 			assert.Equal(t, buckets.WaitsForDeclared, because)
 		}
-		wait, because, err = restored.Predict(request(message(2)))
-		require.NoError(t, err)
+		wait, because = predict(t, restored, request(message(2)))
 		assert.Zero(t, wait)
 		assert.Equal(t, buckets.WaitsForNothing, because)
 		panics = true
@@ -533,12 +527,10 @@ func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
 		require.True(t, first.granted())
 		asks(m, message(1), 3)
 		first.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 1, 0, time.Minute))
-		back, because, err := m.Predict(&first.request)
-		require.NoError(t, err)
+		back, because := predict(t, m, &first.request)
 		assert.InDelta(t, time.Minute, back, float64(time.Second))
 		assert.Equal(t, buckets.WaitsForWindow, because)
-		behind, _, err := m.Predict(request(message(1)))
-		require.NoError(t, err)
+		behind, _ := predict(t, m, request(message(1)))
 		assert.InDelta(t, 4*time.Minute, behind, float64(time.Second))
 	})
 }
@@ -549,8 +541,7 @@ func TestReadyTimeOfARestoredBucket(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 5, 0, time.Minute))
 		m = successor(t, stateOf(t, m, true))
-		wait, because, err := m.Predict(request(message(1)))
-		require.NoError(t, err)
+		wait, because := predict(t, m, request(message(1)))
 		assert.InDelta(t, time.Minute, wait, float64(time.Second))
 		assert.Equal(t, buckets.WaitsForWindow, because)
 	})
@@ -588,8 +579,7 @@ func behindOthers(t *testing.T) *buckets.RESTBucketManager {
 func TestPredictionCountsWhatCanLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := behindOthers(t)
-		predicted, _, err := m.Predict(request(list(1)))
-		require.NoError(t, err)
+		predicted, _ := predict(t, m, request(list(1)))
 		start := time.Now()
 		c := ask(m, list(1))
 		wait(time.Minute)
@@ -701,4 +691,12 @@ func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 				"the ordered request is still in flight, but the next one does not need its outcome")
 		})
 	}
+}
+
+// predict returns the prediction for a request, and what the request would wait for.
+func predict(t *testing.T, m *buckets.RESTBucketManager, r *buckets.Request) (time.Duration, buckets.WaitsFor) {
+	t.Helper()
+	wait, because, err := m.Predict(r)
+	require.NoError(t, err)
+	return wait, because
 }

@@ -93,12 +93,12 @@ func TestOrderedModeSendsOneAtATime(t *testing.T) {
 		ctx     context.Context
 		at      int // how many leave at once
 	}{
-		"by option":  {[]buckets.Option{buckets.WithOrdered()}, context.Background(), 1},
-		"by context": {nil, buckets.ContextWithOrdered(context.Background()), 1},
+		"by option":  {[]buckets.Option{buckets.WithOrdered()}, background, 1},
+		"by context": {nil, buckets.ContextWithOrdered(background), 1},
 		"by context with a wait of its own": {
-			nil, buckets.ContextWithMaxWait(buckets.ContextWithOrdered(context.Background()), time.Minute), 1,
+			nil, buckets.ContextWithMaxWait(buckets.ContextWithOrdered(background), time.Minute), 1,
 		},
-		"not at all": {nil, context.Background(), 5},
+		"not at all": {nil, background, 5},
 	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t, c.options...)
@@ -119,7 +119,7 @@ func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), roomy)
-		ordered := buckets.ContextWithOrdered(context.Background())
+		ordered := buckets.ContextWithOrdered(background)
 		request := buckets.Request{Route: message(1), Authorization: bot}
 		free := ask(m, message(1))
 		first, second := call(ordered, m, request), call(ordered, m, request)

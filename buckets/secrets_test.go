@@ -26,10 +26,10 @@ func TestTokensAppearNowhere(t *testing.T) {
 		see := func(values ...any) { seen = append(seen, values...) }
 
 		request := buckets.Request{Route: followUp(12345), Authorization: credential}
-		never := buckets.ContextWithMaxWait(context.Background(), 0)
-		probe := call(context.Background(), m, request)
-		waiting := call(context.Background(), m, request)
-		full, tooLong := call(context.Background(), m, request),
+		never := buckets.ContextWithMaxWait(background, 0)
+		probe := call(background, m, request)
+		waiting := call(background, m, request)
+		full, tooLong := call(background, m, request),
 			call(never, m, buckets.Request{Route: followUp(12345), Authorization: credential})
 		require.Error(t, full.failed())
 		require.Error(t, tooLong.failed())
@@ -113,7 +113,7 @@ func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		const token = "webhook-secret_0123456789"
-		lease, err := m.Acquire(context.Background(), compile(routes.ExecuteWebhook, "77", token), bot)
+		lease, err := m.Acquire(background, compile(routes.ExecuteWebhook, "77", token), bot)
 		require.NoError(t, err)
 		for _, value := range []any{lease, &lease, []buckets.Lease{lease}, buckets.Lease{}} {
 			text := printed(value)

@@ -30,7 +30,7 @@ func counted(t *testing.T, all []*world, n int, channels []int, judge func(chann
 			w := all[i%len(all)]
 			request := &buckets.Request{Route: message(channel), Authorization: bot, Group: strconv.Itoa(channel % 2)}
 			w.all.Go(func() {
-				lease, err := w.manager.AcquireRequest(context.Background(), request)
+				lease, err := w.manager.AcquireRequest(background, request)
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -39,7 +39,7 @@ func counted(t *testing.T, all []*world, n int, channels []int, judge func(chann
 				judge(channel)
 				last = time.Now()
 				mu.Unlock()
-				response, err := w.attempt(context.Background(), "POST", "/channels/"+strconv.Itoa(channel)+"/messages", i)
+				response, err := w.attempt(background, "POST", "/channels/"+strconv.Itoa(channel)+"/messages", i)
 				assert.NoError(t, err)
 				lease.Update(response)
 			})
@@ -83,40 +83,37 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 	} {
 		for _, term := range []time.Duration{0, 3 * time.Second} {
 			for _, managers := range []int{1, 2, 3} {
-				t.Run(name+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
-					t.Parallel()
-					bubble(t, func(t *testing.T) {
-						perRoute := newLimitedLog(5, 10*time.Second)
-						perGroup := newLimitedLog(2, 4*time.Second)
-						perChannel := newLimitedLog(3, time.Minute)
-						logs := map[string][]*limitedLog{
-							"one limit": {perRoute}, "a slow bucket, too": {perRoute}, "two limits": {perRoute, perGroup},
-							"three limits": {perRoute, perGroup, perChannel}, "nothing but channel": {perChannel},
-						}[name]
-						h := newHub(t)
-						h.term = term
-						all := fleet(t, h, managers, one(discordsim.Rule{Quota: c.quota}), c.options...)
-						took := counted(t, all, 12, []int{1, 2, 3}, func(channel int) {
-							for _, log := range logs {
-								key := ""
-								switch log {
-								case perGroup:
-									key = strconv.Itoa(channel % 2)
-								case perChannel:
-									key = strconv.Itoa(channel)
-								}
-								log.process(key)
-							}
-						})
+				subtest(t, name+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
+					perRoute := newLimitedLog(5, 10*time.Second)
+					perGroup := newLimitedLog(2, 4*time.Second)
+					perChannel := newLimitedLog(3, time.Minute)
+					logs := map[string][]*limitedLog{
+						"one limit": {perRoute}, "a slow bucket, too": {perRoute}, "two limits": {perRoute, perGroup},
+						"three limits": {perRoute, perGroup, perChannel}, "nothing but channel": {perChannel},
+					}[name]
+					h := newHub(t)
+					h.term = term
+					all := fleet(t, h, managers, one(discordsim.Rule{Quota: c.quota}), c.options...)
+					took := counted(t, all, 12, []int{1, 2, 3}, func(channel int) {
 						for _, log := range logs {
-							assert.Zero(t, log.exceeded(), "times that more than %d per %v were processed", log.limit, log.period)
+							key := ""
+							switch log {
+							case perGroup:
+								key = strconv.Itoa(channel % 2)
+							case perChannel:
+								key = strconv.Itoa(channel)
+							}
+							log.process(key)
 						}
-						t.Logf("took %v", took)
-						assert.LessOrEqual(t, took, c.within)
-						assert.Zero(t, refusals(all[0].Server))
-						synctest.Wait()
-						h.ends(t, all)
 					})
+					for _, log := range logs {
+						assert.Zero(t, log.exceeded(), "times that more than %d per %v were processed", log.limit, log.period)
+					}
+					t.Logf("took %v", took)
+					assert.LessOrEqual(t, took, c.within)
+					assert.Zero(t, refusals(all[0].Server))
+					synctest.Wait()
+					h.ends(t, all)
 				})
 			}
 		}
@@ -145,8 +142,7 @@ var ample = limited("messages", 100, 99, time.Second)
 
 // TryAcquire fails when the other managers have answered that the limit is used up.
 func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		a, b := pairDeclares(t, newHub(t))
 		first, err := a.TryAcquire(message(1), bot)
 		require.NoError(t, err)
@@ -173,8 +169,7 @@ func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 
 // TryAcquire fails at once if a source does not share declared limits.
 func TestTryAcquireFailsAtOnceIfDeclaredLimitsAreNotShared(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		a, _ := pairDeclares(t, byRouteHub{newHub(t)})
 		first, err := a.TryAcquire(message(1), bot)
 		require.NoError(t, err)
@@ -190,8 +185,7 @@ func TestTryAcquireFailsAtOnceIfDeclaredLimitsAreNotShared(t *testing.T) {
 
 // The permit of a request that is cancelled or returned is available to the other manager.
 func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pairDeclares(t, h)
 		first, cancelled, next := ask(a, message(1)), ask(a, message(1)), ask(b, message(1))
@@ -203,8 +197,7 @@ func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 		next.lease.Return()
 		wait(0)
 		last := ask(a, message(1))
-		require.True(t, last.granted())
-		last.update(ample)
+		answer(t, last, ample)
 		wait(61 * time.Second)
 		h.ends(t, []*world{{manager: a}, {manager: b}})
 	})
@@ -212,8 +205,7 @@ func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 
 // During an outage, the error of a request that waits for a shared declared limit is the outage.
 func TestOutageOfSharedDeclaredLimits(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, _ := pairDeclares(t, outageHub{h})
 		first := ask(a, message(1))
@@ -251,8 +243,7 @@ func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 			for range 3 {
 				for _, m := range []*buckets.RESTBucketManager{a, b} {
 					c := ask(m, message(1))
-					require.True(t, c.granted())
-					c.update(ample)
+					answer(t, c, ample)
 					other := ask(m, message(1))
 					wait(30 * time.Second)
 					require.False(t, other.done())
@@ -268,8 +259,7 @@ func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 // A request that waits for one declared limit keeps its place in the queue of another limit for two seconds only. Then
 // requests of other managers that do not need the first limit are sent.
 func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pairDeclares(t, h,
 			buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Hour, buckets.Named("group"), buckets.PerGroup()))
@@ -277,8 +267,7 @@ func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: "group"})
 		}
 		first := inGroup(a)
-		require.True(t, first.granted())
-		first.update(ample)
+		answer(t, first, ample)
 		wait(2 * time.Minute)
 		waits := inGroup(a) // for the group's limit, for an hour
 		require.False(t, waits.done())
@@ -286,11 +275,9 @@ func TestPlaceInASharedDeclaredLimitIsKeptForTwoSeconds(t *testing.T) {
 		wait(1900 * time.Millisecond)
 		require.False(t, c.granted())
 		wait(600 * time.Millisecond)
-		require.True(t, c.granted())
-		c.update(ample)
+		answer(t, c, ample)
 		wait(2 * time.Hour)
-		require.True(t, waits.granted())
-		waits.update(ample)
+		answer(t, waits, ample)
 		wait(2 * time.Minute)
 		h.ends(t, []*world{{manager: a}, {manager: b}})
 	})
@@ -335,28 +322,25 @@ func (b fickleBucket) Take(now time.Duration) (shared.Permit, bool) {
 func TestRequestReturnsItsPermitsIfOneIsGone(t *testing.T) {
 	t.Parallel()
 	for _, hash := range []string{"declared:first 5/1m0s", "declared:second 5/1m0s", "messages"} {
-		t.Run(hash, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := &fickleHub{hub: newHub(t)}
-				m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour),
-					buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("first")),
-					buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("second")))
-				discover(t, m, message(1), ample)
-				wait(61 * time.Second)
-				h.hash = hash
-				all := asks(m, message(1), 6)
-				wait(10 * time.Millisecond)
-				assert.Empty(t, h.hash)
-				assert.Equal(t, 5, granted(t, all))
-				all[5].cancel()
-				for _, c := range all[:5] {
-					c.update(ample)
-				}
-				ctx, cancel := context.WithTimeout(background, time.Minute)
-				defer cancel()
-				assert.NoError(t, m.Shutdown(ctx), "a request is still in flight")
-			})
+		subtest(t, hash, func(t *testing.T) {
+			h := &fickleHub{hub: newHub(t)}
+			m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour),
+				buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("first")),
+				buckets.WithLimit(buckets.ForAll(), 5, time.Minute, buckets.Named("second")))
+			discover(t, m, message(1), ample)
+			wait(61 * time.Second)
+			h.hash = hash
+			all := asks(m, message(1), 6)
+			wait(10 * time.Millisecond)
+			assert.Empty(t, h.hash)
+			assert.Equal(t, 5, granted(t, all))
+			all[5].cancel()
+			for _, c := range all[:5] {
+				c.update(ample)
+			}
+			ctx, cancel := context.WithTimeout(background, time.Minute)
+			defer cancel()
+			assert.NoError(t, m.Shutdown(ctx), "a request is still in flight")
 		})
 	}
 }

@@ -18,8 +18,7 @@ import (
 
 // Requests that wait for a manager's first part are not rejected as if the smallest part were the whole one.
 func TestBurstBeforeThePartIsKnown(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h, buckets.WithGlobalLimit(50), buckets.WithMaxRateLimit(10*time.Second))
 		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
@@ -37,8 +36,7 @@ func TestBurstBeforeThePartIsKnown(t *testing.T) {
 }
 
 func TestWaitForAPartIsPredicted(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h, buckets.WithGlobalLimit(50))
 		discover(t, a, message(1), limited("messages", 5, 4, time.Second))
@@ -46,7 +44,7 @@ func TestWaitForAPartIsPredicted(t *testing.T) {
 		h.mean = true
 		h.mu.Unlock()
 		atMost := func(d time.Duration) *caller {
-			ctx := buckets.ContextWithMaxWait(context.Background(), d)
+			ctx := buckets.ContextWithMaxWait(background, d)
 			return call(ctx, b, buckets.Request{Route: message(2), Authorization: bot})
 		}
 		short, long := atMost(time.Second), atMost(3*time.Second)
@@ -102,7 +100,7 @@ func TestTryAcquireWaitsForTheFirstPart(t *testing.T) {
 			h.mean = true
 			h.mu.Unlock()
 			wait(2 * time.Second)
-			rightNow := buckets.ContextWithMaxWait(context.Background(), 0)
+			rightNow := buckets.ContextWithMaxWait(background, 0)
 			c = call(rightNow, a, buckets.Request{Route: message(1), Authorization: bot})
 			require.False(t, c.done(), "the part is not known yet")
 			require.Zero(t, a.Status(1).Globals[0].Part)
@@ -165,8 +163,7 @@ func TestOutageOfTheGlobalLimitReachesAll(t *testing.T) {
 }
 
 func TestThrottleHoldsAll(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 5, a, b)
@@ -183,8 +180,7 @@ func TestThrottleHoldsAll(t *testing.T) {
 }
 
 func TestInvalidRequestsOfOthersCount(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h, buckets.WithInvalidBudget(1000, 10*time.Minute, 100))
 		known(t, 5, b)
@@ -204,8 +200,7 @@ func TestInvalidRequestsOfOthersCount(t *testing.T) {
 }
 
 func TestOutageDoesNotEndAPartThatIsCertain(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		h.term = time.Hour
 		a, _ := pair(t, h, buckets.WithGlobalLimit(2))
@@ -226,26 +221,22 @@ func TestOutageDoesNotEndAPartThatIsCertain(t *testing.T) {
 func TestHoldOfAnotherManagerRejectsRequests(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"no limit": 0, "50": 50} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				a, b := pair(t, newHub(t), buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Minute))
-				discover(t, a, message(1), limited("messages", 1, 0, 30*time.Second))
-				waiting := ask(b, message(1))
-				wait(time.Second)
-				require.False(t, waiting.done())
-				a.Throttle(time.Hour)
-				synctest.Wait()
-				tooLong(t, waiting)
-			})
+		subtest(t, name, func(t *testing.T) {
+			a, b := pair(t, newHub(t), buckets.WithGlobalLimit(limit), buckets.WithMaxRateLimit(time.Minute))
+			discover(t, a, message(1), limited("messages", 1, 0, 30*time.Second))
+			waiting := ask(b, message(1))
+			wait(time.Second)
+			require.False(t, waiting.done())
+			a.Throttle(time.Hour)
+			synctest.Wait()
+			tooLong(t, waiting)
 		})
 	}
 }
 
 // A request that is rejected because the part comes too late still asks for a part, for later requests.
 func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		m := started(t, buckets.WithShared(h), buckets.WithGlobalLimit(2), buckets.WithMaxRateLimit(time.Minute))
 		m.UpdateRateLimits(message(1), bot, plain(200)) // only the global limit needs an answer
@@ -260,8 +251,7 @@ func TestRequestThatIsRejectedHasAskedForAPart(t *testing.T) {
 
 // When the first part is too small for all requests, those that do not wait are rejected at once.
 func TestTryAcquireFailsWhenTheFirstPartIsTooSmall(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		m := started(t, buckets.WithShared(h), buckets.WithGlobalLimit(2))
 		h.mu.Lock()
@@ -270,7 +260,7 @@ func TestTryAcquireFailsWhenTheFirstPartIsTooSmall(t *testing.T) {
 		var all []*caller
 		for channel := range 3 {
 			m.UpdateRateLimits(message(channel+1), bot, limited("messages", 5, 4, time.Second))
-			rightNow := buckets.ContextWithMaxWait(context.Background(), 0)
+			rightNow := buckets.ContextWithMaxWait(background, 0)
 			all = append(all, call(rightNow, m, buckets.Request{Route: message(channel + 1), Authorization: bot}))
 			require.False(t, all[channel].done())
 		}
@@ -316,7 +306,7 @@ func TestChangedOfANewCredentialDuringAThrottle(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			m := started(t, buckets.WithShared(eagerHub{newHub(t)}), buckets.WithGlobalLimit(50), buckets.WithMaxRateLimit(time.Hour))
 			m.Throttle(time.Second)
-			ctx, cancel := context.WithCancel(context.Background())
+			ctx, cancel := context.WithCancel(background)
 			defer cancel()
 			c := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
 			synctest.Wait()

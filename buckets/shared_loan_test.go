@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -34,8 +33,7 @@ func (h *hub) count(what func(h *hub) int) int {
 func (h *hub) lent() int { return h.count(func(h *hub) int { return h.loans - h.returned }) }
 
 func TestLoanContinuesTheSharedWindow(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h, a, b := lending(t, 3)
 		c := ask(b, message(1)) // the bucket is lent to b
 		require.Equal(t, 1, h.lent())
@@ -70,33 +68,30 @@ func TestLoanIsReturnedWithRequestsInFlight(t *testing.T) {
 			return ask(b, message(1))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h, a, b := lending(t, 3)
-				wait(time.Second) // the bucket has opened long ago, so no request goes first
-				mine := asks(a, message(1), 5)
-				require.Equal(t, 3, granted(t, mine))
-				require.Equal(t, 1, h.lent())
-				wait(time.Millisecond)
-				theirs := end(t, h, b)
-				require.Equal(t, 0, h.lent())
-				require.False(t, theirs.done(), "three requests of a are in flight, and two wait")
-				mine[0].update(limited("messages", 3, 2, time.Second))
-				mine[1].lease.Return()
-				synctest.Wait()
-				require.Equal(t, 4, granted(t, mine), "requests of a arrived earlier")
-				require.False(t, theirs.done())
-				mine[2].update(limited("messages", 3, 1, time.Second))
-				mine[3].update(limited("messages", 3, 0, time.Second))
-				wait(1100 * time.Millisecond)
-				assert.True(t, mine[4].granted() && theirs.granted())
-				mine[4].lease.Release()
-				theirs.lease.Release()
-				drained(t, a)
-				drained(t, b)
-				assert.Len(t, h.told(), 7, "reports of five requests, and of the two that found the bucket")
-			})
+		subtest(t, name, func(t *testing.T) {
+			h, a, b := lending(t, 3)
+			wait(time.Second) // the bucket has opened long ago, so no request goes first
+			mine := asks(a, message(1), 5)
+			require.Equal(t, 3, granted(t, mine))
+			require.Equal(t, 1, h.lent())
+			wait(time.Millisecond)
+			theirs := end(t, h, b)
+			require.Equal(t, 0, h.lent())
+			require.False(t, theirs.done(), "three requests of a are in flight, and two wait")
+			mine[0].update(limited("messages", 3, 2, time.Second))
+			mine[1].lease.Return()
+			synctest.Wait()
+			require.Equal(t, 4, granted(t, mine), "requests of a arrived earlier")
+			require.False(t, theirs.done())
+			mine[2].update(limited("messages", 3, 1, time.Second))
+			mine[3].update(limited("messages", 3, 0, time.Second))
+			wait(1100 * time.Millisecond)
+			assert.True(t, mine[4].granted() && theirs.granted())
+			mine[4].lease.Release()
+			theirs.lease.Release()
+			drained(t, a)
+			drained(t, b)
+			assert.Len(t, h.told(), 7, "reports of five requests, and of the two that found the bucket")
 		})
 	}
 }
@@ -108,8 +103,7 @@ func (h *hub) told() []hubReport {
 }
 
 func TestLoanIsExtended(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h, a, _ := lending(t, 1)
 		for range 20 {
 			lease, err := a.TryAcquire(message(1), bot)
@@ -131,33 +125,29 @@ func TestNextRequestReturnsAnEndedLoan(t *testing.T) {
 	for name, come := range map[string]func(a *buckets.RESTBucketManager) (buckets.Lease, error){
 		"try": func(a *buckets.RESTBucketManager) (buckets.Lease, error) { return a.TryAcquire(message(1), bot) },
 		"wait": func(a *buckets.RESTBucketManager) (buckets.Lease, error) {
-			return a.Acquire(context.Background(), message(1), bot)
+			return a.Acquire(background, message(1), bot)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h, a, _ := lending(t, 2)
-				discover(t, a, message(1), limited("messages", 2, 1, time.Second))
-				require.Equal(t, 1, h.lent())
-				h.mu.Lock()
-				h.term = 0 // without a call of changed, and without another loan
-				for _, b := range h.buckets {
-					b.until = 0
-				}
-				h.mu.Unlock()
-				lease, err := come(a)
-				require.NoError(t, err)
-				assert.Equal(t, 0, h.lent())
-				lease.Return()
-			})
+		subtest(t, name, func(t *testing.T) {
+			h, a, _ := lending(t, 2)
+			discover(t, a, message(1), limited("messages", 2, 1, time.Second))
+			require.Equal(t, 1, h.lent())
+			h.mu.Lock()
+			h.term = 0 // without a call of changed, and without another loan
+			for _, b := range h.buckets {
+				b.until = 0
+			}
+			h.mu.Unlock()
+			lease, err := come(a)
+			require.NoError(t, err)
+			assert.Equal(t, 0, h.lent())
+			lease.Return()
 		})
 	}
 }
 
 func TestEvictedBucketReturnsItsLoan(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		h.term = time.Second
 		a, b := pair(t, h, buckets.WithPollPeriod(time.Second), buckets.WithExpireAfter(3*time.Second))
@@ -169,8 +159,7 @@ func TestEvictedBucketReturnsItsLoan(t *testing.T) {
 		require.Zero(t, a.Stats().Buckets)
 		for _, m := range []*buckets.RESTBucketManager{a, b} { // use the bucket again
 			c := ask(m, message(1))
-			require.True(t, c.granted())
-			c.update(limited("messages", 2, 1, time.Second))
+			answer(t, c, limited("messages", 2, 1, time.Second))
 		}
 		drained(t, a)
 	})
@@ -188,37 +177,33 @@ func TestRequestsOfUnknownRoutesAreChargedWhereTheyMayBelong(t *testing.T) {
 		"not sent":  {func(c *caller) { c.lease.Return() }, true},
 		"lost":      {func(c *caller) { c.lease.Release() }, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := newHub(t)
-				a, b := pair(t, h)
-				known(t, 2, a, b)
-				probe := ask(a, list(1))
-				all := asks(b, message(1), 2)
-				require.Equal(t, 1, granted(t, all))
-				c.end(probe)
-				synctest.Wait()
-				assert.Equal(t, c.free, all[1].granted())
-				all[0].update(limited("messages", 2, 0, time.Second))
-				wait(1100 * time.Millisecond)
-				require.True(t, all[1].granted())
-				all[1].lease.Release()
-				h.mu.Lock()
-				for key, b := range h.buckets {
-					for _, u := range b.users {
-						assert.Empty(t, u.flying, "%+v", key)
-					}
+		subtest(t, name, func(t *testing.T) {
+			h := newHub(t)
+			a, b := pair(t, h)
+			known(t, 2, a, b)
+			probe := ask(a, list(1))
+			all := asks(b, message(1), 2)
+			require.Equal(t, 1, granted(t, all))
+			c.end(probe)
+			synctest.Wait()
+			assert.Equal(t, c.free, all[1].granted())
+			all[0].update(limited("messages", 2, 0, time.Second))
+			wait(1100 * time.Millisecond)
+			require.True(t, all[1].granted())
+			all[1].lease.Release()
+			h.mu.Lock()
+			for key, b := range h.buckets {
+				for _, u := range b.users {
+					assert.Empty(t, u.flying, "%+v", key)
 				}
-				h.mu.Unlock()
-			})
+			}
+			h.mu.Unlock()
 		})
 	}
 }
 
 func TestUpdateRateLimitsReachesAllManagers(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 2, a, b)
@@ -233,8 +218,7 @@ func TestUpdateRateLimitsReachesAllManagers(t *testing.T) {
 
 // A request that may belong to a bucket stays charged when the bucket is lent, and when the loan is returned.
 func TestLoanCountsRequestsOfUnknownRoutes(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h, a, b := lending(t, 3)
 		probe := ask(a, list(1))
 		all := asks(a, message(1), 3)
@@ -262,8 +246,7 @@ func TestLoanCountsRequestsOfUnknownRoutes(t *testing.T) {
 
 // A bucket is not evicted while a request is in flight that may belong to it.
 func TestBucketToWhichARequestMayBelongIsKept(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		m := started(t, buckets.WithShared(h))
 		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
@@ -281,26 +264,23 @@ func TestLiftHoldsKeepsSharedHolds(t *testing.T) {
 	t.Parallel()
 	for _, term := range []time.Duration{0, time.Hour} {
 		for _, class := range []ratelimits.Class{ratelimits.ClassUser, ratelimits.ClassShared} {
-			t.Run(term.String()+" "+class.String(), func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					h := newHub(t)
-					h.term = term
-					m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour))
-					discover(t, m, message(1), roomy)
-					c := ask(m, message(1))
+			subtest(t, term.String()+" "+class.String(), func(t *testing.T) {
+				h := newHub(t)
+				h.term = term
+				m := started(t, buckets.WithShared(h), buckets.WithMaxRateLimit(time.Hour))
+				discover(t, m, message(1), roomy)
+				c := ask(m, message(1))
+				wait(time.Second)
+				answer(t, c, inBucket(refused(class, time.Minute), "messages", 100, 90, time.Second))
+				wait(0)
+				m.LiftHolds()
+				c = ask(m, message(1))
+				wait(time.Second)
+				assert.False(t, c.granted(), "the hold was lifted")
+				for !c.granted() {
 					wait(time.Second)
-					require.True(t, c.granted())
-					c.update(inBucket(refused(class, time.Minute), "messages", 100, 90, time.Second))
-					wait(0)
-					m.LiftHolds()
-					c = ask(m, message(1))
-					wait(time.Second)
-					assert.False(t, c.granted(), "the hold was lifted")
-					for !c.granted() {
-						wait(time.Second)
-					}
-					c.update(roomy)
-				})
+				}
+				c.update(roomy)
 			})
 		}
 	}

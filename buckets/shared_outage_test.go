@@ -45,49 +45,45 @@ func (s outageSession) Stats() shared.Stats { return shared.Stats{} }
 func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 	t.Parallel()
 	for name, moves := range map[string]bool{"stays": false, "moves": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := newHub(t)
-				m := started(t, buckets.WithShared(outageHub{h}))
-				discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-				wait(2 * time.Second)
-				probe := ask(m, list(1))
-				require.True(t, probe.granted())
-				impatient := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, buckets.Request{Route: list(1), Authorization: bot})
-				require.False(t, impatient.done())
-				wait(time.Second)
-				h.set(func(h *hub) { h.silent = true })
-				wait(time.Second)
-				if moves {
-					probe.update(limited("messages", 1, 0, time.Second))
-				}
-				wait(10 * time.Second)
-				var tooLong *ratelimits.TooLongError
-				assert.ErrorAs(t, impatient.failed(), &tooLong, "its max wait is 5 s, and it has waited for 12 s")
-				h.set(func(h *hub) { h.silent = false })
-				impatient.cancel()
-				if !moves {
-					probe.update(limited("messages", 1, 0, time.Second))
-				}
-				wait(10 * time.Second)
-				if impatient.granted() {
-					impatient.lease.Release()
-				}
-			})
+		subtest(t, name, func(t *testing.T) {
+			h := newHub(t)
+			m := started(t, buckets.WithShared(outageHub{h}))
+			discover(t, m, message(1), limited("messages", 1, 0, time.Second))
+			wait(2 * time.Second)
+			probe := ask(m, list(1))
+			require.True(t, probe.granted())
+			impatient := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, buckets.Request{Route: list(1), Authorization: bot})
+			require.False(t, impatient.done())
+			wait(time.Second)
+			h.set(func(h *hub) { h.silent = true })
+			wait(time.Second)
+			if moves {
+				probe.update(limited("messages", 1, 0, time.Second))
+			}
+			wait(10 * time.Second)
+			var tooLong *ratelimits.TooLongError
+			assert.ErrorAs(t, impatient.failed(), &tooLong, "its max wait is 5 s, and it has waited for 12 s")
+			h.set(func(h *hub) { h.silent = false })
+			impatient.cancel()
+			if !moves {
+				probe.update(limited("messages", 1, 0, time.Second))
+			}
+			wait(10 * time.Second)
+			if impatient.granted() {
+				impatient.lease.Release()
+			}
 		})
 	}
 }
 
 // A later request may have a shorter max wait.
 func TestEachRequestWaitsForItsMaxWaitInAnOutage(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		m := started(t, buckets.WithShared(outageHub{h}))
 		h.set(func(h *hub) { h.silent = true })
 		within := func(d time.Duration) *caller {
-			return call(buckets.ContextWithMaxWait(background, d), m, buckets.Request{Route: message(1), Authorization: bot})
+			return patient(m, d)
 		}
 		start := time.Now()
 		patient, impatient := within(time.Minute), within(5*time.Second)
@@ -106,8 +102,7 @@ func TestEachRequestWaitsForItsMaxWaitInAnOutage(t *testing.T) {
 
 // The error of a request whose deadline passes in an outage names the outage.
 func TestDeadlineThatPassesInAnOutageNamesTheOutage(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		m := started(t, buckets.WithShared(outageHub{h}))
 		h.set(func(h *hub) { h.silent = true })
@@ -123,8 +118,7 @@ func TestDeadlineThatPassesInAnOutageNamesTheOutage(t *testing.T) {
 }
 
 func TestTryAcquireFailsAtOnceInAnOutage(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		m := started(t, buckets.WithShared(outageHub{h}))
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))

@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -39,30 +38,26 @@ func TestOneManagerDiscoversARouteForAll(t *testing.T) {
 		"failed":    {func(c *caller) { c.update(plain(502)) }, 1, 2},
 		"no hash":   {func(c *caller) { c.update(limited("", 3, 2, time.Second)) }, 1, 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := newHub(t)
-				a, b := pair(t, h)
-				probe := ask(a, message(1))
-				require.True(t, probe.granted())
-				theirs := asks(b, message(1), 2)
-				require.Equal(t, 0, granted(t, theirs))
-				c.end(probe)
-				synctest.Wait()
-				assert.Equal(t, c.follow, granted(t, theirs))
-				assert.Equal(t, c.probes, h.probes())
-				require.NoError(t, a.Close())
-				require.NoError(t, b.Close())
-				h.empty()
-			})
+		subtest(t, name, func(t *testing.T) {
+			h := newHub(t)
+			a, b := pair(t, h)
+			probe := ask(a, message(1))
+			require.True(t, probe.granted())
+			theirs := asks(b, message(1), 2)
+			require.Equal(t, 0, granted(t, theirs))
+			c.end(probe)
+			synctest.Wait()
+			assert.Equal(t, c.follow, granted(t, theirs))
+			assert.Equal(t, c.probes, h.probes())
+			require.NoError(t, a.Close())
+			require.NoError(t, b.Close())
+			h.empty()
 		})
 	}
 }
 
 func TestUnusedPermissionToDiscoverIsReturned(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		h.set(func(h *hub) { h.silent = true })
@@ -78,8 +73,7 @@ func TestUnusedPermissionToDiscoverIsReturned(t *testing.T) {
 
 // Another manager has discovered the hash while a probe is in flight. Requests no longer wait for the probe.
 func TestProbeIsOvertaken(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		probe := ask(a, message(1))
@@ -107,35 +101,32 @@ func TestMovesBetweenSharedBuckets(t *testing.T) {
 	t.Parallel()
 	for _, term := range []time.Duration{0, 2 * time.Second} {
 		for _, later := range []string{"other", ""} {
-			t.Run(term.String()+later, func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					h := newHub(t)
-					h.term = term
-					quota := discordsim.Fixed(3, time.Second)
-					change := discordsim.Change{At: 4 * time.Second, Hash: later}
-					if later == "" {
-						change.Quota = discordsim.Unlimited()
+			subtest(t, term.String()+later, func(t *testing.T) {
+				h := newHub(t)
+				h.term = term
+				quota := discordsim.Fixed(3, time.Second)
+				change := discordsim.Change{At: 4 * time.Second, Hash: later}
+				if later == "" {
+					change.Quota = discordsim.Unlimited()
+				}
+				config := discordsim.Config{Global: discordsim.Unlimited(), Rules: []discordsim.Rule{
+					{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota, Changes: []discordsim.Change{change}},
+					{Path: "**", Hash: "other", Quota: quota},
+				}}
+				all := fleet(t, h, 2, config)
+				for i := range 60 {
+					w := all[i%2]
+					w.post(1+i%3, 1)
+					if i%4 == 0 {
+						w.send(background, "GET", "/channels/"+strconv.Itoa(1+i%3)+"/messages", nil)
 					}
-					config := discordsim.Config{Global: discordsim.Unlimited(), Rules: []discordsim.Rule{
-						{Method: "POST", Path: "/channels/{id}/messages", Hash: "messages", Quota: quota, Changes: []discordsim.Change{change}},
-						{Path: "**", Hash: "other", Quota: quota},
-					}}
-					all := fleet(t, h, 2, config)
-					for i := range 60 {
-						w := all[i%2]
-						w.post(1+i%3, 1)
-						if i%4 == 0 {
-							w.send(context.Background(), "GET", "/channels/"+strconv.Itoa(1+i%3)+"/messages", nil)
-						}
-						wait(100 * time.Millisecond)
-					}
-					for _, w := range all {
-						assert.Less(t, w.finish(), 15*time.Second)
-					}
-					assert.Zero(t, refusals(all[0].Server))
-					h.ends(t, all)
-				})
+					wait(100 * time.Millisecond)
+				}
+				for _, w := range all {
+					assert.Less(t, w.finish(), 15*time.Second)
+				}
+				assert.Zero(t, refusals(all[0].Server))
+				h.ends(t, all)
 			})
 		}
 	}
@@ -148,24 +139,21 @@ func TestEach429ReachesAllManagers(t *testing.T) {
 		other bool // whether another route of the same credential is held, too
 	}{{ratelimits.ClassUser, false}, {ratelimits.ClassShared, false}, {ratelimits.ClassGlobal, true}} {
 		for _, term := range []time.Duration{0, 2 * time.Second} {
-			t.Run(c.class.String()+term.String(), func(t *testing.T) {
-				t.Parallel()
-				bubble(t, func(t *testing.T) {
-					h := newHub(t)
-					a, b := pair(t, h)
-					known(t, 5, a, b)
-					discover(t, b, list(1), limited("list", 5, 4, time.Second))
-					h.set(func(h *hub) { h.term = term })
-					discover(t, a, message(1), inBucket(refused(c.class, 10*time.Second), "messages", 5, 4, time.Second))
-					assert.True(t, tried(b, list(1)) != c.other)
-					queued := ask(b, message(1))
-					wait(9 * time.Second)
-					require.False(t, queued.done())
-					assert.False(t, tried(b, message(1)))
-					wait(10 * time.Second) // one request goes first, or the hold is a little longer
-					require.True(t, queued.granted())
-					queued.lease.Release()
-				})
+			subtest(t, c.class.String()+term.String(), func(t *testing.T) {
+				h := newHub(t)
+				a, b := pair(t, h)
+				known(t, 5, a, b)
+				discover(t, b, list(1), limited("list", 5, 4, time.Second))
+				h.set(func(h *hub) { h.term = term })
+				discover(t, a, message(1), inBucket(refused(c.class, 10*time.Second), "messages", 5, 4, time.Second))
+				assert.True(t, tried(b, list(1)) != c.other)
+				queued := ask(b, message(1))
+				wait(9 * time.Second)
+				require.False(t, queued.done())
+				assert.False(t, tried(b, message(1)))
+				wait(10 * time.Second) // one request goes first, or the hold is a little longer
+				require.True(t, queued.granted())
+				queued.lease.Release()
 			})
 		}
 	}
@@ -179,23 +167,21 @@ func tried(m *buckets.RESTBucketManager, route routes.CompiledRoute) bool {
 }
 
 func TestSubLimitsOfFieldsAreSeparate(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 5, a, b)
 		fields := func(names ...string) buckets.Request {
 			return buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return names }}
 		}
-		c := call(context.Background(), a, fields("name"))
+		c := call(background, a, fields("name"))
 		c.update(inBucket(refused(ratelimits.ClassSubLimit, 5*time.Second), "messages", 5, 4, time.Second))
-		slow, fast := call(context.Background(), a, fields("name")), call(context.Background(), a, fields("topic"))
+		slow, fast := call(background, a, fields("name")), call(background, a, fields("topic"))
 		require.False(t, slow.done())
 		require.True(t, fast.granted())
 		fast.lease.Release()
 		wait(5500 * time.Millisecond)
-		require.True(t, slow.granted())
-		slow.update(limited("messages", 5, 4, time.Second))
+		answer(t, slow, limited("messages", 5, 4, time.Second))
 		drained(t, a)
 		require.NoError(t, a.Close())
 		require.NoError(t, b.Close())
@@ -205,8 +191,7 @@ func TestSubLimitsOfFieldsAreSeparate(t *testing.T) {
 
 // A request that waits for a sub-limit has no place in the shared queue, so it delays no other request.
 func TestRequestThatWaitsForASubLimitLeavesTheSharedQueue(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 1, a, b)
@@ -222,15 +207,13 @@ func TestRequestThatWaitsForASubLimitLeavesTheSharedQueue(t *testing.T) {
 }
 
 func TestTokensHaveSeparateBucketsInAllProcesses(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		a, b := pair(t, newHub(t))
 		for _, m := range []*buckets.RESTBucketManager{a, b} {
 			discover(t, m, webhookPost("one"), limited("posts", 5, 0, time.Minute))
 			assert.False(t, tried(m, webhookPost("one")))
 			c := ask(m, webhookPost("two"))
-			require.True(t, c.granted())
-			c.update(limited("posts", 5, 4, time.Second))
+			answer(t, c, limited("posts", 5, 4, time.Second))
 			wait(61 * time.Second)
 		}
 	})
@@ -246,35 +229,32 @@ func (byRouteHub) ByRoute() bool { return true }
 func TestErrorsOfAnUnlimitedRouteHaveTheirOwnLimit(t *testing.T) {
 	t.Parallel()
 	for name, apart := range map[string]bool{"by hash": false, "by route": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bubble(t, func(t *testing.T) {
-				h := newHub(t)
-				var shared shared.Source = h
-				if apart {
-					shared = byRouteHub{h}
-				}
-				m := started(t, buckets.WithShared(shared))
-				missing := limited("errors", 5, 0, 30*time.Second)
-				missing.Status = 404
+		subtest(t, name, func(t *testing.T) {
+			h := newHub(t)
+			var shared shared.Source = h
+			if apart {
+				shared = byRouteHub{h}
+			}
+			m := started(t, buckets.WithShared(shared))
+			missing := limited("errors", 5, 0, 30*time.Second)
+			missing.Status = 404
+			wait(time.Millisecond)
+			discover(t, m, message(1), missing)
+			wait(31 * time.Second)
+			discover(t, m, message(1), plain(200))
+			wait(time.Millisecond)
+			n := 0
+			for range 20 {
+				c := ask(m, message(1))
 				wait(time.Millisecond)
-				discover(t, m, message(1), missing)
-				wait(31 * time.Second)
-				discover(t, m, message(1), plain(200))
-				wait(time.Millisecond)
-				n := 0
-				for range 20 {
-					c := ask(m, message(1))
-					wait(time.Millisecond)
-					if c.granted() {
-						n++
-						c.update(plain(200))
-					}
-					c.cancel()
-					wait(time.Millisecond)
+				if c.granted() {
+					n++
+					c.update(plain(200))
 				}
-				assert.Equal(t, 20, n, "successes of this route name no limit")
-			})
+				c.cancel()
+				wait(time.Millisecond)
+			}
+			assert.Equal(t, 20, n, "successes of this route name no limit")
 		})
 	}
 }
@@ -300,17 +280,16 @@ func TestHashOfEachChannelIsKnownToAllProcesses(t *testing.T) {
 
 // A request that a sub-limit holds again delays no request of other processes.
 func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		known(t, 2, a, b)
 		name := buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }}
 		wait(2 * time.Second)
-		first, second := call(context.Background(), a, name), call(context.Background(), a, name)
+		first, second := call(background, a, name), call(background, a, name)
 		require.True(t, first.granted() && second.granted())
 		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 2, 0, 4*time.Second))
-		held := call(context.Background(), a, name)
+		held := call(background, a, name)
 		wait(2 * time.Second)
 		require.False(t, held.done(), "the bucket is used up")
 		second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "messages", 2, 0, 2*time.Second))
@@ -323,8 +302,7 @@ func TestRequestThatASubLimitHoldsAgainReturnsItsPlace(t *testing.T) {
 
 // UpdateRateLimits does not end the probe, which is another request.
 func TestUpdateRateLimitsDoesNotEndAProbe(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
 		h := newHub(t)
 		a, b := pair(t, h)
 		probe := ask(a, message(1))

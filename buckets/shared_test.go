@@ -168,7 +168,7 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 		lease.Update(limited("messages", 2, 0, time.Second))
 
 		h.set(func(h *hub) { h.silent = true })
-		c := call(buckets.ContextWithMaxWait(context.Background(), 0), a, buckets.Request{Route: message(1), Authorization: bot})
+		c := patient(a, 0)
 		wait(400 * time.Millisecond)
 		h.set(func(*hub) {}) // there is news, but not for this one
 		require.False(t, c.done(), "nobody has answered yet")
@@ -178,7 +178,7 @@ func TestTryAcquireWaitsOnlyForTheFirstAnswer(t *testing.T) {
 		assert.InDelta(t, 0.4, tooLong.Waited.Seconds(), 0.01)
 		wait(time.Second)
 		h.set(func(h *hub) { h.silent = true })
-		c = call(buckets.ContextWithMaxWait(context.Background(), 0), a, buckets.Request{Route: message(1), Authorization: bot})
+		c = patient(a, 0)
 		require.False(t, c.done())
 		h.set(func(h *hub) { h.silent = false })
 		require.True(t, c.granted())
@@ -193,7 +193,7 @@ func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
 		a, b := pair(t, h)
 		known(t, 2, a, b)
 		h.set(func(h *hub) { h.silent = true })
-		c := call(buckets.ContextWithMaxWait(background, 0), a, buckets.Request{Route: message(1), Authorization: bot})
+		c := patient(a, 0)
 		wait(999 * time.Millisecond)
 		h.set(func(*hub) {}) // there is news, but not for this one
 		require.False(t, c.done())
@@ -207,7 +207,7 @@ func TestAcquireAtOnceGetsNoAnswer(t *testing.T) {
 // What must not wait is answered, wherever it is in the way of other things.
 func TestTryAcquireAlwaysComesBack(t *testing.T) {
 	t.Parallel()
-	rightNow := buckets.ContextWithMaxWait(context.Background(), 0)
+	rightNow := buckets.ContextWithMaxWait(background, 0)
 	for name, prepare := range map[string]func(t *testing.T, h *hub, a, b *buckets.RESTBucketManager) routes.CompiledRoute{
 		"sub-limit": func(t *testing.T, _ *hub, a, b *buckets.RESTBucketManager) routes.CompiledRoute {
 			known(t, 5, a, b)
@@ -319,10 +319,10 @@ func TestSilenceEndsWithTheDeadline(t *testing.T) {
 		a, b := pair(t, h)
 		known(t, 5, a, b)
 		h.set(func(h *hub) { h.silent = true })
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(background, 2*time.Second)
 		defer cancel()
 		c, d := call(ctx, a, buckets.Request{Route: message(1), Authorization: bot}), call(ctx, a, buckets.Request{Route: list(1), Authorization: bot})
-		e := call(buckets.ContextWithMaxWait(context.Background(), time.Second), a, buckets.Request{Route: message(1), Authorization: bot})
+		e := patient(a, time.Second)
 		wait(3 * time.Second)
 		require.ErrorIs(t, c.failed(), context.DeadlineExceeded)
 		require.ErrorIs(t, d.failed(), context.DeadlineExceeded)
@@ -405,7 +405,7 @@ func TestPlacesOfOneManagerAreExchanged(t *testing.T) {
 		a, b := pair(t, h)
 		known(t, 1, a, b)
 		first, usual := ask(a, message(1)), ask(a, message(1))
-		hasty := call(buckets.ContextWithPriority(context.Background()), a, buckets.Request{Route: message(1), Authorization: bot})
+		hasty := call(buckets.ContextWithPriority(background), a, buckets.Request{Route: message(1), Authorization: bot})
 		theirs := ask(b, message(1))
 		first.update(limited("messages", 1, 0, time.Second))
 		wait(1100 * time.Millisecond)

@@ -2,7 +2,6 @@ package buckets_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"runtime"
@@ -314,7 +313,7 @@ func TestStateHasNoSecretInIt(t *testing.T) {
 		const secret = "a-token-that-nobody-may-see"
 		m := started(t)
 		call := func(r routes.CompiledRoute, authorization string, response ratelimits.Response) {
-			lease, err := m.Acquire(context.Background(), r, authorization)
+			lease, err := m.Acquire(background, r, authorization)
 			require.NoError(t, err)
 			lease.Update(response)
 		}
@@ -705,7 +704,7 @@ func manyBuckets(b *testing.B, n int) *buckets.RESTBucketManager {
 	require.NoError(b, m.Start())
 	b.Cleanup(func() { _ = m.Close() })
 	for channel := range n {
-		lease, err := m.Acquire(context.Background(), message(channel+1), bot)
+		lease, err := m.Acquire(background, message(channel+1), bot)
 		require.NoError(b, err)
 		lease.Update(limited("messages", 5, 4, time.Hour))
 	}
@@ -828,14 +827,14 @@ func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t)
 		for range 2 {
-			c := call(context.Background(), m, change("1", "nsfw"))
+			c := call(background, m, change("1", "nsfw"))
 			answer(t, c, plain(200))
 		}
-		c := call(context.Background(), m, change("1", "name"))
+		c := call(background, m, change("1", "name"))
 		answer(t, c, refused(ratelimits.ClassSubLimit, time.Minute))
 		m = successor(t, stateOf(t, m, true))
-		named, other := call(context.Background(), m, change("1", "name")),
-			call(context.Background(), m, change("1", "nsfw"))
+		named, other := call(background, m, change("1", "name")),
+			call(background, m, change("1", "nsfw"))
 		assert.False(t, named.done())
 		answer(t, other, plain(200))
 		wait(time.Minute + 10*time.Millisecond)

@@ -133,7 +133,7 @@ func TestNumbersCanBeReadWhileEverythingMoves(t *testing.T) {
 	for i := range 8 {
 		senders.Go(func() {
 			for n := range 200 {
-				lease, err := m.Acquire(context.Background(), message(1+(i+n)%5), bot)
+				lease, err := m.Acquire(background, message(1+(i+n)%5), bot)
 				if !assert.NoError(t, err) {
 					return
 				}

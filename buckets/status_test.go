@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -339,7 +338,7 @@ func TestStatusShowsTheDeclaredLimitsThatRequestsWaitFor(t *testing.T) {
 		callers := asks(m, message(1), 4)
 		of := buckets.Request{Route: list(1), Authorization: bot, Group: "a"}
 		for range 2 {
-			callers = append(callers, call(context.Background(), m, of))
+			callers = append(callers, call(background, m, of))
 		}
 		callers[4].update(plain(200))
 		wait(15 * time.Second)

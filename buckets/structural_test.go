@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -203,7 +202,7 @@ func (c *crossing) run(t *testing.T, seed uint64) (flows []*flow) {
 	var arrive func(m *buckets.RESTBucketManager, f *flow, d demand, channel int, tenant string)
 	arrive = func(m *buckets.RESTBucketManager, f *flow, d demand, channel int, tenant string) {
 		request := &buckets.Request{Route: message(channel), Authorization: bot, Group: tenant}
-		buckets.AcquireFunc(context.Background(), m, request, func(lease buckets.Lease, err error) {
+		buckets.AcquireFunc(background, m, request, func(lease buckets.Lease, err error) {
 			if err != nil {
 				return
 			}

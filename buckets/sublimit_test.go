@@ -142,8 +142,7 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 		third := call(background, m, request)
 		wait(11 * time.Second)
 		answer(t, first, channelOK)
-		require.True(t, third.granted())
-		third.update(channelOK)
+		answer(t, third, channelOK)
 		assert.LessOrEqual(t, asked, 4)
 	})
 }

@@ -278,11 +278,9 @@ func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
 		older := newer(m, "a")
 		ask(m, message(1))
 		request := buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"}
-		predicted, _, err := m.Predict(&request)
-		require.NoError(t, err)
+		predicted, _ := predict(t, m, &request)
 		assert.Equal(t, 2*time.Minute, predicted.Truncate(time.Second))
-		other, _, err := m.Predict(&buckets.Request{Route: message(1), Authorization: bot})
-		require.NoError(t, err)
+		other, _ := predict(t, m, &buckets.Request{Route: message(1), Authorization: bot})
 		assert.Equal(t, 4*time.Minute, other.Truncate(time.Second))
 		last := call(buckets.ContextWithMaxWait(background, 2*time.Minute+time.Second), m, request)
 		assertSuperseded(t, older, false)

@@ -32,7 +32,7 @@ func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
 		first, err := m.TryAcquire(message(1), bot)
 		require.NoError(t, err)
 		var once sync.Once
-		ctx := interrupted{buckets.ContextWithMaxWait(context.Background(), 0), func() {
+		ctx := interrupted{buckets.ContextWithMaxWait(background, 0), func() {
 			once.Do(func() { first.Update(refused(ratelimits.ClassEdge, 10*time.Second)) })
 		}}
 		_, err = m.Acquire(ctx, message(1), bot)

@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -176,7 +175,7 @@ func TestOneShotRoutesAreNotDiscovered(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithGlobalLimit(5))
 		for n := range 20 {
-			c := call(context.Background(), m, buckets.Request{Route: callback(n)})
+			c := call(background, m, buckets.Request{Route: callback(n)})
 			assert.True(t, c.granted(), "one-shot requests do not wait for each other or for the global limit")
 			c.update(plain(204))
 		}

@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -128,7 +127,7 @@ func TestKnowledgeFromElsewhereOfNothing(t *testing.T) {
 		require.NoError(t, m.Close())
 		m.UpdateRateLimits(message(1), bot, roomy)
 		assert.Zero(t, m.Stats().Buckets, "after Close the response is ignored")
-		_, err := m.Acquire(context.Background(), message(1), bot)
+		_, err := m.Acquire(background, message(1), bot)
 		assert.ErrorIs(t, err, buckets.ErrClosed)
 	})
 }

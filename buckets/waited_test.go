@@ -64,7 +64,7 @@ func TestTheEndOfEachWaitIsTold(t *testing.T) {
 		}, told.all()[1])
 
 		// A 429 makes the wait of another request too long.
-		late := call(buckets.ContextWithMaxWait(context.Background(), 20*time.Second), m,
+		late := call(buckets.ContextWithMaxWait(background, 20*time.Second), m,
 			buckets.Request{Route: message(1), Authorization: bot})
 		granted.update(refused(ratelimits.ClassUser, time.Minute))
 		var tooLong *ratelimits.TooLongError
@@ -189,7 +189,7 @@ func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 			Waited: func(context.Context, buckets.Waited) { order = append(order, "hook") },
 		}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
-		for _, ctx := range []context.Context{context.Background(), t.Context()} {
+		for _, ctx := range []context.Context{background, t.Context()} {
 			request := buckets.Request{Route: message(1), Authorization: bot}
 			buckets.AcquireFunc(ctx, m, &request, func(l buckets.Lease, err error) {
 				order = append(order, "caller")
@@ -208,7 +208,7 @@ func TestAPanicAtTheEndOfAWaitGivesTheLeaseBack(t *testing.T) {
 		m := started(t)
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		m.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { panic("boom") }})
-		assert.PanicsWithValue(t, "boom", func() { _, _ = m.Acquire(context.Background(), message(1), bot) })
+		assert.PanicsWithValue(t, "boom", func() { _, _ = m.Acquire(background, message(1), bot) })
 		next := ask(m, message(1))
 		assert.True(t, next.granted(), "the lease has been given back")
 	})
@@ -219,7 +219,7 @@ func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
 		m := started(t)
 		r := buckets.Request{Route: message(1), Authorization: bot}
 		acquire := func(answer ratelimits.Response) {
-			lease, err := m.AcquireRequest(context.Background(), &r)
+			lease, err := m.AcquireRequest(background, &r)
 			require.NoError(t, err)
 			lease.Update(answer)
 		}
@@ -230,12 +230,12 @@ func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
 		wait(6 * time.Second)
 		acquire(limited("messages", 1, 0, 5*time.Second))
 		assert.Zero(t, r.Waited(), "the request was granted at once")
-		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(context.Background(), time.Second), &r)
+		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(background, time.Second), &r)
 		require.Error(t, err)
 		assert.Zero(t, r.Waited(), "the request was rejected at once")
 		acquire(limited("messages", 1, 0, 5*time.Second))
 		assert.Positive(t, r.Waited())
-		ended, end := context.WithCancel(context.Background())
+		ended, end := context.WithCancel(background)
 		end()
 		_, err = m.AcquireRequest(ended, &r)
 		require.ErrorIs(t, err, context.Canceled)

@@ -123,7 +123,7 @@ func exchange(
 // post sends n messages to a channel.
 func (w *world) post(channel, n int) {
 	for range n {
-		w.send(context.Background(), "POST", "/channels/"+strconv.Itoa(channel)+"/messages", nil)
+		w.send(background, "POST", "/channels/"+strconv.Itoa(channel)+"/messages", nil)
 	}
 }
 
