@@ -290,7 +290,6 @@ func TestAnythingMayHappenBetweenPartsOfAMove(t *testing.T) {
 				for i, n := range told {
 					assert.Equal(t, 1, n, "number %d", i)
 				}
-				slow.lease.Release()
 			})
 		}
 	}

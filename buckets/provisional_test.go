@@ -162,10 +162,10 @@ func TestChargesMoveIntoALimitGroupThatHadBucketsBefore(t *testing.T) {
 // A route moves to another hash where processes share the buckets. Its charges must move, too.
 func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
 	t.Parallel()
-	for name, term := range map[string]time.Duration{"shared": 0, "lent": time.Minute} {
+	for name, lends := range map[string]bool{"shared": false, "lent": true} {
 		subtest(t, name, func(t *testing.T) {
 			h := newHub(t)
-			h.term = term
+			h.lends = lends
 			m := started(t, buckets.WithShared(h))
 			for channel := range 4 {
 				discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))

@@ -345,9 +345,7 @@ func TestPriorityCountsForThePredictedWait(t *testing.T) {
 // and uses that permit; the overtaken request must then hold the other's place.
 func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 1, a, b)
+		h, a, b := sharers(t, 1)
 		a.Throttle(2 * time.Second)
 		overtaken, first := ask(a, message(1)), urgent(a) // the hub has granted a permit; the throttle holds both
 		wait(2 * time.Second)

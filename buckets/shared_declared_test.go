@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/jonboulle/clockwork"
@@ -19,44 +18,34 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// counted makes the managers take turns to send n messages to each of some channels. It calls judge when the server
-// processes a message, and returns the time until the last one.
-func counted(t *testing.T, all []*world, n int, channels []int, judge func(channel int)) time.Duration {
+// counted makes the managers take turns to send n messages to each of three channels, of which two are in one group. It
+// calls judge when the server processes a message, and returns the time until the last one.
+func counted(t *testing.T, all []*world, n int, judge func(channel int)) time.Duration {
 	t.Helper()
 	var mu sync.Mutex
 	start, last := time.Now(), time.Time{}
-	for i := range n {
-		for _, channel := range channels {
-			w := all[i%len(all)]
-			request := &buckets.Request{Route: message(channel), Authorization: bot, Group: strconv.Itoa(channel % 2)}
-			w.all.Go(func() {
-				lease, err := w.manager.AcquireRequest(background, request)
-				if !assert.NoError(t, err) {
-					return
-				}
-				time.Sleep(10 * time.Millisecond)
-				mu.Lock()
-				judge(channel)
-				last = time.Now()
-				mu.Unlock()
-				response, err := w.attempt(background, "POST", "/channels/"+strconv.Itoa(channel)+"/messages", i)
-				assert.NoError(t, err)
-				lease.Update(response)
-			})
-			time.Sleep(100 * time.Microsecond)
-		}
+	for i := range 3 * n {
+		w, channel := all[i/3%len(all)], 1+i%3
+		r := &buckets.Request{Route: message(channel), Authorization: bot, Group: strconv.Itoa(channel % 2)}
+		buckets.AcquireFunc(background, w.manager, r, func(lease buckets.Lease, err error) {
+			if assert.NoError(t, err) {
+				w.all.Go(func() {
+					time.Sleep(10 * time.Millisecond)
+					mu.Lock()
+					judge(channel)
+					last = time.Now()
+					mu.Unlock()
+					response, err := w.attempt(background, "POST", "/channels/"+strconv.Itoa(channel)+"/messages", i)
+					assert.NoError(t, err)
+					lease.Update(response)
+				})
+			}
+		})
+		time.Sleep(100 * time.Microsecond)
 	}
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		for _, w := range all {
-			w.all.Wait()
-		}
-	}()
-	select {
-	case <-over:
-	case <-time.After(time.Hour):
-		require.FailNow(t, "a request waits forever")
+	wait(10 * time.Minute)
+	for _, w := range all {
+		require.Zero(t, w.manager.Stats().Waiting, "a request waits forever")
 	}
 	return last.Sub(start)
 }
@@ -64,58 +53,50 @@ func counted(t *testing.T, all []*world, n int, channels []int, judge func(chann
 // Managers that share declared limits keep them together, and are as fast as one manager, also below other limits.
 func TestManagersShareDeclaredLimits(t *testing.T) {
 	t.Parallel()
-	create := buckets.ForRoute(routes.CreateMessage)
-	route := buckets.WithLimit(create, 5, 10*time.Second, buckets.Named("route"))
-	group := buckets.WithLimit(create, 2, 4*time.Second, buckets.Named("group"), buckets.PerGroup())
-	channel := buckets.WithLimit(create, 3, time.Minute, buckets.Named("channel"), buckets.PerMajor())
+	type limit struct {
+		limit  int
+		period time.Duration
+		option buckets.LimitOption
+		key    func(channel int) string
+	}
+	route := limit{5, 10 * time.Second, nil, func(int) string { return "" }}
+	group := limit{2, 4 * time.Second, buckets.PerGroup(), func(channel int) string { return strconv.Itoa(channel % 2) }}
+	channel := limit{3, time.Minute, buckets.PerMajor(), strconv.Itoa}
 	for name, c := range map[string]struct {
-		quota   discordsim.Quota
-		options []buckets.Option
-		within  time.Duration // 12 messages to each of three channels, of which two are in one group
+		quota  discordsim.Quota
+		limits []limit
+		within time.Duration // 12 messages to each of three channels, of which two are in one group
 	}{
-		"one limit":          {discordsim.Fixed(100, time.Second), []buckets.Option{route}, 71 * time.Second},
-		"a slow bucket, too": {discordsim.Fixed(1, 3*time.Second), []buckets.Option{route}, 73 * time.Second},
-		// The last request is sent after seven periods of the route's limit and at most one period of the group's
-		// limit.
-		"two limits":          {discordsim.Fixed(100, time.Second), []buckets.Option{route, group}, 75 * time.Second},
-		"three limits":        {discordsim.Fixed(2, time.Second), []buckets.Option{route, group, channel}, 204 * time.Second},
-		"nothing but channel": {discordsim.Fixed(5, time.Second), []buckets.Option{channel}, 185 * time.Second},
+		"one limit":          {discordsim.Fixed(100, time.Second), []limit{route}, 71 * time.Second},
+		"a slow bucket, too": {discordsim.Fixed(1, 3*time.Second), []limit{route}, 73 * time.Second},
+		// The last request is sent after seven periods of the route's limit and at most one of the group's limit.
+		"two limits":          {discordsim.Fixed(100, time.Second), []limit{route, group}, 75 * time.Second},
+		"three limits":        {discordsim.Fixed(2, time.Second), []limit{route, group, channel}, 204 * time.Second},
+		"nothing but channel": {discordsim.Fixed(5, time.Second), []limit{channel}, 185 * time.Second},
 	} {
-		for _, term := range []time.Duration{0, 3 * time.Second} {
-			for _, managers := range []int{1, 2, 3} {
-				subtest(t, name+" "+strconv.Itoa(managers)+" "+term.String(), func(t *testing.T) {
-					perRoute := newLimitedLog(5, 10*time.Second)
-					perGroup := newLimitedLog(2, 4*time.Second)
-					perChannel := newLimitedLog(3, time.Minute)
-					logs := map[string][]*limitedLog{
-						"one limit": {perRoute}, "a slow bucket, too": {perRoute}, "two limits": {perRoute, perGroup},
-						"three limits": {perRoute, perGroup, perChannel}, "nothing but channel": {perChannel},
-					}[name]
-					h := newHub(t)
-					h.term = term
-					all := fleet(t, h, managers, one(discordsim.Rule{Quota: c.quota}), c.options...)
-					took := counted(t, all, 12, []int{1, 2, 3}, func(channel int) {
-						for _, log := range logs {
-							key := ""
-							switch log {
-							case perGroup:
-								key = strconv.Itoa(channel % 2)
-							case perChannel:
-								key = strconv.Itoa(channel)
-							}
-							log.process(key)
-						}
-					})
-					for _, log := range logs {
-						assert.Zero(t, log.exceeded(), "times that more than %d per %v were processed", log.limit, log.period)
+		for _, managers := range []int{1, 2, 3} {
+			subtest(t, name+" "+strconv.Itoa(managers), func(t *testing.T) {
+				var options []buckets.Option
+				var logs []*limitedLog
+				for _, l := range c.limits {
+					options = append(options, buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), l.limit, l.period,
+						buckets.Named(l.period.String()), l.option))
+					logs = append(logs, newLimitedLog(l.limit, l.period))
+				}
+				h := newHub(t)
+				all := fleet(t, h, managers, one(discordsim.Rule{Quota: c.quota}), options...)
+				took := counted(t, all, 12, func(channel int) {
+					for i, log := range logs {
+						log.process(c.limits[i].key(channel))
 					}
-					t.Logf("took %v", took)
-					assert.LessOrEqual(t, took, c.within)
-					assert.Zero(t, refusals(all[0].Server))
-					synctest.Wait()
-					h.ends(t, all)
 				})
-			}
+				for _, log := range logs {
+					assert.Zero(t, log.exceeded(), "times that more than %d per %v were processed", log.limit, log.period)
+				}
+				assert.LessOrEqual(t, took, c.within)
+				assert.Zero(t, refusals(all[0].Server))
+				h.ends(t, all)
+			})
 		}
 	}
 }
@@ -144,26 +125,17 @@ var ample = limited("messages", 100, 99, time.Second)
 func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, b := pairDeclares(t, newHub(t))
-		first, err := a.TryAcquire(message(1), bot)
-		require.NoError(t, err)
-		start := time.Now()
-		_, err = b.TryAcquire(message(1), bot)
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, err, &tooLong)
-		assert.Equal(t, "one", tooLong.Declared)
-		assert.Zero(t, time.Since(start))
-		first.Update(ample)
+		first := rightNow(a, message(1))
+		require.True(t, first.granted())
+		assert.Equal(t, "one", tooLong(t, rightNow(b, message(1))).Declared)
+		first.update(ample)
 		wait(time.Second)
-		_, err = b.TryAcquire(message(1), bot)
-		require.ErrorAs(t, err, &tooLong)
-		assert.InDelta(t, 59*time.Second, tooLong.Wait, float64(2*time.Second))
+		assert.InDelta(t, 59*time.Second, tooLong(t, rightNow(b, message(1))).Wait, float64(2*time.Second))
 		wait(time.Minute)
-		second, err := b.TryAcquire(message(1), bot)
-		require.NoError(t, err)
-		second.Return()
-		third, err := a.TryAcquire(message(1), bot)
-		require.NoError(t, err, "the second request was not sent")
-		third.Release()
+		second := rightNow(b, message(1))
+		require.True(t, second.granted())
+		second.lease.Return()
+		require.True(t, rightNow(a, message(1)).granted(), "the second request was not sent")
 	})
 }
 
@@ -171,15 +143,8 @@ func TestTryAcquireAsksForSharedDeclaredLimits(t *testing.T) {
 func TestTryAcquireFailsAtOnceIfDeclaredLimitsAreNotShared(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		a, _ := pairDeclares(t, byRouteHub{newHub(t)})
-		first, err := a.TryAcquire(message(1), bot)
-		require.NoError(t, err)
-		start := time.Now()
-		_, err = a.TryAcquire(message(1), bot)
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, err, &tooLong)
-		assert.Equal(t, "one", tooLong.Declared)
-		assert.Zero(t, time.Since(start))
-		first.Update(ample)
+		require.True(t, rightNow(a, message(1)).granted())
+		assert.Equal(t, "one", tooLong(t, rightNow(a, message(1))).Declared)
 	})
 }
 
@@ -235,10 +200,10 @@ func TestOutageOfSharedDeclaredLimits(t *testing.T) {
 // An idle declared limit is evicted. Its used permits still count when a manager uses it again.
 func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 	t.Parallel()
-	for _, term := range []time.Duration{0, 3 * time.Second} {
+	for _, lends := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
 			h := newHub(t)
-			h.term = term
+			h.lends = lends
 			a, b := pairDeclares(t, h, buckets.WithPollPeriod(time.Second))
 			for range 3 {
 				for _, m := range []*buckets.RESTBucketManager{a, b} {

@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/ratelight/ratelight/buckets"
 	"github.com/ratelight/ratelight/buckets/shared"
 	"github.com/ratelight/ratelight/ratelimits"
-	"github.com/ratelight/ratelight/routes"
 )
 
 var errAway = errors.New("away")
@@ -74,63 +72,4 @@ func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A later request may have a shorter max wait.
-func TestEachRequestWaitsForItsMaxWaitInAnOutage(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		m := started(t, buckets.WithShared(outageHub{h}))
-		h.set(func(h *hub) { h.silent = true })
-		within := func(d time.Duration) *caller {
-			return patient(m, d)
-		}
-		start := time.Now()
-		patient, impatient := within(time.Minute), within(5*time.Second)
-		wait(4 * time.Second)
-		require.False(t, impatient.done())
-		wait(2 * time.Second)
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, impatient.failed(), &tooLong)
-		assert.Equal(t, 5*time.Second, impatient.at.Sub(start).Truncate(time.Millisecond))
-		require.False(t, patient.done())
-		wait(time.Minute)
-		require.ErrorAs(t, patient.failed(), &tooLong)
-		drained(t, m)
-	})
-}
-
-// The error of a request whose deadline passes in an outage names the outage.
-func TestDeadlineThatPassesInAnOutageNamesTheOutage(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		m := started(t, buckets.WithShared(outageHub{h}))
-		h.set(func(h *hub) { h.silent = true })
-		ctx, cancel := context.WithTimeout(background, 5*time.Second)
-		defer cancel()
-		_, err := m.Acquire(ctx, message(1), bot)
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, err, &tooLong)
-		assert.ErrorIs(t, err, errAway)
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		drained(t, m)
-	})
-}
-
-func TestTryAcquireFailsAtOnceInAnOutage(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		m := started(t, buckets.WithShared(outageHub{h}))
-		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
-		h.set(func(h *hub) { h.silent = true })
-		start := time.Now()
-		for _, route := range []routes.CompiledRoute{message(1), list(1)} {
-			_, err := m.TryAcquire(route, bot)
-			var tooLong *ratelimits.TooLongError
-			require.ErrorAs(t, err, &tooLong)
-			assert.ErrorIs(t, err, errAway)
-		}
-		assert.Zero(t, time.Since(start))
-		drained(t, m)
-	})
 }

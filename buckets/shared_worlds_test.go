@@ -61,7 +61,7 @@ func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	}
 	h := newHub(t)
 	if pick(2) == 0 {
-		h.term = time.Duration(1+pick(4)) * time.Second
+		pick(4) // the seeds below were found with this
 	}
 	var shared shared.Source = h
 	if forecast > 0 {

@@ -298,9 +298,7 @@ func TestThePlaceOfTheOlderRequestIsFree(t *testing.T) {
 
 func TestTheNewerRequestKeepsThePlaceAmongProcesses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		a, b := pair(t, h)
-		known(t, 1, a, b)
+		_, a, b := sharers(t, 1)
 		first, older := ask(a, message(1)), newer(a, "a")
 		wait(5 * time.Millisecond) // in this time the hub gets the arrivals
 		other := ask(b, message(1))
