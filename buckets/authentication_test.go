@@ -76,8 +76,7 @@ func TestAfterAThrottleTheyLeaveInOrderAndPaced(t *testing.T) {
 // A route that is exempt from the global limit gets a global 429 all the same. The next request to it must wait for the
 // 429's Retry-After.
 func TestExemptRouteRefusedGloballyWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, followUp(1), roomy)
 		c := ask(m, followUp(1))
 		c.update(refused(ratelimits.ClassGlobal, 3*time.Second))
@@ -106,8 +105,7 @@ func TestExemptRequestsCountForTheGlobalLimitWithACredentialOnly(t *testing.T) {
 
 // A shared 429 belongs to a resource (here a channel), so it must hold the requests of all credentials to it.
 func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, credential := range []string{"Bot one", "Bot two"} {
 			for _, channel := range []int{1, 2} {
 				as(m, credential, message(channel)).update(limited("messages", 5, 4, time.Second))
@@ -157,8 +155,7 @@ func TestOnlyWhatAGlobalRefusalHoldsEndsItsRow(t *testing.T) {
 }
 
 func TestThrottleHoldsCredentialsThatComeLaterUntilItIsLifted(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		m.Throttle(time.Minute)
 		_, err := m.TryAcquire(message(1), "Bot new")
 		require.ErrorAs(t, err, new(*ratelimits.TooLongError))

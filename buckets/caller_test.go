@@ -114,6 +114,11 @@ func inBucket(r ratelimits.Response, hash string, limit, remaining int, after ti
 	return r
 }
 
+// usedUp is the 429 of a bucket in which nothing remains until its Retry-After has passed.
+func usedUp(hash string, limit int, wait time.Duration) ratelimits.Response {
+	return inBucket(refused(ratelimits.ClassUser, wait), hash, limit, 0, wait)
+}
+
 // caller is one call of AcquireRequest and its result.
 type caller struct {
 	request  buckets.Request
@@ -276,6 +281,12 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, test)
+}
+
+// withManager runs a test under virtual time, in parallel with others, with a manager as started makes it.
+func withManager(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketManager)) {
+	t.Helper()
+	inBubble(t, func(t *testing.T) { test(t, started(t)) })
 }
 
 // subtest runs one case of a test as a subtest in a bubble of its own.

@@ -124,13 +124,12 @@ func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, ho
 // A hold makes the wait of a queue's first request too long, so that request fails. The second request must still be
 // granted.
 func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, message(1))
 		request := buckets.Request{Route: message(1), Authorization: bot}
 		head := call(buckets.ContextWithMaxWait(background, time.Second), m, request)
 		second := ask(m, message(1))
-		probe.update(inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second))
+		probe.update(usedUp("messages", 5, 10*time.Second))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, head.failed(), &tooLong)
 		assert.False(t, second.done())

@@ -146,8 +146,7 @@ func TestGroupsAndKeysAreNotMixedUp(t *testing.T) {
 			group   string
 			channel int
 		}{{"1", 23}, {"12", 3}} {
-			c := call(background, m,
-				buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
+			c := call(background, m, buckets.Request{Route: message(of.channel), Authorization: bot, Group: of.group})
 			require.True(t, c.granted(), "%+v", of)
 			c.update(roomy)
 		}
@@ -246,8 +245,7 @@ func TestDeclaredLimitCountsWhatOthersSend(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour), buckets.WithLimit(buckets.ForAll(), 2, time.Minute))
 		ample := limited("messages", 100, 99, time.Second)
 		discover(t, m, message(1), ample)
-		m.UpdateRateLimits(message(2), bot,
-			inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+		m.UpdateRateLimits(message(2), bot, usedUp("messages", 100, time.Second))
 		m.UpdateRateLimits(message(1), bot, ample)
 		c := ask(m, message(1))
 		require.False(t, c.done(), "two requests have been sent")

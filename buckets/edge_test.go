@@ -41,8 +41,7 @@ func countGranted(all []*caller) (n int) {
 }
 
 func TestEdgeRefusalStopsEverythingOfTheAddress(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		familiar(t, m)
 		ask(m, message(1)).update(refused(ratelimits.ClassEdge, 30*time.Second))
 		assert.Equal(t, 30*time.Second+time.Millisecond, m.EdgeWait(""))

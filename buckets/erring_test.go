@@ -116,8 +116,7 @@ func TestManyFollowUpsThatFailAreConcurrentAndForgotten(t *testing.T) {
 }
 
 func TestASuccessEndsTheDoubtForAllChannels(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ask(m, message(1)).update(plain(404))
 		first, waiting, other := ask(m, message(1)), asks(m, message(1), 3), asks(m, message(2), 3)
 		require.True(t, first.granted())
@@ -131,8 +130,7 @@ func TestASuccessEndsTheDoubtForAllChannels(t *testing.T) {
 
 // After an error, the routes of a family send one request at a time in a channel together, because they share a bucket.
 func TestErrorsOfAFamilyGoOneAtATimeInAChannel(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, react(1))
 		in1, in2 := []*caller{ask(m, unreact(1)), ask(m, unreactAll(1))},
 			[]*caller{ask(m, unreact(2)), ask(m, react(2))}
@@ -170,8 +168,7 @@ func TestManagersThatShareDrawNoRefusalAfterErrors(t *testing.T) {
 }
 
 func TestErringRoutesAreUnknownAfterARestart(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ask(m, message(1)).update(plain(404))
 		ask(m, compile(routes.GetGuildMember, "9", "2")).update(plain(404))
 		var state bytes.Buffer

@@ -131,7 +131,7 @@ func TestPanicInACallersFunctionLeavesNothingLocked(t *testing.T) {
 				f()
 			}
 			safely(func() {
-				first.lease.Update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 5, 0, time.Second))
+				first.lease.Update(usedUp("messages", 5, time.Second))
 			})
 			safely(func() { m.Throttle(time.Second) })
 			safely(func() {

@@ -31,8 +31,7 @@ func unreactAll(channel int) routes.CompiledRoute {
 }
 
 func TestOneRouteOfAFamilyIsProbedForAll(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, react(1))
 		second, third, elsewhere := ask(m, unreact(1)), ask(m, unreactAll(1)), ask(m, unreact(2))
 		require.True(t, probe.granted())
@@ -107,8 +106,7 @@ func TestEachCredentialAndServerDiscoversAFamilyByItself(t *testing.T) {
 // A route of a family has another hash than the hint says. Until its own first response, one of its requests at a time
 // is in flight in a bucket; then the response decides.
 func TestFamilyWithTwoHashes(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 5, 4, time.Minute))
 		others := asks(m, unreact(1), 4)
 		require.Equal(t, 1, granted(t, others), "the first request of the route goes alone")
@@ -138,8 +136,7 @@ func bucketOfMajor(t *testing.T, m *buckets.RESTBucketManager, hash, major strin
 // By a wrong hint, requests of a route wait for the bucket of another route. They must leave as soon as a response
 // shows the route's own bucket.
 func TestAWrongHintIsNoReasonToWait(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 1, 0, time.Minute))
 		discover(t, m, react(2), limited("adding", 2, 1, time.Minute))
 		first, second := ask(m, unreact(1)), ask(m, unreact(1))
@@ -153,8 +150,7 @@ func TestAWrongHintIsNoReasonToWait(t *testing.T) {
 }
 
 func TestAMistakeIsNotRepeatedWhenTheRouteHasBeenForgotten(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("adding", 1, 0, time.Second))
 		wait(2 * time.Second)
 		discover(t, m, unreact(1), limited("removing", 5, 4, time.Second))
@@ -176,8 +172,7 @@ func TestAMistakeIsNotRepeatedWhenTheRouteHasBeenForgotten(t *testing.T) {
 }
 
 func TestARouteThatIsForgottenComesBackByTheHint(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, unreact(1), limited("reactions", 5, 4, time.Second))
 		discover(t, m, react(1), limited("reactions", 5, 3, time.Second))
 		for range 200 {
@@ -207,7 +202,7 @@ func TestFirstResponseOfAFamily(t *testing.T) {
 		{"server error", update(plain(502)), 1},
 		{"lost", buckets.Lease.Release, 1},
 		{"never sent", buckets.Lease.Return, 1},
-		{"refused", update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "reactions", 1, 0, 2*time.Second)), 0},
+		{"refused", update(usedUp("reactions", 1, 2*time.Second)), 0},
 		{"refused without a hash", update(refused(ratelimits.ClassUser, 2*time.Second)), 1},
 		{"refused globally", update(refused(ratelimits.ClassGlobal, 2*time.Second)), 0},
 	} {
@@ -232,8 +227,7 @@ func TestFirstResponseOfAFamily(t *testing.T) {
 }
 
 func TestACancelledProbeOfAFamilyIsFollowedByAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe, second, third := ask(m, react(1)), ask(m, unreact(1)), ask(m, unreactAll(1))
 		second.cancel()
 		synctest.Wait()
@@ -248,8 +242,7 @@ func TestACancelledProbeOfAFamilyIsFollowedByAnother(t *testing.T) {
 }
 
 func TestAFamilyMovesWithItsHash(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("before", 5, 4, time.Second))
 		discover(t, m, unreact(1), limited("before", 5, 3, time.Second))
 		for channel := 1; channel <= 2; channel++ {
@@ -268,8 +261,7 @@ func TestAFamilyMovesWithItsHash(t *testing.T) {
 }
 
 func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("reactions", 5, 0, 10*time.Second))
 		wait(time.Second)
 		predicted, because := predict(t, m, &buckets.Request{Route: unreact(1), Authorization: bot})
@@ -375,8 +367,7 @@ func TestUnknownUnlimitedDoesNotTryHints(t *testing.T) {
 
 // A route that is known by its own responses must not wait for the test of another route's hint.
 func TestARouteThatIsKnownDoesNotWaitForAHint(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("reactions", 9, 8, time.Minute))
 		first, hinted := ask(m, unreact(1)), asks(m, unreact(1), 3)
 		known := asks(m, react(1), 2)
@@ -397,8 +388,7 @@ func TestARouteThatIsKnownDoesNotWaitForAHint(t *testing.T) {
 // Some requests wait for a bucket because of a hint, others because of their route's own responses. All must be sent in
 // the order of their arrival.
 func TestRoutesWithAHintKeepTheirPlaceInTheQueue(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discoverPunctual(t, m, react(1), limited("reactions", 1, 0, time.Second))
 		var all []*caller
 		for i := range 6 {
@@ -501,8 +491,7 @@ func byPath(t *testing.T, m *buckets.RESTBucketManager) {
 }
 
 func TestARouteHasBucketsByPathWhenEachPathNamesAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		byPath(t, m)
 		var all []*caller
 		for i := range 20 {
@@ -517,8 +506,7 @@ func TestARouteHasBucketsByPathWhenEachPathNamesAnother(t *testing.T) {
 }
 
 func TestPathsAreLookedAtAnewAfterAWhile(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, editOf(1), limited("old", 5, 4, time.Minute))
 		discover(t, m, editOf(1), limited("new", 5, 4, time.Minute)) // the same path has two hashes
 		discover(t, m, editOf(1), limited("old", 5, 4, time.Minute))
@@ -533,8 +521,7 @@ func TestPathsAreLookedAtAnewAfterAWhile(t *testing.T) {
 }
 
 func TestABucketThatIsNamedByThePathIsThePaths(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		first := ask(m, editOf(1001))
 		others := []*caller{ask(m, editOf(1001)), ask(m, editOf(1002)), ask(m, editOf(1003))}
 		first.update(limited("PATCH /channels/1/messages/1001", 1, 0, time.Minute))
@@ -568,8 +555,7 @@ func TestNamesThatAreAlwaysNewAreNotThoseOfPaths(t *testing.T) {
 }
 
 func TestPathsThatTurnOutToShareABucketAreOneAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		byPath(t, m)
 		discover(t, m, editOf(5), limited("common", 5, 4, time.Minute))
 		discover(t, m, editOf(6), limited("common", 5, 3, time.Minute))
@@ -582,8 +568,7 @@ func TestPathsThatTurnOutToShareABucketAreOneAgain(t *testing.T) {
 }
 
 func TestRoutesByPathAreForgottenAndRemembered(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		byPath(t, m)
 		for i := range 3000 {
 			discover(t, m, editOf(1000+i), limited(fmt.Sprint("opaque ", 1000+i), 5, 4, time.Second))
@@ -606,8 +591,7 @@ func TestRoutesByPathAreForgottenAndRemembered(t *testing.T) {
 }
 
 func TestRoutesOfAFamilyHaveBucketsByPathIfOneOfThemHas(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, react(1))
 		others := []*caller{ask(m, unreactAll(1)), ask(m, unreact(1))}
 		probe.update(limited("/channels/1/messages/1/reactions/x/@me", 5, 4, time.Minute))

@@ -14,12 +14,11 @@ import (
 
 // errorsOf returns a 429 that names a bucket in which the server counts something other than requests to a route.
 func errorsOf(wait time.Duration) ratelimits.Response {
-	return inBucket(refused(ratelimits.ClassUser, wait), "errors", 10, 0, wait)
+	return usedUp("errors", 10, wait)
 }
 
 func TestRoutesThatAreRefusedInTheNameOfOneBucketWaitForOneRequest(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 50, 49, time.Minute))
 		discover(t, m, list(2), limited("list", 50, 49, time.Minute))
 		discover(t, m, compile(routes.GetMyUser), limited("me", 50, 49, time.Minute))
@@ -49,18 +48,16 @@ func TestRoutesThatAreRefusedInTheNameOfOneBucketWaitForOneRequest(t *testing.T)
 // A hash that successes name is an ordinary bucket, one for each channel. 429s that name it must hold only the channel
 // of the refused request.
 func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("common", 50, 49, time.Minute))
 		discover(t, m, list(1), limited("list", 50, 49, time.Minute))
-		ask(m, message(1)).update(inBucket(refused(ratelimits.ClassUser, time.Minute), "common", 50, 0, time.Minute))
-		ask(m, list(1)).update(inBucket(refused(ratelimits.ClassUser, time.Minute), "common", 50, 0, time.Minute))
+		ask(m, message(1)).update(usedUp("common", 50, time.Minute))
+		ask(m, list(1)).update(usedUp("common", 50, time.Minute))
 		other := ask(m, message(2))
 		assert.True(t, other.granted())
 		other.update(limited("common", 50, 49, time.Minute))
 		for channel := 3; channel < 6; channel++ { // 429s of a single route are no proof of a foreign bucket either
-			ask(m, compile(routes.GetChannel, "3")).update(inBucket(refused(ratelimits.ClassUser, time.Second),
-				"channel", 5, 0, time.Second))
+			ask(m, compile(routes.GetChannel, "3")).update(usedUp("channel", 5, time.Second))
 			wait(2 * time.Second)
 		}
 		for b := range m.Buckets() {
@@ -72,8 +69,7 @@ func TestRefusalsOfOrdinaryBucketsHoldNoOthers(t *testing.T) {
 // A request was sent before the 429s and succeeds after them. That proves nothing: the hold must last until its end.
 // The response still counts in the request's own bucket.
 func TestAResponseToAnEarlierRequestEndsNoHoldOfAnotherBucket(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 50, 49, time.Minute))
 		discover(t, m, list(2), limited("list", 50, 49, time.Minute))
 		earlier, one, two := ask(m, message(1)), ask(m, message(1)), ask(m, list(2))
@@ -97,7 +93,7 @@ func TestBucketThatSuccessesNameIsNotForeign(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		first, second, third := message(1), compile(routes.GetChannel, "1"), compile(routes.ListChannelInvites, "1")
 		discover(t, m, first, limited("one", 5, 4, time.Minute))
-		full := inBucket(refused(ratelimits.ClassUser, time.Minute), "one", 5, 0, time.Minute)
+		full := usedUp("one", 5, time.Minute)
 		discover(t, m, second, full)
 		discover(t, m, third, full)
 		assert.Equal(t, 0, foreignRoutes(m), "one of the routes has a bucket for all major parameters")

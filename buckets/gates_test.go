@@ -135,8 +135,7 @@ var gates = []gate{
 		name:   "hold of the bucket",
 		reason: buckets.WaitsForWindow, after: time.Second + time.Millisecond, class: ratelimits.ClassUser,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1),
-				inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+			discover(t, m, message(1), usedUp("messages", 100, time.Second))
 			return pass(2 * time.Second)
 		},
 	},

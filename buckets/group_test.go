@@ -114,15 +114,14 @@ func TestTurnsOfGroupsBeginInOrderOfArrivalAfterAMove(t *testing.T) {
 
 // A request that gets a 429 must stand first in its group again, but other groups have their turns first.
 func TestRefusedRequestReturnsToTheFrontOfItsGroup(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		of := func(group string) *caller {
 			return call(background, m, buckets.Request{Route: message(1), Authorization: bot, Group: group})
 		}
 		first, second, other := of("a"), of("a"), of("b")
 		wait(1100 * time.Millisecond)
-		answer(t, first, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		answer(t, first, usedUp("messages", 1, time.Second))
 		first.again(m)
 		wait(1100 * time.Millisecond)
 		require.True(t, other.granted(), "it is the turn of group b")

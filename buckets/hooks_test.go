@@ -276,7 +276,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		waited := request("waited")
 		require.False(t, waited.done())
 		wait(2 * time.Second)
-		waited.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		waited.update(usedUp("messages", 1, time.Second))
 		wait(2 * time.Second)
 		waited.cancel()
 
@@ -292,7 +292,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 		async := buckets.Request{Route: message(1), Authorization: bot}
 		buckets.AcquireFunc(named("async"), m, &async, func(l buckets.Lease, err error) {
 			if assert.NoError(t, err) {
-				l.Update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+				l.Update(usedUp("messages", 1, time.Second))
 			}
 		})
 		wait(2 * time.Second)

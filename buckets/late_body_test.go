@@ -126,8 +126,7 @@ func TestHoldsAreLiftedByHand(t *testing.T) {
 
 // LiftHolds ends the hold of a 429. Then one request must go first, alone.
 func TestLiftedHoldIsTriedWithOneRequest(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		discover(t, m, message(1),
 			inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 90, time.Minute))
@@ -201,8 +200,7 @@ func patiently(m *buckets.RESTBucketManager, n int) (all []*caller) {
 // A manager waits for the body of a 429. A lease from before the manager's restart, which waited for a body, too, must
 // not end that wait.
 func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		before := ask(m, message(1))
 		before.lease.Refused(refused(ratelimits.ClassEdge, time.Minute))

@@ -73,8 +73,7 @@ func TestZeroLeaseDoesNothing(t *testing.T) {
 }
 
 func TestLeaseEndsOnceWhateverGoroutineEndsIt(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		lease := ask(m, message(1)).lease
 		var all sync.WaitGroup
 		for i := range 30 {
@@ -121,8 +120,7 @@ func TestLeaseCanBeEndedAfterClose(t *testing.T) {
 
 // The manager reuses the memory of leases. An old copy of a lease that has ended must not end another request's lease.
 func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), plain(204))
 		var stale []buckets.Lease
 		for range 500 {
@@ -146,8 +144,7 @@ func TestStaleLeaseNeverTouchesAnother(t *testing.T) {
 // The manager reuses the memory of leases. A Request whose lease has ended must not get the place of the request that
 // uses that memory now.
 func TestEndedRequestDoesNotGetThePlaceOfAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		done := ask(m, message(1))
 		done.update(roomy)

@@ -111,8 +111,7 @@ func TestCloseLeavesNoTimerBehind(t *testing.T) {
 }
 
 func TestRestartBeginsWithoutKnowledge(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Hour))
 		discover(t, m, list(1), refused(ratelimits.ClassEdge, time.Hour))
 		m.Throttle(time.Hour)
@@ -137,8 +136,7 @@ func TestRestartBeginsWithoutKnowledge(t *testing.T) {
 // Close is called in a request's Fields function, while the request is neither granted nor in a queue. The request must
 // fail with ErrClosed.
 func TestCloseDuringACallOfTheCallersEndsTheRequest(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Hour))
 		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string {
 			assert.NoError(t, m.Close())
@@ -263,13 +261,12 @@ func TestShutdownWithNothingToDoReturnsAtOnce(t *testing.T) {
 }
 
 func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		first, second := ask(m, message(1)), ask(m, message(1))
 		s := shutDown(background, m)
-		first.update(inBucket(refused(ratelimits.ClassUser, 3*time.Second), "messages", 100, 0, 3*time.Second))
-		second.update(inBucket(refused(ratelimits.ClassUser, 3*time.Second), "messages", 100, 0, 3*time.Second))
+		first.update(usedUp("messages", 100, 3*time.Second))
+		second.update(usedUp("messages", 100, 3*time.Second))
 		wait(500 * time.Millisecond)
 		require.False(t, s.over.Load(), "both requests may come back")
 		first.again(m)
@@ -380,8 +377,7 @@ func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
 // Shutdown must also wait for requests that move to another bucket; a request that moves must not be rejected as a new
 // one.
 func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, message(1))
 		other := ask(m, message(2))
 		waiting := asks(m, message(1), 2)
@@ -446,8 +442,7 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 						again := rand.IntN(4) == 0
 						inFlight.Add(-1)
 						if again {
-							lease.Update(inBucket(refused(ratelimits.ClassUser, 50*time.Millisecond),
-								"messages", 5, 0, 50*time.Millisecond))
+							lease.Update(usedUp("messages", 5, 50*time.Millisecond))
 							continue
 						}
 						lease.Update(limited("messages", 5, 4, 100*time.Millisecond))

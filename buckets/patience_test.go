@@ -157,8 +157,7 @@ func TestOutcomeOfOneRequestIsWaitedForOnlySoLong(t *testing.T) {
 // The first request of a route is a slow upload, for which the others stop waiting. When its response arrives, each
 // request must be counted once and in the right bucket.
 func TestSlowProbeIsCountedOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		upload := ask(m, message(1))
 		same, others := asks(m, message(1), 6), asks(m, message(2), 9)
 		wait(patience + time.Millisecond)
@@ -194,8 +193,7 @@ func TestSlowProbeIsCountedOnce(t *testing.T) {
 // A probe has taken longer than patience. New requests and predictions must not wait for it, even if no request was
 // waiting when the time was over.
 func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ask(m, message(1))
 		wait(patience / 2)
 		_, err := m.TryAcquire(message(2), bot)
@@ -255,8 +253,7 @@ func TestWaitOfAnUnreadRefusalCounts(t *testing.T) {
 // An undiscovered request of another route may belong to a bucket. Requests of that bucket must not wait longer than
 // patience for its outcome either.
 func TestSlowRequestOfAnotherRouteIsWaitedForOnlySoLong(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 100, 99, time.Second))
 		wait(5 * time.Second)
 		discover(t, m, message(1), limited("messages", 100, 98, time.Second))
@@ -297,8 +294,7 @@ func TestUnreadRefusalsOfSeveralCredentialsRejectWhoWaitsTooLong(t *testing.T) {
 // Requests have waited for the outcome of a slow request for patience. When the slow request moves to another bucket,
 // the requests there must not wait for it again.
 func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, list(1), limited("new", 100, 99, time.Second))
 		discover(t, m, message(1), limited("old", 100, 99, time.Second))
 		ask(m, message(1))
@@ -314,8 +310,7 @@ func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 
 // An ordered request must wait for the outcome of the one before it, however long that takes.
 func TestOrderedRequestWaitsForItsPredecessorHoweverLong(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		ordered := gate{ordered: true}
 		before, after := ordered.call(m), ordered.call(m)

@@ -43,8 +43,7 @@ func TestPredictedWaitForTheGlobalLimitCountsThoseInLineOnly(t *testing.T) {
 // A sub-limit holds other requests of the route. A request that it does not apply to must leave at once, even with a
 // maximum wait of 0.
 func TestSubLimitOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, change("1").Route, channelOK)
 		call(background, m, change("1", "name")).update(renamed)
 		topic := call(buckets.ContextWithMaxWait(background, 0), m, change("1", "topic"))
@@ -56,8 +55,7 @@ func TestSubLimitOfOthersIsNoWaitForOneThatWillNotWait(t *testing.T) {
 // A request has waited longer than its maximum, which could not be predicted, and could leave now. It must be granted,
 // not rejected.
 func TestNobodyIsRefusedAtTheMomentWhenItCouldGo(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, message(1))
 		waiting := patient(m, time.Second)
 		wait(1500 * time.Millisecond) // the response to the probe is slow, which could not be predicted
@@ -78,7 +76,7 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 		"by a 429 of the bucket": {
 			1, func(m *buckets.RESTBucketManager) {},
 			func(_ *buckets.RESTBucketManager, inFlight *caller) {
-				inFlight.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 100, 0, time.Minute))
+				inFlight.update(usedUp("messages", 100, time.Minute))
 			},
 		},
 		"by a global 429 in line for the global limit": {
@@ -167,8 +165,7 @@ func TestWaitersAreJudgedAgainWhenTheLimitShrinks(t *testing.T) {
 // Callers may retry rejected requests later, spaced by the Key of the error. The keys must be equal exactly for
 // requests that wait for the same limit.
 func TestTooLongErrorsHaveTheSameKeyIfTheyWaitForTheSame(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
 		refused := func(channel int, authorization string) string {
 			r := buckets.Request{Route: message(channel), Authorization: authorization}
@@ -229,14 +226,13 @@ func TestWhoOpensLaterIsNotAheadForTheGlobalLimit(t *testing.T) {
 // Two requests get a 429 and come back to their places. The prediction of the second must count the first, which has
 // come back before it.
 func TestPredictionOfOneThatComesBackCountsThoseAhead(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 2, 1, 5*time.Second))
 		wait(6 * time.Second)
 		first, second := ask(m, message(1)), ask(m, message(1))
 		require.True(t, first.granted() && second.granted())
 		for _, c := range []*caller{first, second} {
-			c.update(inBucket(refused(ratelimits.ClassUser, 5*time.Second), "messages", 1, 0, 5*time.Second))
+			c.update(usedUp("messages", 1, 5*time.Second))
 		}
 		first.again(m)
 		predicted, _ := predict(t, m, &second.request)
@@ -394,7 +390,7 @@ func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 	t.Parallel()
 	for name, longer := range map[string]func(m *buckets.RESTBucketManager, first *caller){
 		"a request comes back": func(m *buckets.RESTBucketManager, first *caller) {
-			first.update(inBucket(refused(ratelimits.ClassUser, 6*time.Second), "messages", 1, 0, 6*time.Second))
+			first.update(usedUp("messages", 1, 6*time.Second))
 			first.again(m)
 		},
 		"the period is longer": func(_ *buckets.RESTBucketManager, first *caller) {
@@ -418,8 +414,7 @@ func TestLongerWaitsAreJudgedAgain(t *testing.T) {
 // A hold makes the wait of two requests longer, and the first is rejected. It must not count as ahead of the second any
 // more, which would be rejected otherwise.
 func TestWhoIsRefusedIsAheadOfNobody(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
 		wait(61 * time.Second)
 		inFlight := ask(m, message(1))
@@ -526,7 +521,7 @@ func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
 		first := ask(m, message(1))
 		require.True(t, first.granted())
 		asks(m, message(1), 3)
-		first.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 1, 0, time.Minute))
+		first.update(usedUp("messages", 1, time.Minute))
 		back, because := predict(t, m, &first.request)
 		assert.InDelta(t, time.Minute, back, float64(time.Second))
 		assert.Equal(t, buckets.WaitsForWindow, because)
@@ -537,8 +532,7 @@ func TestReadyTimeOfARequestThatComesBack(t *testing.T) {
 
 // After RestoreState, Predict must know the windows of the restored buckets before the first request.
 func TestReadyTimeOfARestoredBucket(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 0, time.Minute))
 		m = successor(t, stateOf(t, m, true))
 		wait, because := predict(t, m, request(message(1)))

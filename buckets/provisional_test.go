@@ -16,8 +16,7 @@ import (
 
 // The hash of a request's route is not known, so the request must be charged in all buckets of its major parameter.
 func TestUndiscoveredRequestIsChargedWhereItMayCount(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("channel", 2, 1, time.Minute))
 		discover(t, m, message(2), limited("channel", 2, 1, time.Minute))
 		probe := ask(m, list(1))
@@ -31,8 +30,7 @@ func TestUndiscoveredRequestIsChargedWhereItMayCount(t *testing.T) {
 }
 
 func TestUndiscoveredRequestIsChargedInBucketsThatAreFoundMeanwhile(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe, other := ask(m, list(1)), ask(m, list(2))
 		require.True(t, probe.granted())
 		require.False(t, other.granted(), "the probe is for all channels")
@@ -89,8 +87,7 @@ func TestUndiscoveredRequestsAreChargedOnceWhenTheirRouteJoinsTheBucket(t *testi
 
 // Major parameters that are no valid Discord ids must be compared as strings: each has its own bucket.
 func TestMajorParametersAreComparedAsTheyAre(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		ids := []string{"0", "00", "1", "01", "9223372036854775807", "9223372036854775808", "18446744073709551617",
 			"12345678901234567890123"}
 		for _, id := range ids {
@@ -142,8 +139,7 @@ func TestTwoUnseenRoutesOfOneBucketUseItsWholeFirstWindow(t *testing.T) {
 
 // A route moves to a limit group that had buckets before. Its charges must move, too.
 func TestChargesMoveIntoALimitGroupThatHadBucketsBefore(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route has this hash already
 		wait(2 * time.Minute)                                      // and its bucket is evicted
 		for channel := range 4 {
@@ -191,8 +187,7 @@ func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
 // A request whose bucket is not known must be charged in all buckets that it may belong to, including buckets that are
 // created when another route moves.
 func TestUndiscoveredRequestIsChargedInTheBucketsThatAMoveMakes(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		post := ask(m, message(1)) // a slow request whose bucket is not known
 		wait(time.Millisecond)
 		probe := ask(m, list(2))
@@ -210,8 +205,7 @@ func TestUndiscoveredRequestIsChargedInTheBucketsThatAMoveMakes(t *testing.T) {
 // Each channel has its own hash. The first request of a route in a channel must be charged in all buckets that it may
 // belong to, as on a route that was never seen.
 func TestFirstRequestInAChannelWithAHashOfItsOwnIsChargedWhereItMayCount(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, channel := range []int{1, 3} { // shows that both routes have a hash for each channel
 			own := "hash of " + strconv.Itoa(channel)
 			discover(t, m, message(channel), limited(own, 5, 4, time.Minute))

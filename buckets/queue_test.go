@@ -15,8 +15,7 @@ import (
 )
 
 func TestEachWindowLetsTheNextOnesGoInOrder(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
 		waiting := asks(m, message(1), 20)
 		for window := range 4 {
@@ -58,12 +57,11 @@ func TestWaitersKeepTheirOrderAtEveryGate(t *testing.T) {
 // Acquire makes a new Request for each call, so a request that acquires again after a 429 must go to the end of the
 // queue.
 func TestAcquireKeepsNoPlace(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		first, second := ask(m, message(1)), ask(m, message(1))
 		wait(1100 * time.Millisecond)
-		answer(t, first, inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second))
+		answer(t, first, usedUp("messages", 1, time.Second))
 		third := ask(m, message(1))
 		wait(3 * time.Second)
 		assert.True(t, second.granted())
@@ -72,8 +70,7 @@ func TestAcquireKeepsNoPlace(t *testing.T) {
 }
 
 func TestRequestThatEmptiesTheBucketIsNotDelayed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		first := ask(m, message(1))
 		second := ask(m, message(1))
 		before := time.Now()
@@ -116,8 +113,7 @@ func TestOrderedModeSendsOneAtATime(t *testing.T) {
 }
 
 func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		ordered := buckets.ContextWithOrdered(background)
 		request := buckets.Request{Route: message(1), Authorization: bot}
@@ -151,7 +147,7 @@ func TestBoundedQueues(t *testing.T) {
 		assert.False(t, again.done(), "the queue has room again")
 
 		// A request that got a 429 comes back to its place, even if the queue is full.
-		probe.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 100, 0, time.Second))
+		probe.update(usedUp("messages", 100, time.Second))
 		probe.again(m)
 		assert.False(t, probe.done())
 		assert.Equal(t, 3, m.Stats().Waiting)
@@ -203,7 +199,7 @@ func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 	}{
 		{"success", update(used), false},
 		{"not found", update(notFound), false},
-		{"refused", update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 1, 0, time.Second)), true},
+		{"refused", update(usedUp("messages", 1, time.Second)), true},
 		{"server error", update(plain(500)), true},
 		{"lost", buckets.Lease.Release, true},
 		{"not sent", buckets.Lease.Return, true},
@@ -235,8 +231,7 @@ func TestRequestThatIsUsedAgainAfterItsEndStandsAtTheEnd(t *testing.T) {
 // A Request is used again after its wait was cancelled. It must wait behind earlier requests, and Fields must be called
 // again.
 func TestRequestThatIsUsedAgainAfterAnErrorStandsAtTheEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, 10*time.Second))
 		waiting := call(background, m,
 			buckets.Request{Route: message(1), Authorization: bot, Fields: func() []string { return []string{"name"} }})
@@ -280,15 +275,14 @@ func TestNewcomerDoesNotTakeWhatOthersAreInLineFor(t *testing.T) {
 // A request fails and is granted again at once, because there is room. It must keep its place in the queue after a
 // later 429, too.
 func TestRequestKeepsItsPlaceThroughAGrantWithoutAWait(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
 		older, younger := ask(m, message(1)), ask(m, message(1))
 		require.True(t, older.granted() && younger.granted())
 		older.update(plain(502))
 		older.again(m)
 		require.True(t, older.granted())
-		usedUp := inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second)
+		usedUp := usedUp("messages", 5, 10*time.Second)
 		younger.update(usedUp)
 		older.update(usedUp)
 		younger.again(m)

@@ -283,8 +283,7 @@ func TestPriorityAmongTenants(t *testing.T) {
 }
 
 func urgent(m *buckets.RESTBucketManager) *caller {
-	return call(buckets.ContextWithPriority(background), m,
-		buckets.Request{Route: message(1), Authorization: bot})
+	return call(buckets.ContextWithPriority(background), m, buckets.Request{Route: message(1), Authorization: bot})
 }
 
 // full returns a manager with a used-up bucket of one request a minute.
@@ -366,8 +365,7 @@ func TestPriorityChangesPlacesWithTheOneItOvertakes(t *testing.T) {
 
 // A request with priority was granted at once and then gets a 429. When it comes back, its priority must still count.
 func TestPriorityCountsWhenARequestComesBack(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 3, 2, time.Minute))
 		wait(10 * time.Second)
 		background := ask(m, message(1))
@@ -375,7 +373,7 @@ func TestPriorityCountsWhenARequestComesBack(t *testing.T) {
 		first := urgent(m)
 		require.True(t, background.granted() && first.granted())
 		for _, c := range []*caller{background, first} {
-			c.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 1, 0, time.Minute))
+			c.update(usedUp("messages", 1, time.Minute))
 			c.again(m)
 		}
 		next(t, first)

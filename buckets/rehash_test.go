@@ -13,8 +13,7 @@ import (
 )
 
 func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("channel", 1, 0, time.Second))
 		probe := ask(m, list(1))
 		var all []*caller
@@ -22,7 +21,7 @@ func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
 			all = append(all, ask(m, message(1)), ask(m, list(1)))
 			wait(time.Millisecond)
 		}
-		probe.update(inBucket(refused(ratelimits.ClassUser, time.Second), "channel", 1, 0, time.Second))
+		probe.update(usedUp("channel", 1, time.Second))
 		for n := 0; n < len(all); {
 			wait(500 * time.Millisecond)
 			if granted(t, all) > n {
@@ -35,8 +34,7 @@ func TestQueuesThatMeetAreOneQueueInOrderOfArrival(t *testing.T) {
 
 // A 404 for a message that does not exist names another bucket. The route must stay in its own bucket.
 func TestNotFoundDoesNotMoveTheRoute(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("normal", 5, 4, time.Minute))
 		missing := limited("young", 3, 0, time.Hour)
 		missing.Status = 404
@@ -49,8 +47,7 @@ func TestNotFoundDoesNotMoveTheRoute(t *testing.T) {
 }
 
 func TestRouteThatNamesNoHashGetsOneLater(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("", 2, 1, time.Second))
 		nameless := snapshot(t, m, "")
 		assert.Equal(t, "POST /channels/{channel_id}/messages", nameless.Route)
@@ -66,8 +63,7 @@ func TestRouteThatNamesNoHashGetsOneLater(t *testing.T) {
 
 // Two routes name the same hash but always different limits. They must get separate buckets.
 func TestRoutesThatContradictEachOtherPart(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for range 5 { // the first response contradicts nothing
 			discover(t, m, message(1), limited("same", 5, 4, time.Second))
 			discover(t, m, list(1), limited("same", 50, 49, time.Second))
@@ -81,8 +77,7 @@ func TestRoutesThatContradictEachOtherPart(t *testing.T) {
 
 // Nothing is left of such routes when they are no longer used.
 func TestRoutesThatHavePartedAreForgotten(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for range 5 {
 			discover(t, m, message(1), limited("same", 5, 4, time.Second))
 			discover(t, m, list(1), limited("same", 50, 49, time.Second))
@@ -98,8 +93,7 @@ func TestRoutesThatHavePartedAreForgotten(t *testing.T) {
 }
 
 func TestRoutesThatAgreeStayTogether(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for limit := 5; limit <= 7; limit++ { // the limit changes for both routes
 			for range 6 {
 				discover(t, m, message(1), limited("same", limit, limit-1, time.Second))
@@ -175,8 +169,7 @@ func TestRoutesMayContradictEachOtherForAMinute(t *testing.T) {
 // An ordered request is in flight when its route moves to another bucket. The next ordered request must still wait for
 // it.
 func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("first", 50, 49, time.Minute))
 		ordered := buckets.ContextWithOrdered(background)
 		request := buckets.Request{Route: message(1), Authorization: bot}
@@ -239,8 +232,7 @@ func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 // A route's hash alternates between two. Its next request must wait until the window that the last response showed as
 // used up ends.
 func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		route := compile(routes.GetMyUser)
 		for i := range 6 {
 			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Second))

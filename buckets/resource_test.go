@@ -15,8 +15,7 @@ import (
 // A shared 429 holds a resource for all credentials, also for those that have not used it yet. The manager must keep
 // that hold once, without a bucket for each credential.
 func TestUsedUpResourceMakesNoBuckets(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		const credentials = 1000
 		name := func(i int) string { return fmt.Sprint("Bot ", i) }
 		for i := range credentials { // each credential learns the hash from another channel
@@ -64,8 +63,7 @@ func TestLiftedOrRestartedManagerHoldsNoResource(t *testing.T) {
 
 // A resource is held. A credential's route that learns a new hash after the 429 must still be held there.
 func TestHoldOfAResourceFollowsARouteThatMoves(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, credential := range []string{"Bot one", "Bot two"} {
 			for _, channel := range []int{2, 3} {
 				as(m, credential, message(channel)).update(limited("old", 5, 4, time.Second))
@@ -120,8 +118,7 @@ func TestHoldOfAResourceReachesOtherProcesses(t *testing.T) {
 
 // A shared 429 without Retry-After must hold the resource for the same time for all credentials.
 func TestResourceIsHeldAsLongForOtherCredentials(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, credential := range []string{"Bot one", "Bot two"} {
 			as(m, credential, message(1)).update(limited("messages", 5, 4, time.Second))
 		}

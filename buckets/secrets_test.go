@@ -68,8 +68,7 @@ func TestTokensAppearNowhere(t *testing.T) {
 }
 
 func TestSnapshotsTellCredentialsAndTokensApart(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, authorization := range []string{"", "Bot one", "Bot two"} {
 			for n := range 2 {
 				as(m, authorization, message(1)).update(limited("messages", 50, 40, time.Minute))
@@ -110,8 +109,7 @@ func printed(value any) string {
 }
 
 func TestALeaseIsPrintedWithoutItsRoute(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		const token = "webhook-secret_0123456789"
 		lease, err := m.Acquire(background, compile(routes.ExecuteWebhook, "77", token), bot)
 		require.NoError(t, err)

@@ -24,7 +24,7 @@ func TestServersShareNothing(t *testing.T) {
 		answer ratelimits.Response
 	}{
 		{"used up", limited("messages", 1, 0, time.Hour)},
-		{"hold of the bucket", inBucket(refused(ratelimits.ClassUser, time.Hour), "messages", 1, 0, time.Hour)},
+		{"hold of the bucket", usedUp("messages", 1, time.Hour)},
 		{"hold of the resource", inBucket(refused(ratelimits.ClassShared, time.Hour), "messages", 100, 80, time.Hour)},
 		{"hidden limit", inBucket(refused(ratelimits.ClassSubLimit, time.Hour), "messages", 100, 80, time.Hour)},
 		{"global", refused(ratelimits.ClassGlobal, time.Hour)},
@@ -88,8 +88,7 @@ func TestServersHaveBudgetsOfTheirOwn(t *testing.T) {
 }
 
 func TestSnapshotsNameTheServer(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		at(m, "", "").update(limited("discord", 5, 4, time.Minute))
 		at(m, "one.example", "").update(limited("one", 5, 4, time.Minute))
 		assert.Empty(t, snapshot(t, m, "discord").Server)

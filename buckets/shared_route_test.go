@@ -108,8 +108,7 @@ func TestHoldsReachAllManagers(t *testing.T) {
 		"shared": {in429(ratelimits.ClassShared), false},
 		"global": {in429(ratelimits.ClassGlobal), true},
 		"UpdateRateLimits": {func(_ *testing.T, m *buckets.RESTBucketManager) {
-			m.UpdateRateLimits(message(1), bot,
-				inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second))
+			m.UpdateRateLimits(message(1), bot, usedUp("messages", 5, 10*time.Second))
 			synctest.Wait()
 		}, false},
 		"throttle": {func(_ *testing.T, m *buckets.RESTBucketManager) {

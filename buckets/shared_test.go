@@ -169,7 +169,7 @@ func TestTryAcquireAlwaysComesBack(t *testing.T) {
 		"hold of a route that is not known": {0, false, refused(ratelimits.ClassGlobal, time.Minute), followUp(1)},
 		"probe of another":                  {0, true, inFlight, message(1)},
 		"probe of its own":                  {0, false, inFlight, message(1)},
-		"hold": {5, true, inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 5, 0, time.Minute),
+		"hold": {5, true, usedUp("messages", 5, time.Minute),
 			message(1)},
 		"global hold": {5, true, refused(ratelimits.ClassGlobal, time.Minute), message(1)},
 		"edge":        {5, false, refused(ratelimits.ClassEdge, time.Minute), message(1)},

@@ -42,8 +42,7 @@ func TestSnapshotNamesNoOutageWhileAProbeIsInFlight(t *testing.T) {
 }
 
 func TestSnapshotNamesAllRoutesOfABucket(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for _, credential := range []string{bot, "Bot two"} {
 			as(m, credential, message(1)).update(limited("h", 5, 4, time.Second))
 		}

@@ -119,7 +119,7 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 		refusal ratelimits.Response
 		held    []routes.CompiledRoute
 	}{
-		"user":   {inBucket(refused(ratelimits.ClassUser, 3*time.Hour), "messages", 5, 0, 3*time.Hour), all[:1]},
+		"user":   {usedUp("messages", 5, 3*time.Hour), all[:1]},
 		"shared": {inBucket(refused(ratelimits.ClassShared, 3*time.Hour), "messages", 5, 3, time.Second), all[:1]},
 		"global": {refused(ratelimits.ClassGlobal, 3*time.Hour), all},
 		"edge":   {refused(ratelimits.ClassEdge, 3*time.Hour), all},
@@ -165,8 +165,7 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 }
 
 func TestRouteWhoseHashFlipsStaysInSingleFileInTheNextProcess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		route := compile(routes.GetMyUser)
 		for i := range 6 {
 			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Minute))
@@ -238,8 +237,7 @@ func TestSomeoneWhoSetsTheClockEndsNoHoldAndKeepsNoneForADay(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
 			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			discover(t, m, message(1),
-				inBucket(refused(ratelimits.ClassUser, 24*time.Hour), "messages", 5, 0, 24*time.Hour))
+			discover(t, m, message(1), usedUp("messages", 5, 24*time.Hour))
 			state := stateOf(t, m, true)
 			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
 			m = started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithClock(clock))
@@ -347,8 +345,7 @@ func TestStateIsOfNoUseWithAnotherKey(t *testing.T) {
 }
 
 func TestStateIsRestoredOnlyBeforeTheFirstRequest(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		state := stateOf(t, m, true)
 		fresh := buckets.NewRESTBucketManager()
@@ -410,8 +407,7 @@ func TestStateThatIsWrittenDuringCloseIsNotThatOfTheEnd(t *testing.T) {
 }
 
 func TestStateOfAManagerThatWasStartedAgainIsThatOfItsSecondLife(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("first", 5, 4, time.Minute))
 		stateOf(t, m, true)
 		require.NoError(t, m.Start())
@@ -466,8 +462,7 @@ func (c *busyClock) Now() time.Time {
 }
 
 func TestStateThatIsDamagedChangesNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		state := stateOf(t, m, true)
 		m = started(t)
@@ -497,8 +492,7 @@ func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
 // A credential of a restored state is not used. Everything that is known of it must be forgotten after some hours.
 func TestStateOfACredentialThatIsNotUsedAnyMoreIsForgotten(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		m = successor(t, stateOf(t, m, true))
 		assert.Equal(t, 1, m.Stats().Routes)
@@ -510,8 +504,7 @@ func TestStateOfACredentialThatIsNotUsedAnyMoreIsForgotten(t *testing.T) {
 }
 
 func TestStateIsLeftFromProcessToProcess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 		before := hashes(m)
 		for i := range 10 {
@@ -592,8 +585,7 @@ func TestEachBucketOfAKnownHashIsUsedUpForAPeriodAfterAKill(t *testing.T) {
 // The period of a hash changed before the process was killed. New buckets of that hash must count as used up for the
 // latest period.
 func TestNewBucketIsUsedUpForTheLatestKnownPeriodAfterAKill(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Second))
 		wait(3 * time.Second)
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
@@ -764,8 +756,7 @@ func TestStateOfAManagerThatSharesHasOnlyWhatIsItsOwn(t *testing.T) {
 // A hash that contains a token is not written into the state. The bucket's window must still apply in the next process,
 // until a response names the hash again.
 func TestWindowOfAHashWithATokenGoesOn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		hook := compile(routes.ExecuteWebhook, "7", "secret")
 		used := limited("hash of secret", 5, 0, time.Minute)
 		discover(t, m, hook, used)
@@ -797,8 +788,7 @@ func TestGlobalLimitsOfCredentialsAreUsedUpAfterAKill(t *testing.T) {
 
 // After a kill, buckets count as used up for a period. That must also hold if the next process ends within the period.
 func TestDoubtAfterAKillOutlastsTheNextProcess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		m = successor(t, stateOf(t, m, false))
 		wait(10 * time.Second)
@@ -811,8 +801,7 @@ func TestDoubtAfterAKillOutlastsTheNextProcess(t *testing.T) {
 }
 
 func TestLiftHoldsEndsTheDoubtAfterAKill(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 		m = successor(t, stateOf(t, m, false))
 		wait(3 * time.Second)
@@ -824,8 +813,7 @@ func TestLiftHoldsEndsTheDoubtAfterAKill(t *testing.T) {
 // A route without limits has a sub-limit for some fields of the body. The hold of the sub-limit must last into the next
 // process.
 func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for range 2 {
 			c := call(background, m, change("1", "nsfw"))
 			answer(t, c, plain(200))
@@ -844,8 +832,7 @@ func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 
 // A response names a huge limit. The state with that limit must still be valid.
 func TestHugeLimitLeavesAState(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1_000_000_000, 999_999_999, time.Minute))
 		refusal := refused(ratelimits.ClassShared, time.Second)
 		ask(m, list(1)).update(inBucket(refusal, "list", 1_000_000_000, 999_999_999, 7*24*time.Hour))

@@ -59,8 +59,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 }
 
 func TestSnapshotOfABucket(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		as(m, "", message(7)).update(limited("messages", 5, 2, 10*time.Second))
 		as(m, "", message(7))
 		as(m, "", message(7)).update(inBucket(refused(ratelimits.ClassShared, 20*time.Second),
@@ -84,8 +83,7 @@ func TestSnapshotOfABucket(t *testing.T) {
 }
 
 func TestIterationCanBeBrokenOff(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for b := range m.Buckets() {
 			t.Errorf("there is no bucket, but %+v", b)
 		}

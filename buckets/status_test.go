@@ -102,8 +102,7 @@ func TestStatusShowsABucketThatIsHeldUntilTheHoldIsOver(t *testing.T) {
 
 // After RestoreState, Status must show the holds of the process before even if no request has been made.
 func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for n := range 3 {
 			as(m, fmt.Sprint("Bot ", n), list(1)).update(plain(200))
 		}
@@ -122,8 +121,7 @@ func TestStatusShowsWhatTheProcessBeforeHasHeld(t *testing.T) {
 // Status must show the hold of a sub-limit as SubLimitAfter, because requests without the same fields do not wait for
 // it.
 func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		call(background, m, change("1", "name")).update(inBucket(refused(ratelimits.ClassSubLimit, 20*time.Second),
 			"h", 5, 4, time.Second))
 		s := m.Status(allOfThem)
@@ -138,8 +136,7 @@ func TestStatusShowsTheHoldOfASubLimit(t *testing.T) {
 
 // A shared 429 holds a resource for all credentials. Status must show the hold for each credential that has the bucket.
 func TestStatusShowsTheHoldOfAResourceForOtherCredentials(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		as(m, "Bot two", message(1)).update(limited("h", 5, 4, time.Second))
 		discover(t, m, message(1), inBucket(refused(ratelimits.ClassShared, 20*time.Second), "h", 5, 4, time.Second))
 		assert.Len(t, m.Status(allOfThem).Buckets, 2)
@@ -199,8 +196,7 @@ func TestStatusShowsAGlobalHoldFirst(t *testing.T) {
 // After a global 429 one request goes first, and the others wait for its outcome. Status must show how long they wait
 // at most.
 func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		discover(t, m, message(1), refused(ratelimits.ClassGlobal, time.Second))
 		wait(2 * time.Second)
@@ -219,8 +215,7 @@ func TestStatusShowsHowLongTheFirstAfterARefusalIsAwaited(t *testing.T) {
 }
 
 func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("h", 5, 4, time.Second))
 		elsewhere := call(background, m, buckets.Request{Route: message(1), Server: "a.example"})
 		elsewhere.update(refused(ratelimits.ClassEdge, 20*time.Second))
@@ -240,8 +235,7 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 
 // Status must examine a bounded number of buckets, however many have waiting requests.
 func TestStatusLooksAtABoundedNumberOfBuckets(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		m.Throttle(time.Minute)
 		const waiting = 5000
 		for channel := range waiting {

@@ -117,8 +117,7 @@ func TestHiddenLimitIsForgottenAfterItsHold(t *testing.T) {
 
 // Fields must be called only when the fields matter, and without a lock, so that it may call the manager.
 func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		asked := 0
 		request := change("1")
 		request.Fields = func() []string {

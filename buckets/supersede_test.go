@@ -54,8 +54,7 @@ func TestANewerRequestTakesThePlaceOfTheOlderOne(t *testing.T) {
 
 // Requests with the same key supersede each other only if they have the same credential, server, route and channel.
 func TestAKeyIsComparedAmongTheSameCredentialRouteAndChannel(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		m.Throttle(time.Minute)
 		var all []*caller
 		for _, r := range []buckets.Request{
@@ -170,7 +169,7 @@ func TestANewerRequestTakesTheTurnOfTheOlderOne(t *testing.T) {
 // or waits.
 func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	t.Parallel()
-	refusal := inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 5, 0, time.Minute)
+	refusal := usedUp("messages", 5, time.Minute)
 	ok := limited("messages", 5, 0, time.Minute)
 	for name, c := range map[string]struct {
 		play  func(t *testing.T, m *buckets.RESTBucketManager, old *caller) (last *caller)
@@ -339,7 +338,7 @@ func TestNewerOneThatWasNotSentSupersedesNothing(t *testing.T) {
 		last := newer(m, "a")
 		require.True(t, last.granted())
 		last.lease.Return() // not sent
-		old.update(inBucket(refused(ratelimits.ClassUser, time.Minute), "messages", 5, 0, time.Minute))
+		old.update(usedUp("messages", 5, time.Minute))
 		old.again(m)
 		wait(3 * time.Minute)
 		require.NoError(t, old.failed())
@@ -381,7 +380,7 @@ func TestNewerOneThatLeavesAtOnceKeepsThePlace(t *testing.T) {
 		last := call(background, m, topic)
 		assertSuperseded(t, older, false)
 		require.True(t, last.granted())
-		refusal := inBucket(refused(ratelimits.ClassUser, time.Minute), "channel", 5, 0, time.Minute)
+		refusal := usedUp("channel", 5, time.Minute)
 		other.update(refusal)
 		last.update(refusal)
 		other.again(m)

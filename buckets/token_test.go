@@ -46,8 +46,7 @@ func TestATokenHasOneBucketWithAndWithoutACredential(t *testing.T) {
 }
 
 func TestATokenIsDiscoveredOnceForAllCredentials(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		first, second := as(m, bot, webhookPost("token")), as(m, "", webhookPost("token"))
 		require.True(t, first.granted())
 		require.False(t, second.granted())

@@ -26,8 +26,7 @@ func (c interrupted) Value(key any) any {
 
 // The edge refuses a request while another one is being acquired. That one must not be granted.
 func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("h", 5, 4, time.Minute))
 		first, err := m.TryAcquire(message(1), bot)
 		require.NoError(t, err)
@@ -43,8 +42,7 @@ func TestTheEdgeMayCloseWhileARequestIsAsked(t *testing.T) {
 }
 
 func TestTryAcquireNeverWaits(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe, err := m.TryAcquire(message(1), bot)
 		require.NoError(t, err, "the first request discovers the bucket")
 		_, err = m.TryAcquire(message(1), bot)

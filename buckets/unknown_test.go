@@ -56,10 +56,10 @@ func TestFirstAnswerOfAnUnseenRoute(t *testing.T) {
 		{"lost", buckets.Lease.Release, 0, 1, buckets.UnknownHash},
 		{"cancelled before it was sent", buckets.Lease.Return, 0, 1, buckets.UnknownHash},
 		{"refused",
-			update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)),
+			update(usedUp("messages", 5, 2*time.Second)),
 			2 * time.Second, 0, "messages"},
 		{"refused, hold over",
-			update(inBucket(refused(ratelimits.ClassUser, 2*time.Second), "messages", 5, 0, 2*time.Second)),
+			update(usedUp("messages", 5, 2*time.Second)),
 			2500 * time.Millisecond, 1, "messages"},
 		{"refused without a hash", update(refused(ratelimits.ClassUser, 2*time.Second)), 2500 * time.Millisecond, 1, ""},
 		{"refused for the resource",
@@ -102,8 +102,7 @@ func nonZero(counts map[string]int) map[string]int {
 }
 
 func TestSnapshotShowsUnknownUntilTheHashIsLearnt(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, message(7))
 		before := snapshot(t, m, buckets.UnknownHash)
 		assert.Equal(t, "POST /channels/{channel_id}/messages", before.Route)
@@ -155,7 +154,7 @@ func TestUnknownUnlimitedSendsEverythingAtOnce(t *testing.T) {
 			if i < 4 {
 				c.update(limited("messages", 5, 3-i, time.Second))
 			} else {
-				c.update(inBucket(refused(ratelimits.ClassUser, time.Second), "messages", 5, 0, time.Second))
+				c.update(usedUp("messages", 5, time.Second))
 			}
 		}
 		wait(3 * time.Second)
@@ -215,8 +214,7 @@ func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 
 // Requests fail for five minutes before a 429 names the limit. The manager must not take that time for the period.
 func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for range 60 {
 			ask(m, message(2)).update(plain(503))
 			wait(5 * time.Second)
@@ -235,8 +233,7 @@ func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
 // Failed requests of an unknown route were charged in a bucket to which they may belong. When the route turns out to
 // belong there, they must not be charged again.
 func TestLostRequestIsNotChargedTwice(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("same", 8, 7, 10*time.Second))
 		for range 2 {
 			ask(m, list(1)).update(plain(503))

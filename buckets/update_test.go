@@ -14,8 +14,7 @@ import (
 
 // A response given to UpdateRateLimits counts like the response to a leased request.
 func TestKnowledgeFromElsewhereMakesABucketKnown(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		m.UpdateRateLimits(message(1), bot, limited("messages", 5, 2, 10*time.Second))
 		b := snapshot(t, m, "messages")
 		assert.Equal(t, 5, b.Limit)
@@ -34,8 +33,7 @@ func TestKnowledgeFromElsewhereMakesABucketKnown(t *testing.T) {
 
 // The snapshot must show the numbers of the response unchanged, and the reset counted from the time of the call.
 func TestKnowledgeFromElsewhereArrivesUnchanged(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		wait(27 * time.Second)
 		m.UpdateRateLimits(message(1), bot, limited("messages", 18, 9, 3560*time.Millisecond))
 		b := snapshot(t, m, "messages")
@@ -48,8 +46,7 @@ func TestKnowledgeFromElsewhereArrivesUnchanged(t *testing.T) {
 }
 
 func TestKnowledgeFromElsewhereIsTheSameBucketAfterwards(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 5, 4, 10*time.Second))
 		before := m.Stats().Buckets
 		m.UpdateRateLimits(message(1), bot, limited("messages", 5, 1, 10*time.Second))
@@ -64,8 +61,7 @@ func TestKnowledgeFromElsewhereIsTheSameBucketAfterwards(t *testing.T) {
 }
 
 func TestKnowledgeFromElsewhereLetsWaitersFollow(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		probe := ask(m, message(1))
 		waiting := asks(m, message(1), 4)
 		m.UpdateRateLimits(message(1), bot, limited("messages", 4, 3, time.Minute))
@@ -78,8 +74,7 @@ func TestKnowledgeFromElsewhereLetsWaitersFollow(t *testing.T) {
 }
 
 func TestKnowledgeFromElsewhereMovesARouteToItsNewHash(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("first", 1, 0, time.Hour))
 		m.UpdateRateLimits(message(1), bot, limited("second", 7, 6, time.Minute))
 		assert.Equal(t, 7, snapshot(t, m, "second").Limit)

@@ -89,7 +89,7 @@ func TestWhoWaitsOnAfterAProbeWaitsForTheWindow(t *testing.T) {
 			var told ends
 			m := started(t, buckets.WithHooks(told.hooks()))
 			if held {
-				discover(t, m, message(1), inBucket(refused(ratelimits.ClassUser, time.Second), "h", 5, 0, time.Second))
+				discover(t, m, message(1), usedUp("h", 5, time.Second))
 				wait(2 * time.Second)
 			}
 			first, waiting := ask(m, message(1)), asks(m, message(1), 2)
@@ -145,8 +145,7 @@ func TestWhoWaitsForATrialOfAHiddenLimitWaitsForAProbe(t *testing.T) {
 
 // Stats must count a granted request as Waited at once, even if its caller runs later.
 func TestWhoIsGrantedAfterAWaitHasWaitedFromThenOn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discoverPunctual(t, m, message(1), limited("messages", 5, 0, time.Second))
 		hang := make(chan struct{})
 		for range 5 {
@@ -204,8 +203,7 @@ func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 }
 
 func TestAPanicAtTheEndOfAWaitGivesTheLeaseBack(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		m.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { panic("boom") }})
 		assert.PanicsWithValue(t, "boom", func() { _, _ = m.Acquire(background, message(1), bot) })
@@ -215,8 +213,7 @@ func TestAPanicAtTheEndOfAWaitGivesTheLeaseBack(t *testing.T) {
 }
 
 func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t)
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		r := buckets.Request{Route: message(1), Authorization: bot}
 		acquire := func(answer ratelimits.Response) {
 			lease, err := m.AcquireRequest(background, &r)

@@ -187,8 +187,7 @@ func TestWaitingRequestsBehindAProbeHaveNoTime(t *testing.T) {
 		behind(probe)
 		probe.update(limited("messages", 5, 4, time.Second))
 		wait(2 * time.Second)
-		discover(t, m, message(1),
-			inBucket(refused(ratelimits.ClassUser, 10*time.Second), "messages", 5, 0, 10*time.Second))
+		discover(t, m, message(1), usedUp("messages", 5, 10*time.Second))
 		wait(11 * time.Second)
 		behind(ask(m, message(1)))
 		assert.Empty(t, slices.Collect(m.WaitingRequests()))
