@@ -10,70 +10,56 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ratelight/ratelight/buckets"
-	"github.com/ratelight/ratelight/ratelimits"
 )
 
 // leavers lists which of five waiting callers (0 to 4) give up.
 var leavers = map[string][]int{
-	"the first": {0}, "one in the middle": {2}, "the last": {4}, "all but the last": {0, 1, 2, 3}, "all": {0, 1, 2, 3, 4},
+	"nobody": {}, "the first": {0}, "one in the middle": {2}, "the last": {4}, "all but the last": {0, 1, 2, 3}, "all": {0, 1, 2, 3, 4},
 }
 
-func TestWaiterThatLeavesBeforeTheGateOpens(t *testing.T) {
+// Some of five callers that wait at a gate give up: before the gate opens, at that moment, or afterwards. The other
+// callers must not be affected.
+func TestWaitersThatLeave(t *testing.T) {
 	t.Parallel()
-	for name, leaving := range leavers {
-		t.Run(name, func(t *testing.T) {
-			forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
-				waiting := leave(t, m, g, leaving, func(cancel func()) {
-					cancel()
-					synctest.Wait()
-					open()
-				})
-				for _, i := range leaving {
-					assert.ErrorIs(t, waiting[i].failed(), context.Canceled)
-				}
-				assert.Equal(t, uint64(len(leaving)), m.Stats().Cancelled)
-			})
-		})
-	}
-}
-
-// Waiters are cancelled at the moment in which the gate opens. Each of them is either granted or cancelled, and the
-// other waiters must not be affected.
-func TestWaiterThatLeavesWhileTheGateOpens(t *testing.T) {
-	t.Parallel()
-	for name, leaving := range leavers {
-		t.Run(name, func(t *testing.T) {
-			forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
-				leave(t, m, g, leaving, func(cancel func()) {
-					opened := make(chan struct{})
-					go func() {
-						open()
-						close(opened)
-					}()
-					// Timed gates open within milliseconds of a multiple of 500 ms.
-					for range 8 {
-						go cancel()
-						time.Sleep(500 * time.Millisecond)
+	for moment, play := range map[string]func(cancel, open func()){
+		"before": func(cancel, open func()) {
+			cancel()
+			synctest.Wait()
+			open()
+		},
+		"while": func(cancel, open func()) {
+			opened := make(chan struct{})
+			go func() {
+				open()
+				close(opened)
+			}()
+			for range 8 { // timed gates open within milliseconds of a multiple of 500 ms
+				go cancel()
+				time.Sleep(500 * time.Millisecond)
+			}
+			<-opened
+		},
+		"after": func(cancel, open func()) {
+			open()
+			cancel()
+		},
+	} {
+		for name, leaving := range leavers {
+			t.Run(name+" leave "+moment, func(t *testing.T) {
+				forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
+					waiting := leave(t, m, g, leaving, func(cancel func()) { play(cancel, open) })
+					switch cancelled := int(m.Stats().Cancelled); moment {
+					case "before":
+						for _, i := range leaving {
+							assert.ErrorIs(t, waiting[i].failed(), context.Canceled)
+						}
+						assert.Equal(t, len(leaving), cancelled)
+					case "after":
+						assert.Less(t, cancelled, 5, "the first caller had been granted before")
 					}
-					<-opened
 				})
 			})
-		})
-	}
-}
-
-func TestWaiterThatLeavesAfterTheGateOpenedKeepsItsLease(t *testing.T) {
-	t.Parallel()
-	for name, leaving := range leavers {
-		t.Run(name, func(t *testing.T) {
-			forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
-				leave(t, m, g, leaving, func(cancel func()) {
-					open()
-					cancel()
-				})
-				assert.Less(t, int(m.Stats().Cancelled), 5, "the first caller had been granted before")
-			})
-		})
+		}
 	}
 }
 
@@ -119,23 +105,6 @@ func leave(t *testing.T, m *buckets.RESTBucketManager, g gate, leaving []int, ho
 	require.True(t, after.granted(), "a later request is granted as if no caller had left")
 	g.end(after)
 	return waiting
-}
-
-// A hold makes the wait of a queue's first request too long, so that request fails. The second request must still be
-// granted.
-func TestRefusedHeadDoesNotStrandTheSecond(t *testing.T) {
-	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
-		probe := ask(m, message(1))
-		request := buckets.Request{Route: message(1), Authorization: bot}
-		head := call(buckets.ContextWithMaxWait(background, time.Second), m, request)
-		second := ask(m, message(1))
-		probe.update(usedUp("messages", 5, 10*time.Second))
-		var tooLong *ratelimits.TooLongError
-		require.ErrorAs(t, head.failed(), &tooLong)
-		assert.False(t, second.done())
-		wait(11 * time.Second)
-		assert.True(t, second.granted())
-	})
 }
 
 // endsAsGranted is a context that ends when its request is granted: end does both, as soon as the request begins to

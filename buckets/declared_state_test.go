@@ -1,11 +1,9 @@
 package buckets_test
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
-	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -167,29 +165,6 @@ func TestLongDeclaredLimitGoesOnAsItWasWritten(t *testing.T) {
 				use(t, m, create)
 			}
 			assert.False(t, call(background, m, create).granted())
-		})
-	}
-}
-
-func TestSomeoneWhoSetsTheClockFreesNoDeclaredLimit(t *testing.T) {
-	t.Parallel()
-	for _, step := range []time.Duration{-365 * 24 * time.Hour, -time.Hour, 0, time.Hour, 26 * time.Hour} {
-		bubble(t, func(t *testing.T) {
-			m := started(t, renames()...)
-			use(t, m, change("1", "name"))
-			use(t, m, change("1", "name"))
-			state := stateOf(t, m, true)
-			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
-			m = started(t, append(renames(), buckets.WithClock(clock))...)
-			clock.jump.Store(int64(step))
-			require.NoError(t, m.RestoreState(bytes.NewReader(state)))
-			third := change("1", "name")
-			predicted, _ := predict(t, m, &third)
-			want := 10 * time.Minute
-			if step > time.Hour { // only time beyond an hour counts as time that has passed
-				want = 0
-			}
-			assert.InDelta(t, want, predicted, float64(time.Second), "%v", step)
 		})
 	}
 }

@@ -350,21 +350,6 @@ func refusedNothing(t *testing.T, w *world) {
 	}
 }
 
-func TestHashThatFlipsWithoutAMajorParameterEndsInSingleFile(t *testing.T) {
-	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
-		route := compile(routes.GetMyUser)
-		for i := range 6 {
-			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Minute))
-			wait(time.Millisecond)
-		}
-		all := asks(m, route, 3)
-		for i, c := range all {
-			require.Equal(t, i+1, granted(t, all), "one at a time")
-			c.update(limited([]string{"first", "second"}[i%2], 50, 48, time.Minute))
-		}
-	})
-}
-
 // The hash of a bucket that two routes share changes once. In whatever order the responses arrive, neither route may be
 // treated as one whose hash keeps changing.
 func TestOneChangeOfAHashIsOneChangeWhereTwoRoutesShareABucket(t *testing.T) {

@@ -1,7 +1,6 @@
 package buckets_test
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"testing"
@@ -289,19 +288,13 @@ func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
 
 func TestFamiliesAreKnownAfterARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var state bytes.Buffer
 		m := started(t)
 		discover(t, m, react(1), limited("reactions", 3, 2, time.Minute))
 		c := ask(m, unreact(1)) // its hash is known by the hint only
 		unknown := ask(m, compile(routes.GetGuildMember, "9", "2"))
-		require.NoError(t, m.WriteState(&bytes.Buffer{}))
-		require.NoError(t, m.Close())
-		require.NoError(t, m.WriteState(&state))
+		m = successor(t, stateOf(t, m, true))
 		c.lease.Release()
 		unknown.lease.Release()
-
-		m = started(t)
-		require.NoError(t, m.RestoreState(&state))
 		members := []*caller{ask(m, compile(routes.GetGuildMember, "9", "2")),
 			ask(m, compile(routes.DeleteGuildMember, "9", "2"))}
 		require.Equal(t, 1, granted(t, members), "both routes are still unknown and share one bucket")
@@ -337,13 +330,10 @@ func TestAHintSurvivesARestart(t *testing.T) {
 		"a hash":                limited("reactions", 9, 8, time.Second),
 	} {
 		subtest(t, name, func(t *testing.T) {
-			var state bytes.Buffer
 			m := started(t)
 			discover(t, m, react(1), first)
 			ask(m, unreact(1)).lease.Return()
-			require.NoError(t, m.WriteState(&state))
-			m = started(t)
-			require.NoError(t, m.RestoreState(&state))
+			m = successor(t, stateOf(t, m, false))
 			wait(time.Minute + time.Second)
 			discover(t, m, react(1), first)
 			waiting := asks(m, unreact(1), 3)
@@ -577,13 +567,9 @@ func TestRoutesByPathAreForgottenAndRemembered(t *testing.T) {
 		discover(t, m, used, limited("opaque 7", 5, 0, time.Hour))
 		wait(2 * time.Minute)
 		assert.Less(t, m.Stats().Buckets, 10)
-		var state bytes.Buffer
-		require.NoError(t, m.WriteState(&bytes.Buffer{}))
-		require.NoError(t, m.Close())
-		require.NoError(t, m.WriteState(&state))
-		assert.Less(t, state.Len(), 2000)
-		m = started(t, buckets.WithMaxRateLimit(2*time.Hour))
-		require.NoError(t, m.RestoreState(&state))
+		state := stateOf(t, m, true)
+		assert.Less(t, len(state), 2000)
+		m = successor(t, state, buckets.WithMaxRateLimit(2*time.Hour))
 		assert.False(t, ask(m, used).granted(), "the path's bucket is used up")
 		assert.True(t, ask(m, editOf(8)).granted())
 		assert.True(t, ask(m, editOf(9)).granted())

@@ -87,15 +87,17 @@ func TestCloseAnswersEveryWaiterAtEveryGate(t *testing.T) {
 	})
 }
 
+// timerSet reports whether a timer of the clock is set.
+func timerSet(t *testing.T, clock *clockwork.FakeClock) bool {
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	return clock.BlockUntilContext(done, 1) == nil
+}
+
 func TestCloseLeavesNoTimerBehind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
 		m := started(t, buckets.WithClock(clock), buckets.WithGlobalLimit(1))
-		timers := func() bool {
-			done, cancel := context.WithCancel(t.Context())
-			cancel()
-			return clock.BlockUntilContext(done, 1) == nil
-		}
 		discover(t, m, message(1), limited("messages", 1, 0, time.Minute))
 		ask(m, message(1)) // waits for the window
 		ask(m, list(1))    // waits for the global limit
@@ -103,10 +105,10 @@ func TestCloseLeavesNoTimerBehind(t *testing.T) {
 		synctest.Wait()
 		m.Throttle(time.Minute)
 		require.False(t, ask(m, message(2)).done(), "the request waits for the global limit")
-		require.True(t, timers())
+		require.True(t, timerSet(t, clock))
 		require.NoError(t, m.Close())
 		synctest.Wait()
-		assert.False(t, timers(), "a timer is still set")
+		assert.False(t, timerSet(t, clock), "a timer is still set")
 	})
 }
 
@@ -150,11 +152,6 @@ func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		clock := clockwork.NewFakeClock()
 		m := started(t, buckets.WithClock(clock))
-		timers := func() bool {
-			done, cancel := context.WithCancel(t.Context())
-			cancel()
-			return clock.BlockUntilContext(done, 1) == nil
-		}
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
 		old := call(background, m, change("1", "name"))
 		require.NoError(t, m.Close())
@@ -163,7 +160,7 @@ func TestCloseLeavesNoTimerOfALeaseFromBeforeARestart(t *testing.T) {
 		assert.Zero(t, m.Status(1).BucketsTotal)
 		require.NoError(t, m.Close())
 		synctest.Wait()
-		assert.False(t, timers(), "a timer is still set")
+		assert.False(t, timerSet(t, clock), "a timer is still set")
 	})
 }
 

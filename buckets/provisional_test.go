@@ -137,32 +137,16 @@ func TestTwoUnseenRoutesOfOneBucketUseItsWholeFirstWindow(t *testing.T) {
 	}
 }
 
-// A route moves to a limit group that had buckets before. Its charges must move, too.
-func TestChargesMoveIntoALimitGroupThatHadBucketsBefore(t *testing.T) {
-	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
-		discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route has this hash already
-		wait(2 * time.Minute)                                      // and its bucket is evicted
-		for channel := range 4 {
-			discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
-		}
-		updateAll(asks(m, message(4), 4), limited("old", 5, 0, 10*time.Second))
-		ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
-		wait(time.Millisecond)
-		ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
-		wait(time.Millisecond)
-		fourth := ask(m, message(4))
-		assert.False(t, fourth.granted(), "the bucket is used up, although its hash has changed")
-	})
-}
-
-// A route moves to another hash where processes share the buckets. Its charges must move, too.
-func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
+// A route moves to another hash. Its charges must move, too.
+func TestChargesMoveWithTheirRoute(t *testing.T) {
 	t.Parallel()
-	for name, lends := range map[string]bool{"shared": false, "lent": true} {
-		subtest(t, name, func(t *testing.T) {
+	for _, where := range []string{"to a group that had buckets before", "shared", "lent"} {
+		subtest(t, where, func(t *testing.T) {
 			h := newHub(t)
-			h.lends = lends
-			m := started(t, buckets.WithShared(h))
+			h.lends = where == "lent"
+			m := started(t, map[bool]buckets.Option{true: buckets.WithShared(h)}[where == "shared" || h.lends])
+			discover(t, m, list(9), limited("new", 5, 4, time.Second)) // another route has this hash already
+			wait(2 * time.Minute)                                      // and its bucket is evicted
 			for channel := range 4 {
 				discover(t, m, message(channel+1), limited("old", 5, 4, 10*time.Second))
 				wait(time.Millisecond)
@@ -172,10 +156,10 @@ func TestChargesMoveWhereBucketsAreShared(t *testing.T) {
 			for _, c := range used {
 				answer(t, c, limited("old", 5, 0, 10*time.Second))
 			}
-			wait(time.Millisecond)
-			ask(m, message(1)).update(limited("new", 5, 4, 10*time.Second))
-			wait(time.Millisecond)
-			ask(m, message(2)).update(limited("new", 5, 4, 10*time.Second))
+			for channel := range 2 {
+				wait(time.Millisecond)
+				ask(m, message(channel+1)).update(limited("new", 5, 4, 10*time.Second))
+			}
 			wait(time.Millisecond)
 			fourth := ask(m, message(4))
 			wait(time.Millisecond)

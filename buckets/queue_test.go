@@ -14,46 +14,6 @@ import (
 	"github.com/ratelight/ratelight/ratelimits"
 )
 
-func TestEachWindowLetsTheNextOnesGoInOrder(t *testing.T) {
-	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
-		discover(t, m, message(1), limited("messages", 5, 0, time.Second))
-		waiting := asks(m, message(1), 20)
-		for window := range 4 {
-			require.Equal(t, 5*window, granted(t, waiting))
-			wait(time.Second + 2*time.Millisecond)
-			answered := 0
-			if window == 0 {
-				firstOpens(t, waiting, limited("messages", 5, 4, time.Second))
-				answered = 1
-			}
-			require.Equal(t, 5*window+5, granted(t, waiting), "exactly the limit in window %d", window)
-			for i := answered; i < 5; i++ {
-				waiting[5*window+i].update(limited("messages", 5, 4-i, time.Second))
-			}
-		}
-	})
-}
-
-func TestWaitersKeepTheirOrderAtEveryGate(t *testing.T) {
-	t.Parallel()
-	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
-		var waiting []*caller
-		for range 5 {
-			waiting = append(waiting, g.call(m))
-		}
-		require.Zero(t, granted(t, waiting))
-		open()
-		require.GreaterOrEqual(t, granted(t, waiting), 1, "the gate is open")
-		ended := 0
-		for ended < len(waiting) {
-			for n := granted(t, waiting); ended < n; ended++ {
-				g.end(waiting[ended])
-			}
-			wait(time.Second)
-		}
-	})
-}
-
 // Acquire makes a new Request for each call, so a request that acquires again after a 429 must go to the end of the
 // queue.
 func TestAcquireKeepsNoPlace(t *testing.T) {
@@ -66,20 +26,6 @@ func TestAcquireKeepsNoPlace(t *testing.T) {
 		wait(3 * time.Second)
 		assert.True(t, second.granted())
 		assert.False(t, third.granted())
-	})
-}
-
-func TestRequestThatEmptiesTheBucketIsNotDelayed(t *testing.T) {
-	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
-		first := ask(m, message(1))
-		second := ask(m, message(1))
-		before := time.Now()
-		first.lease.Update(limited("messages", 1, 0, 10*time.Second))
-		assert.Zero(t, time.Since(before), "Update does not wait for the window")
-		synctest.Wait()
-		assert.False(t, second.granted(), "only later requests wait")
-		wait(10*time.Second + 2*time.Millisecond)
-		assert.True(t, second.granted())
 	})
 }
 

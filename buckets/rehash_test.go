@@ -72,23 +72,14 @@ func TestRoutesThatContradictEachOtherPart(t *testing.T) {
 		lists, posts := asks(m, list(1), 60), asks(m, message(1), 10)
 		assert.Equal(t, 50, granted(t, lists))
 		assert.Equal(t, 5, granted(t, posts))
-	})
-}
-
-// Nothing is left of such routes when they are no longer used.
-func TestRoutesThatHavePartedAreForgotten(t *testing.T) {
-	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
-		for range 5 {
-			discover(t, m, message(1), limited("same", 5, 4, time.Second))
-			discover(t, m, list(1), limited("same", 50, 49, time.Second))
-			wait(2 * time.Second)
+		for _, c := range append(lists, posts...) {
+			c.cancel()
+			c.lease.Return()
 		}
 		require.Equal(t, 1, m.Stats().Authentications)
 		wait(49 * time.Hour)
 		s := m.Stats()
-		assert.Zero(t, s.Buckets)
-		assert.Zero(t, s.Routes)
-		assert.Zero(t, s.Authentications)
+		assert.Zero(t, s.Buckets+s.Routes+s.Authentications, "nothing is left when the routes are no longer used")
 	})
 }
 
@@ -234,9 +225,7 @@ func TestHashThatChangesNowAndThenIsBelieved(t *testing.T) {
 func TestRouteWhoseHashFlipsWaitsForTheEndOfTheWindowThatIsUsedUp(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		route := compile(routes.GetMyUser)
-		for i := range 6 {
-			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Second))
-		}
+		flip(t, m, route, 6)
 		last := ask(m, route)
 		wait(250 * time.Millisecond)
 		last.update(limited("second", 50, 0, 850*time.Millisecond))

@@ -52,20 +52,6 @@ func TestServersShareNothing(t *testing.T) {
 	}
 }
 
-func TestServersHaveGlobalLimitsOfTheirOwn(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithGlobalLimit(1))
-		for _, server := range []string{"", "one.example", "two.example"} {
-			for _, authorization := range []string{bot, ""} {
-				c := at(m, server, authorization)
-				require.True(t, c.granted(), "%q %q", server, authorization)
-				c.update(roomy)
-			}
-		}
-		assert.Equal(t, 6, m.Stats().Authentications)
-	})
-}
-
 // Invalid responses of another server must not count against Discord's budget.
 func TestServersHaveBudgetsOfTheirOwn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

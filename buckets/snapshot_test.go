@@ -14,17 +14,6 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-func TestSnapshotNamesAnOutage(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		h := newHub(t)
-		m := started(t, buckets.WithShared(outageHub{h}))
-		h.set(func(h *hub) { h.silent = true })
-		waiting := ask(m, message(1))
-		require.False(t, waiting.done())
-		assert.Equal(t, buckets.WaitsForOutage, snapshot(t, m, buckets.UnknownHash).WaitsFor)
-	})
-}
-
 // A request waits for the response to another request of the same manager. During an outage of the shared store the
 // snapshot must name that reason, not the outage.
 func TestSnapshotNamesNoOutageWhileAProbeIsInFlight(t *testing.T) {

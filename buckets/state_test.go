@@ -167,10 +167,7 @@ func TestHoldsLastIntoTheNextProcess(t *testing.T) {
 func TestRouteWhoseHashFlipsStaysInSingleFileInTheNextProcess(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		route := compile(routes.GetMyUser)
-		for i := range 6 {
-			discover(t, m, route, limited([]string{"first", "second"}[i%2], 50, 49, time.Minute))
-			wait(time.Millisecond)
-		}
+		flip(t, m, route, 6)
 		m = successor(t, stateOf(t, m, true))
 		all := asks(m, route, 4)
 		for i, c := range all {
@@ -231,26 +228,36 @@ func TestInvalidRequestsCountInTheNextProcess(t *testing.T) {
 	})
 }
 
-func TestSomeoneWhoSetsTheClockEndsNoHoldAndKeepsNoneForADay(t *testing.T) {
+func TestSomeoneWhoSetsTheClockEndsNoWaitAndKeepsNoneForADay(t *testing.T) {
 	t.Parallel()
-	for _, step := range []time.Duration{-365 * 24 * time.Hour, -time.Hour, 0, time.Hour, 26 * time.Hour} {
-		bubble(t, func(t *testing.T) {
-			m := started(t, buckets.WithMaxRateLimit(24*time.Hour))
-			discover(t, m, message(1), limited("messages", 5, 4, time.Second))
-			discover(t, m, message(1), usedUp("messages", 5, 24*time.Hour))
-			state := stateOf(t, m, true)
-			clock := &jumpingClock{Clock: clockwork.NewRealClock()}
-			m = started(t, buckets.WithMaxRateLimit(24*time.Hour), buckets.WithClock(clock))
-			clock.jump.Store(int64(step))
-			require.NoError(t, m.RestoreState(bytes.NewReader(state)))
-			for b := range m.Buckets() {
-				want := 24*time.Hour + time.Millisecond
+	rename := change("1", "name")
+	for name, c := range map[string]struct {
+		request *buckets.Request
+		answer  ratelimits.Response // to the second request, which uses up the limit
+		wait    time.Duration
+	}{
+		"hold":           {request(message(1)), usedUp("messages", 5, 24*time.Hour), 24*time.Hour + time.Millisecond},
+		"declared limit": {&rename, plain(200), 10 * time.Minute},
+	} {
+		for _, step := range []time.Duration{-365 * 24 * time.Hour, -time.Hour, 0, time.Hour, 26 * time.Hour} {
+			subtest(t, name+" "+step.String(), func(t *testing.T) {
+				m := started(t, renames()...)
+				for _, r := range []ratelimits.Response{limited("messages", 5, 4, time.Second), c.answer} {
+					answer(t, call(background, m, *c.request), r)
+				}
+				state := stateOf(t, m, true)
+				clock := &jumpingClock{Clock: clockwork.NewRealClock()}
+				m = started(t, append(renames(), buckets.WithClock(clock))...)
+				clock.jump.Store(int64(step))
+				require.NoError(t, m.RestoreState(bytes.NewReader(state)))
+				want := c.wait
 				if step > time.Hour { // only time beyond an hour counts as time that has passed
 					want = 0
 				}
-				assert.InDelta(t, want, b.HoldAfter, float64(time.Second), "%v", step)
-			}
-		})
+				predicted, _ := predict(t, m, c.request)
+				assert.InDelta(t, want, predicted, float64(time.Second))
+			})
+		}
 	}
 }
 
