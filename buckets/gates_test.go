@@ -15,11 +15,13 @@ import (
 	"github.com/ratelight/ratelight/routes"
 )
 
-// gate is a reason for which requests wait. prepare brings a manager into a state in which every new request of the
-// gate waits. It returns open, which lets these requests leave, together or one after the other.
+// gate is a reason for which requests wait. After the requests of before, and after prepare, every new request of the
+// gate waits. prepare returns a function that lets these requests leave, together or one after the other; a gate
+// without prepare opens by itself.
 type gate struct {
 	name    string
 	options []buckets.Option
+	before  []answered
 	ordered bool
 	fields  []string
 	answer  ratelimits.Response // to requests that passed the gate; zero: roomy
@@ -60,6 +62,23 @@ func pass(d time.Duration) func() { return func() { wait(d) } }
 // roomy is a response of a bucket with room for all requests of these tests.
 var roomy = limited("messages", 100, 90, time.Minute)
 
+// answered is an earlier request and its response.
+type answered struct {
+	request  buckets.Request
+	response ratelimits.Response
+}
+
+// discoverAll sends requests one after the other; each gets its response.
+func discoverAll(t *testing.T, m *buckets.RESTBucketManager, all []answered) {
+	t.Helper()
+	for _, a := range all {
+		answer(t, call(background, m, a.request), a.response)
+	}
+}
+
+// roomyMessage is a request of channel 1 that gets a response of a bucket with room.
+var roomyMessage = answered{*request(message(1)), roomy}
+
 // gates lists all reasons for which requests wait.
 var gates = []gate{
 	{
@@ -72,12 +91,8 @@ var gates = []gate{
 		},
 	},
 	{
-		name:   "used up window",
+		name: "used up window", before: []answered{{*request(message(1)), limited("messages", 100, 0, 2*time.Second)}},
 		reason: buckets.WaitsForWindow, after: 2*time.Second + time.Millisecond,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), limited("messages", 100, 0, 2*time.Second))
-			return pass(3 * time.Second)
-		},
 	},
 	{
 		name: "all of the limit in flight", answer: limited("messages", 2, 1, time.Second),
@@ -96,64 +111,42 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "one before in ordered mode", ordered: true,
+		name: "one before in ordered mode", ordered: true, before: []answered{roomyMessage},
 		reason: buckets.WaitsForOrdered,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			before := gate{ordered: true}.call(m)
-			require.True(t, before.granted())
-			return func() { before.update(roomy) }
+			first := gate{ordered: true}.call(m)
+			require.True(t, first.granted())
+			return func() { first.update(roomy) }
 		},
 	},
 	{
-		name: "global limit", options: []buckets.Option{buckets.WithGlobalLimit(1)},
+		name: "global limit", options: []buckets.Option{buckets.WithGlobalLimit(1)}, before: []answered{roomyMessage},
 		reason: buckets.WaitsForGlobal, after: time.Second,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			return pass(time.Second)
-		},
 	},
 	{
-		name:   "global throttle",
+		name: "global throttle", before: []answered{roomyMessage},
 		reason: buckets.WaitsForGlobal, after: 2 * time.Second, class: ratelimits.ClassGlobal,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
 			m.Throttle(2 * time.Second)
 			return pass(2 * time.Second)
 		},
 	},
 	{
-		name:   "global 429",
+		name: "global 429", before: []answered{roomyMessage, {roomyMessage.request, refused(ratelimits.ClassGlobal, 2*time.Second)}},
 		reason: buckets.WaitsForGlobal, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassGlobal,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			discover(t, m, message(1), refused(ratelimits.ClassGlobal, 2*time.Second))
-			return pass(2*time.Second + time.Millisecond)
-		},
 	},
 	{
-		name:   "hold of the bucket",
+		name: "hold of the bucket", before: []answered{{roomyMessage.request, usedUp("messages", 100, time.Second)}},
 		reason: buckets.WaitsForWindow, after: time.Second + time.Millisecond, class: ratelimits.ClassUser,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), usedUp("messages", 100, time.Second))
-			return pass(2 * time.Second)
-		},
 	},
 	{
-		name:   "hold of the resource",
+		name: "hold of the resource", before: []answered{sharedHold},
 		reason: buckets.WaitsForShared, after: time.Second + time.Millisecond, class: ratelimits.ClassShared,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1),
-				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
-			return pass(2 * time.Second)
-		},
 	},
 	{
-		name:   "probe after a hold",
+		name: "probe after a hold", before: []answered{sharedHold},
 		reason: buckets.WaitsForProbe,
 		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1),
-				inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second))
 			wait(2 * time.Second)
 			probe := ask(m, message(1))
 			require.True(t, probe.granted())
@@ -162,31 +155,27 @@ var gates = []gate{
 	},
 	{
 		name: "declared limit", options: []buckets.Option{buckets.WithLimit(buckets.ForAll(), 1, 2*time.Second)},
+		before: []answered{roomyMessage},
 		reason: buckets.WaitsForDeclared, after: 2 * time.Second,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			return pass(2 * time.Second)
-		},
 	},
 	{
-		name:   "edge",
+		name: "edge", before: []answered{roomyMessage, {*request(list(2)), refused(ratelimits.ClassEdge, 2*time.Second)}},
 		reason: buckets.WaitsForEdge, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassEdge,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			discover(t, m, list(2), refused(ratelimits.ClassEdge, 2*time.Second))
-			return pass(2*time.Second + time.Millisecond)
-		},
 	},
 	{
-		name: "sub-limit", fields: []string{"name"},
+		name: "sub-limit", fields: []string{"name"}, before: []answered{roomyMessage, subLimitHold(2 * time.Second)},
 		reason: buckets.WaitsForSubLimit, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassSubLimit,
-		prepare: func(t *testing.T, m *buckets.RESTBucketManager) func() {
-			discover(t, m, message(1), roomy)
-			renamed := gate{fields: []string{"name"}}.call(m)
-			renamed.update(inBucket(refused(ratelimits.ClassSubLimit, 2*time.Second), "messages", 100, 80, time.Minute))
-			return pass(2*time.Second + time.Millisecond)
-		},
 	},
+}
+
+// sharedHold is a request of channel 1 whose 429 holds the channel for a second.
+var sharedHold = answered{
+	roomyMessage.request, inBucket(refused(ratelimits.ClassShared, time.Second), "messages", 100, 90, time.Second),
+}
+
+// subLimitHold is a request of channel 1 whose 429 holds requests with the same field in their bodies.
+func subLimitHold(d time.Duration) answered {
+	return answered{renaming(1), inBucket(refused(ratelimits.ClassSubLimit, d), "messages", 100, 80, time.Minute)}
 }
 
 // forEachGate runs a test in a bubble for each gate, with a manager that the gate has prepared.
@@ -194,7 +183,12 @@ func forEachGate(t *testing.T, test func(t *testing.T, m *buckets.RESTBucketMana
 	for _, g := range gates {
 		subtest(t, g.name, func(t *testing.T) {
 			m := started(t, g.options...)
-			test(t, m, g, g.prepare(t, m))
+			discoverAll(t, m, g.before)
+			open := pass(g.after)
+			if g.prepare != nil {
+				open = g.prepare(t, m)
+			}
+			test(t, m, g, open)
 		})
 	}
 }

@@ -23,7 +23,10 @@ type hubBucket struct {
 }
 
 // hubPermit is a request in flight, charged in the manager's window and, unless the bucket is lent, in the common one.
-type hubPermit struct{ own, common ratelimits.Permit }
+type hubPermit struct {
+	own, common ratelimits.Permit
+	stray       bool // the bucket was lent to another manager, so the common window never counts the request
+}
 
 // hubShare is one manager's use of a bucket.
 type hubShare struct {
@@ -227,7 +230,7 @@ func (u *hubShare) Adopt(now, sent time.Duration) shared.Permit {
 	}
 	p := &hubPermit{own: u.view.Adopt(now, sent)}
 	u.flying = append(u.flying, p)
-	if u.sharesWindow("Adopt") {
+	if p.stray = u.owner != nil && u.owner != u; u.owner == nil {
 		p.common = u.window.Adopt(u.at(now), u.at(sent))
 	}
 	return p
@@ -244,7 +247,7 @@ func (u *hubShare) Report(now time.Duration, p shared.Permit, r ratelimits.Respo
 		return
 	}
 	u.view.Report(now, permit.own, r)
-	if u.sharesWindow("Report") {
+	if u.owner == nil && !permit.stray {
 		u.window.Report(u.at(now), permit.common, r)
 		u.pump()
 	}
@@ -261,19 +264,10 @@ func (u *hubShare) Return(now time.Duration, p shared.Permit) {
 		return
 	}
 	u.view.Return(now, permit.own)
-	if u.sharesWindow("Return") {
+	if u.owner == nil && !permit.stray {
 		u.window.Return(u.at(now), permit.common)
 		u.pump()
 	}
-}
-
-// sharesWindow reports whether the common window counts. It fails the test if the bucket is lent to another manager,
-// which this hub does not play; buckets/shared tests that.
-func (u *hubShare) sharesWindow(what string) bool {
-	if u.owner != nil && u.owner != u {
-		u.hub.misused("%s in a bucket that is lent to another manager", what)
-	}
-	return u.owner == nil
 }
 
 // land removes a request from those in flight.
@@ -294,8 +288,8 @@ func (u *hubShare) Hold(now, d time.Duration, class ratelimits.Class) {
 		return
 	}
 	u.view.HoldFor(now, d, class)
-	if !u.sharesWindow("Hold") {
-		return
+	if u.owner != nil {
+		return // the common window is that of the owner
 	}
 	u.window.HoldFor(u.at(now), d, class)
 	for _, other := range u.users {
@@ -400,7 +394,9 @@ func (u *hubShare) leave() {
 		u.window.Return(u.hub.now(), permit)
 	}
 	for _, p := range u.flying {
-		u.window.Lost(u.hub.now(), p.common)
+		if !p.stray {
+			u.window.Lost(u.hub.now(), p.common)
+		}
 	}
 	u.granted, u.flying, u.arrivals = nil, nil, nil
 	if len(u.users) == 0 && u.timer != nil {

@@ -70,47 +70,31 @@ func TestWaitersAreJudgedAgainWhenAHoldIsRaised(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		remaining int
-		prepare   func(m *buckets.RESTBucketManager)
-		raise     func(m *buckets.RESTBucketManager, inFlight *caller)
+		line      ratelimits.Class // of the hold in whose line requests wait; ClassOK: they wait for the bucket
+		throttle  time.Duration    // raises the hold
+		response  ratelimits.Response
 	}{
-		"by a 429 of the bucket": {
-			1, func(m *buckets.RESTBucketManager) {},
-			func(_ *buckets.RESTBucketManager, inFlight *caller) {
-				inFlight.update(usedUp("messages", 100, time.Minute))
-			},
-		},
-		"by a global 429 in line for the global limit": {
-			90, func(m *buckets.RESTBucketManager) { m.Throttle(5 * time.Second) },
-			func(_ *buckets.RESTBucketManager, inFlight *caller) {
-				inFlight.update(refused(ratelimits.ClassGlobal, time.Minute))
-			},
-		},
-		"by a throttle in line for the global limit": {
-			90, func(m *buckets.RESTBucketManager) { m.Throttle(5 * time.Second) },
-			func(m *buckets.RESTBucketManager, inFlight *caller) {
-				m.Throttle(time.Minute)
-				inFlight.update(roomy)
-			},
-		},
-		"by the edge in line for the edge": {
-			90, func(m *buckets.RESTBucketManager) {
-				ask(m, callback(1)).update(refused(ratelimits.ClassEdge, 5*time.Second))
-			},
-			func(_ *buckets.RESTBucketManager, inFlight *caller) {
-				inFlight.update(refused(ratelimits.ClassEdge, time.Minute))
-			},
-		},
+		"by a 429 of the bucket":      {1, ratelimits.ClassOK, 0, usedUp("messages", 100, time.Minute)},
+		"by a global 429, in line":    {90, ratelimits.ClassGlobal, 0, refused(ratelimits.ClassGlobal, time.Minute)},
+		"by a throttle, in line":      {90, ratelimits.ClassGlobal, time.Minute, roomy},
+		"by the edge, in line for it": {90, ratelimits.ClassEdge, 0, refused(ratelimits.ClassEdge, time.Minute)},
 	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t)
 			discover(t, m, message(1), limited("messages", 100, c.remaining, 5*time.Second))
 			inFlight := ask(m, message(1))
 			require.True(t, inFlight.granted())
-			c.prepare(m)
+			switch c.line {
+			case ratelimits.ClassGlobal:
+				m.Throttle(5 * time.Second)
+			case ratelimits.ClassEdge:
+				ask(m, callback(1)).update(refused(ratelimits.ClassEdge, 5*time.Second))
+			}
 			short, first := patient(m, 30*time.Second), ask(m, message(1))
 			hasty, second := patient(m, 20*time.Second), ask(m, message(1))
 			require.Equal(t, 4, m.Stats().Waiting)
-			c.raise(m, inFlight)
+			m.Throttle(c.throttle)
+			inFlight.update(c.response)
 			wait(0)
 			for _, c := range []*caller{short, hasty} {
 				err := tooLong(t, c)

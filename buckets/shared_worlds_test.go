@@ -61,7 +61,8 @@ func randomSharedWorld(t *testing.T, seed uint64, forecast time.Duration) {
 	}
 	h := newHub(t)
 	if pick(2) == 0 {
-		pick(4) // the seeds below were found with this
+		h.lends = true
+		pick(4) // the seeds below were found with this draw
 	}
 	var shared shared.Source = h
 	if forecast > 0 {

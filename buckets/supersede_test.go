@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -170,80 +171,56 @@ func TestANewerRequestTakesTheTurnOfTheOlderOne(t *testing.T) {
 func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 	t.Parallel()
 	refusal := usedUp("messages", 5, time.Minute)
-	ok := limited("messages", 5, 0, time.Minute)
-	for name, c := range map[string]struct {
-		play  func(t *testing.T, m *buckets.RESTBucketManager, old *caller) (last *caller)
-		loses bool
-	}{
-		"no newer request": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			old.update(refusal)
-			old.again(m)
-			return old
-		}, false},
-		"the newer request arrives while it waits again": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			old.update(refusal)
-			old.again(m)
-			return newer(m, "a")
-		}, true},
-		"the newer request arrives before it is back": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			old.update(refusal)
-			last := newer(m, "a")
-			old.again(m)
-			return last
-		}, true},
-		"the newer request is refused first": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			last := newer(m, "a")
-			last.update(refusal)
-			last.again(m)
-			old.update(refusal)
-			old.again(m)
-			return last
-		}, true},
-		"the newer request is in flight": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			last := newer(m, "a")
-			require.True(t, last.granted())
-			old.update(refusal)
-			old.again(m)
-			return last
-		}, true},
-		"the newer request has ended": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			last := newer(m, "a")
-			answer(t, last, limited("messages", 5, 1, time.Minute))
-			old.update(refusal)
-			old.again(m)
-			return last
-		}, true},
-		"the newer request is cancelled": {func(_ *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			m.Throttle(time.Minute)
-			last := newer(m, "a")
-			last.cancel()
-			wait(0)
-			old.update(refusal)
-			old.again(m)
-			return old
-		}, false},
-		"the newer request is rejected": {func(t *testing.T, m *buckets.RESTBucketManager, old *caller) *caller {
-			old.update(refusal)
-			old.again(m)
-			last := call(buckets.ContextWithMaxWait(background, time.Second), m,
-				buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
-			var tooLong *ratelimits.TooLongError
-			assert.ErrorAs(t, last.failed(), &tooLong)
-			return old
-		}, false},
+	for steps, superseded := range map[string]bool{ // whether the old request is superseded
+		"old refused, old again":                                            false,
+		"old refused, old again, new":                                       true,
+		"old refused, new, old again":                                       true,
+		"new, new refused, new again, old refused, old again":               true,
+		"new, new in flight, old refused, old again":                        true,
+		"new, new answered, old refused, old again":                         true,
+		"throttled, new, new cancelled, old refused, old again":             false,
+		"old refused, old again, another one that is rejected for its wait": false,
 	} {
-		subtest(t, name, func(t *testing.T) {
+		subtest(t, steps, func(t *testing.T) {
 			m := started(t, buckets.WithMaxRateLimit(time.Hour))
 			discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
 			old := newer(m, "a")
 			require.True(t, old.granted())
-			last := c.play(t, m, old)
-			if c.loses {
+			var last *caller
+			for step := range strings.SplitSeq(steps, ", ") {
+				switch step {
+				case "old refused":
+					old.update(refusal)
+				case "old again":
+					old.again(m)
+				case "new":
+					last = newer(m, "a")
+				case "new in flight":
+					require.True(t, last.granted())
+				case "new refused":
+					last.update(refusal)
+				case "new again":
+					last.again(m)
+				case "new answered":
+					answer(t, last, limited("messages", 5, 1, time.Minute))
+				case "new cancelled":
+					last.cancel()
+					wait(0)
+				case "throttled":
+					m.Throttle(time.Minute)
+				default:
+					tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m,
+						buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"}))
+				}
+			}
+			if superseded {
 				assertSuperseded(t, old, true)
+			} else {
+				last = old
 			}
 			wait(3 * time.Minute)
 			require.True(t, last.granted())
-			last.lease.Update(ok)
+			last.lease.Update(limited("messages", 5, 0, time.Minute))
 			drained(t, m)
 
 			// Requests that have ended supersede nothing, so the Request can be used again as a new one.
