@@ -221,6 +221,16 @@ func granted(t *testing.T, all []*caller) int {
 	return n
 }
 
+// sendNow sends a request, in this goroutine, that must not have to wait for others, and ends its lease with r.
+func sendNow(
+	t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, authorization string, r ratelimits.Response,
+) {
+	t.Helper()
+	lease, err := m.Acquire(background, route, authorization)
+	require.NoError(t, err)
+	lease.Update(r)
+}
+
 // discover makes a bucket known: it sends one request, which is answered with r.
 func discover(t *testing.T, m *buckets.RESTBucketManager, route routes.CompiledRoute, r ratelimits.Response) {
 	t.Helper()

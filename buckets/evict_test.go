@@ -271,9 +271,7 @@ func TestFloodOfUnknownEndpointsIsBounded(t *testing.T) {
 		for n := range 5000 {
 			route, err := routes.Match("GET", fmt.Sprintf("/made-up-%d/%d/more-%d/and-%d", n, n, n, n))
 			require.NoError(t, err)
-			lease, err := m.Acquire(background, route, bot)
-			require.NoError(t, err)
-			lease.Update(plain(404))
+			sendNow(t, m, route, bot, plain(404))
 		}
 		assert.LessOrEqual(t, m.Stats().Routes, 10)
 		assert.LessOrEqual(t, m.Stats().Buckets, 20)

@@ -446,24 +446,13 @@ func TestNonsenseHeals(t *testing.T) {
 }
 
 func TestADifferentHashEachTimeDoesNotGrowMemory(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		manager := buckets.NewRESTBucketManager(buckets.WithGlobalLimit(0))
-		require.NoError(t, manager.Start())
-		defer manager.Close()
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		for i := range 20_000 {
-			route, err := routes.CreateMessage.Compile(strconv.Itoa(1 + i%100))
-			require.NoError(t, err)
-			lease, err := manager.Acquire(t.Context(), route, "Bot x")
-			require.NoError(t, err)
-			lease.Update(ratelimits.Response{
-				Status: 200, Bucket: "hash" + strconv.Itoa(i),
-				Limited: true, Limit: 5, Remaining: 4, ResetAfter: time.Millisecond,
-			})
+			sendNow(t, m, message(1+i%100), bot, limited("hash"+strconv.Itoa(i), 5, 4, time.Millisecond))
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(2 * time.Minute)
-		assert.LessOrEqual(t, manager.Stats().Buckets, 1)
-		assert.Equal(t, 1, manager.Stats().Routes)
+		assert.LessOrEqual(t, m.Stats().Buckets, 1)
+		assert.Equal(t, 1, m.Stats().Routes)
 	})
 }

@@ -143,26 +143,12 @@ func TestWarningsGoToTheDefaultLoggerUnlessThereIsNone(t *testing.T) {
 	}
 }
 
-// A hook or a Fields function panics. No request may stay in a queue or in flight.
-func TestPanicsOfTheCallersFunctionsLeaveNothingBehind(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithHooks(buckets.Hooks{
-			Waiting: func(context.Context, buckets.Waiting) { panic("of the hook") },
-		}))
-		probe := ask(m, message(1))
-		func() {
-			defer func() { assert.Equal(t, "of the hook", recover()) }()
-			_, _ = m.Acquire(t.Context(), message(1), bot)
-		}()
-		probe.update(roomy)
-		assert.Zero(t, m.Stats().Waiting)
-		assert.Zero(t, m.Stats().InFlight)
-
-		request := buckets.Request{Route: message(1), Authorization: bot,
-			Fields: func() []string { panic("of the fields") }}
-		lease, err := m.AcquireRequest(t.Context(), &request)
-		require.NoError(t, err)
-		lease.Update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 100, 80, time.Minute))
+// A Fields function panics. The request must not stay in flight.
+func TestPanicOfFieldsLeavesNothingInFlight(t *testing.T) {
+	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
+		c := call(background, m, buckets.Request{Route: message(1), Authorization: bot,
+			Fields: func() []string { panic("of the fields") }})
+		c.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "messages", 100, 80, time.Minute))
 		assert.Zero(t, m.Stats().InFlight)
 	})
 }

@@ -266,9 +266,7 @@ func TestStateIsWrittenWhateverTheWallClockSays(t *testing.T) {
 	for _, year := range []int{-5, 1, 1970, 12000} {
 		clock := buckets.WithClock(clockwork.NewFakeClockAt(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)))
 		m := started(t, clock)
-		lease, err := m.Acquire(background, message(1), bot)
-		require.NoError(t, err)
-		lease.Update(limited("messages", 5, 0, time.Minute))
+		sendNow(t, m, message(1), bot, limited("messages", 5, 0, time.Minute))
 		m = successor(t, stateOf(t, m, true), clock)
 		for b := range m.Buckets() {
 			assert.InDelta(t, time.Minute, b.ResetAfter, float64(time.Second), "%d", year)
@@ -283,9 +281,7 @@ func TestWritingAStateTakesLittleMemoryForEachBucket(t *testing.T) {
 	const n, most = 20_000, 2000 // bytes
 	m := started(t)
 	for channel := range n {
-		lease, err := m.Acquire(background, message(channel+1), bot)
-		require.NoError(t, err)
-		lease.Update(limited("messages", 5, 3, time.Hour))
+		sendNow(t, m, message(channel+1), bot, limited("messages", 5, 3, time.Hour))
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -318,9 +314,7 @@ func TestStateHasNoSecretInIt(t *testing.T) {
 		const secret = "a-token-that-nobody-may-see"
 		m := started(t)
 		call := func(r routes.CompiledRoute, authorization string, response ratelimits.Response) {
-			lease, err := m.Acquire(background, r, authorization)
-			require.NoError(t, err)
-			lease.Update(response)
+			sendNow(t, m, r, authorization, response)
 		}
 		call(message(1), "Bot "+secret, limited("messages", 5, 4, time.Minute))
 		call(message(1), "Bot "+secret,

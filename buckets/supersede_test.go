@@ -179,6 +179,7 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 		"new, new in flight, old refused, old again":                        true,
 		"new, new answered, old refused, old again":                         true,
 		"throttled, new, new cancelled, old refused, old again":             false,
+		"new, new not sent, old refused, old again":                         false,
 		"old refused, old again, another one that is rejected for its wait": false,
 	} {
 		subtest(t, steps, func(t *testing.T) {
@@ -203,6 +204,9 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 					last.again(m)
 				case "new answered":
 					answer(t, last, limited("messages", 5, 1, time.Minute))
+				case "new not sent":
+					require.True(t, last.granted())
+					last.lease.Return()
 				case "new cancelled":
 					last.cancel()
 					wait(0)
@@ -229,21 +233,6 @@ func TestARefusedRequestIsSupersededByANewerOne(t *testing.T) {
 			require.True(t, old.granted())
 		})
 	}
-}
-
-// A newer request is rejected because of its own maximum wait. It must not supersede the older request, which continues
-// to wait.
-func TestARejectedRequestSupersedesNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		m := full(t)
-		older := newer(m, "a")
-		var tooLong *ratelimits.TooLongError
-		_, err := m.AcquireRequest(buckets.ContextWithMaxWait(background, time.Second),
-			&buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
-		require.ErrorAs(t, err, &tooLong)
-		assert.NoError(t, older.failed())
-		next(t, older)
-	})
 }
 
 // The bound of the queue and the prediction of a newer request must not count the older request that it supersedes.
@@ -303,22 +292,6 @@ func TestARequestThatMustNotWaitSupersedesNothing(t *testing.T) {
 			buckets.Request{Route: message(1), Authorization: bot, Supersedes: "a"})
 		require.ErrorAs(t, last.failed(), &tooLong)
 		assert.False(t, older.done())
-	})
-}
-
-// A newer request was granted but not sent (Return). It must supersede nothing.
-func TestNewerOneThatWasNotSentSupersedesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, message(1), limited("messages", 5, 4, time.Minute))
-		old := newer(m, "a")
-		last := newer(m, "a")
-		require.True(t, last.granted())
-		last.lease.Return() // not sent
-		old.update(usedUp("messages", 5, time.Minute))
-		old.again(m)
-		wait(3 * time.Minute)
-		require.NoError(t, old.failed())
 	})
 }
 

@@ -192,18 +192,14 @@ func TestWhatWasLostBeforeTheHashWasKnownIsChargedWhereItBelongs(t *testing.T) {
 	t.Parallel()
 	for name, found := range map[string]ratelimits.Response{
 		"by a success": limited("messages", 1, 0, 2*time.Second),
-		"by a refusal": {
-			Status: 429, Class: ratelimits.ClassUser,
-			Limited: true, Bucket: "messages", Limit: 1, ResetAfter: 1500 * time.Millisecond,
-			HasRetryAfter: true, RetryAfter: 1500 * time.Millisecond,
-		},
+		"by a refusal": usedUp("messages", 1, 1500*time.Millisecond),
 	} {
 		subtest(t, name, func(t *testing.T) {
 			m := started(t)
 			// In the case of the 429, this request has used up the bucket.
-			ask(m, message(1)).update(ratelimits.Response{Status: 503})
+			ask(m, message(1)).update(plain(503))
 			wait(500 * time.Millisecond)
-			ask(m, message(2)).update(ratelimits.Response{Status: 503})
+			ask(m, message(2)).update(plain(503))
 			ask(m, message(1)).update(found)
 			again, other := ask(m, message(2)), ask(m, message(3))
 			require.True(t, other.granted(), "nothing was sent to channel 3")
@@ -222,11 +218,7 @@ func TestPeriodIsNotTakenForAsLongAsAnOutage(t *testing.T) {
 			ask(m, message(2)).update(plain(503))
 			wait(5 * time.Second)
 		}
-		ask(m, message(1)).update(ratelimits.Response{
-			Status: 429, Class: ratelimits.ClassUser,
-			Limited: true, Bucket: "messages", Limit: 5, ResetAfter: 1500 * time.Millisecond,
-			HasRetryAfter: true, RetryAfter: 1500 * time.Millisecond,
-		})
+		ask(m, message(1)).update(usedUp("messages", 5, 1500*time.Millisecond))
 		c := ask(m, message(2))
 		wait(2 * time.Second)
 		require.True(t, c.granted())
