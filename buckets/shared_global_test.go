@@ -65,7 +65,15 @@ func TestWaitForAPartIsPredicted(t *testing.T) {
 		h.set(func(h *hub) { h.lapsed = true }) // the part is lost
 		short, long = patient(m, time.Second), patient(m, 3*time.Second)
 		require.False(t, short.done())
-		h.set(func(h *hub) { h.comes = h.now() + 2*time.Second })
+		h.quietly(func(h *hub) {
+			h.comes = h.now() + 2*time.Second
+			for _, all := range h.globals { // nothing but the global limit has news
+				for _, g := range all {
+					g.session.notify(g.changed)
+				}
+			}
+		})
+		synctest.Wait()
 		tooLong(t, short)
 		h.set(func(h *hub) { h.lapsed = false })
 		require.True(t, long.granted())
@@ -124,6 +132,16 @@ func TestOutageOfTheGlobalLimitReachesAll(t *testing.T) {
 		wait(1100 * time.Millisecond)
 		require.ErrorIs(t, waits.failed(), errAway, "now it waits for the part")
 		outage(false, false)
+		require.True(t, ask(m, message(1)).granted())
+	})
+}
+
+func TestInvalidRequestsOfOthersCount(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		h, _, m := sharers(t, 5, buckets.WithInvalidBudget(1000, 10*time.Minute, 100))
+		h.quietly(func(h *hub) { h.sessions[0].invalid = 5000 })
+		overBudget(t, ask(m, message(1)))
+		h.quietly(func(h *hub) { h.sessions[0].invalid = 0 })
 		require.True(t, ask(m, message(1)).granted())
 	})
 }
