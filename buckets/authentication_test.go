@@ -45,8 +45,7 @@ func TestThrottleHoldsAllAuthentications(t *testing.T) {
 			assert.True(t, c.granted())
 			c.update(roomy)
 		}
-		late := as(m, "Bot three", message(1))
-		assert.True(t, late.granted(), "the hold is over")
+		assert.True(t, as(m, "Bot three", message(1)).granted(), "the hold is over")
 	})
 }
 
@@ -118,8 +117,7 @@ func TestSharedRefusalHoldsTheResourceForAllCredentials(t *testing.T) {
 		impatient := call(buckets.ContextWithMaxWait(background, time.Second), m, two)
 		assert.Equal(t, ratelimits.ClassShared, tooLong(t, impatient).Class)
 		held := as(m, "Bot two", message(1))
-		elsewhere := as(m, "Bot two", message(2))
-		assert.True(t, elsewhere.granted(), "another channel is not held")
+		assert.True(t, as(m, "Bot two", message(2)).granted(), "another channel is not held")
 		wait(19 * time.Second)
 		assert.False(t, held.done())
 		wait(2 * time.Second)
@@ -220,7 +218,7 @@ func TestARequestWithATokenCountsForTheGlobalLimitOfItsCredential(t *testing.T) 
 		}
 		held := as(m, bot, webhookPost("token"))
 		require.False(t, held.granted(), "the bot's global limit is used up")
-		_, because := predict(t, m, &buckets.Request{Route: webhookPost("token"), Authorization: bot})
+		_, because := predict(t, m, request(webhookPost("token")))
 		assert.Equal(t, buckets.WaitsForGlobal, because)
 		anonymous, other := as(m, "", webhookPost("token")), as(m, "Bot two", webhookPost("token"))
 		require.True(t, anonymous.granted(),
@@ -244,8 +242,7 @@ func TestAGlobalRefusalOfARequestWithATokenHoldsItsCredential(t *testing.T) {
 		waits := as(m, bot, webhookPost("token"))
 		require.False(t, waits.granted())
 		require.False(t, as(m, bot, list(1)).granted())
-		anonymous := as(m, "", webhookPost("token"))
-		require.True(t, anonymous.granted())
+		require.True(t, as(m, "", webhookPost("token")).granted())
 		other.update(refused(ratelimits.ClassGlobal, 10*time.Second))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, waits.failed(), &tooLong, "the request fails as soon as the hold exceeds its maximum wait")
@@ -280,8 +277,7 @@ func TestDeclaredLimitsOfACredentialApplyToItsRequestsWithAToken(t *testing.T) {
 		m := started(t, buckets.WithLimit(buckets.ForRoute(routes.ExecuteWebhook), 1, time.Minute))
 		as(m, bot, webhookPost("token")).update(roomy)
 		assert.False(t, as(m, bot, webhookPost("token")).granted())
-		anonymous := as(m, "", webhookPost("token"))
-		assert.True(t, anonymous.granted())
+		assert.True(t, as(m, "", webhookPost("token")).granted())
 		require.Len(t, m.Status(10).Declared, 1)
 		assert.NotEqual(t, "-", m.Status(10).Declared[0].Authentication)
 	})

@@ -150,7 +150,7 @@ func call(ctx context.Context, m *buckets.RESTBucketManager, request buckets.Req
 
 // ask is call with a request of bot to the given route.
 func ask(m *buckets.RESTBucketManager, route routes.CompiledRoute) *caller {
-	return call(background, m, buckets.Request{Route: route, Authorization: bot})
+	return call(background, m, *request(route))
 }
 
 // asks calls ask n times.

@@ -20,8 +20,7 @@ func renames() []buckets.Option {
 // use sends a request that is answered without limit headers.
 func use(t *testing.T, m *buckets.RESTBucketManager, r buckets.Request) {
 	t.Helper()
-	c := call(background, m, r)
-	answer(t, c, plain(200))
+	answer(t, call(background, m, r), plain(200))
 }
 
 // Requests that a process has sent must count for a declared limit in the next process, too.
@@ -68,8 +67,7 @@ func TestRequestInFlightCountsForADeclaredLimitInTheNextProcess(t *testing.T) {
 		m := started(t, renames()...)
 		use(t, m, change("1", "name"))
 		wait(5 * time.Minute)
-		c := call(background, m, change("1", "name"))
-		require.True(t, c.granted())
+		require.True(t, call(background, m, change("1", "name")).granted())
 		wait(time.Minute)
 		m = successor(t, stateOf(t, m, true), renames()...)
 		third := call(background, m, change("1", "name"))
@@ -154,7 +152,7 @@ func TestLongDeclaredLimitGoesOnAsItWasWritten(t *testing.T) {
 		"11 minutes": buckets.WithLimit(buckets.ForAll(), 200, 11*time.Minute),
 	} {
 		subtest(t, name, func(t *testing.T) {
-			create := buckets.Request{Route: compile(routes.CreateApplicationCommand, "5"), Authorization: bot}
+			create := *request(compile(routes.CreateApplicationCommand, "5"))
 			m := started(t, declared)
 			for range 150 {
 				use(t, m, create)

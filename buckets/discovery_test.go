@@ -41,8 +41,7 @@ func TestOneChangeOfAHashIsOneChange(t *testing.T) {
 						inFlight[i].update(new)
 					}
 				}
-				late := ask(m, message(1))
-				late.update(new)
+				ask(m, message(1)).update(new)
 				all := asks(m, message(1), 20)
 				assert.Equal(t, 20, granted(t, all), "requests are sent together")
 				assert.Equal(t, 20, snapshot(t, m, "new").InFlight)
@@ -58,8 +57,7 @@ func TestOvertakenAnswerIsChargedTwice(t *testing.T) {
 		discover(t, m, message(1), limited("old", 5, 4, time.Minute))
 		early := ask(m, message(1))
 		wait(time.Millisecond)
-		later := ask(m, message(1))
-		later.update(limited("new", 5, 4, time.Minute))
+		ask(m, message(1)).update(limited("new", 5, 4, time.Minute))
 		early.update(limited("old", 5, 3, time.Minute))
 		assert.Equal(t, 3, snapshot(t, m, "new").Remaining)
 		assert.LessOrEqual(t, snapshot(t, m, "old").Remaining, 3)

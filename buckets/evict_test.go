@@ -114,8 +114,7 @@ func TestOutcomeAfterACollectionIsSettled(t *testing.T) {
 				drained(t, m)
 				wait(2 * time.Minute)
 				assert.Zero(t, m.Stats().Buckets)
-				next := ask(m, message(1))
-				assert.True(t, next.granted())
+				assert.True(t, ask(m, message(1)).granted())
 			})
 		}
 	}

@@ -51,8 +51,7 @@ func TestEveryOptionWorksAtItsExtremes(t *testing.T) {
 			require.NoError(t, m.Start())
 			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
 			wait(2 * time.Second)
-			c := ask(m, message(1))
-			answer(t, c, limited("messages", 2, 0, time.Second))
+			discover(t, m, message(1), limited("messages", 2, 0, time.Second))
 			waiting := ask(m, message(1))
 			wait(3 * time.Second)
 			require.True(t, waiting.done())
@@ -93,8 +92,7 @@ func TestContextsWorkAtTheirExtremes(t *testing.T) {
 
 			ctx, cancel := context.WithDeadline(background, time.Unix(math.MaxInt64/2, 0))
 			defer cancel()
-			far := call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
-			require.True(t, far.granted())
+			require.True(t, call(ctx, m, *request(message(1))).granted())
 		})
 	}
 }
@@ -316,7 +314,7 @@ func TestResponsesWithFieldsAtTheirExtremesHoldNothingForEver(t *testing.T) {
 					c := ask(m, message(1))
 					require.True(t, c.granted())
 					tell(m, c, r)
-					d, _ := predict(t, m, &buckets.Request{Route: message(1), Authorization: bot})
+					d, _ := predict(t, m, request(message(1)))
 					assert.True(t, 0 <= d && d <= longest+time.Second, "%v by %+v", d, r)
 				})
 			}

@@ -113,8 +113,7 @@ func TestFamilyWithTwoHashes(t *testing.T) {
 		assert.Equal(t, 2, granted(t, others), "as many as the route's own bucket allows")
 		assert.Equal(t, 4, bucketOfMajor(t, m, "adding", "1").Remaining,
 			"no request stays charged in the bucket that did not count it")
-		later := ask(m, unreact(2))
-		require.True(t, later.granted())
+		require.True(t, ask(m, unreact(2)).granted())
 		assert.Equal(t, 1, bucketOfMajor(t, m, "removing", "2").InFlight, "the whole route has moved")
 	})
 }
@@ -140,8 +139,7 @@ func TestAWrongHintIsNoReasonToWait(t *testing.T) {
 		discover(t, m, react(2), limited("adding", 2, 1, time.Minute))
 		first, second := ask(m, unreact(1)), ask(m, unreact(1))
 		require.False(t, first.granted() || second.granted(), "the bucket of the hint is used up")
-		found := ask(m, unreact(2))
-		answer(t, found, limited("removing", 2, 1, time.Minute))
+		discover(t, m, unreact(2), limited("removing", 2, 1, time.Minute))
 		require.True(t, first.granted(), "the route has another bucket")
 		first.update(limited("removing", 2, 1, time.Minute))
 		require.True(t, second.granted())
@@ -263,7 +261,7 @@ func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, react(1), limited("reactions", 5, 0, 10*time.Second))
 		wait(time.Second)
-		predicted, because := predict(t, m, &buckets.Request{Route: unreact(1), Authorization: bot})
+		predicted, because := predict(t, m, request(unreact(1)))
 		assert.Equal(t, buckets.WaitsForWindow, because)
 		assert.InDelta(t, 9, predicted.Seconds(), 0.1)
 		_, err := m.TryAcquire(unreact(1), bot)
@@ -279,7 +277,7 @@ func TestARouteThatIsKnownByAHintIsNotUnknown(t *testing.T) {
 		require.True(t, waiting.granted())
 		ask(m, react(1)).update(limited("reactions", 5, 3, time.Second))
 		more := ask(m, unreact(1))
-		_, because = predict(t, m, &buckets.Request{Route: unreact(1), Authorization: bot})
+		_, because = predict(t, m, request(unreact(1)))
 		assert.Equal(t, buckets.WaitsForProbe, because)
 		waiting.update(limited("reactions", 5, 4, time.Second))
 		require.True(t, more.granted())

@@ -41,7 +41,7 @@ func (g gate) callWith(ctx context.Context, m *buckets.RESTBucketManager) *calle
 }
 
 func (g gate) request() buckets.Request {
-	r := buckets.Request{Route: message(1), Authorization: bot}
+	r := *request(message(1))
 	if g.fields != nil {
 		r.Fields = func() []string { return g.fields }
 	}
@@ -285,7 +285,7 @@ func TestExemptRequestDoesNotStayInLineForOneThatLeft(t *testing.T) {
 			if how == "overtaken" {
 				ctx = buckets.ContextWithPriority(ctx)
 			}
-			free := call(ctx, m, buckets.Request{Route: compile(exempt, "1"), Authorization: bot})
+			free := call(ctx, m, *request(compile(exempt, "1")))
 			if how == "left" {
 				require.False(t, free.done())
 				head.cancel()

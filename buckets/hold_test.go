@@ -65,8 +65,7 @@ func TestWhatARefusalMayBeAboutWaitsForItsBody(t *testing.T) {
 					require.True(t, waiting.granted(), "%s", name)
 					waiting.update(roomy)
 				}
-				last := ask(m, message(1))
-				require.True(t, last.granted())
+				require.True(t, ask(m, message(1)).granted())
 			})
 		}
 	}
@@ -199,8 +198,7 @@ func TestLeaseOfBeforeARestartEndsNoPauseOfAfterIt(t *testing.T) {
 		wait(time.Millisecond)
 		before.lease.Release()
 		wait(time.Millisecond)
-		c := ask(m, message(1))
-		assert.False(t, c.granted(), "the body of the refusal has not come yet")
+		assert.False(t, ask(m, message(1)).granted(), "the body of the refusal has not come yet")
 	})
 }
 

@@ -91,8 +91,7 @@ func TestThereIsOneWarningForEachNewHold(t *testing.T) {
 						inBucket(refused(class, time.Duration(2+i)*time.Second), "messages", 100, 80, time.Minute))
 				}
 				wait(2 * time.Minute)
-				probe := ask(m, message(1))
-				answer(t, probe, roomy)
+				discover(t, m, message(1), roomy)
 			}
 			assert.Equal(t, 2, strings.Count(log.String(), "level=WARN"), log.String())
 			assert.Contains(t, log.String(), "class="+class.String())
@@ -207,7 +206,7 @@ func TestContextThatEndsInACallersFunctionEndsTheRequest(t *testing.T) {
 				first.lease.Return() // now the bucket has room
 			}
 			m := started(t)
-			request := buckets.Request{Route: message(1), Authorization: bot}
+			request := *request(message(1))
 			if name == "hook" {
 				m.AddHooks(buckets.Hooks{Waiting: func(context.Context, buckets.Waiting) { giveUp() }})
 			} else {
@@ -257,7 +256,7 @@ func TestHooksAndLogsHaveTheContextOfTheRequest(t *testing.T) {
 			}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		request := func(name string) *caller {
-			return call(named(name), m, buckets.Request{Route: message(1), Authorization: bot})
+			return call(named(name), m, *request(message(1)))
 		}
 		waited := request("waited")
 		require.False(t, waited.done())
@@ -416,8 +415,7 @@ func TestWarningsNameAWebhookWithoutItsToken(t *testing.T) {
 				}))
 			webhook := compile(routes.ExecuteWebhook, "77", canary)
 			ask(m, webhook).update(class)
-			queued := ask(m, webhook)
-			queued.cancel()
+			ask(m, webhook).cancel()
 			wait(time.Minute)
 			assert.Contains(t, log.String(), `route="POST /webhooks/{webhook_id}/{webhook_token}" major=77:…`)
 			assert.Contains(t, events.String(), "Major:77:…")

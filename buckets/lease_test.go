@@ -112,8 +112,7 @@ func TestLeaseCanBeEndedAfterClose(t *testing.T) {
 			assert.Zero(t, m.Stats().Buckets)
 
 			require.NoError(t, m.Start())
-			c := ask(m, message(1))
-			assert.True(t, c.granted(), "the restarted manager does not know the old lease's response")
+			assert.True(t, ask(m, message(1)).granted(), "the restarted manager does not know the old lease's response")
 		})
 	}
 }
@@ -153,8 +152,7 @@ func TestEndedRequestDoesNotGetThePlaceOfAnother(t *testing.T) {
 			require.NoError(t, err)
 			lease.Release()
 		}
-		last := ask(m, message(1))
-		last.update(limited("messages", 1, 0, time.Minute))
+		ask(m, message(1)).update(limited("messages", 1, 0, time.Minute))
 		before := ask(m, message(1))
 		done.again(m)
 		wait(time.Minute + 10*time.Millisecond)

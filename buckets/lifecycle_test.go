@@ -130,8 +130,7 @@ func TestRestartBeginsWithoutKnowledge(t *testing.T) {
 		first.update(roomy)
 		assert.True(t, second.granted())
 		second.update(roomy)
-		elsewhere := at(m, "example.com", bot)
-		require.True(t, elsewhere.granted(), "no hold is left at another server either")
+		require.True(t, at(m, "example.com", bot).granted(), "no hold is left at another server either")
 	})
 }
 
@@ -423,7 +422,7 @@ func TestShutdownUnderLoadLosesNobody(t *testing.T) {
 			for i := range 100 {
 				all.Go(func() {
 					time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
-					r := buckets.Request{Route: message(i % 7), Authorization: bot}
+					r := *request(message(i % 7))
 					for refusals := 0; ; refusals++ {
 						lease, err := m.AcquireRequest(background, &r)
 						if err != nil {

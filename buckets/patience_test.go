@@ -153,7 +153,7 @@ func TestSlowProbeDoesNotStopWhoComesLater(t *testing.T) {
 		_, err := m.TryAcquire(message(2), bot)
 		require.Error(t, err)
 		wait(patience)
-		predicted, because := predict(t, m, &buckets.Request{Route: message(2), Authorization: bot})
+		predicted, because := predict(t, m, request(message(2)))
 		assert.Zero(t, predicted)
 		assert.Equal(t, buckets.WaitsForNothing, because)
 		lease, err := m.TryAcquire(message(2), bot)
@@ -256,8 +256,7 @@ func TestSlowRequestThatMovesIsNotWaitedForAgain(t *testing.T) {
 		// After this one request is sent, unless it has to wait for another.
 		discover(t, m, list(1), ratelimits.Response{})
 		wait(10 * time.Second)
-		next := ask(m, list(1))
-		require.True(t, next.granted())
+		require.True(t, ask(m, list(1)).granted())
 	})
 }
 

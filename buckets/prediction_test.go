@@ -172,7 +172,7 @@ func TestRequestsThatWaitForOneDeclaredLimitHaveTheSameKey(t *testing.T) {
 		m := started(t, buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), 1, time.Minute, buckets.PerMajor()))
 		refused := func(channel int) string {
 			discover(t, m, message(channel), limited("messages", 5, 4, 10*time.Second))
-			r := buckets.Request{Route: message(channel), Authorization: bot}
+			r := *request(message(channel))
 			err := tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m, r))
 			assert.NotEmpty(t, err.Declared)
 			again := tooLong(t, call(buckets.ContextWithMaxWait(background, time.Second), m, r))
@@ -234,7 +234,7 @@ func TestPredictionOfOneThatComesBackCountsThoseAhead(t *testing.T) {
 
 // patient sends a request with the maximum wait d.
 func patient(m *buckets.RESTBucketManager, d time.Duration) *caller {
-	return call(buckets.ContextWithMaxWait(background, d), m, buckets.Request{Route: message(1), Authorization: bot})
+	return call(buckets.ContextWithMaxWait(background, d), m, *request(message(1)))
 }
 
 // tooLong requires that a caller was rejected because of its wait, and returns the error.
@@ -271,8 +271,7 @@ func TestPredictedWaitCountsTheQueueAhead(t *testing.T) {
 			assert.Equal(t, uint64(1), m.Stats().TooLong)
 			assert.Equal(t, c.ahead, m.Stats().Waiting)
 
-			willing := patient(m, c.want+time.Second)
-			assert.False(t, willing.done(), "a request whose maximum is longer waits")
+			assert.False(t, patient(m, c.want+time.Second).done(), "a request whose maximum is longer waits")
 		})
 	}
 }
@@ -289,7 +288,7 @@ func TestShorterOfDeadlineAndMaxWaitCounts(t *testing.T) {
 			discover(t, m, message(1), limited("messages", 5, 0, 10*time.Second))
 			ctx, cancel := context.WithTimeout(buckets.ContextWithMaxWait(t.Context(), c.own), c.deadline)
 			defer cancel()
-			err := tooLong(t, call(ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
+			err := tooLong(t, call(ctx, m, *request(message(1))))
 			assert.Equal(t, c.want, err.Max)
 			assert.Equal(t, c.byDeadline, errors.Is(err, context.DeadlineExceeded))
 		})
@@ -608,14 +607,12 @@ func TestThoseWhoHaveGivenUpAreAheadOfNobodyAtTheGlobalLimit(t *testing.T) {
 			c.cancel()
 		}
 		wait(0)
-		newcomer := call(buckets.ContextWithMaxWait(background, 5*time.Second), m,
-			buckets.Request{Route: message(41), Authorization: bot})
+		newcomer := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, *request(message(41)))
 		require.NoError(t, newcomer.failed())
 		wait(2 * time.Second)
 		answer(t, newcomer, roomy)
 		wait(2 * time.Second)
-		again := ask(m, message(1))
-		require.True(t, again.granted(), "the buckets of cancelled requests can be used as before")
+		require.True(t, ask(m, message(1)).granted(), "the buckets of cancelled requests can be used as before")
 	})
 }
 
@@ -628,7 +625,7 @@ func impatient(m *buckets.RESTBucketManager, request buckets.Request) *caller {
 // the next request must be granted when the hold ends, without waiting for the ordered one.
 func TestWhoeverRefusesTheFirstWakesTheNext(t *testing.T) {
 	t.Parallel()
-	mine := buckets.Request{Route: message(1), Authorization: bot}
+	mine := *request(message(1))
 	for _, c := range []struct {
 		name   string
 		refuse func(t *testing.T, m *buckets.RESTBucketManager, inFlight *caller)

@@ -199,10 +199,8 @@ func TestFirstRequestInAChannelWithAHashOfItsOwnIsChargedWhereItMayCount(t *test
 		}
 		discover(t, m, message(2), limited("hash of 2", 5, 1, time.Minute)) // another client has used the bucket
 		wait(time.Millisecond)
-		first := ask(m, list(2))
-		require.True(t, first.granted())
+		require.True(t, ask(m, list(2)).granted())
 		wait(time.Millisecond)
-		last := ask(m, message(2))
-		assert.False(t, last.granted(), "the request in flight may use the permit that is left")
+		assert.False(t, ask(m, message(2)).granted(), "the request in flight may use the permit that is left")
 	})
 }

@@ -49,7 +49,7 @@ func TestOrderedModeSendsOneAtATime(t *testing.T) {
 			discover(t, m, message(1), roomy)
 			var all []*caller
 			for range 5 {
-				all = append(all, call(c.ctx, m, buckets.Request{Route: message(1), Authorization: bot}))
+				all = append(all, call(c.ctx, m, *request(message(1))))
 			}
 			for i := range all {
 				assert.Equal(t, min(i+c.at, 5), granted(t, all))
@@ -63,7 +63,7 @@ func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), roomy)
 		ordered := buckets.ContextWithOrdered(background)
-		request := buckets.Request{Route: message(1), Authorization: bot}
+		request := *request(message(1))
 		free := ask(m, message(1))
 		first, second := call(ordered, m, request), call(ordered, m, request)
 		assert.True(t, free.granted() && first.granted(), "ordered requests wait only for each other")
@@ -71,8 +71,7 @@ func TestOrderedRequestsPassOneThatIsNot(t *testing.T) {
 		first.lease.Release() // any end of the lease counts
 		synctest.Wait()
 		assert.True(t, second.granted())
-		other := ask(m, message(2))
-		assert.True(t, other.granted(), "each bucket has its own order")
+		assert.True(t, ask(m, message(2)).granted(), "each bucket has its own order")
 	})
 }
 

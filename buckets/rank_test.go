@@ -56,7 +56,7 @@ func TestTurnsOfThoseWhoWaitAreNotForgotten(t *testing.T) {
 			if channel == 9 {
 				wait(2 * buckets.DefaultPollPeriod)
 			}
-			urgent := buckets.Request{Route: message(1 + channel), Authorization: bot}
+			urgent := *request(message(1 + channel))
 			all = append(all, call(buckets.ContextWithPriority(background), m, urgent))
 		}
 		wait(25 * time.Second)
@@ -153,7 +153,7 @@ func TestNewTenantTakesTurnsWithOneOfManyBuckets(t *testing.T) {
 		},
 		"requests with priority": func(_ *testing.T, m *buckets.RESTBucketManager) {
 			for range 100 {
-				r := &buckets.Request{Route: message(1), Authorization: bot}
+				r := request(message(1))
 				buckets.AcquireFunc(buckets.ContextWithPriority(background), m, r, func(l buckets.Lease, _ error) {
 					l.Update(plain(200))
 				})
@@ -255,7 +255,7 @@ func TestPriorityAmongTenants(t *testing.T) {
 				m := started(t, append([]buckets.Option{buckets.WithMaxRateLimit(time.Hour)}, crowd.options...)...)
 				discover(t, m, message(1), crowd.answer)
 				request := func(i int) *buckets.Request {
-					r := &buckets.Request{Route: crowd.route(i + 1), Authorization: bot}
+					r := request(crowd.route(i + 1))
 					if crowd.tenants {
 						r.Group = strconv.Itoa(i)
 					}
@@ -283,7 +283,7 @@ func TestPriorityAmongTenants(t *testing.T) {
 }
 
 func urgent(m *buckets.RESTBucketManager) *caller {
-	return call(buckets.ContextWithPriority(background), m, buckets.Request{Route: message(1), Authorization: bot})
+	return call(buckets.ContextWithPriority(background), m, *request(message(1)))
 }
 
 // full returns a manager with a used-up bucket of one request a minute.

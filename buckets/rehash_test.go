@@ -40,8 +40,7 @@ func TestNotFoundDoesNotMoveTheRoute(t *testing.T) {
 		missing.Status = 404
 		discover(t, m, message(1), missing)
 		assert.Equal(t, 3, snapshot(t, m, "young").Limit, "the other bucket is known, too")
-		next := ask(m, message(1))
-		assert.True(t, next.granted())
+		assert.True(t, ask(m, message(1)).granted())
 		assert.Equal(t, 1, snapshot(t, m, "normal").InFlight)
 	})
 }
@@ -163,7 +162,7 @@ func TestOrderedRequestStaysAloneWhenItsRouteMoves(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		discover(t, m, message(1), limited("first", 50, 49, time.Minute))
 		ordered := buckets.ContextWithOrdered(background)
-		request := buckets.Request{Route: message(1), Authorization: bot}
+		request := *request(message(1))
 		free, first, second := ask(m, message(1)), call(ordered, m, request), call(ordered, m, request)
 		free.update(limited("second", 50, 48, time.Minute))
 		assert.Equal(t, 1, snapshot(t, m, "second").InFlight)

@@ -66,8 +66,7 @@ func TestServersHaveBudgetsOfTheirOwn(t *testing.T) {
 		require.ErrorAs(t, at(m, "one.example", bot).failed(), &over)
 		assert.Zero(t, m.Stats().Invalid)
 		for range 10 {
-			c := at(m, "", bot)
-			answer(t, c, plain(403))
+			answer(t, at(m, "", bot), plain(403))
 		}
 		assert.Equal(t, 10, m.Stats().Invalid)
 		require.ErrorAs(t, at(m, "", bot).failed(), &over)

@@ -161,8 +161,7 @@ func TestCancelledWaitersGiveSharedDeclaredLimitsBack(t *testing.T) {
 		require.True(t, next.granted())
 		next.lease.Return()
 		wait(0)
-		last := ask(a, message(1))
-		answer(t, last, ample)
+		discover(t, a, message(1), ample)
 		wait(61 * time.Second)
 		h.ends(t, []*world{{manager: a}, {manager: b}})
 	})
@@ -207,8 +206,7 @@ func TestEvictedSharedDeclaredLimitKeepsItsCharges(t *testing.T) {
 			a, b := pairDeclares(t, h, buckets.WithPollPeriod(time.Second))
 			for range 3 {
 				for _, m := range []*buckets.RESTBucketManager{a, b} {
-					c := ask(m, message(1))
-					answer(t, c, ample)
+					discover(t, m, message(1), ample)
 					other := ask(m, message(1))
 					wait(30 * time.Second)
 					require.False(t, other.done())

@@ -88,8 +88,7 @@ func TestProbeIsOvertaken(t *testing.T) {
 		require.False(t, second.done(), "the first request is in flight in the same bucket")
 		probe.update(limited("messages", 3, 2, time.Second))
 		require.True(t, second.granted())
-		theirs := ask(b, message(1))
-		require.True(t, theirs.granted())
+		require.True(t, ask(b, message(1)).granted())
 	})
 }
 
@@ -171,8 +170,7 @@ func TestTokensHaveSeparateBucketsInAllProcesses(t *testing.T) {
 		for _, m := range []*buckets.RESTBucketManager{a, b} {
 			discover(t, m, webhookPost("one"), limited("posts", 5, 0, time.Minute))
 			assert.False(t, rightNow(m, webhookPost("one")).granted())
-			c := ask(m, webhookPost("two"))
-			answer(t, c, limited("posts", 5, 4, time.Second))
+			discover(t, m, webhookPost("two"), limited("posts", 5, 4, time.Second))
 			wait(61 * time.Second)
 		}
 	})
@@ -284,8 +282,7 @@ func TestEvictedBucketReturnsItsLoan(t *testing.T) {
 		require.Equal(t, 0, h.lent())
 		require.Zero(t, a.Stats().Buckets)
 		for _, m := range []*buckets.RESTBucketManager{a, b} { // use the bucket again
-			c := ask(m, message(1))
-			answer(t, c, limited("messages", 2, 1, time.Second))
+			discover(t, m, message(1), limited("messages", 2, 1, time.Second))
 		}
 	})
 }

@@ -381,7 +381,7 @@ func TestMaxWaitHoldsInAnOutageWhenARouteMoves(t *testing.T) {
 			wait(2 * time.Second)
 			probe := ask(m, list(1))
 			require.True(t, probe.granted())
-			impatient := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, buckets.Request{Route: list(1), Authorization: bot})
+			impatient := call(buckets.ContextWithMaxWait(background, 5*time.Second), m, *request(list(1)))
 			require.False(t, impatient.done())
 			wait(time.Second)
 			h.set(func(h *hub) { h.silent = true })

@@ -298,8 +298,7 @@ func TestNamesThatAreNotUTF8AreKeptInAState(t *testing.T) {
 		discover(t, m, list(1), limited("a \"\xfe", 7, 3, time.Minute))
 		discover(t, m, compile(routes.GetMyUser), plain(200))
 		elsewhere := buckets.Request{Route: message(1), Authorization: bot, Server: "\\\xff"}
-		c := call(background, m, elsewhere)
-		answer(t, c, limited("messages", 5, 0, time.Minute))
+		answer(t, call(background, m, elsewhere), limited("messages", 5, 0, time.Minute))
 		before := hashes(m)
 		m = successor(t, stateOf(t, m, true), limit)
 		assert.Equal(t, before, hashes(m))
@@ -819,8 +818,7 @@ func TestSubLimitOfARouteWithoutLimitsLastsIntoTheNextProcess(t *testing.T) {
 			c := call(background, m, change("1", "nsfw"))
 			answer(t, c, plain(200))
 		}
-		c := call(background, m, change("1", "name"))
-		answer(t, c, refused(ratelimits.ClassSubLimit, time.Minute))
+		answer(t, call(background, m, change("1", "name")), refused(ratelimits.ClassSubLimit, time.Minute))
 		m = successor(t, stateOf(t, m, true))
 		named, other := call(background, m, change("1", "name")),
 			call(background, m, change("1", "nsfw"))

@@ -27,7 +27,7 @@ func TestStatsCountWhatHappened(t *testing.T) {
 		wait(0)
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
-		call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
+		call(ctx, m, *request(message(1)))
 		wait(3 * time.Second)
 		probe.update(limited("messages", 5, 0, 10*time.Second))
 		patient(m, time.Second)

@@ -61,8 +61,7 @@ func TestPredictedWaitCountsTheQueue(t *testing.T) {
 func TestStatusShowsWhoHasWaitedLongThoughNobodyKnowsUntilWhen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		probe := ask(m, list(1))
-		require.True(t, probe.granted())
+		require.True(t, ask(m, list(1)).granted())
 		ask(m, list(1))
 		wait(patience * 3 / 4)
 		discover(t, m, message(1), limited("h", 1, 0, 3*time.Second))
@@ -219,8 +218,7 @@ func TestStatusShowsTheEdgeOfEachServer(t *testing.T) {
 		discover(t, m, message(1), limited("h", 5, 4, time.Second))
 		elsewhere := call(background, m, buckets.Request{Route: message(1), Server: "a.example"})
 		elsewhere.update(refused(ratelimits.ClassEdge, 20*time.Second))
-		waiting := call(background, m, buckets.Request{Route: message(1), Server: "a.example"})
-		require.False(t, waiting.done())
+		require.False(t, call(background, m, buckets.Request{Route: message(1), Server: "a.example"}).done())
 		edges := m.Status(allOfThem).Edges
 		require.Len(t, edges, 2)
 		assert.Equal(t, buckets.LimitSnapshot{

@@ -125,8 +125,7 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 			return []string{"name"}
 		}
 		discover(t, m, request.Route, channelOK)
-		c := call(background, m, request)
-		c.update(channelOK)
+		call(background, m, request).update(channelOK)
 		assert.Zero(t, asked, "the request did not wait and got no 429")
 
 		first, second := call(background, m, request), call(background, m, request)

@@ -76,7 +76,7 @@ func TestAKeyIsComparedAmongTheSameCredentialRouteAndChannel(t *testing.T) {
 			assert.NoError(t, c.failed(), "request %d", i)
 		}
 		ctx := buckets.ContextWithSupersedes(background, "a")
-		call(ctx, m, buckets.Request{Route: message(1), Authorization: bot})
+		call(ctx, m, *request(message(1)))
 		assertSuperseded(t, all[0], false)
 		call(ctx, m, buckets.Request{Route: message(1), Authorization: bot, Supersedes: "b"})
 		assertSuperseded(t, all[1], false)

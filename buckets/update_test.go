@@ -67,8 +67,7 @@ func TestKnowledgeFromElsewhereMovesARouteToItsNewHash(t *testing.T) {
 		discover(t, m, message(1), limited("first", 1, 0, time.Hour))
 		m.UpdateRateLimits(message(1), bot, limited("second", 7, 6, time.Minute))
 		assert.Equal(t, 7, snapshot(t, m, "second").Limit)
-		c := ask(m, message(1))
-		assert.True(t, c.granted(), "the route's requests count in the second bucket now")
+		assert.True(t, ask(m, message(1)).granted(), "the route's requests count in the second bucket now")
 	})
 }
 

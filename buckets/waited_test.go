@@ -64,8 +64,7 @@ func TestTheEndOfEachWaitIsTold(t *testing.T) {
 		}, told.all()[1])
 
 		// A 429 makes the wait of another request too long.
-		late := call(buckets.ContextWithMaxWait(background, 20*time.Second), m,
-			buckets.Request{Route: message(1), Authorization: bot})
+		late := call(buckets.ContextWithMaxWait(background, 20*time.Second), m, *request(message(1)))
 		granted.update(refused(ratelimits.ClassUser, time.Minute))
 		var tooLong *ratelimits.TooLongError
 		require.ErrorAs(t, late.failed(), &tooLong)
@@ -189,7 +188,7 @@ func TestTheEndOfAWaitIsToldBeforeItsCallerKnows(t *testing.T) {
 		}))
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		for _, ctx := range []context.Context{background, t.Context()} {
-			request := buckets.Request{Route: message(1), Authorization: bot}
+			request := *request(message(1))
 			buckets.AcquireFunc(ctx, m, &request, func(l buckets.Lease, err error) {
 				order = append(order, "caller")
 				assert.NoError(t, err)
@@ -207,14 +206,13 @@ func TestAPanicAtTheEndOfAWaitGivesTheLeaseBack(t *testing.T) {
 		discover(t, m, message(1), limited("messages", 1, 0, time.Second))
 		m.AddHooks(buckets.Hooks{Waited: func(context.Context, buckets.Waited) { panic("boom") }})
 		assert.PanicsWithValue(t, "boom", func() { _, _ = m.Acquire(background, message(1), bot) })
-		next := ask(m, message(1))
-		assert.True(t, next.granted(), "the lease has been given back")
+		assert.True(t, ask(m, message(1)).granted(), "the lease has been given back")
 	})
 }
 
 func TestARequestKnowsHowLongItHasWaited(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
-		r := buckets.Request{Route: message(1), Authorization: bot}
+		r := *request(message(1))
 		acquire := func(answer ratelimits.Response) {
 			lease, err := m.AcquireRequest(background, &r)
 			require.NoError(t, err)

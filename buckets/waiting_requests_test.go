@@ -103,8 +103,7 @@ func TestWaitingRequestSaysWhoseItIsAndWhatForWithoutASecret(t *testing.T) {
 			buckets.WithLimit(buckets.ForRoute(routes.ExecuteWebhook), 1, time.Minute, buckets.Named("one")))
 		request := buckets.Request{Route: hook, Authorization: "Bot " + token, Server: "other.example"}
 		inGroup := buckets.ContextWithGroup(background, "guild 3")
-		c := call(inGroup, m, request)
-		c.update(plain(200))
+		call(inGroup, m, request).update(plain(200))
 		call(inGroup, m, request)
 		wait(10 * time.Second)
 		all := slices.Collect(m.WaitingRequests())
