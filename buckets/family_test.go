@@ -478,13 +478,18 @@ func byPath(t *testing.T, m *buckets.RESTBucketManager) {
 	}
 }
 
+// askForPaths sends a request for each of n paths that were never used.
+func askForPaths(m *buckets.RESTBucketManager, n int) (all []*caller) {
+	for i := range n {
+		all = append(all, ask(m, editOf(100+i)))
+	}
+	return all
+}
+
 func TestARouteHasBucketsByPathWhenEachPathNamesAnother(t *testing.T) {
 	withManager(t, func(t *testing.T, m *buckets.RESTBucketManager) {
 		byPath(t, m)
-		var all []*caller
-		for i := range 20 {
-			all = append(all, ask(m, editOf(100+i)))
-		}
+		all := askForPaths(m, 20)
 		require.Equal(t, 20, granted(t, all), "each request is the first of its bucket")
 		same := asks(m, editOf(100), 5)
 		require.Equal(t, 0, granted(t, same), "the limit of that bucket is not known yet")
@@ -500,11 +505,7 @@ func TestPathsAreLookedAtAnewAfterAWhile(t *testing.T) {
 		discover(t, m, editOf(1), limited("old", 5, 4, time.Minute))
 		wait(2 * time.Minute)
 		byPath(t, m)
-		var all []*caller
-		for i := range 20 {
-			all = append(all, ask(m, editOf(100+i)))
-		}
-		require.Equal(t, 20, granted(t, all), "each request is the first of its bucket")
+		require.Equal(t, 20, granted(t, askForPaths(m, 20)), "each request is the first of its bucket")
 	})
 }
 
@@ -547,11 +548,7 @@ func TestPathsThatTurnOutToShareABucketAreOneAgain(t *testing.T) {
 		byPath(t, m)
 		discover(t, m, editOf(5), limited("common", 5, 4, time.Minute))
 		discover(t, m, editOf(6), limited("common", 5, 3, time.Minute))
-		var all []*caller
-		for i := range 9 {
-			all = append(all, ask(m, editOf(100+i)))
-		}
-		assert.LessOrEqual(t, granted(t, all), 3)
+		assert.LessOrEqual(t, granted(t, askForPaths(m, 9)), 3)
 	})
 }
 

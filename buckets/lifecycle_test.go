@@ -182,6 +182,14 @@ func shutDown(ctx context.Context, m *buckets.RESTBucketManager) *shutdown {
 	return s
 }
 
+// succeeded requires that Shutdown has returned no error.
+func (s *shutdown) succeeded(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	require.True(t, s.over.Load())
+	assert.NoError(t, s.err)
+}
+
 func TestShutdownLetsEverybodyWhoWaitsFinishAndNobodyElseIn(t *testing.T) {
 	t.Parallel()
 	forEachGate(t, func(t *testing.T, m *buckets.RESTBucketManager, g gate, open func()) {
@@ -212,8 +220,7 @@ func TestShutdownLetsEverybodyWhoWaitsFinishAndNobodyElseIn(t *testing.T) {
 			g.end(c)
 		}
 		wait(2 * time.Second)
-		require.True(t, s.over.Load())
-		assert.NoError(t, s.err)
+		s.succeeded(t)
 		_, err = m.Acquire(background, message(1), bot)
 		assert.Equal(t, buckets.ErrClosed, err)
 	})
@@ -272,8 +279,7 @@ func TestARefusedRequestComesBackToItsPlaceDuringShutdown(t *testing.T) {
 		answer(t, first, roomy)
 		wait(time.Second)
 		answer(t, second, roomy)
-		assert.True(t, s.over.Load())
-		assert.NoError(t, s.err)
+		s.succeeded(t)
 	})
 }
 
@@ -294,8 +300,7 @@ func TestShutdownWaitsASecondForARequestThatDoesNotComeBack(t *testing.T) {
 			wait(900 * time.Millisecond)
 			assert.False(t, s.over.Load())
 			wait(200 * time.Millisecond)
-			require.True(t, s.over.Load())
-			assert.NoError(t, s.err)
+			s.succeeded(t)
 			c.again(m)
 			assert.ErrorIs(t, c.failed(), buckets.ErrClosed)
 		})
@@ -364,9 +369,7 @@ func TestShutdownEndsWhenThoseWhoWaitGiveUp(t *testing.T) {
 			require.False(t, s.over.Load())
 			c.cancel()
 		}
-		synctest.Wait()
-		assert.True(t, s.over.Load())
-		assert.NoError(t, s.err)
+		s.succeeded(t)
 	})
 }
 
@@ -387,9 +390,7 @@ func TestShutdownWaitsForThoseWhoMove(t *testing.T) {
 			require.True(t, c.granted())
 			c.lease.Update(limited("messages", 1, 0, time.Minute))
 		}
-		synctest.Wait()
-		assert.True(t, s.over.Load())
-		assert.NoError(t, s.err)
+		s.succeeded(t)
 	})
 }
 
@@ -405,8 +406,7 @@ func TestShutdownEndsWhenTheBudgetOfInvalidRequestsRefusesTheLast(t *testing.T) 
 				c.update(plain(401))
 			}
 		}
-		assert.True(t, s.over.Load())
-		assert.NoError(t, s.err)
+		s.succeeded(t)
 	})
 }
 

@@ -144,15 +144,23 @@ func TestSnapshotShowsNoTokenOfASeparateRoute(t *testing.T) {
 	})
 }
 
+// twoSubLimits returns a manager with two sub-limits that are held, the second for a minute. The refused request of the
+// first one waits again.
+func twoSubLimits(t *testing.T, hold time.Duration) (m *buckets.RESTBucketManager, first, second *caller) {
+	t.Helper()
+	m = started(t, buckets.WithMaxRateLimit(time.Hour))
+	discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
+	first, second = call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
+	first.update(inBucket(refused(ratelimits.ClassSubLimit, hold), "channel", 100, 80, 15*time.Second))
+	second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
+	first.again(m)
+	return m, first, second
+}
+
 // Two sub-limits are held. The snapshot must show the wait of a sub-limit for which a request waits.
 func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first, second := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
-		first.update(inBucket(refused(ratelimits.ClassSubLimit, 10*time.Minute), "channel", 100, 80, 15*time.Second))
-		second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
-		first.again(m)
+		m, first, second := twoSubLimits(t, 10*time.Minute)
 		require.False(t, first.done())
 		s := snapshot(t, m, "channel")
 		assert.Equal(t, buckets.WaitsForSubLimit, s.WaitsFor)
@@ -167,12 +175,7 @@ func TestSnapshotShowsTheWaitOfASubLimitThatIsWaitedFor(t *testing.T) {
 // must show no wait, unless a request of another sub-limit has a known one.
 func TestSnapshotShowsNoWaitForASubLimitWithOneInFlight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		m := started(t, buckets.WithMaxRateLimit(time.Hour))
-		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
-		first, second := call(background, m, change("1", "name")), call(background, m, change("1", "topic"))
-		first.update(inBucket(refused(ratelimits.ClassSubLimit, time.Second), "channel", 100, 80, 15*time.Second))
-		second.update(inBucket(refused(ratelimits.ClassSubLimit, time.Minute), "channel", 100, 80, 15*time.Second))
-		first.again(m)
+		m, first, second := twoSubLimits(t, time.Second)
 		next := call(background, m, change("1", "name"))
 		wait(2 * time.Second)
 		require.True(t, first.granted())

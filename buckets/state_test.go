@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -189,22 +190,13 @@ func TestRefusalsInARowCountInTheNextProcess(t *testing.T) {
 			m := started(t)
 			discover(t, m, message(1), roomy)
 			c := call(background, m, renaming(1))
-			for range 8 {
-				c.update(again)
-				c.again(m)
-				wait(time.Minute)
-				require.True(t, c.granted())
-			}
+			c.comesBack(t, m, slices.Repeat([]ratelimits.Response{again}, 8)...)
 			c.update(again)
 			m = successor(t, stateOf(t, m, true))
 			c.again(m)
 			wait(time.Minute)
-			answer(t, c, again)
-			c.again(m)
-			wait(10 * time.Second)
-			assert.False(t, c.done(), "the hold of the tenth consecutive 429 is longer")
-			wait(time.Minute)
 			require.True(t, c.granted())
+			c.isHeldLonger(t, m, again)
 		})
 	}
 }

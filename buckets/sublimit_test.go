@@ -2,6 +2,7 @@ package buckets_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,6 +142,28 @@ func TestFieldsAreLookedAtOnlyWhenTheyMayMatter(t *testing.T) {
 	})
 }
 
+// comesBack sends a request again after each of the responses. Each time it must be granted within a minute.
+func (c *caller) comesBack(t *testing.T, m *buckets.RESTBucketManager, responses ...ratelimits.Response) {
+	t.Helper()
+	for _, r := range responses {
+		c.update(r)
+		c.again(m)
+		wait(time.Minute)
+		require.True(t, c.granted())
+	}
+}
+
+// isHeldLonger sends a request again after a 429 that is the ninth one in a row at least, so that its hold is longer.
+func (c *caller) isHeldLonger(t *testing.T, m *buckets.RESTBucketManager, refusal ratelimits.Response) {
+	t.Helper()
+	c.update(refusal)
+	c.again(m)
+	wait(10 * time.Second)
+	assert.False(t, c.done(), "the hold of the ninth consecutive 429 is longer")
+	wait(time.Minute)
+	require.True(t, c.granted())
+}
+
 // The backoff for consecutive 429s of a sub-limit must go on when its route moves to another bucket.
 func TestRefusalsInARowMoveWithTheRoute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -150,19 +173,9 @@ func TestRefusalsInARowMoveWithTheRoute(t *testing.T) {
 		m := started(t, buckets.WithMaxRateLimit(time.Hour))
 		discover(t, m, compile(routes.UpdateChannel, "1"), channelOK)
 		name := call(background, m, change("1", "name"))
-		for range 8 {
-			name.update(again("channel"))
-			name.again(m)
-			wait(time.Minute)
-			require.True(t, name.granted())
-		}
+		name.comesBack(t, m, slices.Repeat([]ratelimits.Response{again("channel")}, 8)...)
 		discover(t, m, compile(routes.UpdateChannel, "1"), limited("renamed bucket", 100, 99, 15*time.Second))
-		name.update(again("renamed bucket"))
-		name.again(m)
-		wait(10 * time.Second)
-		assert.False(t, name.done(), "the hold of the ninth consecutive 429 is longer")
-		wait(time.Minute)
-		require.True(t, name.granted())
+		name.isHeldLonger(t, m, again("renamed bucket"))
 	})
 }
 
@@ -196,20 +209,8 @@ func TestRefusalsOfAHiddenLimitWithFailuresBetweenThemAreInARow(t *testing.T) {
 			m := started(t)
 			discover(t, m, change("1").Route, channelOK)
 			c := call(background, m, change("1", "name"))
-			for range 8 {
-				for _, r := range []ratelimits.Response{renamedForASecond, failure} {
-					c.update(r)
-					c.again(m)
-					wait(time.Minute)
-					require.True(t, c.granted())
-				}
-			}
-			c.update(renamedForASecond)
-			c.again(m)
-			wait(10 * time.Second)
-			assert.False(t, c.done(), "the hold of the ninth consecutive 429 is longer")
-			wait(time.Minute)
-			require.True(t, c.granted())
+			c.comesBack(t, m, slices.Repeat([]ratelimits.Response{renamedForASecond, failure}, 8)...)
+			c.isHeldLonger(t, m, renamedForASecond)
 		})
 	}
 }
