@@ -132,7 +132,8 @@ var gates = []gate{
 		},
 	},
 	{
-		name: "global 429", before: []answered{roomyMessage, {roomyMessage.request, refused(ratelimits.ClassGlobal, 2*time.Second)}},
+		name:   "global 429",
+		before: []answered{roomyMessage, {roomyMessage.request, refused(ratelimits.ClassGlobal, 2*time.Second)}},
 		reason: buckets.WaitsForGlobal, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassGlobal,
 	},
 	{
@@ -159,7 +160,8 @@ var gates = []gate{
 		reason: buckets.WaitsForDeclared, after: 2 * time.Second,
 	},
 	{
-		name: "edge", before: []answered{roomyMessage, {*request(list(2)), refused(ratelimits.ClassEdge, 2*time.Second)}},
+		name:   "edge",
+		before: []answered{roomyMessage, {*request(list(2)), refused(ratelimits.ClassEdge, 2*time.Second)}},
 		reason: buckets.WaitsForEdge, after: 2*time.Second + time.Millisecond, class: ratelimits.ClassEdge,
 	},
 	{
@@ -316,7 +318,8 @@ func TestEachAuthenticationHasTheGlobalLimitThatAFunctionNames(t *testing.T) {
 
 // leavers lists which of five waiting callers (0 to 4) give up.
 var leavers = map[string][]int{
-	"nobody": {}, "the first": {0}, "one in the middle": {2}, "the last": {4}, "all but the last": {0, 1, 2, 3}, "all": {0, 1, 2, 3, 4},
+	"nobody":    {},
+	"the first": {0}, "one in the middle": {2}, "the last": {4}, "all but the last": {0, 1, 2, 3}, "all": {0, 1, 2, 3, 4},
 }
 
 // Some of five callers that wait at a gate give up: before the gate opens, at that moment, or afterwards. The other

@@ -60,7 +60,8 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 		key    func(channel int) string
 	}
 	route := limit{5, 10 * time.Second, nil, func(int) string { return "" }}
-	group := limit{2, 4 * time.Second, buckets.PerGroup(), func(channel int) string { return strconv.Itoa(channel % 2) }}
+	inGroup := func(channel int) string { return strconv.Itoa(channel % 2) }
+	group := limit{2, 4 * time.Second, buckets.PerGroup(), inGroup}
 	channel := limit{3, time.Minute, buckets.PerMajor(), strconv.Itoa}
 	for name, c := range map[string]struct {
 		quota  discordsim.Quota
@@ -79,8 +80,9 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 				var options []buckets.Option
 				var logs []*limitedLog
 				for _, l := range c.limits {
-					options = append(options, buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), l.limit, l.period,
-						buckets.Named(l.period.String()), l.option))
+					name := buckets.Named(l.period.String())
+					options = append(options,
+						buckets.WithLimit(buckets.ForRoute(routes.CreateMessage), l.limit, l.period, name, l.option))
 					logs = append(logs, newLimitedLog(l.limit, l.period))
 				}
 				h := newHub(t)
@@ -91,7 +93,7 @@ func TestManagersShareDeclaredLimits(t *testing.T) {
 					}
 				})
 				for _, log := range logs {
-					assert.Zero(t, log.exceeded(), "times that more than %d per %v were processed", log.limit, log.period)
+					assert.Zero(t, log.exceeded(), "more than %d per %v were processed", log.limit, log.period)
 				}
 				assert.LessOrEqual(t, took, c.within)
 				assert.Zero(t, refusals(all[0].Server))
